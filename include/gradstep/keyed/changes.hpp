@@ -69,31 +69,31 @@ row_changes<Updater> keyed_core<Updater, CatchUp>::changed_since(std::int64_t si
         auto const reader = stored.reader();
         out.keys.resize(ids.size());
         out.values.resize(ids.size() * width());
-        if (content == row_content::state)
+        bool const with_state = content == row_content::state;
+        if (with_state) {
             for (std::size_t i = 0; i < Updater::slots; ++i)
                 out.state[i].resize(ids.size() * (Updater::is_row_slot(i) ? 1 : width()));
-        if (content == row_content::state && shape().has_touches) out.touches.resize(ids.size());
-        if (content == row_content::state) out.last_touches.resize(ids.size());
-        if (content == row_content::state && options.touch_counts) out.touch_counts.resize(ids.size());
+            if (shape().kept.touches) out.touches.resize(ids.size());
+            out.last_touches.resize(ids.size());
+            if (options.touch_counts) out.touch_counts.resize(ids.size());
+        }
+        auto const message = columns_in(out);
         engine::for_each_row(on(), 0, ids.size(), stored.core().row_bytes(), [&](std::uint64_t k) {
             if (k + rows_ahead < ids.size()) {
                 auto const ahead = static_cast<std::uint64_t>(ids[k + rows_ahead]);
                 reader.rows.prefetch_lines(reader.rows.at(ahead).key, 1);
-                if (content == row_content::values) reader.prefetch_read(ahead);
-                else reader.rows.prefetch(ahead);
+                if (with_state) reader.rows.prefetch(ahead);
+                else reader.prefetch_read(ahead);
             }
             auto const id = static_cast<std::uint64_t>(ids[k]);
             auto const row = reader.rows.at(id);
-            out.keys[k] = *row.key;
-            if (content == row_content::values) return reader.template read<pack>(id, out.values.data() + k * width());
-            reader.template catch_up<pack>(id);
-            std::copy_n(row.weight, width(), out.values.data() + k * width());
-            each_slot(row, [&](std::size_t i, state_type const* first, std::size_t size) {
-                std::copy_n(first, size, out.state[i].data() + k * size);
-            });
-            if (row.touches != nullptr) out.touches[k] = *row.touches;
-            out.last_touches[k] = *row.last_touch;
-            if (row.touch_count != nullptr) out.touch_counts[k] = *row.touch_count;
+            if (with_state) {
+                reader.template catch_up<pack>(id);
+                copy_row(message, k, pointers_of(row).data());
+            } else {
+                out.keys[k] = *row.key;
+                reader.template read<pack>(id, out.values.data() + k * width());
+            }
         });
     });
     return out;
@@ -178,21 +178,35 @@ template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::take_
     admitter.age(clock().step);
     name_rows(before, added);
     bool const has_state = changes.content == row_content::state;
+    auto const message = columns_in(changes);
     auto const begin = inner.beginning(stored.binding(), !has_state, clock().step);
     for (std::size_t k = 0; k < scratch_ids.size(); ++k) {
         auto const id = static_cast<std::uint64_t>(scratch_ids[k]);
         auto const row = begin.rows.at(id);
-        std::copy_n(changes.values.data() + k * width(), width(), row.weight);
+        if (!has_state) std::copy_n(changes.values.data() + k * width(), width(), row.weight);
         begin.template begin<pack>(id);
         if (row.last_touch != nullptr) *row.last_touch = static_cast<std::uint32_t>(clock().step);
-        if (!has_state) continue;
-        if (row.touches != nullptr) *row.touches = changes.touches[k];
-        if (row.last_touch != nullptr) *row.last_touch = changes.last_touches[k];
-        if (row.touch_count != nullptr && !changes.touch_counts.empty()) *row.touch_count = changes.touch_counts[k];
-        each_slot(row, [&](std::size_t i, state_type* first, std::size_t size) {
-            std::copy_n(changes.state[i].data() + k * size, size, first);
-        });
+        if (has_state) copy_row(pointers_of(row).data(), message, k);
     }
+}
+
+template <class Updater, class CatchUp>
+auto keyed_core<Updater, CatchUp>::columns_in(changes_type const& changes) const -> columns_type {
+    columns_type out = shape().columns();
+    row_column* next = out.data();
+    auto const take = [&](auto const& x) {
+        if (!x.empty()) next->data = const_cast<std::byte*>(std::as_bytes(std::span(x)).data());
+        next->stride = next->row_elements;
+        ++next;
+    };
+    take(changes.values);
+    for (auto const& slot : changes.state) take(slot);
+    ++next; // stamps: rows are up to date
+    take(changes.touches);
+    take(changes.keys);
+    take(changes.last_touches);
+    take(changes.touch_counts);
+    return out;
 }
 
 template <class Updater, class CatchUp>
@@ -207,7 +221,7 @@ void keyed_core<Updater, CatchUp>::require_sizes(changes_type const& changes) co
             {"apply: changes until ", changes.until, ": must be at most ", latest_step, ", which is 2^62"});
     std::size_t const count = changes.keys.size();
     changes.require_sizes("apply");
-    bool const has_touches = changes.content == row_content::state && shape().has_touches;
+    bool const has_touches = changes.content == row_content::state && shape().kept.touches;
     if (std::size_t const wanted = has_touches ? count : 0; changes.touches.size() != wanted)
         fail<size_error>(
             {"apply: touches has ", changes.touches.size(), " elements: must have ", wanted, " in this table"});

@@ -52,6 +52,7 @@ template <class Updater, class CatchUp> struct keyed_core {
     using engine = typename row_core_type::engine_type;
     using changes_type = row_changes<Updater>;
     using row_type = row_addresses<Updater>;
+    using columns_type = typename shape_type::columns_type;
     using key_span = std::span<std::uint64_t const>;
     static constexpr std::uint64_t most_rows = std::numeric_limits<std::int32_t>::max();
     static constexpr std::int32_t no_row = -1;
@@ -117,7 +118,7 @@ template <class Updater, class CatchUp> struct keyed_core {
         chosen.id = from.id;
         chosen.max_norm = from.max_norm;
         rows_type rows(of, 0, width, catch_up, std::move(chosen));
-        rows.core().shape.keyed = {true, from.last_touches, from.touch_counts};
+        rows.core().shape.kept = {false, from.row_steps, true, from.last_touches, from.touch_counts};
         rows.core().with_memory(0, [&] { rows.store() = row_store<Updater, engine, shape_type>(rows.core().shape); });
         return rows;
     }
@@ -242,10 +243,10 @@ template <class Updater, class CatchUp> struct keyed_core {
         return static_cast<std::uint32_t>(clock().step) - *row.last_touch;
     }
     keyed_row<Updater> view_of(row_type const& row) const;
-    // Calls f(i, first, size) for each slot i of a row, including the master copy.
-    template <class F> void each_slot(row_type const& row, F const& f) const;
 
     void take_in(changes_type const& changes);
+    // The columns of this table, where the changes have them.
+    columns_type columns_in(changes_type const& changes) const;
     void require_sizes(changes_type const& changes) const;
     std::vector<std::int32_t> touched_since(std::int64_t since) const;
 
@@ -258,7 +259,6 @@ template <class Updater, class CatchUp> struct keyed_core {
     // numbers stay contiguous. They catch up first, since the sweep may have passed their new
     // number.
     std::uint64_t drop(std::span<std::int32_t const> gone);
-    void copy_row(row_type const& from, row_type const& to) const;
 
     // See keyed_table.
     void reset(key_span names);

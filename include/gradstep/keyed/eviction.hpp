@@ -1,6 +1,5 @@
 #pragma once
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -107,6 +106,7 @@ std::uint64_t keyed_core<Updater, CatchUp>::drop(std::span<std::int32_t const> g
     using pack = typename backend::template pack<typename traits::compute>;
     std::uint64_t rows = num_rows();
     auto const catch_up = stored.reader();
+    auto const columns = shape().columns();
     on().for_each_part(1, [&](std::size_t) {
         for (std::size_t k = gone.size(); k-- > 0;) {
             auto const id = static_cast<std::uint64_t>(gone[k]);
@@ -115,28 +115,12 @@ std::uint64_t keyed_core<Updater, CatchUp>::drop(std::span<std::int32_t const> g
             if (id == rows) continue;
             catch_up.template catch_up<pack>(rows);
             index.move(*last.key, static_cast<std::uint32_t>(id));
-            copy_row(last, place);
+            copy_row(columns, pointers_of(last).data(), pointers_of(place).data());
         }
     });
     set_rows(rows);
     counts.evicted += gone.size();
     return gone.size();
-}
-
-template <class Updater, class CatchUp>
-void keyed_core<Updater, CatchUp>::copy_row(row_type const& from, row_type const& to) const {
-    std::copy_n(from.weight, width(), to.weight);
-    std::array<state_type*, Updater::slots + 1> slots;
-    each_slot(to, [&](std::size_t i, state_type* first, std::size_t) { slots[i] = first; });
-    each_slot(from, [&](std::size_t i, state_type* first, std::size_t size) { std::copy_n(first, size, slots[i]); });
-    auto const copy = [](auto* const number, auto* const place) {
-        if (number != nullptr) *place = *number;
-    };
-    copy(from.stamp, to.stamp);
-    copy(from.touches, to.touches);
-    copy(from.key, to.key);
-    copy(from.last_touch, to.last_touch);
-    copy(from.touch_count, to.touch_count);
 }
 
 template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::hold(key_span names) {

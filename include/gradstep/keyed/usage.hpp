@@ -57,20 +57,12 @@ keyed_row<Updater> keyed_core<Updater, CatchUp>::view_of(row_type const& row) co
     keyed_row<Updater> out;
     out.key = *row.key;
     out.values = {row.weight, width()};
-    each_slot(row, [&](std::size_t i, state_type* first, std::size_t size) { out.state[i] = {first, size}; });
+    auto const at = pointers_of(row);
+    for (std::size_t i = 0; i < Updater::slots; ++i)
+        out.state[i] = {reinterpret_cast<state_type*>(at[1 + i]), Updater::is_row_slot(i) ? 1 : width()};
     out.age = row.last_touch == nullptr ? 0 : age_of(row);
     out.touch_count = row.touch_count == nullptr ? 0 : *row.touch_count;
     return out;
-}
-
-template <class Updater, class CatchUp>
-template <class F>
-void keyed_core<Updater, CatchUp>::each_slot(row_type const& row, F const& f) const {
-    using rule = typename Updater::rule_type;
-    constexpr std::size_t wide = slot_count<rule>, narrow = row_slot_count<rule>;
-    host_each<wide>([&](auto i) { f(std::size_t{i}, slot<i, rule>(row.state), width()); });
-    host_each<narrow>([&](auto i) { f(wide + i, nth<i, narrow>(row.row), std::size_t{1}); });
-    if constexpr (traits::has_master) f(wide + narrow, row.master, width());
 }
 
 } // namespace GRADSTEP_ISA

@@ -233,7 +233,7 @@ template <class Updater, class CatchUp> struct row_core {
 private:
     static shape_type shape_of(auto rows, auto width, bool row_steps) {
         auto const columns = static_cast<std::size_t>(counted("width", width, 1));
-        return {columns, shape_type::counted_rows(rows, columns, 0), row_steps};
+        return {columns, shape_type::counted_rows(rows, columns, 0), {.touches = row_steps}};
     }
     catch_up_type catch_up_to(memory_type const& rows, std::int64_t last_step) const {
         return {shape.at(rows), kept.view(last_step), static_cast<std::uint32_t>(last_step)};

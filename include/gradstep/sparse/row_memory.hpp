@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/core/state_visitor.hpp>
 #include <gradstep/sparse/row_addresses.hpp>
+#include <gradstep/sparse/row_columns.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep {
@@ -83,10 +85,36 @@ template <std::integral Count> std::uint64_t counted(char const* name, Count cou
     return static_cast<std::uint64_t>(count);
 }
 
-// The additional columns of rows with keys.
-struct kept_of_keyed_rows {
-    bool keys = false, last_touches = false, touch_counts = false;
-};
+// The values and state slots of rows of this width, as columns without memory.
+template <class Updater> std::array<row_column, Updater::slots + 1> columns_of(std::size_t width) {
+    using storage = typename Updater::traits::storage;
+    using state = typename Updater::traits::state;
+    std::array<row_column, Updater::slots + 1> out{row_column{"values", dtype_of<storage>(), width, sizeof(storage)}};
+    for (std::size_t i = 0; i < Updater::slots; ++i) {
+        bool const is_number = Updater::is_row_slot(i);
+        out[i + 1] = {Updater::state_names[i], dtype_of<state>(), is_number ? 1 : width, sizeof(state), is_number};
+    }
+    return out;
+}
+// The addresses of a row in the order of its columns.
+template <class Updater>
+std::array<std::byte*, Updater::slots + 1 + columns_beside_state> pointers_of(row_addresses<Updater> const& row) {
+    using rule = typename Updater::rule_type;
+    constexpr std::size_t wide = slot_count<rule>, narrow = row_slot_count<rule>;
+    std::array<std::byte*, Updater::slots + 1 + columns_beside_state> out;
+    std::byte** next = out.data();
+    auto const add = [&](auto* p) { *next++ = reinterpret_cast<std::byte*>(p); };
+    add(row.weight);
+    host_each<wide>([&](auto i) { add(slot<i, rule>(row.state)); });
+    host_each<narrow>([&](auto i) { add(nth<i, narrow>(row.row)); });
+    if constexpr (Updater::traits::has_master) add(row.master);
+    add(row.stamp);
+    add(row.touches);
+    add(row.key);
+    add(row.last_touch);
+    add(row.touch_count);
+    return out;
+}
 
 // Validates memory and arguments for the rows of a table: shapes, lengths, overlaps. It holds the
 // number of rows and the width, and does not own memory. row_updater and the tables call it before
@@ -101,8 +129,29 @@ template <class Updater, bool HasStamps> struct row_shape {
 
     std::size_t width;
     std::uint64_t num_rows;
-    bool has_touches;
-    kept_of_keyed_rows keyed = {};
+    kept_columns kept = {}; // without `stamps`, which is HasStamps
+
+    // The columns of a table: without memory, or where `rows`, which are not in segments, has them.
+    using columns_type = std::array<row_column, Updater::slots + 1 + columns_beside_state>;
+    columns_type columns() const {
+        columns_type out;
+        std::ranges::copy(columns_of<Updater>(width), out.begin());
+        kept_columns all = kept;
+        all.stamps = HasStamps;
+        describe_columns(all, out.data() + Updater::slots + 1);
+        return out;
+    }
+    columns_type columns(memory_type const& rows) const {
+        columns_type out = columns();
+        row_column* next = out.data();
+        each_span(rows, [&](auto const& span, std::size_t stride, std::size_t) {
+            next->data = reinterpret_cast<std::byte*>(span.data());
+            next->size = span.size();
+            next->stride = stride == 0 ? next->row_elements : stride;
+            ++next;
+        });
+        return out;
+    }
 
     // Checks `num_rows` for rows of this width, and converts it.
     template <std::integral Rows>
@@ -120,40 +169,31 @@ template <class Updater, bool HasStamps> struct row_shape {
         out.values = elements_of<storage>(values, out.strides.values, "values", width);
         place<0>(out, buffers...);
         check(out);
-        auto const extents = extents_of(out);
-        auto const rows = row_extents_of(out);
-        for (std::size_t i = 0; i < extents.size(); ++i)
-            for (std::size_t k = 0; k < i; ++k)
-                if (!rows[i].is_between(rows[k], extents[i], extents[k]))
-                    require_apart(extents[i], std::span(extents).subspan(k, 1));
+        require_apart(columns(out));
         return out;
     }
     void check(memory_type const& rows) const {
         if (rows.index != nullptr) return check_segments(*rows.index);
-        auto const strides = strides_of(rows);
-        auto const require = [&](char const* name, auto span, bool is_there, std::size_t row, std::size_t stride) {
-            if (!is_there && span.empty()) return;
-            if (num_rows > 1 && num_rows - 1 > (std::numeric_limits<std::size_t>::max() - row) / stride)
-                fail<size_error>(std::string(name) + " has " + text(span.size()) + " elements: must be " +
-                                 text(num_rows - 1) + " x " + text(stride) + " + " + text(row) + " or more");
-            std::uint64_t const least = num_rows == 0 ? 0 : (num_rows - 1) * stride + row;
-            if (!is_there || (stride == row ? span.size() != least : span.size() < least))
-                fail<size_error>(std::string(name) + " has " + text(span.size()) + " elements: must be " +
-                                 text(is_there ? least : 0) + (stride == row ? "" : " or more"));
-            if (least != 0 && span.data() == nullptr)
-                fail<buffer_error>(std::string(name) + " is null: give " + text(least) + " elements of memory");
-        };
-        require("values", rows.values, true, width, strides.values);
-        for (std::size_t i = 0; i < Updater::slots; ++i)
-            if (Updater::is_row_slot(i)) require(Updater::state_names[i], rows.state[i], true, 1, strides.row_state);
-            else require(Updater::state_names[i], rows.state[i], true, width, strides.state);
-        require("stamps", rows.stamps, HasStamps, 1, strides.stamps);
-        require("touches", rows.touches, has_touches, 1, strides.stamps);
-        require("keys", rows.keys, keyed.keys, 1, 1);
-        require("last_touches", rows.last_touches, keyed.last_touches, 1, 1);
-        require("touch_counts", rows.touch_counts, keyed.touch_counts, 1, 1);
+        // Every update checks: what fits is found inline.
+        bool fits = true;
+        each_span(rows, [&](auto const& span, std::size_t stride, std::size_t row_elements) GRADSTEP_INLINE_LAMBDA {
+            std::size_t const size = static_cast<std::size_t>(num_rows) * row_elements;
+            fits = fits && stride <= row_elements && span.size() == size && (size == 0 || span.data() != nullptr);
+        });
+        if (!fits) check_columns(columns(rows), num_rows);
     }
 
+    // The first `rows` rows of columns without gaps.
+    memory_type memory_of(row_columns all, std::uint64_t rows) const noexcept {
+        memory_type out;
+        row_column const* next = all.data();
+        each_span(out, [&]<class T>(std::span<T>& span, std::size_t, std::size_t) {
+            if (next->data != nullptr)
+                span = {reinterpret_cast<T*>(next->data), static_cast<std::size_t>(rows) * next->row_elements};
+            ++next;
+        });
+        return out;
+    }
     // Calls f(segment), a row_memory, for each segment of the rows, in order.
     template <class F> void each_segment(memory_type const& rows, F const& f) const {
         if (rows.index == nullptr) return f(rows);
@@ -185,10 +225,10 @@ template <class Updater, bool HasStamps> struct row_shape {
         out.master = nullptr;
         if constexpr (traits::has_master) out.master = rows.state[Updater::slots - 1].data();
         out.stamp = HasStamps ? rows.stamps.data() : nullptr;
-        out.touches = has_touches ? rows.touches.data() : nullptr;
-        out.key = keyed.keys ? rows.keys.data() : nullptr;
-        out.last_touch = keyed.last_touches ? rows.last_touches.data() : nullptr;
-        out.touch_count = keyed.touch_counts ? rows.touch_counts.data() : nullptr;
+        out.touches = kept.touches ? rows.touches.data() : nullptr;
+        out.key = kept.keys ? rows.keys.data() : nullptr;
+        out.last_touch = kept.last_touches ? rows.last_touches.data() : nullptr;
+        out.touch_count = kept.touch_counts ? rows.touch_counts.data() : nullptr;
         return out;
     }
 
@@ -212,15 +252,11 @@ template <class Updater, bool HasStamps> struct row_shape {
     std::span<storage const> gradients(memory_type const& rows, Gradients& given_rows, std::size_t count,
                                        char const* what, step_options const& options) const {
         auto const given = as_span<storage const, memory_space>(given_rows);
-        if (given.size() % width != 0 || given.size() / width != count)
-            fail<size_error>("gradient rows have " + text(given.size()) + " elements: must be " + text(count) + " " +
-                             what + " x width " + text(width));
-        if (given.data() == nullptr && !given.empty())
-            fail<buffer_error>("gradient rows are null: give " + text(given.size()) + " elements of memory");
+        require_gradient_rows(given.size(), given.data(), count, what, width);
         if (options.zero_gradient && std::is_const_v<element_type<Gradients>>)
             fail<buffer_error>("gradient rows are const, and zero_gradient is set: give writable memory");
         require_layout(given_rows, given);
-        require_apart(extent::of("gradient", given), rows);
+        require_apart_from(rows, extent::of("gradient", given));
         return given;
     }
     template <class Backend, class Gradients>
@@ -232,31 +268,25 @@ template <class Updater, bool HasStamps> struct row_shape {
     template <class T = storage, class Out>
     std::span<T> room(memory_type const& rows, std::size_t count, Out& out) const {
         auto const to = as_span<T, memory_space>(out);
-        if (to.size() / width != count || to.size() % width != 0)
-            fail<size_error>("out has " + text(to.size()) + " elements: must be " + text(count) + " ids x width " +
-                             text(width));
-        if (to.data() == nullptr && !to.empty())
-            fail<buffer_error>("out is null: give " + text(to.size()) + " elements of memory");
-        require_apart(extent::of("out", to), rows);
+        require_room(to.size(), to.data(), count, width);
+        require_apart_from(rows, extent::of("out", to));
         return to;
     }
 
 private:
-    // Memory whose rows can lie between the rows of other memory.
-    struct row_extent {
-        std::size_t row_bytes, stride_bytes;
-
-        // Whether no row overlaps a row of `other`, even if the rows are interleaved.
-        bool is_between(row_extent const& other, extent const& mine, extent const& others) const {
-            if (stride_bytes != other.stride_bytes || mine.bytes == 0 || others.bytes == 0) return false;
-            auto const a = reinterpret_cast<std::uintptr_t>(mine.data),
-                       b = reinterpret_cast<std::uintptr_t>(others.data);
-            std::size_t const apart = (a > b ? a - b : b - a) % stride_bytes;
-            return a > b ? apart >= other.row_bytes && stride_bytes - apart >= row_bytes
-                         : apart >= row_bytes && stride_bytes - apart >= other.row_bytes;
-        }
-    };
-
+    // Calls f(span, stride, row_elements) for each column, in order.
+    template <class Memory, class F> GRADSTEP_INLINE void each_span(Memory& rows, F const& f) const {
+        row_strides const& s = rows.strides;
+        f(rows.values, s.values, width);
+        for (std::size_t i = 0; i < Updater::slots; ++i)
+            if (Updater::is_row_slot(i)) f(rows.state[i], s.row_state, std::size_t{1});
+            else f(rows.state[i], s.state, width);
+        f(rows.stamps, s.stamps, std::size_t{HasStamps});
+        f(rows.touches, s.stamps, std::size_t{kept.touches});
+        f(rows.keys, std::size_t{0}, std::size_t{kept.keys});
+        f(rows.last_touches, std::size_t{0}, std::size_t{kept.last_touches});
+        f(rows.touch_counts, std::size_t{0}, std::size_t{kept.touch_counts});
+    }
     // A buffer of the caller. `stride` is set to the distance of its rows, which all buffers of one
     // kind share.
     template <class T, class Buffer>
@@ -267,13 +297,7 @@ private:
                           buffer.stride;
                       })
             given = buffer.stride;
-        if (given < row)
-            fail<value_error>(std::string(name) + ": rows " + text(given) + " elements apart: must be at least " +
-                              text(row));
-        if (stride != 0 && given != stride)
-            fail<value_error>(std::string(name) + ": rows " + text(given) + " elements apart, and those before " +
-                              text(stride) +
-                              ": all slots of one width must be equally far apart, and stamps as touches");
+        require_stride(name, given, row, stride);
         stride = given;
         if constexpr (requires {
                           buffer.elements;
@@ -305,37 +329,14 @@ private:
         else out.touches = elements_of<std::uint32_t>(first, out.strides.stamps, "touches", 1);
         place<I + 1>(out, rest...);
     }
-    static auto extents_of(memory_type const& rows) {
-        std::array<extent, Updater::slots + 3> out;
-        for (std::size_t i = 0; i < Updater::slots; ++i) out[i] = extent::of(Updater::state_names[i], rows.state[i]);
-        out[Updater::slots] = extent::of("values", rows.values);
-        out[Updater::slots + 1] = extent::of("stamps", rows.stamps);
-        out[Updater::slots + 2] = extent::of("touches", rows.touches);
-        return out;
-    }
-    std::array<row_extent, Updater::slots + 3> row_extents_of(memory_type const& rows) const {
-        auto const strides = strides_of(rows);
-        std::array<row_extent, Updater::slots + 3> out;
-        auto const of = [](std::size_t row, std::size_t stride, std::size_t bytes) {
-            // A stride of more bytes than can be counted: there is only one row, so any large
-            // stride is equivalent.
-            return row_extent{row * bytes, std::min(stride, extent::most_bytes / bytes) * bytes};
-        };
-        for (std::size_t i = 0; i < Updater::slots; ++i)
-            out[i] = Updater::is_row_slot(i) ? of(1, strides.row_state, sizeof(typename traits::state))
-                                             : of(width, strides.state, sizeof(typename traits::state));
-        out[Updater::slots] = of(width, strides.values, sizeof(storage));
-        out[Updater::slots + 1] = out[Updater::slots + 2] = of(1, strides.stamps, sizeof(std::uint32_t));
-        return out;
-    }
-    static void require_apart(extent const& buffer, memory_type const& rows) {
-        if (rows.index == nullptr) return require_apart(buffer, extents_of(rows));
-        for (auto const& segment : rows.index->segments) require_apart(buffer, extents_of(segment));
-    }
-    static void require_apart(extent const& buffer, std::span<extent const> others) {
-        for (extent const& other : others)
-            if (buffer.bytes != 0 && other.bytes != 0 && buffer.overlaps(other))
-                fail<buffer_error>({buffer.name, " overlaps ", other.name, ": every buffer needs memory of its own"});
+    void require_apart_from(memory_type const& rows, extent const& buffer) const {
+        each_segment(rows, [&](memory_type const& segment) {
+            bool apart = true;
+            each_span(segment, [&](auto const& span, std::size_t, std::size_t) GRADSTEP_INLINE_LAMBDA {
+                apart = apart && (span.empty() || buffer.bytes == 0 || !buffer.overlaps(extent::of("", span)));
+            });
+            if (!apart) require_apart(buffer, columns(segment));
+        });
     }
 };
 

@@ -137,10 +137,10 @@ private:
         for (std::size_t i = 0; i < Updater::slots; ++i)
             out->state[i] = buffer<state_type>(Updater::is_row_slot(i) ? rows : elements);
         if (Shape::has_stamps) out->stamps = buffer<std::uint32_t>(rows);
-        if (shape_.has_touches) out->touches = buffer<std::uint32_t>(rows);
-        if (shape_.keyed.keys) out->keys = buffer<std::uint64_t>(rows);
-        if (shape_.keyed.last_touches) out->last_touches = buffer<std::uint32_t>(rows);
-        if (shape_.keyed.touch_counts) out->touch_counts = buffer<std::uint32_t>(rows);
+        if (shape_.kept.touches) out->touches = buffer<std::uint32_t>(rows);
+        if (shape_.kept.keys) out->keys = buffer<std::uint64_t>(rows);
+        if (shape_.kept.last_touches) out->last_touches = buffer<std::uint32_t>(rows);
+        if (shape_.kept.touch_counts) out->touch_counts = buffer<std::uint32_t>(rows);
         return out;
     }
     // A segment for this many rows, with a copy of all existing rows.

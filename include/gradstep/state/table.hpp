@@ -1,18 +1,15 @@
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/sparse/initial.hpp>
 #include <gradstep/sparse/refresh_cursor.hpp>
-#include <gradstep/sparse/restoring.hpp>
+#include <gradstep/sparse/row_columns.hpp>
 #include <gradstep/sparse/row_core.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/state/saved_state.hpp>
@@ -25,43 +22,38 @@ template <class Updater, class CatchUp> class table;
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// What later rows begin with.
-template <class Initial> void take_initial(saved_rows& out, Initial const& x) {
-    using from_which = saved_rows::distribution;
-    if constexpr (std::is_same_v<Initial, uniform>) {
-        out.initial = from_which::uniform, out.first = x.low, out.second = x.high, out.seed = x.seed;
-    } else if constexpr (std::is_same_v<Initial, normal>) {
-        out.initial = from_which::normal, out.first = x.mean, out.second = x.deviation, out.seed = x.seed;
-    } else if constexpr (std::is_same_v<Initial, double>) {
-        out.first = x; // rows that come after a container's are zero
-    }
-}
-inline initial_values initial_of(saved_rows const& from) {
-    using from_which = saved_rows::distribution;
-    if (from.initial == from_which::uniform) return uniform{from.first, from.second, from.seed};
-    if (from.initial == from_which::normal) return normal{from.first, from.second, from.seed};
-    return from.first;
-}
+// The tensors of a table: one for each column that it has, and the history.
+void describe_rows(saved_state& to, row_columns columns, std::uint64_t rows, bool has_history, std::uint64_t history);
+// Adds the memory of a segment, and of the history.
+void add_segment(saved_state& to, row_columns segment);
+void add_history(saved_state& to, row_progress& at);
+// Where a run stands, and what rows begin with that it grows by.
+void describe_progress(saved_state& to, row_progress& at, initial_values const& initial);
+
+row_progress progress_of(saved_state const& saved);
+// Throws value_error or size_error unless what was saved can become a table of this shape, which
+// has `before` rows. Returns what rows begin with that it grows by.
+initial_values require_rows(saved_source const& from, saved_state& own, std::span<saved_tensor const> besides,
+                            std::uint64_t before);
+void read_history(saved_source const& from, row_progress& at);
+// Throws value_error for stamps that the history does not reach.
+void require_saved_stamps(saved_source const& from, row_progress const& at, refresh_cursor const& sweep,
+                          bool has_history);
 
 template <class Updater, class CatchUp> struct state_access<table<Updater, CatchUp>> {
     using core = row_core<Updater, CatchUp>;
-    using storage = typename Updater::traits::storage;
-    using state = typename Updater::traits::state;
 
     static saved_state get(table<Updater, CatchUp> const& x, char const* call, row_progress& at) {
         x.require_trained(call);
         at = x.progress();
         saved_state out = of_segments(x, at);
         out.own_policies = {&x, [](void const* of, policy_visitor& to) {
-                                auto const& table = *static_cast<gradstep::table<Updater, CatchUp> const*>(of);
-                                table.optimizer().visit_policies(to);
-                                visit_policy(to, table.core().catch_up_policy);
+                                auto const& core = static_cast<gradstep::table<Updater, CatchUp> const*>(of)->core();
+                                core.updater.visit_policies(to);
+                                visit_policy(to, core.catch_up_policy);
                             }};
         if constexpr (Updater::traits::is_stochastic) out.id = x.options().id;
-        std::vector<double> history = std::move(at.history); // a tensor: not to be copied
-        out.rows.emplace().progress = at;
-        at.history = std::move(history);
-        x.options().initial.visit([&](auto const& initial) { take_initial(*out.rows, initial); });
+        describe_progress(out, at, x.options().initial);
         return out;
     }
     static bool load(table<Updater, CatchUp>& x, saved_source const& from, bool) {
@@ -72,33 +64,19 @@ template <class Updater, class CatchUp> struct state_access<table<Updater, Catch
     static void load_rows(table<Updater, CatchUp>& x, saved_source const& from, std::span<saved_tensor const> besides) {
         x.require_trained("load");
         saved_state const& saved = from.state();
-        row_progress at = saved.rows ? saved.rows->progress : row_progress{};
-        at.clock = saved.clock;
+        row_progress at = progress_of(saved);
         saved_tensor const* const history = saved.find("history");
-        std::uint64_t const before = x.num_rows(), rows = core::shape_type::counted_rows(at.num_rows, x.width(), 0),
+        std::uint64_t const before = x.num_rows(), rows = x.core().counted_rows(at.num_rows, 0),
                             numbers = history == nullptr ? 0 : history->rows;
         saved_state own = of_shape(x, rows, numbers);
-        own.rows.emplace();
-        own.tensors.insert(own.tensors.end(), besides.begin(), besides.end());
-        require_same(from, own);
-        if (rows < before)
-            fail<size_error>({from.where(), ": has ", rows, " rows: must have at least the ", before,
-                              " of the table, which does not shrink; create it with fewer, load, and grow it"});
-        initial_values const initial = initial_of(*saved.rows);
-        check_initial<storage>(initial, rows, x.width());
+        initial_values const initial = require_rows(from, own, besides, before);
+        check_initial<typename Updater::traits::storage>(initial, rows, x.width());
         x.core().require_own_history(at, rows, numbers);
-        auto const refresh_cursor = detail::refresh_cursor::at(at.lap_row, at.lap_rows, rows, at.max_history);
+        auto const sweep = refresh_cursor::at(at.lap_row, at.lap_rows, rows, at.max_history);
         at.history.resize(static_cast<std::size_t>(numbers));
-        if (numbers != 0) from.read("history", 0, std::as_writable_bytes(std::span(at.history)));
-        auto resumed = x.core().history_at(at, refresh_cursor);
-        if constexpr (core::has_stamps) {
-            std::vector<std::uint32_t> stamps(static_cast<std::size_t>(std::min<std::uint64_t>(rows, 1 << 16)));
-            for (std::uint64_t first = 0; first < rows; first += stamps.size()) {
-                stamps.resize(static_cast<std::size_t>(std::min<std::uint64_t>(stamps.size(), rows - first)));
-                from.read("stamps", 4 * first, std::as_writable_bytes(std::span(stamps)));
-                require_stamps(first, stamps, 1, at, refresh_cursor, core::has_history);
-            }
-        }
+        read_history(from, at);
+        auto resumed = x.core().history_at(at, sweep);
+        if constexpr (core::has_stamps) require_saved_stamps(from, at, sweep, core::has_history);
 
         x.core().with_memory(rows, [&] { x.store().reserve(rows); });
         rollback_guard growing([&] { x.store().set_rows(before); });
@@ -116,35 +94,14 @@ private:
         saved_state out;
         saved_state_of to(out);
         visit_policies(to, x.optimizer());
-        out.name = "values";
-        out.add("", dtype_of<storage>(), sizeof(storage), rows, x.width());
-        for (std::size_t i = 0; i != Updater::slots; ++i)
-            out.add(Updater::state_names[i], dtype_of<state>(), sizeof(state), rows,
-                    Updater::is_row_slot(i) ? 0 : x.width());
-        if (core::has_stamps) out.add("stamps", "U32", 4, rows);
-        if (x.shape().has_touches) out.add("touches", "U32", 4, rows);
-        if (x.shape().keyed.keys) out.add("keys", "U64", 8, rows);
-        if (x.shape().keyed.last_touches) out.add("last_touches", "U32", 4, rows);
-        if (x.shape().keyed.touch_counts) out.add("touch_counts", "U32", 4, rows);
-        if (core::has_history) out.add("history", "F64", 8, history).is_of_host = true;
+        describe_rows(out, x.shape().columns(), rows, core::has_history, history);
         return out;
     }
     // With the memory that it has.
     static saved_state of_segments(table<Updater, CatchUp> const& x, row_progress& at) {
         saved_state out = of_shape(x, x.num_rows(), at.history.size());
-        for (std::size_t k = 0; k != x.segments(); ++k) {
-            row_memory<Updater> const& rows = x.store().segment(k);
-            std::size_t next = 0;
-            auto const add = [&](auto span) { out.tensors[next++].pieces.push_back(std::as_writable_bytes(span)); };
-            add(rows.values);
-            for (auto const& slot : rows.state) add(slot);
-            if (core::has_stamps) add(rows.stamps);
-            if (x.shape().has_touches) add(rows.touches);
-            if (x.shape().keyed.keys) add(rows.keys);
-            if (x.shape().keyed.last_touches) add(rows.last_touches);
-            if (x.shape().keyed.touch_counts) add(rows.touch_counts);
-        }
-        if (core::has_history) out.tensors.back().pieces = {std::as_writable_bytes(std::span(at.history))};
+        for (std::size_t k = 0; k != x.segments(); ++k) add_segment(out, x.shape().columns(x.store().segment(k)));
+        if constexpr (core::has_history) add_history(out, at);
         return out;
     }
 };
@@ -152,3 +109,7 @@ private:
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/state/table.ipp>
+#endif
