@@ -190,7 +190,7 @@ void print_machine(distributed_options const& o) {
     double const update = seconds_of(by, o.rounds, [&] { updated.update(g); });
     gs::parameter added(adding, g);
     double const add = seconds_of(by, o.rounds, [&] { added.update(g); });
-    gs::parameter sparse(compressing(1), g);
+    gs::compressed_parameter sparse(compressing(1), g);
     gs::sparse_message message;
     double apply = 0;
     double const both_halves = seconds_of(by, o.rounds, [&] {

@@ -30,6 +30,8 @@
 #include <gradstep/backends/thread_pool.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/compression/compressed_model.hpp>
+#include <gradstep/compression/compressed_parameter.hpp>
 #include <gradstep/compression/dgc_step.hpp>
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/compression/top_k.hpp>

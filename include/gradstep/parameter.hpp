@@ -23,18 +23,30 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-template <class Rule> constexpr bool require_compression() {
-    static_assert(compresses<Rule>(), "gradstep: the rule compresses no gradients: use gs::dgc_momentum");
-    return compresses<Rule>();
+// The first element of the gradient that is not finite, if the options of its parameter, which has
+// `size` elements, leave the step out for it. Throws nonfinite_error under `raise`.
+template <class Backend, class G>
+std::optional<std::size_t> refused_nonfinite(Backend const& backend, nonfinite wanted, G const& gradient,
+                                             std::size_t size) {
+    if (wanted == nonfinite::propagate) return {};
+    if constexpr (contiguous_buffer<G>) {
+        if (traits_of<G const>::size(gradient) != size) return {}; // the step refuses it
+        auto const found = first_nonfinite(backend, gradient);
+        if (!found) return {};
+        if (wanted == nonfinite::skip) return found->index;
+        fail<nonfinite_error>(
+            {"gradient[", found->index, "] is not finite, and on_nonfinite is raise: the step is not taken"});
+    } else {
+        fail<buffer_error>("on_nonfinite looks at the gradient before the step: give memory instead of a lazy "
+                           "expression");
+    }
 }
-// The step of an owning parameter between compress and apply; nothing for rules without them.
-struct no_step {};
-template <class Updater>
-using pending_step_of =
-    std::conditional_t<compresses<typename Updater::rule_type>(), std::optional<typename Updater::step_type>, no_step>;
-template <class Step> bool holds_step([[maybe_unused]] Step const& begun) {
-    if constexpr (std::is_same_v<Step, no_step>) return false;
-    else return begun.has_value();
+
+// What zero_gradient asks for if the step is not taken.
+template <class Storage, class Backend, class G> void zero_refused(Backend const& backend, G& gradient) {
+    if constexpr (!contiguous_buffer<G>) refuse_zero_gradient();
+    else if constexpr (std::is_const_v<element_type<G>>) refuse_zero_gradient();
+    else fill(backend, as_span<Storage, typename Backend::memory_space>(gradient), Storage(0));
 }
 
 } // namespace GRADSTEP_ISA
@@ -92,10 +104,10 @@ public:
     /// have happened: the clock then counts it.
     template <class G> update_result update(G&& gradient, step_options const& options = {}) {
         if (average_is_applied_) detail::refuse_applied("update");
-        require_applied("update");
-        if (auto const found = find_nonfinite(gradient)) {
+        auto const& by = updater_.backend();
+        if (auto const found = detail::refused_nonfinite(by, options_.on_nonfinite, gradient, size())) {
             detail::check(options); // as the step would
-            if (options.zero_gradient) zero(gradient);
+            if (options.zero_gradient) detail::zero_refused<storage>(by, gradient);
             return {false, found};
         }
         gradstep::clock const before = updater_.clock();
@@ -121,66 +133,6 @@ public:
         return {};
     }
 
-    /// The first half of a step of `dgc_momentum`, up to the message that goes to the other
-    /// trainers: the clock moves, and the values wait for `apply`. What it refuses, it refuses
-    /// before anything is written, and the clock stays. Of a gradient that is not finite, `skip`
-    /// sends a message without entries, `raise` none. Throws sequence_error where the messages of
-    /// the step before have not been applied, or an average is in the place of the values. Only
-    /// what an executor throws, or a device, comes when the state may have the gradient already:
-    /// the clock then counts the step, which has no message, and nothing waits for `apply`. A rule
-    /// that does not compress does not compile.
-    template <class G> auto compress(G&& gradient, step_options const& options = {}) {
-        if constexpr (detail::require_compression<typename Updater::rule_type>()) {
-            detail::check(options);
-            if (average_is_applied_) detail::refuse_applied("compress");
-            require_applied("compress");
-            auto const found = find_nonfinite(gradient);
-            gradstep::clock const before = updater_.clock();
-            detail::rollback_guard clock_back([&] { updater_.seek(before); });
-            detail::rollback_guard not_begun([&] { begun_.reset(); });
-            begun_.emplace(updater_.next_step(options));
-            auto message = [&] {
-                slice<Updater> x = as_slice_of(gradient);
-                x.id = options_.id;
-                if (found) {
-                    auto empty = begun_->empty_message(size());
-                    if (options.zero_gradient) zero(gradient);
-                    return empty;
-                }
-                typename Updater::step_type::pending_message first(*begun_, x);
-                clock_back.dismiss();
-                return first.run();
-            }();
-            clock_back.dismiss();
-            not_begun.dismiss();
-            return message;
-        }
-    }
-    /// The second half: the mean of the messages of all trainers, in the order of their ranks,
-    /// moves the values. A contiguous range of messages, or one by one. Throws value_error for
-    /// messages that are not of this step and parameter, and may then be called again with others;
-    /// sequence_error where `compress` has not been called, or an average is in the place of the
-    /// values. Only what an executor throws, or a device, comes when a part of the values may have
-    /// moved: nothing waits for `apply` then, which would move them twice.
-    template <class... Messages> void apply(Messages const&... messages) {
-        if constexpr (detail::require_compression<typename Updater::rule_type>()) {
-            if (!begun_) detail::fail<sequence_error>("apply: no step has begun: call compress first");
-            if (average_is_applied_) detail::refuse_applied("apply");
-            bool runs = false;
-            detail::rollback_guard ended([&] {
-                if (runs) begun_.reset();
-            });
-            call([&](auto... slots) {
-                auto values = value_span();
-                auto second = begun_->begin_apply(options_.id, values, slots..., messages...);
-                runs = true;
-                second.run();
-            });
-        }
-    }
-    /// Whether a step has begun whose messages have not been applied.
-    bool awaits_messages() const { return detail::holds_step(begun_); }
-
     /// Values and state as a slice with this gradient, for a step over several tensors. It refers
     /// to the parameter's memory.
     template <class G> slice<Updater> as_slice(G&& gradient) {
@@ -195,6 +147,8 @@ public:
     gradstep::clock clock() const { return updater_.clock(); }
     Updater const& optimizer() const { return updater_; }
     Updater& optimizer() { return updater_; }
+    /// The options of the constructor.
+    parameter_options const& options() const { return options_; }
 
     /// The values, read-only, until the next update. On a device: `copy_to`.
     std::span<storage const> values() const requires on_host { return {values_.data(), values_.size()}; }
@@ -260,8 +214,8 @@ public:
     /// Writes all that a run needs to go on to a file (header-only programs include
     /// gradstep/io/checkpoint.hpp): values, state, clock and policies. The file is there once it is
     /// whole and on the disk; until then the one before is. Throws sequence_error where an average
-    /// is in the place of the values or messages have not been applied, io_error, and value_error
-    /// for an element that the format does not have.
+    /// is in the place of the values, io_error, and value_error for an element that the format does
+    /// not have.
     void save(std::string const& file) const { detail::save_file(file, *this); }
     /// Goes on from where `save` was called, bit for bit: the parameter has the size, the element
     /// and the rule of that one; the numbers of the policies are its own. Throws as `save`, and
@@ -309,10 +263,6 @@ private:
         trained_ = std::exchange(values_, std::move(averages));
         average_is_applied_ = true;
     }
-    void require_applied([[maybe_unused]] char const* call) const {
-        if constexpr (detail::compresses<typename Updater::rule_type>())
-            if (begun_) detail::refuse_begun(call);
-    }
     template <class T> void read_average(std::span<T> out) const {
         auto& self = const_cast<parameter&>(*this); // a step's view of the memory may write; this one reads
         buffer<storage>& trained = average_is_applied_ ? self.trained_ : self.values_;
@@ -320,33 +270,6 @@ private:
         self.call([&](auto... slots) { updater_.average(out, values, slots...); });
     }
     std::span<storage> value_span() { return {backend::data(values_), values_.size()}; }
-
-    // The first element of the gradient that is not finite, if the options want to know; raises it
-    // if they say so.
-    template <class G> std::optional<std::size_t> find_nonfinite(G const& gradient) const {
-        if (options_.on_nonfinite == nonfinite::propagate) return {};
-        if constexpr (detail::contiguous_buffer<G>) {
-            if (detail::traits_of<G const>::size(gradient) != size()) return {}; // the step refuses it
-            auto const found = first_nonfinite(updater_.backend(), gradient);
-            if (!found) return {};
-            if (options_.on_nonfinite == nonfinite::skip) return found->index;
-            detail::fail<nonfinite_error>(
-                {"gradient[", found->index, "] is not finite, and on_nonfinite is raise: the step is not taken"});
-        } else {
-            detail::fail<buffer_error>(
-                "on_nonfinite looks at the gradient before the step: give memory instead of a lazy "
-                "expression");
-        }
-    }
-
-    // What zero_gradient asks for, where the step is not taken.
-    template <class G> void zero(G& gradient) const {
-        if constexpr (!detail::contiguous_buffer<G>) detail::refuse_zero_gradient();
-        else if constexpr (std::is_const_v<detail::element_type<G>>) detail::refuse_zero_gradient();
-        else
-            detail::fill(updater_.backend(), detail::as_span<storage, typename backend::memory_space>(gradient),
-                         storage(0));
-    }
 
     // Calls f with one span for each slot.
     template <class F> decltype(auto) call(F const& f) {
@@ -362,7 +285,6 @@ private:
     std::array<buffer<state_type>, Updater::slots> state_;
     buffer<storage> trained_; // the values while the average is in their place (g++ 12 warns of an optional at -O3)
     bool average_is_applied_ = false;
-    [[no_unique_address]] detail::pending_step_of<Updater> begun_; // between compress and apply
 };
 template <class Updater, class Buffer> parameter(Updater, Buffer const&) -> parameter<Updater>;
 template <class Updater, class Buffer> parameter(Updater, Buffer const&, parameter_options) -> parameter<Updater>;

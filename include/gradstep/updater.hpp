@@ -34,7 +34,7 @@ template <class P> constexpr kind kind_of() {
 // The step of a rule: its own (`template <class Updater> using step_type`), or that of every rule.
 template <class Rule, class Updater> struct step_of { using type = step<Updater>; };
 template <class Rule, class Updater>
-requires(requires { typename Rule::template step_type<Updater>; }) struct step_of<Rule, Updater> {
+requires(has_own_step<Rule>) struct step_of<Rule, Updater> {
     using type = typename Rule::template step_type<Updater>;
 };
 

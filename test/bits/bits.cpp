@@ -69,7 +69,7 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
             auto const step =
                 optimizer.next_step({.gradient_scale = scale * (i % 4 == 3 ? opaque(integers ? 3 : 0.3) : 1),
                                      .rate = integers ? std::optional(2.0) : std::nullopt});
-            if constexpr (gs::detail::compresses<Rule>()) {
+            if constexpr (gs::detail::has_own_step<Rule>) {
                 step(w, g, slots...);
             } else { // as step(tensor), which would be all kernels once more to compile
                 gs::slice<updater> tensor(w, g, slots...);

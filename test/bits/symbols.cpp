@@ -69,7 +69,7 @@ std::string compressed(gs::thread_pool& pool) {
     std::vector<gs::sparse_message> messages{gs::sparse_message::decode(step.compress(w, g, u, v).encode())};
     step.apply(w, messages);
     step.apply(w, u, v, messages);
-    gs::model net;
+    gs::compressed_model net;
     net.add("a", gs::parameter{optimizer, w});
     std::vector<gs::model_message> const all{gs::model_message::decode(net.compress({{"a", g}}).encode())};
     net.apply(all);

@@ -105,7 +105,7 @@ void same_messages(Regularizer const& regularizer, std::string const& more, std:
                                                                     .dense_below = 8,
                                                                     .selected = selected},
                                                    regularizer, gs::constant{0.0625});
-    using by_type = gs::parameter<std::remove_const_t<decltype(optimizer)>>;
+    using by_type = gs::compressed_parameter<std::remove_const_t<decltype(optimizer)>>;
     std::string const config = config_of(
         R"({"name": "dgc_momentum", "mu": 0.5, "rampup_begin_step": 2, "rampup_step": 4, "sparsity": [0.75, 0.99], "nesterov": )" +
             std::string(n % 2 == 0 ? "true" : "false") + R"(, "local_grad_clip_norm": 3, "num_trainers": )" +

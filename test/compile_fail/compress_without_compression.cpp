@@ -6,7 +6,6 @@
 
 namespace gs = gradstep;
 
-void compress(std::vector<float>& w, std::vector<float>& g) {
-    gs::parameter weights{gs::make_updater<float>(gs::momentum{}, gs::constant{1}), w};
-    weights.compress(g);
+void compress(std::vector<float>& w) {
+    gs::compressed_parameter weights{gs::make_updater<float>(gs::momentum{}, gs::constant{1}), w};
 }

@@ -1,4 +1,4 @@
-// expected-error: gradstep: tables take no dgc_momentum, which compresses the gradients of dense tensors
+// expected-error: gradstep: tables take no rule with a step of its own, which needs whole tensors
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -512,7 +512,7 @@ TEST_CASE("Parameters of several trainers compress and apply, and hold the same 
         .rampup_begin_step = 2, .rampup_step = 3, .sparsity = {0.5, 0.9}, .num_trainers = 2, .dense_below = 0};
     auto const optimizer = gs::make_updater<gs::stochastic<gs::bfloat16>>(rule, gs::l2{0.1}, gs::constant{0.3});
     auto const initial = numbers<gs::bfloat16>(n, 1);
-    using parameter = gs::parameter<std::remove_const_t<decltype(optimizer)>>;
+    using parameter = gs::compressed_parameter<std::remove_const_t<decltype(optimizer)>>;
     std::vector<parameter> trainers(2, parameter(optimizer, initial, {.id = 7}));
     auto by_hand = optimizer;
     trainer<gs::stochastic<gs::bfloat16>> x(n), y(n);
@@ -545,7 +545,7 @@ TEST_CASE("A parameter that compresses takes its calls in their order alone, and
     auto const optimizer = gs::make_updater<float>(gs::dgc_momentum{.mu = 0, .sparsity = {0.9}, .dense_below = 0},
                                                    gs::l2{0}, gs::constant{1});
     auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2);
-    gs::parameter weights{optimizer, initial};
+    gs::compressed_parameter weights{optimizer, initial};
     auto const sequence = [](auto const& call) { return refusal<gs::sequence_error, std::logic_error>(call); };
     CHECK(sequence([&] { weights.apply(gs::sparse_message()); }) == "apply: no step has begun: call compress first");
     CHECK_THAT(refusal<gs::size_error>([&] { weights.compress(std::vector<float>(99)); }), ContainsSubstring("99"));
@@ -575,17 +575,17 @@ TEST_CASE("While an average is in the place of its values, a parameter neither c
     auto const optimizer =
         gs::make_updater<float>(gs::dgc_momentum{.sparsity = {0.9}, .dense_below = 0}, gs::l2{0}, gs::constant{1});
     auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2), averages = numbers<float>(n, 3);
-    gs::parameter weights{optimizer, initial}, without = weights;
+    gs::compressed_parameter weights{optimizer, initial}, without = weights;
     auto const sequence = [](auto const& call) { return refusal<gs::sequence_error, std::logic_error>(call); };
     std::string const sentence = ": the average is in the place of the weights: restore the trained ones first";
     {
-        auto const applied = weights.apply_average(averages);
+        auto const applied = weights.parameter().apply_average(averages);
         CHECK(sequence([&] { weights.compress(g); }) == "compress" + sentence);
         CHECK((weights.clock() == gs::clock{} && !weights.awaits_messages()));
     }
     auto const message = weights.compress(g);
     {
-        auto const applied = weights.apply_average(averages);
+        auto const applied = weights.parameter().apply_average(averages);
         CHECK(sequence([&] { weights.apply(message); }) == "apply" + sentence);
         CHECK(weights.awaits_messages());
     }
@@ -593,10 +593,11 @@ TEST_CASE("While an average is in the place of its values, a parameter neither c
     without.update(g);
     CHECK(same_bits(std::vector(weights.values().begin(), weights.values().end()),
                     std::vector(without.values().begin(), without.values().end())));
-    CHECK(refusal<gs::buffer_error>([&] {
-              weights.apply_average(std::span<float const>(static_cast<float const*>(nullptr), n)).dismiss();
-          }) == "apply_average: averages is null: give 100 elements of memory");
-    CHECK_FALSE(weights.average_is_applied());
+    CHECK(
+        refusal<gs::buffer_error>([&] {
+            weights.parameter().apply_average(std::span<float const>(static_cast<float const*>(nullptr), n)).dismiss();
+        }) == "apply_average: averages is null: give 100 elements of memory");
+    CHECK_FALSE(weights.parameter().average_is_applied());
 }
 
 TEST_CASE("Where an executor fails, compress counts the step if u and v have the gradient, and only then",
@@ -609,7 +610,7 @@ TEST_CASE("Where an executor fails, compress counts the step if u and v have the
     auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2);
     int refused = 0, begun = 0;
     for (std::size_t allowed = 0;; ++allowed) {
-        gs::parameter weights{optimizer, initial};
+        gs::compressed_parameter weights{optimizer, initial};
         if (!host.stops(allowed, [&] { weights.compress(g); })) break;
         CAPTURE(allowed);
         auto const v = weights.state<"v">();
@@ -630,7 +631,7 @@ TEST_CASE("Where an executor fails in apply, the messages cannot move the values
     auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2);
     int failed = 0;
     for (std::size_t allowed = 0;; ++allowed) {
-        gs::parameter weights{optimizer, initial};
+        gs::compressed_parameter weights{optimizer, initial};
         gs::sparse_message const message = weights.compress(g);
         if (!host.stops(allowed, [&] { weights.apply(message); })) break;
         CAPTURE(allowed);
@@ -654,7 +655,7 @@ TEST_CASE("A gradient that is not finite is left out of what is sent, where that
     auto const initial = numbers<float>(n, 1);
     auto g = numbers<float>(n, 2);
     g[5] = std::numeric_limits<float>::infinity();
-    gs::parameter skips{optimizer, initial, {.on_nonfinite = gs::nonfinite::skip}};
+    gs::compressed_parameter skips{optimizer, initial, {.on_nonfinite = gs::nonfinite::skip}};
     auto const message = skips.compress(g, {.zero_gradient = true});
     CHECK(message.count() == (begin == 0 ? 0 : n));
     CHECK(is_zero(g));
@@ -663,7 +664,7 @@ TEST_CASE("A gradient that is not finite is left out of what is sent, where that
     CHECK(same_bits(std::vector(skips.values().begin(), skips.values().end()), initial));
     CHECK(skips.clock().step == 1);
     g[5] = std::numeric_limits<float>::quiet_NaN();
-    gs::parameter raises{optimizer, initial, {.on_nonfinite = gs::nonfinite::raise}};
+    gs::compressed_parameter raises{optimizer, initial, {.on_nonfinite = gs::nonfinite::raise}};
     CHECK_THAT((refusal<gs::nonfinite_error, std::runtime_error>([&] { raises.compress(g); })),
                ContainsSubstring("gradient[5]"));
     CHECK((raises.clock().step == 0 && !raises.awaits_messages()));

@@ -29,15 +29,15 @@ auto const plain = gs::make_updater<gs::bfloat16>(gs::adam{}, gs::constant{0.1})
 using compressing_type = std::remove_const_t<decltype(compressing)>;
 using plain_type = std::remove_const_t<decltype(plain)>;
 
-gs::model model_of(gs::model_options const& options = {}) {
-    gs::model net(options);
+gs::compressed_model model_of(gs::model_options const& options = {}) {
+    gs::compressed_model net(options);
     net.add("weight", gs::parameter{compressing, numbers<float>(many, 1)});
     net.add("bias", gs::parameter{compressing, numbers<float>(few, 2)}, {.decay = false});
     net.add("other", gs::parameter{plain, numbers<gs::bfloat16>(few, 3)});
     return net;
 }
 // Everything that a model holds, as bytes.
-std::vector<std::byte> contents(gs::model& net) {
+std::vector<std::byte> contents(gs::compressed_model& net) {
     std::vector<std::byte> out;
     auto const add = [&](auto const& values) {
         auto const bytes = std::as_bytes(std::span(values));
@@ -61,15 +61,15 @@ std::vector<std::byte> contents(gs::model& net) {
 } // namespace
 
 TEST_CASE("Models of two trainers hold the same bits: those of the steps by hand", "[model][compression]") {
-    std::vector<gs::model> trainers;
+    std::vector<gs::compressed_model> trainers;
     trainers.push_back(model_of());
     trainers.push_back(model_of());
-    gs::model reversed; // the same parameters, added in another order
+    gs::compressed_model reversed; // the same parameters, added in another order
     reversed.add("other", gs::parameter{plain, numbers<gs::bfloat16>(few, 3)});
     reversed.add("bias", gs::parameter{compressing, numbers<float>(few, 2)}, {.decay = false});
     reversed.add("weight", gs::parameter{compressing, numbers<float>(many, 1)});
 
-    gs::parameter weight{compressing, numbers<float>(many, 1)}, second = weight;
+    gs::compressed_parameter weight{compressing, numbers<float>(many, 1)}, second = weight;
     auto of_bias = compressing;
     auto of_other = plain;
     std::vector<float> bias = numbers<float>(few, 2), bias_u(few), bias_v(few);
@@ -88,7 +88,7 @@ TEST_CASE("Models of two trainers hold the same bits: those of the steps by hand
         CHECK((messages[0].find("bias")->is_dense() && messages[0][2].is_dense()));
         CHECK(messages[0].find("nothing") == nullptr);
         reversed.compress(g[1].named(), options);
-        for (gs::model& net : trainers) net.apply(messages);
+        for (gs::compressed_model& net : trainers) net.apply(messages);
         reversed.apply(messages);
         CHECK((contents(trainers[0]) == contents(trainers[1])) == (t == 1)); // v is each one's own
 
@@ -112,7 +112,7 @@ TEST_CASE("Models of two trainers hold the same bits: those of the steps by hand
             return x;
         }());
         of_other.next_step(unscaled)(other, g[0].other, m, v);
-        for (gs::model* net : {&trainers[0], &trainers[1], &reversed}) {
+        for (gs::compressed_model* net : {&trainers[0], &trainers[1], &reversed}) {
             auto const equals = [&]<class T>(std::span<T const> a, auto const& b) {
                 return same_bits(std::vector(a.begin(), a.end()), std::vector(b.begin(), b.end()));
             };
@@ -146,7 +146,7 @@ TEST_CASE("A model of one trainer updates as its parameters do, before the ramp 
         CHECK(same(net.get<type>("weight"), weight));
         CHECK(same(net.get<type>("bias"), bias));
     }
-    gs::model of_two = model_of();
+    gs::compressed_model of_two = model_of();
     gradients g(1);
     of_two.update(g.named()); // dense: the mean gradient
     CHECK_THAT((refusal<gs::sequence_error, std::logic_error>([&] { of_two.update(g.named()); })),
@@ -155,7 +155,7 @@ TEST_CASE("A model of one trainer updates as its parameters do, before the ramp 
 }
 
 TEST_CASE("A model refuses messages of other models, steps and trainers, and is as it was", "[model][compression]") {
-    gs::model net = model_of();
+    gs::compressed_model net = model_of();
     auto const sequence = [](auto const& call) { return refusal<gs::sequence_error, std::logic_error>(call); };
     auto const value = [](auto const& call) { return refusal<gs::value_error>(call); };
     gradients g(1);
@@ -180,7 +180,7 @@ TEST_CASE("A model refuses messages of other models, steps and trainers, and is 
                    net.apply(list{second, gs::model_message()});
                }),
                ContainsSubstring("messages[1] has 0 parameters, none of them weight: must have the 3"));
-    gs::model smaller;
+    gs::compressed_model smaller;
     smaller.add("weight", gs::parameter{compressing, numbers<float>(many, 1)});
     smaller.seek("weight", {.step = 1});
     auto const other = smaller.compress({{"weight", g.weight}});
@@ -193,7 +193,7 @@ TEST_CASE("A model refuses messages of other models, steps and trainers, and is 
     CHECK((contents(net) != before));
     CHECK_FALSE(net.awaits_messages());
 
-    gs::model counts;
+    gs::compressed_model counts;
     std::vector<std::int32_t> const counters(4);
     counts.add("counts", gs::parameter{gs::make_updater<std::int32_t>(gs::add_delta{}, gs::constant{1}), counters});
     CHECK(value([&] {
@@ -210,7 +210,7 @@ TEST_CASE("After a compress that was refused, a model updates as if it had not b
     auto const optimizer = gs::make_updater<float>(alone, gs::l2{0.1}, gs::constant{0.3});
     using type = std::remove_const_t<decltype(optimizer)>;
     auto const model = [&] {
-        gs::model net;
+        gs::compressed_model net;
         for (auto const* name : {"first", "second"}) net.add(name, gs::parameter{optimizer, numbers<float>(many, 1)});
         net.add("other", gs::parameter{plain, numbers<gs::bfloat16>(few, 3)});
         return net;
@@ -219,13 +219,13 @@ TEST_CASE("After a compress that was refused, a model updates as if it had not b
     auto const named = [&](std::vector<float> const& first, std::vector<float> const& second) {
         return std::vector<gs::named_gradient>{{"first", first}, {"second", second}, {"other", g.other}};
     };
-    gs::model never = model();
+    gs::compressed_model never = model();
     never.update(named(g.weight, g.weight));
     auto bad = g.weight;
     bad[7] = std::numeric_limits<float>::quiet_NaN();
     for (auto const* name : {"first", "second"}) {
         CAPTURE(name);
-        gs::model net = model();
+        gs::compressed_model net = model();
         bool const is_first = std::string(name) == "first";
         auto const refused = named(is_first ? bad : g.weight, is_first ? g.weight : bad);
         CHECK_THAT(refusal<gs::value_error>([&] { net.compress(refused); }),
@@ -252,7 +252,7 @@ TEST_CASE("Where an executor fails, a model counts the step if a parameter has i
     std::vector<gs::named_gradient> const named{{"first", g}, {"second", g}};
     int refused = 0, begun = 0;
     for (std::size_t allowed = 0;; ++allowed) {
-        gs::model net;
+        gs::compressed_model net;
         for (auto const* name : {"first", "second"}) net.add(name, gs::parameter{optimizer, initial});
         if (!host.stops(allowed, [&] { net.compress(named); })) break;
         CAPTURE(allowed);
@@ -270,7 +270,7 @@ TEST_CASE("Where an executor fails, a model counts the step if a parameter has i
     // In apply some parameters may have moved: the same messages would move them twice.
     int failed = 0;
     for (std::size_t allowed = 0;; ++allowed) {
-        gs::model net;
+        gs::compressed_model net;
         for (auto const* name : {"first", "second"}) net.add(name, gs::parameter{optimizer, initial});
         std::vector const messages{net.compress(named)};
         if (!host.stops(allowed, [&] { net.apply(messages); })) break;
@@ -291,7 +291,7 @@ TEST_CASE("A model takes averages in the place of its weights between whole step
     alone.num_trainers = 1;
     auto const optimizer = gs::make_updater<float>(alone, gs::l2{0.1}, gs::constant{0.3});
     auto const g = numbers<float>(many, 1), initial = numbers<float>(many, 2);
-    gs::model net;
+    gs::compressed_model net;
     net.add("compressed", gs::parameter{optimizer, initial});
     net.add("averaged", gs::parameter{averaging, initial});
     std::vector<gs::named_gradient> const named{{"compressed", g}, {"averaged", g}};
@@ -319,7 +319,7 @@ TEST_CASE("A model takes averages in the place of its weights between whole step
 }
 
 TEST_CASE("A gradient that is not finite is left out of a model's message, with all others", "[model][compression]") {
-    gs::model net = model_of({.on_nonfinite = gs::nonfinite::skip});
+    gs::compressed_model net = model_of({.on_nonfinite = gs::nonfinite::skip});
     gradients g(1);
     std::vector<gs::model_message> const first(2, net.compress(g.named()));
     net.apply(first);
@@ -335,7 +335,7 @@ TEST_CASE("A gradient that is not finite is left out of a model's message, with 
 
 #if defined(COUNTS_ALLOCATIONS)
 TEST_CASE("Where memory ends, a model that compresses or applies is as it was", "[model][compression]") {
-    gs::model net = model_of();
+    gs::compressed_model net = model_of();
     gradients g(1);
     std::vector<gs::model_message> messages(2, net.compress(g.named()));
     net.apply(messages);
@@ -368,7 +368,7 @@ TEST_CASE("Where memory ends, a model that compresses or applies is as it was", 
 #endif
 
 TEST_CASE("A message of a model with any one bit changed, or cut anywhere, is refused", "[model][compression]") {
-    gs::model net;
+    gs::compressed_model net;
     net.add("weight", gs::parameter{gs::make_updater<float>(gs::dgc_momentum{.dense_below = 5}, gs::constant{1}),
                                     numbers<float>(9, 1)});
     net.add("other", gs::parameter{plain, numbers<gs::bfloat16>(3, 3)});

@@ -85,7 +85,7 @@ inline weights trained_alone(int ranks, gs::model_options const& options) {
 inline weights compressed_alone(int ranks) {
     weights out;
     auto const optimizer = dgc(ranks);
-    std::vector<gs::model> trainers(static_cast<std::size_t>(ranks));
+    std::vector<gs::compressed_model> trainers(static_cast<std::size_t>(ranks));
     for (auto& net : trainers) {
         net.add("w", gs::parameter{optimizer, out.w});
         net.add("b", gs::parameter{momentum, out.b}, {.rate_scale = 0.5});

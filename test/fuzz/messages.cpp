@@ -92,7 +92,7 @@ bool has_subnormals(gs::sparse_message const& m, std::span<float const> after) {
 }
 
 bool apply(gs::sparse_message const& other) {
-    gs::parameter x{compressing, weights};
+    gs::compressed_parameter x{compressing, weights};
     gs::sparse_message const own = x.compress(weight_gradient);
     if (!fuzz::takes([&] { x.apply(own, other); })) {
         fuzz::require(same(x.values(), weights) && x.awaits_messages(),
@@ -106,15 +106,17 @@ bool apply(gs::sparse_message const& other) {
     return true;
 }
 
-gs::model model() {
-    gs::model out;
+gs::compressed_model model() {
+    gs::compressed_model out;
     out.add("weight", gs::parameter{compressing, weights});
     out.add("bias", gs::parameter{plain, bias});
     return out;
 }
-gs::model_message begun(gs::model& x) { return x.compress({{"weight", weight_gradient}, {"bias", bias_gradient}}); }
+gs::model_message begun(gs::compressed_model& x) {
+    return x.compress({{"weight", weight_gradient}, {"bias", bias_gradient}});
+}
 bool apply(gs::model_message const& other) {
-    gs::model x = model();
+    gs::compressed_model x = model();
     std::vector<gs::model_message> messages{begun(x), other};
     auto const now = [&](char const* which) {
         return std::string_view(which) == "bias" ? x.get<plain_type>("bias").values()
@@ -143,8 +145,8 @@ bool apply(gs::model_message const& other) {
 } // namespace
 
 std::vector<std::pair<std::string, std::string>> fuzz::written_seeds() {
-    gs::parameter sparse{compressing, weights};
-    gs::model dense = model();
+    gs::compressed_parameter sparse{compressing, weights};
+    gs::compressed_model dense = model();
     return {{"sparse", bytes_of(sparse.compress(weight_gradient).encode())},
             {"model", bytes_of(begun(dense).encode())}};
 }

@@ -382,7 +382,7 @@ TEST_CASE("parameters of a model that share memory are refused, and nothing is c
     tensor_of<adam_type> x(adam, 64), y(adam, 64);
     auto const before = x.w;
     auto const refused = [&](gs::slice<adam_type> slice, gs::step_options const& options = {}) {
-        gs::model net;
+        gs::compressed_model net;
         net.add("x", adam, x.slice());
         net.add("y", adam, slice);
         std::string const said = refusal<gs::buffer_error>([&] { net.update(options); });

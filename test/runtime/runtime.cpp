@@ -407,7 +407,8 @@ void same_messages(Regularizer const& regularizer, std::string const& more) {
     using storage = typename gs::element_traits<Element>::storage;
     CAPTURE(more);
     auto const initial = numbers<storage>(many, 1);
-    gs::parameter first{gs::make_updater<Element>(of_rule(), regularizer, gs::constant{0.25}), initial, {.id = 5}},
+    gs::compressed_parameter first{
+        gs::make_updater<Element>(of_rule(), regularizer, gs::constant{0.25}), initial, {.id = 5}},
         second = first;
     gs::any_parameter any{gs::read_optimizer(config_of(rule, R"(, "id": 5)" + more)), initial}, other = any;
     for (std::uint32_t t = 0; t < 6; ++t) {
@@ -439,8 +440,8 @@ std::string const with_l2 = R"(, "regularizer": {"name": "l2", "rate": 0.125})";
 gs::any_parameter made(std::string const& of, std::string const& more, gs::any_span initial) {
     return {gs::read_optimizer(config_of(of, more)), initial};
 }
-gs::model any_model(gs::model_options const& options = {}) {
-    gs::model trainer(options);
+gs::compressed_model any_model(gs::model_options const& options = {}) {
+    gs::compressed_model trainer(options);
     trainer.add("weight", made(rule, with_l2, numbers<float>(many, 1)));
     trainer.add("bias", made(R"({"name": "sgd"})", with_l2, numbers<float>(few, 2)), {.rate_scale = 2, .decay = false});
     trainer.add("other", made(R"({"name": "sgd"})", "", numbers<gs::bfloat16>(few, 3)));
@@ -449,14 +450,14 @@ gs::model any_model(gs::model_options const& options = {}) {
 auto const compressing = gs::make_updater<float>(of_rule(), gs::l2{0.125}, gs::constant{0.25});
 auto const descending = gs::make_updater<float>(gs::sgd{}, gs::l2{0.125}, gs::constant{0.25});
 auto const of_halves = gs::make_updater<gs::bfloat16>(gs::sgd{}, gs::constant{0.25});
-gs::model model_of_types(gs::model_options const& options = {}) {
-    gs::model trainer(options);
+gs::compressed_model model_of_types(gs::model_options const& options = {}) {
+    gs::compressed_model trainer(options);
     trainer.add("weight", gs::parameter{compressing, numbers<float>(many, 1)});
     trainer.add("bias", gs::parameter{descending, numbers<float>(few, 2)}, {.rate_scale = 2, .decay = false});
     trainer.add("other", gs::parameter{of_halves, numbers<gs::bfloat16>(few, 3)});
     return trainer;
 }
-bool same_weights(gs::model& any, gs::model& types) {
+bool same_weights(gs::compressed_model& any, gs::compressed_model& types) {
     auto const same = [&]<class Updater>(char const* name, Updater const&) {
         auto const of_type = types.get<Updater>(name).values();
         using storage = typename Updater::traits::storage;
@@ -476,7 +477,7 @@ TEST_CASE("dgc_momentum that is chosen at run time sends the messages of its typ
 TEST_CASE("A model whose policies are chosen at run time sends and applies what one of types does", "[config]") {
     for (double const clip : {std::numeric_limits<double>::infinity(), 1.0}) {
         gs::model_options const options{.clip_norm = clip};
-        std::vector<gs::model> any, types;
+        std::vector<gs::compressed_model> any, types;
         for (int r = 0; r < 2; ++r) any.push_back(any_model(options)), types.push_back(model_of_types(options));
         for (std::uint32_t t = 1; t <= 4; ++t) {
             CAPTURE(clip, t);
@@ -499,11 +500,11 @@ TEST_CASE("A model whose policies are chosen at run time sends and applies what 
             CHECK(refusal<gs::sequence_error, std::logic_error>(
                       [&] { any[0].get<gs::any_updater>("weight").update(g.weight); }) != "");
             for (auto* const trainers : {&any, &types})
-                for (gs::model& trainer : *trainers) trainer.apply(messages);
+                for (gs::compressed_model& trainer : *trainers) trainer.apply(messages);
             for (std::size_t r = 0; r < 2; ++r) CHECK(same_weights(any[r], types[r]));
         }
     }
-    gs::model counts;
+    gs::compressed_model counts;
     counts.add("seen",
                gs::any_parameter{gs::read_optimizer(
                                      R"({"rule": {"name": "add_delta"}, "schedule": {"name": "constant", "rate": 1}})"),

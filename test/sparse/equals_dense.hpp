@@ -13,7 +13,7 @@
 inline auto rules_of_rows() {
     auto const if_touched_rows_have_it = []<class Entry>(Entry const& entry) {
         using rule = typename Entry::rule;
-        if constexpr (gs::detail::compresses<rule>() || gs::detail::counts_steps<rule>()) return std::tuple<>();
+        if constexpr (gs::detail::has_own_step<rule> || gs::detail::counts_steps<rule>()) return std::tuple<>();
         else return std::tuple(entry);
     };
     return std::tuple_cat(

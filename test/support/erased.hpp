@@ -159,7 +159,7 @@ template <class Oracle, class Rule> class rule_of final : public rule {
 public:
     explicit rule_of(Rule r) : rule_(r) {
         row_wise = gs::row_wise_rule<Rule>;
-        compresses = gs::detail::compresses<Rule>();
+        compresses = gs::detail::has_own_step<Rule>;
         carries = oracle::carries<Oracle>(r);
         bounded = oracle::bounded<Oracle>();
         keeps_rates = oracle::keeps_rates<Oracle>(r);

@@ -95,7 +95,7 @@ template <class Rule, class Average> struct averaged {
     static_assert(weight_average<Average>, "gradstep: averaged takes a rule and an average: gs::averaged{gs::adam{}, "
                                            "gs::ema{0.999}}, or gs::polyak{}, or gs::window{...}");
     static_assert(!row_wise_rule<Rule>, "gradstep: averaged goes around a rule that works element by element");
-    static_assert(!detail::compresses<Rule>(),
+    static_assert(!detail::has_own_step<Rule>,
                   "gradstep: averaged does not go around dgc_momentum, whose steps touch few "
                   "elements: average the parameter by gs::averager");
     static_assert(detail::average_count<averaged> <= 9, "gradstep: averaged goes around at most 8 averages");

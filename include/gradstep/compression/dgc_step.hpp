@@ -74,6 +74,9 @@ public:
     /// the ramp; and how many `entries(n)` a message of such a tensor has: exactly, or about as
     /// many by `selection::sampled`.
     bool is_dense(std::size_t n) const { return rule().is_dense(number(), n); }
+    /// For models: whether the update of such a tensor can be split, by `batch`. Else the model runs
+    /// its `pending_update`.
+    bool comes_in_pieces(std::size_t n) const { return is_dense(n); }
     double sparsity() const { return rule().sparsity_of(number()); }
     std::size_t entries(std::size_t n) const { return is_dense(n) ? n : dgc_momentum::entries_of(sparsity(), n); }
 

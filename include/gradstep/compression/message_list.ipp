@@ -25,6 +25,9 @@ GRADSTEP_DEFINE void check_messages(message_list const& messages, std::size_t si
     }
 }
 
+GRADSTEP_DEFINE void refuse_pending(char const* call) {
+    fail<sequence_error>({call, ": the messages of the step before have not been applied: call apply first"});
+}
 GRADSTEP_DEFINE void refuse_own_step(std::size_t tensor) {
     fail<value_error>({buffer_name(tensor, "slice.step"),
                        " is set, and the rule sends gradients, which all trainers take in one step: expected none"});

@@ -9,8 +9,6 @@ inline namespace GRADSTEP_ABI {
 // While an average is in the place of the weights; `restore` while none is.
 [[noreturn]] void refuse_applied(char const* call);
 [[noreturn]] void refuse_restore();
-// Between the halves of a step, of which messages are awaited.
-[[noreturn]] void refuse_begun(char const* call);
 
 } // namespace GRADSTEP_ABI
 } // namespace detail

@@ -8,9 +8,6 @@ GRADSTEP_DEFINE void refuse_applied(char const* call) {
     fail<sequence_error>({call, ": the average is in the place of the weights: restore the trained ones first"});
 }
 GRADSTEP_DEFINE void refuse_restore() { fail<sequence_error>("restore: no average is in the place of the weights"); }
-GRADSTEP_DEFINE void refuse_begun(char const* call) {
-    fail<sequence_error>({call, ": the messages of the step before have not been applied: call apply first"});
-}
 
 } // namespace GRADSTEP_ABI
 } // namespace detail

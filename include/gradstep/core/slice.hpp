@@ -186,7 +186,7 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     std::optional<std::uint64_t> id = {};
     /// The number of this tensor's own step, from 1, if it differs from the clock's count. Rule and
     /// regularizer are prepared for this number; the learning rate is still the step's. By default
-    /// it is the step's number. Rules that send gradients (dgc_momentum) reject it.
+    /// it is the step's number. Rules with a step of their own reject it.
     std::optional<std::int64_t> step = {};
     /// The step also writes the new parameter here, rounded to bfloat16 (to nearest, ties to even),
     /// in the same pass, for a forward pass in bfloat16. It must have the parameter's length, be in

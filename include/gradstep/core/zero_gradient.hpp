@@ -72,12 +72,13 @@ template <class Rule> constexpr bool counts_steps() {
     if constexpr (requires { Rule::counts_steps; }) return Rule::counts_steps;
     else return false;
 }
-// Whether a step of the rule is more than its `apply`: it needs whole tensors and communication
-// between trainers.
-template <class Rule> constexpr bool compresses() {
-    if constexpr (requires { Rule::compresses; }) return Rule::compresses;
-    else return false;
-}
+// A rule that brings a step of its own (`template <class Updater> using step_type`), which is more
+// than its `apply` and needs whole tensors.
+template <template <class> class Step> struct own_step;
+template <class Rule> concept has_own_step = requires { typename own_step<Rule::template step_type>; };
+// Whether the steps of an updater depend on the id of a tensor.
+template <class Updater>
+inline constexpr bool uses_id = Updater::traits::is_stochastic || has_own_step<typename Updater::rule_type>;
 // Whether the state after any number of steps without gradient has a closed form.
 template <class Rule> concept decays_by_factors = requires(Rule const& rule) { rule.decay(); }
 &&(row_slot_count<Rule> == 0 || requires(Rule const& rule) { rule.row_decay(); });

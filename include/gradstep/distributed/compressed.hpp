@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/compression/compressed_model.hpp>
+#include <gradstep/compression/model_message.hpp>
+#include <gradstep/compression/updater_message_task.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/distributed_parameter.hpp>
@@ -61,12 +64,12 @@ inline namespace GRADSTEP_ISA {
 /// A worker whose ranks send each other messages of their gradients, and take every step with the
 /// mean of all of them in the order of the ranks: of parameters under `dgc_momentum` the few
 /// entries that it chooses, of others the whole gradient, to each of the other ranks. All hold the
-/// same bits, which are those that one process makes of all messages (model::compress,
-/// model::apply). It is used as `synchronous`.
+/// same bits, which are those that one process makes of all messages (compressed_model::compress,
+/// compressed_model::apply). It is used as `synchronous`.
 ///
 /// The message of a step is made when the last gradient is pushed, which throws what
-/// model::compress throws; until then nothing is sent. The state of dgc_momentum is each rank's
-/// own: every rank saves a checkpoint, and loads it again.
+/// compressed_model::compress throws; until then nothing is sent. The state of dgc_momentum is each
+/// rank's own: every rank saves a checkpoint, and loads it again.
 template <communicator C> class compressed final : public detail::in_step_over<C> {
     using base = detail::in_step_over<C>;
 
@@ -93,7 +96,7 @@ public:
         static_assert(gradstep::detail::is_sent<storage>,
                       "gradstep: messages of ranks hold float, double, bfloat16 or float16: use synchronous");
         this->refuse_begun(name);
-        if constexpr (gradstep::detail::compresses<typename Updater::rule_type>())
+        if constexpr (gradstep::detail::compresses<Updater>)
             if (auto const trainers = owned.optimizer().rule().num_trainers; trainers != this->by().size())
                 detail::fail<value_error>({"add: ", name, ": dgc_momentum.num_trainers = ", trainers, ": must be ",
                                            this->by().size(), ", the number of ranks"});
@@ -134,7 +137,7 @@ private:
     gradstep::model const& updated_model() const override { return model_; }
 
     model_options options_;
-    gradstep::model model_;
+    compressed_model model_;
     detail::gathered_messages<C> messages_;
     std::size_t message_bytes_ = 0;
 };

@@ -2,11 +2,10 @@
 #include <cstddef>
 #include <span>
 
-#include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/model.hpp>
+#include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/named_gradient.hpp>
-#include <gradstep/model/pieces.hpp>
+#include <gradstep/model/parameter_task.hpp>
+#include <gradstep/model/task_set.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -33,27 +32,27 @@ public:
         std::size_t first_;
     };
 
-    explicit incremental_step(model& of) : of_(of) {}
+    explicit incremental_step(task_set& of) : of_(of) {}
 
     // Whether a parameter may change before the gradients of all have been looked at.
-    bool is_possible() const;
+    bool is_possible() const { return !of_.looks_at_gradients(); }
     // The clock of a parameter moves; its number comes back. Throws as model::update, and nothing
     // has happened. The gradient is read by `run`.
     std::size_t prepare(named_gradient const& gradient);
     // Takes back what `prepare` did last.
     void withdraw(std::size_t i);
     // Whether `run` is possible; else only run_rest is.
-    bool in_pieces(std::size_t i) const { return of_.members_[i]->in_pieces(); }
+    bool in_pieces(std::size_t i) const { return of_[i].in_pieces(); }
     // Elements [first, last) of a parameter, whose bounds are multiples of block_size but at the
     // end.
-    void run(std::size_t i, std::size_t first, std::size_t last) const noexcept { of_.members_[i]->run(first, last); }
-    remainder rest_of(std::size_t i, std::size_t first) const { return {*of_.members_[i], first}; }
+    void run(std::size_t i, std::size_t first, std::size_t last) const noexcept { of_[i].run(first, last); }
+    remainder rest_of(std::size_t i, std::size_t first) const { return {of_[i], first}; }
     // On the threads of the model. Throws what an executor or a backend throws.
     void run_rest(std::span<remainder const> rest) const;
     void end();
 
 private:
-    model& of_;
+    task_set& of_;
     std::size_t prepared_ = 0; // parameters
 };
 

@@ -1,37 +1,34 @@
 #pragma once
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <vector>
 
-#include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/model.hpp>
+#include <gradstep/core/error.hpp>
 #include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/parameter_task.hpp>
+#include <gradstep/model/pieces.hpp>
+#include <gradstep/model/task_set.hpp>
 
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE bool incremental_step::is_possible() const {
-    return of_.options_.on_nonfinite == nonfinite::propagate && !std::isfinite(of_.options_.clip_norm) &&
-           !of_.has_own_limits_;
-}
-
 GRADSTEP_DEFINE std::size_t incremental_step::prepare(named_gradient const& gradient) {
-    if (!of_.is_stepping_) of_.require_applied("push");
+    if (prepared_ == 0) of_.require_idle("push");
     std::size_t const i = of_.index_of(gradient.name, "push");
-    of_.members_[i]->take_gradient(gradient.now(), {});
-    of_.members_[i]->prepare({}, 1);
+    of_[i].take_gradient(gradient.now(), {});
+    of_[i].prepare({}, 1);
     ++prepared_;
-    of_.is_stepping_ = true;
+    of_.set_pending([](char const* call) {
+        fail<sequence_error>({call, ": a step has begun that has not ended: wait for it first"});
+    });
     return i;
 }
 
 GRADSTEP_DEFINE void incremental_step::withdraw(std::size_t i) {
-    of_.members_[i]->withdraw();
-    of_.is_stepping_ = --prepared_ != 0;
+    of_[i].withdraw();
+    if (--prepared_ == 0) of_.end_pending();
 }
 
 GRADSTEP_DEFINE void incremental_step::run_rest(std::span<remainder const> rest) const {
@@ -43,13 +40,13 @@ GRADSTEP_DEFINE void incremental_step::run_rest(std::span<remainder const> rest)
         else one.run_whole(waiting);
     }
     waiting.run();
-    of_.for_each_block_of(in_pieces,
-                          [&](std::size_t k, std::size_t first, std::size_t last) { in_pieces[k]->run(first, last); });
+    for_each_block_of(in_pieces, of_.threads(),
+                      [&](std::size_t k, std::size_t first, std::size_t last) { in_pieces[k]->run(first, last); });
 }
 
 GRADSTEP_DEFINE void incremental_step::end() {
     prepared_ = 0;
-    of_.is_stepping_ = false;
+    of_.end_pending();
 }
 
 } // namespace GRADSTEP_ABI

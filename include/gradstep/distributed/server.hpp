@@ -70,7 +70,7 @@ public:
         static_assert(parameter<Updater>::on_host,
                       "gradstep: server: parameters are the host's: give a backend of the host");
         constexpr bool may_be_split =
-            !row_wise_rule<rule> && !Updater::traits::is_stochastic && !gradstep::detail::compresses<rule>();
+            !row_wise_rule<rule> && !Updater::traits::is_stochastic && !gradstep::detail::has_own_step<rule>;
         check_new(name, std::is_same_v<rule, add_delta>);
         auto const all = gradstep::detail::as_span<storage const, host_memory>(initial);
         detail::wire_entry entry = dense_entry(std::move(name), detail::wire_element_of<storage>(), all.size(),

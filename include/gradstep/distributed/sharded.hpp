@@ -100,7 +100,7 @@ template <class Updater> constexpr bool require_pieces() {
     using rule = typename Updater::rule_type;
     static_assert(!row_wise_rule<rule>, "gradstep: ranks of `sharded` update pieces of a tensor, of which this rule "
                                         "needs the whole: use synchronous");
-    static_assert(!gradstep::detail::compresses<rule>(),
+    static_assert(!gradstep::detail::has_own_step<rule>,
                   "gradstep: ranks of `sharded` send whole gradients: dgc_momentum is for compressed");
     static_assert(!Updater::traits::is_stochastic, "gradstep: stochastic rounding depends on an element's place in "
                                                    "its tensor, of which ranks of `sharded` update pieces: use "
@@ -258,7 +258,7 @@ private:
 
     model_options options_;
     gradstep::model model_;
-    gradstep::detail::incremental_step step_{model_};
+    gradstep::detail::incremental_step step_{model_.tasks()};
     std::vector<detail::piece_of_parameter*> pieces_;
     model_result last_;
 };

@@ -112,7 +112,7 @@ private:
 
     model_options options_;
     gradstep::model model_;
-    gradstep::detail::incremental_step step_{model_};
+    gradstep::detail::incremental_step step_{model_.tasks()};
     model_result last_;
 };
 

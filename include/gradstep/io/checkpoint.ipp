@@ -262,17 +262,17 @@ GRADSTEP_DEFINE void write_checkpoint(std::string const& path, std::span<saved_s
 inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE std::vector<detail::saved_state> model::states(char const* call) const {
-    require_applied(call);
+    tasks_.require_idle(call);
     if (average_is_applied()) detail::refuse_applied(call);
     std::vector<detail::saved_state> out(size());
     for (std::size_t i = 0; i < out.size(); ++i) {
-        auto& member = *members_[i];
+        auto& task = tasks_[i];
         detail::saved_state_of to(out[i]);
-        member.visit_state(to);
-        out[i].name = member.name;
-        if (member.in_files == nullptr) continue;
-        if (member.in_files->shape) out[i].shape = member.in_files->shape;
-        out[i].shard = member.in_files->shard;
+        task.visit_state(to);
+        out[i].name = task.name;
+        if (task.in_files == nullptr) continue;
+        if (task.in_files->shape) out[i].shape = task.in_files->shape;
+        out[i].shard = task.in_files->shard;
     }
     return out;
 }
@@ -294,7 +294,7 @@ GRADSTEP_DEFINE load_report model::load(std::string const& file, load_options co
     for (std::size_t i = 0; i < own.size(); ++i)
         if (of.from[i] != nullptr) detail::read_into(files_type::source(files, *of.from[i]), own[i]);
     for (std::size_t i = 0; i < own.size(); ++i)
-        if (of.from[i] != nullptr) members_[i]->seek(of.from[i]->clock);
+        if (of.from[i] != nullptr) tasks_[i].seek(of.from[i]->clock);
     return std::move(of.report);
 }
 

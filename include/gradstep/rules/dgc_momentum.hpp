@@ -45,7 +45,8 @@ inline namespace GRADSTEP_ABI { // it owns memory, so copying and freeing it is 
 /// with k = max(1, round((1 - sparsity) * n)); NaN and infinities are larger than all numbers, and
 /// sent first. The sparsity of step t, counted from 0, is sparsity[(t - rampup_begin_step) * length
 /// / rampup_step], and after `rampup_step` steps the last. How a step is cut in two for the
-/// sending, `compress` and `apply`, is in compression/dgc_step.hpp.
+/// sending, `compress` and `apply`, is in compression/dgc_step.hpp. `compressed_parameter` and
+/// `compressed_model` do it for a parameter and for a model.
 ///
 /// State: u, v, initially zero; v does not change before the ramp. If the parameter has 16 bits, v
 /// keeps the rounding error of each sent entry. Regularizers: none, l1, l2 or elastic_net. Ranges:
@@ -108,10 +109,8 @@ struct dgc_momentum {
     static constexpr std::array state_names{"u", "v"};
     /// Whether steps before the ramp do not change slot i.
     static constexpr bool is_rare_slot(std::size_t i) { return i == 1; }
-    /// Excludes it from tables, and other rules from wrapping it: its step is more than its
-    /// `apply`.
-    static constexpr bool compresses = true;
-    /// Its step (compression/dgc_step.hpp).
+    /// Its step (compression/dgc_step.hpp), which is more than its `apply`: tables do not take the
+    /// rule, and no rule wraps it.
     template <class Updater> using step_type = dgc_step<Updater>;
 
     template <class T> struct coeffs {

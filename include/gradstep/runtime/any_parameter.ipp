@@ -447,7 +447,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_apply(detail::message_list con
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::visit_state(detail::state_visitor& to) const {
-    if (awaits_messages()) detail::refuse_begun("save or load");
+    if (awaits_messages()) detail::refuse_pending("save or load");
     auto const& of = updater_.facts();
     to.policies(of.element, of.append_rule, detail::policies_of(updater_), clock(), {});
     auto const visit = [&](char const* slot, any_span x) {
@@ -513,7 +513,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::require_rows(char const* call) const
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_trained(char const* call) const {
     if (average_is_applied_) detail::refuse_applied(call);
-    if (awaits_messages()) detail::refuse_begun(call);
+    if (awaits_messages()) detail::refuse_pending(call);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options options, member_options const& own) {

@@ -4,11 +4,10 @@
 #include <string>
 #include <vector>
 
-#include <gradstep/compression/compress.hpp>
-#include <gradstep/compression/merge.hpp>
 #include <gradstep/core/reduce.hpp>
+#include <gradstep/model/launch_batch.hpp>
+#include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/parameter_task.hpp>
-#include <gradstep/runtime/any_compression.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
 
 namespace gradstep {
@@ -32,13 +31,6 @@ public:
     void withdraw() override { parameter_.withdraw(); }
     void run(std::size_t first, std::size_t last) const noexcept override { parameter_.run(first, last); }
     void run_whole(launch_batch&) override { parameter_.run(); }
-
-    // A rule without compression sends its gradient, and steps with the mean of all, rounded to the
-    // storage.
-    GRADSTEP_DEFINE_RUNTIME void begin_message(step_options const& options, double clip, bool has_gradient) override;
-    GRADSTEP_DEFINE_RUNTIME sparse_message message() override;
-    GRADSTEP_DEFINE_RUNTIME void begin_apply(message_list const& messages) override;
-    GRADSTEP_DEFINE_RUNTIME void end_halves() override;
 
     std::size_t size() const override { return parameter_.size(); }
     std::size_t bytes_per_element() const override { return parameter_.bytes_per_element(); }
@@ -66,22 +58,22 @@ protected:
         with_context([&] { return name + ": "; }, f);
     }
     any_parameter& memory() { return parameter_; }
+    member_options const& options() const { return options_; }
+    scalar storage() const { return parameter_.optimizer().storage(); }
+    // The options of this parameter's own step.
+    step_options clipped(step_options own, double clip) const {
+        if (storage() > scalar::uint64) own.gradient_scale *= clip;
+        return own;
+    }
+    void follow() {} // its memory stays where it is
 
 private:
-    scalar storage() const { return parameter_.optimizer().storage(); }
-    bool is_clipped() const { return storage() > scalar::uint64; }
-
     any_parameter parameter_;
     member_options options_;
-    // Between the halves of a step of a rule without compression.
-    double scale_ = 1;
-    bool zeroes_ = false, fills_ = false;
-    sparse_message message_;
-    any_buffer mean_;
 };
 
 // The same over your own memory: `net.add("w", any_updater, {w, g, slots})`.
-class any_borrowing_task final : public any_owning_task {
+class any_borrowing_task : public any_owning_task {
     using base = any_owning_task;
 
 public:
@@ -90,7 +82,6 @@ public:
 
     GRADSTEP_DEFINE_RUNTIME void take_gradient(named_gradient const& given, step_options const& options) override;
     GRADSTEP_DEFINE_RUNTIME bool take_own_gradient(step_options const& options) override;
-    GRADSTEP_DEFINE_RUNTIME void begin_apply(message_list const& messages) override;
     type_id parameter_type() const override { return nullptr; }
     void* owned_parameter() override { return nullptr; }
     GRADSTEP_DEFINE_RUNTIME void visit_state(state_visitor& to) override;
@@ -98,12 +89,14 @@ public:
     GRADSTEP_DEFINE_RUNTIME void apply_average() override;
     GRADSTEP_DEFINE_RUNTIME void restore() override;
 
+protected:
+    // Looks up where containers have their memory now, if there are any. Throws if buffers do not
+    // fit each other.
+    void follow();
+
 private:
     static any_parameter made(std::string const& of, any_updater const& optimizer, any_tensor const& given);
     static bool refers(any_tensor const& x);
-    // Looks up the memory of containers. Throws if buffers do not fit each other.
-    void look_up();
-
     std::vector<any_span> slots_;
     any_tensor tensor_;
     bool follows_;

@@ -8,32 +8,22 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/backends/simd.hpp>
-#include <gradstep/compression/compress.hpp>
-#include <gradstep/compression/dgc_step.hpp>
-#include <gradstep/compression/merge.hpp>
-#include <gradstep/compression/message_list.hpp>
-#include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/decay_factor.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/parameter_options.hpp>
-#include <gradstep/core/reduce.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
-#include <gradstep/model/task.hpp>
+#include <gradstep/model/parameter_task.hpp>
 #include <gradstep/runtime/any_buffer.hpp>
-#include <gradstep/runtime/any_compression.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
-#include <gradstep/runtime/sent_type.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -68,54 +58,7 @@ GRADSTEP_DEFINE_RUNTIME std::size_t any_owning_task::find_nonfinite(std::size_t 
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_owning_task::prepare(step_options const& options, double clip) {
-    step_options own = options;
-    if (is_clipped()) own.gradient_scale *= clip;
-    named([&] { parameter_.prepare(own, options_); });
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_owning_task::begin_message(step_options const& options, double clip,
-                                                            bool has_gradient) {
-    step_options own = options;
-    if (is_clipped()) own.gradient_scale *= clip;
-    named([&] {
-        if (parameter_.compresses()) return parameter_.begin_message(own, options_, has_gradient);
-        with_sent_type(storage(), [&]<class S>() {
-            as_compute<decltype(widen(S()))>("step_options.gradient_scale", own.gradient_scale);
-        });
-        scale_ = std::exchange(own.gradient_scale, 1);
-        zeroes_ = std::exchange(own.zero_gradient, false);
-        fills_ = has_gradient;
-        parameter_.prepare(own, options_);
-        rollback_guard clock_back([&] { withdraw(); });
-        message_ = message_without_gradient(storage(), size(), clock().step, true);
-        clock_back.dismiss();
-    });
-}
-
-GRADSTEP_DEFINE_RUNTIME sparse_message any_owning_task::message() {
-    if (parameter_.compresses()) return parameter_.message();
-    if (fills_) detail::fill_dense_message(message_, parameter_.gradient(), scale_, zeroes_);
-    return std::move(message_);
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_owning_task::begin_apply(message_list const& messages) {
-    named([&] {
-        if (parameter_.compresses()) return parameter_.begin_apply(messages);
-        auto const trainers = static_cast<std::int64_t>(messages.size());
-        detail::check_messages(messages, size(), clock().step, storage(), true, trainers);
-        with_sent_type(storage(), [&]<class S>() {
-            auto const mean = mean_of<S, decltype(widen(S()))>(simd_backend<>{}, messages, size());
-            mean_ = any_buffer(storage(), size());
-            if (!mean.empty()) std::memcpy(mean_.data(), mean.data(), size() * sizeof(S));
-        });
-        parameter_.take(mean_.view(), {}, "apply");
-    });
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_owning_task::end_halves() {
-    parameter_.end_halves();
-    message_ = {};
-    mean_ = {};
+    named([&] { parameter_.prepare(clipped(options, clip), options_); });
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_owning_task::append_slots(std::vector<std::string>& to) const {
@@ -144,40 +87,35 @@ GRADSTEP_DEFINE_RUNTIME any_borrowing_task::any_borrowing_task(std::string const
 
 GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::take_gradient(named_gradient const& given,
                                                                step_options const& options) {
-    look_up();
+    follow();
     base::take_gradient(given, options);
 }
 
 GRADSTEP_DEFINE_RUNTIME bool any_borrowing_task::take_own_gradient(step_options const& options) {
-    look_up();
+    follow();
     any_span const gradient = tensor_.gradient.now();
     if (gradient.size == 0 && size() != 0) return false;
     named([&] { memory().take(gradient, options, "update"); });
     return true;
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::begin_apply(message_list const& messages) {
-    look_up();
-    base::begin_apply(messages);
-}
-
 GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::visit_state(state_visitor& to) {
-    look_up();
+    follow();
     base::visit_state(to);
 }
 
 GRADSTEP_DEFINE_RUNTIME bool any_borrowing_task::average(type_id element, void* out) {
-    look_up();
+    follow();
     return base::average(element, out);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::apply_average() {
-    look_up();
+    follow();
     base::apply_average();
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::restore() {
-    look_up();
+    follow();
     named([&] { base::restore(); });
 }
 
@@ -197,7 +135,7 @@ GRADSTEP_DEFINE_RUNTIME bool any_borrowing_task::refers(any_tensor const& x) {
     return any;
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::look_up() {
+GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::follow() {
     if (follows_) named([&] { memory().refer_to(tensor_); });
 }
 

@@ -78,8 +78,9 @@ template <class Rule> constexpr std::size_t first_linear_slot() {
 }
 
 template <class Policy, class Rule, class Regularizer> constexpr catch_up_form form_of() {
-    static_assert(!compresses<Rule>(), "gradstep: tables take no dgc_momentum, which compresses the gradients of dense "
-                                       "tensors: use gs::momentum or gs::nesterov");
+    static_assert(!has_own_step<Rule>,
+                  "gradstep: tables take no rule with a step of its own, which needs whole tensors: "
+                  "instead of gs::dgc_momentum use gs::momentum or gs::nesterov");
     constexpr bool is_exact = std::is_same_v<Policy, exact>, is_replay = std::is_same_v<Policy, replay>;
     static_assert(is_exact || is_replay || std::is_same_v<Policy, touch_only>,
                   "gradstep: a table takes a catch-up policy: gs::touch_only{}, gs::exact{} or gs::replay{max_steps}");

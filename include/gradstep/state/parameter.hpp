@@ -21,7 +21,6 @@ template <class Updater> struct state_access<parameter<Updater>> {
     // progress of a table.
     static saved_state get(parameter<Updater> const& x, char const* call, row_progress&) {
         if (x.average_is_applied()) refuse_applied(call);
-        x.require_applied(call);
         auto& self = const_cast<parameter<Updater>&>(x); // what is saved is read, and `load` is not const
         auto const values = self.value_span();
         saved_state out;
@@ -29,8 +28,7 @@ template <class Updater> struct state_access<parameter<Updater>> {
         self.call([&](auto... slots) { visit_state(to, tensor<Updater>(values, slots...), x.optimizer()); });
         out.name = "values";
         // What draws random numbers, or samples, does so by the name of the parameter.
-        if constexpr (Updater::traits::is_stochastic || compresses<typename Updater::rule_type>())
-            out.id = x.options_.id;
+        if constexpr (uses_id<Updater>) out.id = x.options_.id;
         return out;
     }
     // Returns whether the rows that both have were loaded, and there are others (`fit`).

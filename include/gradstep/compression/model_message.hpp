@@ -13,8 +13,8 @@ namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
 /// What a worker sends of a whole model in one step: a sparse_message for each parameter, sparse or
-/// dense, found by a hash of the name. `model::compress` makes them, and so does `decode` from the
-/// bytes of `encode`; `model::apply` reads them.
+/// dense, found by a hash of the name. `compressed_model::compress` makes them, and so does `decode`
+/// from the bytes of `encode`; `compressed_model::apply` reads them.
 ///
 /// The bytes. All numbers are little-endian:
 ///
@@ -34,6 +34,12 @@ public:
     /// The message of parameter i, and the message of a name, `find(name)`, or null.
     sparse_message const& operator[](std::size_t i) const { return parameters_[i].message; }
     sparse_message const* find(std::string_view name) const { return find(detail::hash_of(name), 0); }
+    /// The message of a parameter by the hash of its name. Tries parameter i first, where equally built
+    /// models have it.
+    sparse_message const* find(std::uint64_t hash, std::size_t i) const;
+    /// Adds the message of another parameter; `reserve` takes the memory for `count` of them.
+    void push_back(std::uint64_t hash, sparse_message message) { parameters_.push_back({hash, std::move(message)}); }
+    void reserve(std::size_t count) { parameters_.reserve(count); }
 
     /// Returns the message as bytes, for another process.
     std::vector<std::byte> encode() const;
@@ -41,18 +47,12 @@ public:
     static model_message decode(std::span<std::byte const> bytes);
 
 private:
-    friend class model;
     struct parameter {
         std::uint64_t hash;
         sparse_message message;
     };
     static constexpr std::string_view magic = "gsmodel";
     static constexpr std::uint8_t version = 1;
-
-    void reserve(std::size_t count) { parameters_.reserve(count); }
-    void push_back(std::uint64_t hash, sparse_message message) { parameters_.push_back({hash, std::move(message)}); }
-    // Tries parameter i first, where equally built models have it.
-    sparse_message const* find(std::uint64_t hash, std::size_t i) const;
 
     std::vector<parameter> parameters_;
 };
@@ -61,5 +61,5 @@ private:
 } // namespace gradstep
 
 #if GRADSTEP_HEADER_ONLY
-#include <gradstep/model/model_message.ipp>
+#include <gradstep/compression/model_message.ipp>
 #endif

@@ -1,0 +1,77 @@
+#pragma once
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+#include <utility>
+
+#include <gradstep/compression/message_list.hpp>
+#include <gradstep/compression/model_message.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/sequence.hpp>
+#include <gradstep/model/name_index.hpp>
+#include <gradstep/model/named_gradient.hpp>
+#include <gradstep/model/task_set.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE void compressed_model::push_back(detail::made_message_task made) {
+    if (messages_.size() != size())
+        detail::fail<value_error>("add: a parameter was added through model::add; expected compressed_model::add");
+    messages_.push_back(made.messages);
+    detail::rollback_guard without_it([&] { messages_.pop_back(); });
+    tasks().push_back(std::move(made.task));
+    without_it.dismiss();
+}
+
+GRADSTEP_DEFINE model_message compressed_model::compress(std::span<named_gradient const> gradients,
+                                                         step_options const& options) {
+    detail::task_set& all = tasks();
+    all.require_idle("compress");
+    if (average_is_applied()) detail::refuse_applied("compress");
+    if (messages_.size() != size())
+        detail::fail<value_error>("compress: a parameter was added through model::add; expected compressed_model::add");
+    model_result const result = all.look_at(gradients, options, "compress");
+    model_message out;
+    out.reserve(size());
+    all.prepare_by([&](std::size_t i, double clip) { messages_[i]->begin_message(options, clip, result.applied); });
+    detail::rollback_guard no_halves([&] { end_halves(); });
+    for (std::size_t i = 0; i < size(); ++i) out.push_back(detail::hash_of(all[i].name), messages_[i]->message());
+    if (!result.applied && options.zero_gradient) all.zero_gradients();
+    no_halves.dismiss();
+    all.set_pending(&detail::refuse_pending);
+    awaits_messages_ = true;
+    return out;
+}
+
+GRADSTEP_DEFINE model_message compressed_model::compress(std::initializer_list<named_gradient> gradients,
+                                                         step_options const& options) {
+    return compress(std::span<named_gradient const>(gradients.begin(), gradients.size()), options);
+}
+
+GRADSTEP_DEFINE void compressed_model::apply(std::span<model_message const> messages) {
+    if (!awaits_messages_) detail::fail<sequence_error>("apply: no step has begun: call compress first");
+    if (average_is_applied()) detail::refuse_applied("apply");
+    if (messages.empty()) detail::fail<value_error>("apply: there are no messages: give one of each trainer");
+    detail::task_set& all = tasks();
+    detail::message_list of_one(messages.size());
+    for (std::size_t i = 0; i < size(); ++i) {
+        for (std::size_t r = 0; r < messages.size(); ++r) {
+            of_one[r] = messages[r].find(detail::hash_of(all[i].name), i);
+            if (of_one[r] == nullptr || messages[r].size() != size())
+                detail::fail<value_error>({"apply: messages[", r, "] has ", messages[r].size(), " parameters, ",
+                                           of_one[r] == nullptr ? "none of them " : "one of them ", all[i].name,
+                                           ": must have the ", size(), " of this model"});
+        }
+        messages_[i]->begin_apply(of_one);
+    }
+    detail::rollback_guard ended([&] {
+        end_halves();
+        all.end_pending();
+        awaits_messages_ = false;
+    });
+    all.run();
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace gradstep

@@ -1,0 +1,166 @@
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <gradstep/compression/dgc_step.hpp>
+#include <gradstep/compression/message_list.hpp>
+#include <gradstep/compression/sparse_message.hpp>
+#include <gradstep/compression/updater_message_task.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/sequence.hpp>
+#include <gradstep/core/step_options.hpp>
+#include <gradstep/parameter.hpp>
+#include <gradstep/sparse/row_progress.hpp>
+#include <gradstep/state/parameter.hpp>
+#include <gradstep/state/saved_state.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_ISA {
+/// A `parameter` of `dgc_momentum` that takes its steps in two halves: `compress` makes the message
+/// of this trainer, and `apply` moves the values by the messages of all trainers.
+///
+///     gs::compressed_parameter weights{optimizer, initial};
+///     gs::sparse_message const mine = weights.compress(gradient);      // the clock moves
+///     std::vector<gs::sparse_message> const all = exchange_all(mine);  // in the order of their ranks
+///     weights.apply(all);
+///
+/// A rule that does not compress does not compile.
+template <class Updater> class compressed_parameter {
+    static_assert(detail::compresses<Updater>, "gradstep: the rule compresses no gradients: use gs::dgc_momentum");
+    using owned_type = gradstep::parameter<Updater>;
+
+public:
+    /// The types of a value and of an element of the state, as in `parameter`.
+    using storage = typename owned_type::storage;
+    using state_type = typename owned_type::state_type;
+
+    /// Makes a `parameter` of the same arguments.
+    template <class Buffer>
+    compressed_parameter(Updater const& optimizer, Buffer const& initial, parameter_options options = {})
+        : parameter_(optimizer, initial, options) {}
+    /// Continues with an existing parameter.
+    explicit compressed_parameter(owned_type owned) : parameter_(std::move(owned)) {}
+
+    /// The first half of a step: the clock moves, and the values wait for `apply`. If it throws
+    /// before anything is written, the clock stays. Of a gradient that is not finite, `skip` sends a
+    /// message without entries, `raise` sends none. Throws the errors of `parameter::update`, and
+    /// sequence_error if the messages of the step before have not been applied, or an average is in
+    /// the place of the values. If an executor or a device fails, the state may already contain the
+    /// gradient: the clock then counts the step, which has no message, and nothing waits for `apply`.
+    template <class G> sparse_message compress(G&& gradient, step_options const& options = {}) {
+        detail::check(options);
+        if (parameter_.average_is_applied()) detail::refuse_applied("compress");
+        if (awaits_messages()) detail::refuse_pending("compress");
+        Updater& by = parameter_.optimizer();
+        auto const found = detail::refused_nonfinite(by.backend(), parameter_.options().on_nonfinite, gradient, size());
+        gradstep::clock const before = by.clock();
+        detail::rollback_guard clock_back([&] { by.seek(before); });
+        detail::rollback_guard not_begun([&] { step_.reset(); });
+        step_.emplace(by.next_step(options));
+        auto message = [&] {
+            slice<Updater> x = parameter_.as_slice(gradient);
+            x.id = parameter_.options().id;
+            if (found) {
+                auto empty = step_->empty_message(size());
+                if (options.zero_gradient) detail::zero_refused<storage>(by.backend(), gradient);
+                return empty;
+            }
+            typename Updater::step_type::pending_message first(*step_, x);
+            clock_back.dismiss();
+            return first.run();
+        }();
+        clock_back.dismiss();
+        not_begun.dismiss();
+        return message;
+    }
+    /// The second half: the mean of the messages of all trainers moves the values. The messages are
+    /// a contiguous range, or given one by one, in the order of the ranks. Throws value_error for
+    /// messages that are not of this step and parameter: you can then call it again with others.
+    /// Throws sequence_error if `compress` has not been called, or an average is in the place of the
+    /// values. If an executor or a device fails, a part of the values may have moved: nothing waits
+    /// for `apply` then, because it would move them twice.
+    template <class... Messages> void apply(Messages const&... messages) {
+        if (!step_) detail::fail<sequence_error>("apply: no step has begun: call compress first");
+        if (parameter_.average_is_applied()) detail::refuse_applied("apply");
+        bool runs = false;
+        detail::rollback_guard ended([&] {
+            if (runs) step_.reset();
+        });
+        std::span<storage const> const none;
+        slice<Updater> const x = parameter_.as_slice(none);
+        auto second = step_->begin_apply(parameter_.options().id, x, messages...);
+        runs = true;
+        second.run();
+    }
+    /// Whether `compress` has been called, and `apply` has not.
+    bool awaits_messages() const { return step_.has_value(); }
+
+    /// Both halves for a single trainer, as `parameter::update`. Throws sequence_error between
+    /// `compress` and `apply`, too.
+    template <class G> update_result update(G&& gradient, step_options const& options = {}) {
+        if (parameter_.average_is_applied()) detail::refuse_applied("update");
+        if (awaits_messages()) detail::refuse_pending("update");
+        return parameter_.update(gradient, options);
+    }
+
+    /// The number of elements, `size()`; the `clock()`; and the policies, `optimizer()`.
+    std::size_t size() const { return parameter_.size(); }
+    gradstep::clock clock() const { return parameter_.clock(); }
+    Updater const& optimizer() const { return parameter_.optimizer(); }
+    /// The values, read-only, valid until the next `apply` or `update`.
+    std::span<storage const> values() const requires owned_type::on_host { return parameter_.values(); }
+    /// A state slot by name, as in `parameter`.
+    template <fixed_string Name> std::span<state_type const> state() const requires owned_type::on_host {
+        return parameter_.template state<Name>();
+    }
+    std::span<state_type const> state(std::string_view name) const requires owned_type::on_host {
+        return parameter_.state(name);
+    }
+
+    /// The parameter itself. Update, save and load it through this object instead: the parameter
+    /// does not know that a step waits for its messages.
+    owned_type const& parameter() const { return parameter_; }
+    owned_type& parameter() { return parameter_; }
+
+    /// As in `parameter`, with the same files. Throws sequence_error between `compress` and `apply`,
+    /// too. So do the functions of gradstep/io/state.hpp.
+    void save(std::string const& file) const { detail::save_file(file, *this); }
+    /// Continues from where `save` was called.
+    void load(std::string const& file) { detail::load_file(file, *this); }
+    /// Loads what `options` ask for, and reports it.
+    auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
+
+private:
+    owned_type parameter_;
+    std::optional<typename Updater::step_type> step_; // between compress and apply
+};
+template <class Updater, class Buffer> compressed_parameter(Updater, Buffer const&) -> compressed_parameter<Updater>;
+template <class Updater, class Buffer>
+compressed_parameter(Updater, Buffer const&, parameter_options) -> compressed_parameter<Updater>;
+} // namespace GRADSTEP_ISA
+
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+template <class Updater> struct state_access<compressed_parameter<Updater>> {
+    using parameter_access = state_access<parameter<Updater>>;
+
+    static saved_state get(compressed_parameter<Updater> const& x, char const* call, row_progress& at) {
+        if (x.awaits_messages()) refuse_pending(call);
+        return parameter_access::get(x.parameter(), call, at);
+    }
+    static bool load(compressed_parameter<Updater>& x, saved_source const& from, bool resizes) {
+        if (x.awaits_messages()) refuse_pending("load");
+        return parameter_access::load(x.parameter(), from, resizes);
+    }
+};
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep

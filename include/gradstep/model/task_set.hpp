@@ -1,0 +1,125 @@
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/executor.hpp>
+#include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/step_options.hpp>
+#include <gradstep/model/launch_batch.hpp>
+#include <gradstep/model/model_options.hpp>
+#include <gradstep/model/name_index.hpp>
+#include <gradstep/model/named_gradient.hpp>
+#include <gradstep/model/norms.hpp>
+#include <gradstep/model/parameter_task.hpp>
+#include <gradstep/model/pieces.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+// The parameters of a model by name, and the phases of their steps. gs::model is made of it;
+// compressed_model and the workers in distributed/ use it for steps in other phases. A step calls
+// `look_at`, `prepare` and `run`, in this order. Until `prepare` has returned, nothing has changed.
+// All memory of a step is kept for the next one.
+class task_set {
+public:
+    // Throws value_error for a clip_norm that is not > 0.
+    explicit task_set(model_options const& options, std::optional<executor_reference> threads = {});
+
+    // Throws value_error if the name or the options of a new parameter are not allowed.
+    void check_new(std::string const& name, member_options const& options) const;
+    // The same for memory of the host's with options of its own. Returns both options in one. `step`
+    // is the tensor's own step, which is not allowed; `what` is its name.
+    member_options check_new(std::string const& name, member_options options, member_options const& of_tensor,
+                             std::optional<std::int64_t> const& step, char const* what) const;
+    void push_back(std::unique_ptr<parameter_task> task);
+
+    std::size_t size() const { return tasks_.size(); }
+    parameter_task& operator[](std::size_t i) const { return *tasks_[i]; }
+    // The number of a parameter, or name_index::none.
+    std::size_t number_of(std::string_view name) const;
+    // The same; throws value_error in the name of `call` if there is none.
+    std::size_t index_of(std::string_view name, char const* call) const;
+    model_options const& options() const { return options_; }
+    // Whether a step reads all gradients before it changes a parameter: for a norm, or for elements
+    // that are not finite.
+    bool looks_at_gradients() const;
+
+    // While a step is pending, other calls are refused: by `refuse`, which throws.
+    using refusal = void (*)(char const* call);
+    void set_pending(refusal refuse) { refuse_ = refuse; }
+    void end_pending() { refuse_ = nullptr; }
+    void require_idle(char const* call) const {
+        if (refuse_ != nullptr) refuse_(call);
+    }
+
+    // What a step looks at before anything changes: every parameter has its gradient; elements that
+    // are not finite, as on_nonfinite says; the norm, and by what each gradient is scaled.
+    model_result look_at(std::span<named_gradient const> gradients, step_options const& options, char const* call);
+    // Prepares every parameter, or none.
+    void prepare(step_options const& options) {
+        prepare_by([&](std::size_t i, double clip) { tasks_[i]->prepare(options, clip); });
+    }
+    // The same by prepare_one(i, clip), which throws if it has not prepared parameter i.
+    template <class PrepareOne> void prepare_by(PrepareOne const& prepare_one) {
+        std::size_t done = 0;
+        rollback_guard clocks_back([&] {
+            while (done-- != 0) tasks_[done]->withdraw();
+        });
+        for (; done < tasks_.size(); ++done) {
+            fetch(tasks_, done + 1, 512);
+            prepare_one(done, clips_[done]);
+        }
+        clocks_back.dismiss();
+    }
+    // What was prepared.
+    void run();
+    void zero_gradients() const {
+        for (auto const& task : tasks_) task->zero_gradient();
+    }
+    executor_reference const* threads() const { return threads_ ? &*threads_ : nullptr; }
+
+private:
+    // Throws value_error where the tensors of a new parameter have the names of others in files;
+    // returns what it adds to a header.
+    std::uint64_t require_apart_in_files(parameter_task const& task) const;
+    // Gives every parameter its gradient.
+    void match(std::span<named_gradient const> gradients, step_options const& options, char const* call);
+    std::optional<std::pair<std::string, std::size_t>> find_nonfinite();
+    // Scaling by a norm that is not finite would spoil every weight.
+    [[noreturn]] void refuse_norm(double norm, char const* call);
+    void require_apart(bool zeroes);
+
+    model_options options_;
+    std::vector<std::unique_ptr<parameter_task>> tasks_;
+    name_index index_;
+    std::uint64_t header_bytes_ = 0; // at most, of a file's
+    bool has_own_limits_ = false;
+    // No two parameters share memory, as an update has shown; nor gradients that are written, as one
+    // with zero_gradient has.
+    bool is_apart_ = false, gradients_are_apart_ = false;
+    refusal refuse_ = nullptr;
+    std::vector<bool> given_; // of an update, as what follows: kept, so that the next one does not allocate
+    std::vector<std::atomic<std::size_t>> found_;
+    std::vector<double> clips_;
+    gradient_norms norms_;
+    launch_batch waiting_;
+    std::optional<executor_reference> threads_; // empty: the caller's
+};
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/model/task_set.ipp>
+#endif

@@ -1,0 +1,230 @@
+#pragma once
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gradstep/clipping/global_norm.hpp>
+#include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/core/apart.hpp>
+#include <gradstep/core/decay_factor.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/saved_names.hpp>
+#include <gradstep/core/step.hpp>
+#include <gradstep/model/launch_batch.hpp>
+#include <gradstep/model/name_index.hpp>
+#include <gradstep/model/named_gradient.hpp>
+#include <gradstep/model/norms.hpp>
+#include <gradstep/model/parameter_task.hpp>
+#include <gradstep/model/pieces.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE task_set::task_set(model_options const& options, std::optional<executor_reference> threads)
+    : options_(options), threads_(std::move(threads)) {
+    if (!(options_.clip_norm > 0))
+        fail<value_error>("model_options.clip_norm = " + text(options_.clip_norm) +
+                          ": must be > 0, infinite for no clipping");
+}
+
+GRADSTEP_DEFINE void task_set::check_new(std::string const& name, member_options const& options) const {
+    require_storable_name("add", name);
+    if (number_of(name) != name_index::none)
+        fail<value_error>("add: there is a parameter " + name + " already: names must differ");
+    if (!ranges::non_negative.contains(options.rate_scale))
+        fail<value_error>(
+            {"add: ", name, ": rate_scale = ", options.rate_scale, ": must be ", ranges::non_negative.text});
+    if (!ranges::non_negative.contains(options.decay))
+        fail<value_error>({"add: ", name, ": decay: ", static_cast<double>(options.decay),
+                           " is out of range; expected ", ranges::non_negative.text});
+}
+
+GRADSTEP_DEFINE member_options task_set::check_new(std::string const& name, member_options options,
+                                                   member_options const& of_tensor,
+                                                   std::optional<std::int64_t> const& step, char const* what) const {
+    check_new(name, options);
+    check_new(name, of_tensor);
+    options.rate_scale *= of_tensor.rate_scale;
+    options.decay = options.decay * of_tensor.decay;
+    if (step)
+        fail<value_error>({"add: ", name, ": ", what, ": ", *step,
+                           " is given, and a parameter of a model has a clock; expected none: seek it"});
+    return options;
+}
+
+GRADSTEP_DEFINE void task_set::push_back(std::unique_ptr<parameter_task> task) {
+    bool const has_limit = !task->own_limit().is_none();
+    if (has_limit && std::isfinite(options_.clip_norm))
+        fail<value_error>({"add: ", task->name,
+                           ": its configuration clips by a norm, and so does the model: "
+                           "give clip_norm or clip, not both"});
+    std::uint64_t const header_bytes = require_apart_in_files(*task);
+    index_.make_room();
+    tasks_.push_back(std::move(task));
+    is_apart_ = gradients_are_apart_ = false;
+    header_bytes_ += header_bytes;
+    index_.push_back(tasks_.back()->name);
+    has_own_limits_ = has_own_limits_ || has_limit;
+}
+
+GRADSTEP_DEFINE std::uint64_t task_set::require_apart_in_files(parameter_task const& task) const {
+    std::vector<std::string> slots;
+    task.append_slots(slots);
+    std::uint64_t const bytes = header_bytes_of(task.name, 1 + slots.size());
+    if (bytes > most_header_bytes - header_bytes_)
+        fail<value_error>({"add: ", in_quotes(task.name), ": is parameter ", tasks_.size() + 1,
+                           ", of which the header of a file would have more than ", most_header_bytes,
+                           " bytes; expected fewer parameters"});
+    for (std::string const& slot : slots)
+        if (number_of(task.name + "/" + slot) != name_index::none) refuse_meeting_names("add", task.name, slot);
+    if (auto const slash = task.name.rfind('/'); slash != task.name.npos) {
+        std::string_view const name(task.name), before = name.substr(0, slash), after = name.substr(slash + 1);
+        if (std::size_t const i = number_of(before); i != name_index::none) {
+            slots.clear();
+            tasks_[i]->append_slots(slots);
+            for (std::string const& slot : slots)
+                if (slot == after) refuse_meeting_names("add", before, slot);
+        }
+    }
+    return bytes;
+}
+
+GRADSTEP_DEFINE std::size_t task_set::number_of(std::string_view name) const {
+    return index_.find(name, [this](std::size_t i) -> std::string const& { return tasks_[i]->name; });
+}
+
+GRADSTEP_DEFINE bool task_set::looks_at_gradients() const {
+    return options_.on_nonfinite != nonfinite::propagate || std::isfinite(options_.clip_norm) || has_own_limits_;
+}
+
+GRADSTEP_DEFINE model_result task_set::look_at(std::span<named_gradient const> gradients, step_options const& options,
+                                               char const* call) {
+    detail::check(options);
+    clips_.assign(tasks_.size(), 1);
+    match(gradients, options, call);
+    if (!is_apart_ || (options.zero_gradient && !gradients_are_apart_)) require_apart(options.zero_gradient);
+    model_result result;
+    if (options_.on_nonfinite != nonfinite::propagate) {
+        result.nonfinite = find_nonfinite();
+        if (result.nonfinite) {
+            if (options_.on_nonfinite == nonfinite::raise)
+                fail<nonfinite_error>("the gradient of " + result.nonfinite->first + " is not finite at element " +
+                                      text(result.nonfinite->second) + ", and on_nonfinite is raise: no step is taken");
+            result.applied = false;
+            return result;
+        }
+    }
+    if (std::isfinite(options_.clip_norm)) {
+        result.norm = std::abs(options.gradient_scale) * norms_.of_all(tasks_, threads());
+        if (!std::isfinite(*result.norm)) refuse_norm(*result.norm, call);
+        clips_.assign(tasks_.size(), clip_scale(*result.norm, options_.clip_norm));
+    } else if (has_own_limits_) {
+        clips_ = norms_.own_clips(tasks_, threads(), options.gradient_scale, [&](std::size_t i, double norm) {
+            with_context([&] { return std::string(call) + ": " + tasks_[i]->name + ": "; },
+                         [&] { detail::refuse_norm(norm); });
+        });
+    }
+    return result;
+}
+
+GRADSTEP_DEFINE void task_set::run() {
+    rollback_guard none_waits([&] { waiting_.clear(); });
+    for (auto const& task : tasks_)
+        if (!task->in_pieces()) task->run_whole(waiting_);
+    waiting_.run();
+    none_waits.dismiss();
+    for_each_block_of(tasks_, threads(), [this](std::size_t i, std::size_t first, std::size_t last) {
+        if (tasks_[i]->in_pieces()) tasks_[i]->run(first, last);
+    });
+}
+
+GRADSTEP_DEFINE void task_set::match(std::span<named_gradient const> gradients, step_options const& options,
+                                     char const* call) {
+    given_.assign(tasks_.size(), false);
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+        fetch(tasks_, k + 4);
+        bool const in_order = k < tasks_.size() && tasks_[k]->name == gradients[k].name;
+        std::size_t const i = in_order ? k : index_of(gradients[k].name, call);
+        if (given_[i]) fail<value_error>({call, ": ", tasks_[i]->name, " is given twice: give one gradient"});
+        given_[i] = true;
+        if (gradients[k].refers()) tasks_[i]->take_gradient(gradients[k].now(), options);
+        else tasks_[i]->take_gradient(gradients[k], options);
+    }
+    for (std::size_t i = 0; i < tasks_.size(); ++i)
+        if (!given_[i] && !tasks_[i]->take_own_gradient(options))
+            fail<value_error>(
+                {call, ": the gradient of ", tasks_[i]->name, " is missing: give one for each parameter"});
+}
+
+GRADSTEP_DEFINE std::optional<std::pair<std::string, std::size_t>> task_set::find_nonfinite() {
+    auto& found = found_; // the smallest, or a number beyond the last
+    if (found.size() != tasks_.size()) found = std::vector<std::atomic<std::size_t>>(tasks_.size());
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+        auto const& task = *tasks_[i];
+        found[i] = task.reads_in_pieces() ? task.size() : task.find_nonfinite(0, task.size());
+    }
+    for_each_block_of(tasks_, threads(), [&](std::size_t i, std::size_t first, std::size_t last) {
+        if (!tasks_[i]->reads_in_pieces()) return;
+        std::size_t const at = tasks_[i]->find_nonfinite(first, last);
+        std::size_t smallest = found[i];
+        while (at < last && at < smallest && !found[i].compare_exchange_weak(smallest, at)) {
+        }
+    });
+    for (std::size_t i = 0; i < tasks_.size(); ++i)
+        if (found[i] < tasks_[i]->size()) return std::pair{tasks_[i]->name, found[i].load()};
+    return {};
+}
+
+GRADSTEP_DEFINE void task_set::refuse_norm(double norm, char const* call) {
+    auto const found = find_nonfinite();
+    fail<value_error>(std::string(call) + ": the norm of all gradients is " + text(norm) +
+                      ", by which clip_norm cannot scale" +
+                      (found ? ": the gradient of " + found->first + " is not finite at element " +
+                                   text(found->second) + "; on_nonfinite = skip leaves such steps out"
+                             : ""));
+}
+
+GRADSTEP_DEFINE void task_set::require_apart(bool zeroes) {
+    std::size_t count = 0;
+    for (auto const& task : tasks_) count += task->buffers();
+    apart_check apart;
+    apart.begin(count);
+    for (auto const& task : tasks_) task->add_memory(apart, zeroes);
+    if (auto const found = apart.find()) {
+        auto const [first, second] = *found;
+        auto const place_of = [&](std::size_t buffer) {
+            std::size_t i = 0;
+            while (buffer >= tasks_[i]->buffers()) buffer -= tasks_[i++]->buffers();
+            return std::pair(i, buffer);
+        };
+        auto const [i, buffer] = place_of(second);
+        auto const [j, other] = place_of(first);
+        fail<buffer_error>({tasks_[i]->name, ": ", tasks_[i]->buffer_name(buffer), " overlaps ",
+                            i == j ? std::string() : tasks_[j]->name + ": ", tasks_[j]->buffer_name(other),
+                            ": every buffer needs memory of its own"});
+    }
+    is_apart_ = true;
+    gradients_are_apart_ = zeroes;
+}
+
+GRADSTEP_DEFINE std::size_t task_set::index_of(std::string_view name, char const* call) const {
+    if (std::size_t const i = number_of(name); i != name_index::none) return i;
+    std::string known;
+    for (auto const& task : tasks_) known += (known.empty() ? "" : ", ") + task->name;
+    fail<value_error>(std::string(call) + ": there is no parameter " + std::string(name) + "; there is " +
+                      (known.empty() ? "none" : known));
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep

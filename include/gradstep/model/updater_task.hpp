@@ -1,0 +1,377 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/clipping/global_norm.hpp>
+#include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/core/reduce.hpp>
+#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/model/name_index.hpp>
+#include <gradstep/model/parameter_task.hpp>
+#include <gradstep/parameter.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+// The parameter that owns its memory for an updater: parameter<Updater>, or what an updater names
+// (any_updater).
+template <class Updater> struct parameter_of_updater { using type = parameter<Updater>; };
+template <class Updater>
+requires(requires { typename Updater::parameter_type; }) struct parameter_of_updater<Updater> {
+    using type = typename Updater::parameter_type;
+};
+template <class Updater> using parameter_of = typename parameter_of_updater<Updater>::type;
+
+} // namespace GRADSTEP_ABI
+
+inline namespace GRADSTEP_ISA {
+// An updater with a step that takes some tensors as a whole: `comes_in_pieces(n)` is false for them,
+// and a `pending_update` has all memory that their update needs.
+template <class Updater>
+concept takes_whole_tensors = requires(typename Updater::step_type const& step, std::size_t n,
+                                       typename Updater::step_type::pending_update& whole) {
+    step.comes_in_pieces(n);
+    whole();
+};
+template <class Updater> struct pending_update_type {
+    struct type {};
+};
+template <takes_whole_tensors Updater> struct pending_update_type<Updater> {
+    using type = std::optional<typename Updater::step_type::pending_update>;
+};
+
+// What the tasks of one updater share.
+template <class Updater> class updater_task : public parameter_task {
+public:
+    using updater_type = Updater;
+
+protected:
+    using backend = typename Updater::backend_type;
+    using memory_space = typename backend::memory_space;
+    using storage = typename Updater::traits::storage;
+    using compute = typename Updater::traits::compute;
+    using batch_type = step_batch<Updater>;
+    static constexpr bool on_host = std::is_same_v<memory_space, host_memory>;
+    // A row-wise rule looks at the whole tensor, and other backends than these have threads of
+    // their own.
+    static constexpr bool splits =
+        !row_wise_rule<typename Updater::rule_type> && requires(backend const& b, batch_type const& batch) {
+        b.run_part(batch, std::size_t(), std::size_t());
+    };
+    static constexpr bool reads_pieces = on_host && reads_in_parts<backend>;
+    static constexpr bool is_clipped = !std::is_integral_v<compute>;
+
+    updater_task(std::string of, member_options options) : parameter_task(std::move(of)), options_(options) {}
+
+    virtual Updater const& optimizer() const = 0;
+    virtual Updater& optimizer() = 0;
+    virtual slice<Updater> tensor(std::span<storage> gradient) = 0;
+
+    // Averages to `out`, if that is a std::vector of their type.
+    static bool give(std::vector<typename Updater::traits::state> averages, type_id element, void* out) {
+        using type = decltype(averages);
+        if (element != type_id_of<typename type::value_type>()) return false;
+        *static_cast<type*>(out) = std::move(averages);
+        return true;
+    }
+    void set_gradient(std::span<storage const> gradient, bool is_writable, step_options const& options) {
+        if (options.zero_gradient && !is_writable) named([] { refuse_zero_gradient(); });
+        gradient_ = gradient;
+        is_writable_ = is_writable;
+    }
+    // Calls f; what it refuses, it refuses under the name of the parameter.
+    template <class F> void named(F const& f) const {
+        with_context([&] { return name + ": "; }, f);
+    }
+
+public:
+    void take_gradient(named_gradient const& gradient, step_options const& options) override {
+        if (gradient.storage != type_id_of<storage>())
+            fail<value_error>({"the gradient of ", name, " is of another type than a parameter of ",
+                               element_traits<typename Updater::element_type>::name, " has in memory"});
+        if (!(on_host ? gradient.may_be_host : gradient.may_be_device))
+            fail<buffer_error>({"the gradient of ", name,
+                                " lives in another memory than the parameter: must be in that of ",
+                                memory_space::name});
+        if (gradient.size != size())
+            fail<size_error>(
+                {"the gradient of ", name, " has ", gradient.size, " elements, the parameter has ", size()});
+        if (gradient.data == nullptr && gradient.size != 0)
+            fail<buffer_error>({"the gradient of ", name, " is null: give ", gradient.size, " elements"});
+        set_gradient({static_cast<storage const*>(gradient.data), gradient.size}, gradient.is_writable, options);
+    }
+    std::size_t find_nonfinite(std::size_t first, std::size_t last) const override {
+        auto const piece = gradient_.subspan(first, last - first);
+        if constexpr (reads_pieces)
+            return first + detail::find_nonfinite<typename backend::template pack<packed>>(piece);
+        else return first + detail::find_nonfinite(optimizer().backend(), piece);
+    }
+    double block_sum([[maybe_unused]] std::size_t block, [[maybe_unused]] double scale) const override {
+        double sum = 0;
+        if constexpr (reads_pieces && is_clipped) // subnormals as the backend treats them
+            optimizer().backend().for_each_part(1,
+                                                [&](std::size_t) { sum = detail::block_sum(gradient_, block, scale); });
+        return sum;
+    }
+    double sum_of_squares([[maybe_unused]] double scale) const override {
+        if constexpr (!is_clipped) return 0;
+        else return detail::sum_of_squares(optimizer().backend(), gradient_, scale);
+    }
+    void zero_gradient() const override { fill(optimizer().backend(), writable_gradient(), storage(0)); }
+
+    void prepare(step_options const& options, double clip) override {
+        next_step(options, clip, [&](step_options const& own) { make_call(optimizer().next_step(own, options_)); });
+    }
+    void withdraw() override { optimizer().seek(before_); }
+    void run([[maybe_unused]] std::size_t first, [[maybe_unused]] std::size_t last) const noexcept override {
+        if constexpr (splits) optimizer().backend().run_part(*call_->batch, first, last);
+    }
+    void run_whole([[maybe_unused]] launch_batch& waiting) override {
+        if constexpr (takes_whole_tensors<Updater>)
+            if (call_->whole) return (*call_->whole)();
+        if constexpr (gathers_updates<backend> && !row_wise_rule<typename Updater::rule_type>)
+            if (waiting.add(optimizer().backend(), *call_->batch)) return;
+        call_->step(call_->tensor);
+    }
+
+    bool keeps_average() const override { return detail::keeps_average<typename Updater::rule_type>; }
+    std::size_t bytes_per_element() const override { return Updater::bytes_per_element; }
+    bool in_pieces() const override {
+        if constexpr (takes_whole_tensors<Updater>) return splits && call_->batch;
+        return splits;
+    }
+    bool reads_in_pieces() const override { return reads_pieces; }
+    gradstep::clock clock() const override { return optimizer().clock(); }
+    void seek(gradstep::clock at) override { optimizer().seek(at); }
+    void visit_state(state_visitor& to) override {
+        detail::visit_state<Updater>(to, tensor({}), optimizer(), options_.decay != 0);
+    }
+    void append_slots(std::vector<std::string>& to) const override {
+        for (char const* const slot : Updater::state_names) {
+            to.emplace_back(slot);
+            if (in_blocks<typename Updater::traits>) to.push_back(std::string(slot) + ".scales");
+        }
+    }
+    void add_memory(apart_check& to, bool zeroes) override {
+        slice<Updater> const x = prepared_tensor();
+        auto const add = [&](auto const& buffer, bool is_written) {
+            to.add(buffer.data(), buffer.size_bytes(), is_written);
+        };
+        add(x.weight, true);
+        add(x.gradient, zeroes);
+        for (auto const& slot : x.state) add(slot, true);
+        add(x.bfloat16_copy, true);
+    }
+    std::size_t buffers() const override { return 3 + Updater::slots; }
+    char const* buffer_name(std::size_t i) const override {
+        if (i < 2) return i == 0 ? "parameter" : "gradient";
+        return i == 2 + Updater::slots ? "bfloat16_copy" : Updater::state_names[i - 2];
+    }
+    std::string description() const override {
+        std::string out = describe(optimizer());
+        if (options_.rate_scale != 1) out += ", rate_scale = " + text(options_.rate_scale);
+        out += text_of(options_.decay);
+        return out;
+    }
+
+protected:
+    // Calls f with the options of this parameter's own step. If f throws, the clock goes back.
+    template <class F> void next_step(step_options const& options, double clip, F const& f) {
+        before_ = clock();
+        step_options own = options;
+        if (is_clipped) own.gradient_scale *= clip;
+        rollback_guard clock_back([&] { withdraw(); });
+        named([&] { f(own); });
+        clock_back.dismiss();
+    }
+    void make_call(typename Updater::step_type const& step) {
+        call_.emplace(step, tensor(writable_gradient()));
+        prepare_tensor(call_->tensor);
+        if constexpr (takes_whole_tensors<Updater>)
+            if (!call_->step.comes_in_pieces(size())) {
+                call_->whole.emplace(call_->step, call_->tensor);
+                return;
+            }
+        call_->batch.emplace(call_->step.batch(call_->tensor));
+    }
+    slice<Updater> prepared_tensor() {
+        slice<Updater> x = tensor(writable_gradient());
+        prepare_tensor(x);
+        return x;
+    }
+    std::span<storage const> gradient() const { return gradient_; }
+    member_options const& options() const { return options_; }
+
+private:
+    using packed = decltype(widen(storage()));
+
+    // A step, the tensor it is for, and both as kernels; the batch refers to the other two.
+    struct prepared_call {
+        typename Updater::step_type step;
+        slice<Updater> tensor;
+        std::optional<batch_type> batch;
+        [[no_unique_address]] typename pending_update_type<Updater>::type whole; // instead of the batch
+
+        prepared_call(typename Updater::step_type const& s, slice<Updater> const& t) : step(s), tensor(t) {}
+    };
+    void prepare_tensor(slice<Updater>& x) const {
+        x.gradient_is_writable = is_writable_;
+        x.decay = options_.decay;
+        x.rate_scale = 1; // it is in the step
+        if constexpr (uses_id<Updater>)
+            if (!x.id) x.id = hash_of(name); // whatever else the model has
+    }
+    // It is written only under zero_gradient, which is checked to have writable memory.
+    std::span<storage> writable_gradient() const { return {const_cast<storage*>(gradient_.data()), gradient_.size()}; }
+
+    member_options options_;
+    gradstep::clock before_;
+    std::span<storage const> gradient_; // of this update
+    bool is_writable_ = false;
+    std::optional<prepared_call> call_;
+};
+
+// A task that owns its memory.
+template <class Updater> class owning_task : public updater_task<Updater> {
+    using base = updater_task<Updater>;
+
+public:
+    owning_task(std::string of, parameter<Updater> owned, member_options options)
+        : base(std::move(of), options), parameter_(std::move(owned)) {}
+
+    bool take_own_gradient(step_options const&) override { return false; }
+    std::size_t size() const override { return parameter_.size(); }
+    type_id parameter_type() const override { return type_id_of<parameter<Updater>>(); }
+    void* owned_parameter() override { return &parameter_; }
+    bool average_is_applied() const override { return parameter_.average_is_applied(); }
+    bool average([[maybe_unused]] type_id element, [[maybe_unused]] void* out) override {
+        if constexpr (keeps_average<typename Updater::rule_type>) return base::give(parameter_.average(), element, out);
+        return false;
+    }
+    void apply_average() override {
+        if constexpr (keeps_average<typename Updater::rule_type>) parameter_.apply_average().dismiss();
+    }
+    void restore() override { parameter_.restore(); }
+
+protected:
+    Updater const& optimizer() const override { return parameter_.optimizer(); }
+    Updater& optimizer() override { return parameter_.optimizer(); }
+    slice<Updater> tensor(std::span<typename base::storage> gradient) override { return parameter_.as_slice(gradient); }
+    void follow() const {} // its memory stays where it is
+
+private:
+    parameter<Updater> parameter_;
+};
+
+// A task whose memory is the host's.
+template <class Updater> class borrowing_task : public updater_task<Updater> {
+    using base = updater_task<Updater>;
+
+public:
+    borrowing_task(std::string of, Updater const& optimizer, slice<Updater> const& tensor, member_options options)
+        : base(std::move(of), options), optimizer_(optimizer), tensor_(tensor) {
+        look_up();
+    }
+
+    void take_gradient(named_gradient const& gradient, step_options const& options) override {
+        follow();
+        base::take_gradient(gradient, options);
+    }
+    bool take_own_gradient(step_options const& options) override {
+        follow();
+        if (has_gradient()) this->set_gradient(tensor_.gradient, tensor_.gradient_is_writable, options);
+        return has_gradient();
+    }
+    std::size_t size() const override { return tensor_.weight.size(); }
+    type_id parameter_type() const override { return nullptr; }
+    void* owned_parameter() override { return nullptr; }
+    bool average_is_applied() const override { return trained_.has_value(); }
+    bool average([[maybe_unused]] type_id element, [[maybe_unused]] void* out) override {
+        if constexpr (keeps_average<typename Updater::rule_type>) {
+            look_up();
+            return base::give(averages_on_host(optimizer_, size(), [&](auto to) { read_average(to); }), element, out);
+        }
+        return false;
+    }
+    void apply_average() override {
+        if constexpr (keeps_average<typename Updater::rule_type>) {
+            look_up();
+            buffer averages(size());
+            std::span<storage> const to(backend::data(averages), size());
+            read_average(to);
+            trained_ = optimizer_.backend().copy_of(std::span<storage const>(tensor_.weight), memory_space{});
+            trained_size_ = size();
+            copy<backend, storage>(optimizer_.backend(), to, tensor_.weight);
+        }
+    }
+    void restore() override {
+        tensor_.follow();
+        if (size() != trained_size_)
+            fail<size_error>({"restore: ", name, " has ", size(), " elements, and had ", trained_size_,
+                              " when the average was applied: must have as many"});
+        copy<backend, storage>(optimizer_.backend(), {backend::data(*trained_), size()}, tensor_.weight);
+        trained_.reset();
+    }
+    std::string description() const override {
+        tensor_.follow();
+        return base::description();
+    }
+    void visit_state(state_visitor& to) override {
+        look_up();
+        base::visit_state(to);
+    }
+
+protected:
+    using typename base::storage;
+    Updater const& optimizer() const override { return optimizer_; }
+    Updater& optimizer() override { return optimizer_; }
+    slice<Updater> tensor(std::span<storage> gradient) override {
+        if (trained_) refuse_applied("update");
+        tensor_.follow();
+        slice<Updater> out = tensor_;
+        out.gradient = gradient;
+        return out;
+    }
+    // Looks up where containers have their memory now, if there are any.
+    void follow() const {
+        if (tensor_.refers()) look_up();
+    }
+
+private:
+    using base::name;
+    using typename base::backend, typename base::memory_space;
+    using buffer = typename backend::template buffer<storage>;
+
+    // Where containers have their memory now. Throws, under the name of the parameter, for buffers
+    // that do not fit each other.
+    void look_up() const {
+        this->named([&] {
+            tensor_.follow();
+            if (has_gradient()) tensor_.check_buffers();
+            else tensor_.check({"gradient", nullptr, size(), 0});
+        });
+    }
+    bool has_gradient() const { return !tensor_.gradient.empty() || tensor_.weight.empty(); }
+    template <class T> void read_average(std::span<T> to) const {
+        std::span<storage> weights = tensor_.weight;
+        if (trained_) weights = {backend::data(const_cast<buffer&>(*trained_)), trained_size_};
+        [&]<std::size_t... I>(std::index_sequence<I...>) { optimizer_.average(to, weights, tensor_.state[I]...); }
+        (std::make_index_sequence<Updater::slots>{});
+    }
+    Updater optimizer_;
+    slice<Updater> tensor_;
+    std::optional<buffer> trained_; // while the average is in the weights' place
+    std::size_t trained_size_ = 0;
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace detail
+} // namespace gradstep

@@ -1,0 +1,23 @@
+#pragma once
+#include <string>
+
+#include <gradstep/compression/message_task.hpp>
+#include <gradstep/core/parameter_options.hpp>
+#include <gradstep/runtime/any_parameter.hpp>
+#include <gradstep/runtime/any_span.hpp>
+#include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/runtime/definitions.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_RUNTIME_ABI {
+/// For gs::compressed_model: what it holds a parameter of run time by, whose memory is its own or
+/// the caller's.
+detail::made_message_task make_message_task(std::string name, any_parameter owned, member_options options);
+detail::made_message_task make_message_task(std::string name, any_updater const& optimizer, any_tensor const& tensor,
+                                            member_options options);
+} // namespace GRADSTEP_RUNTIME_ABI
+} // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
+#include <gradstep/runtime/message_task.ipp>
+#endif

@@ -1,0 +1,114 @@
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <gradstep/backends/simd.hpp>
+#include <gradstep/compression/compress.hpp>
+#include <gradstep/compression/merge.hpp>
+#include <gradstep/compression/message_list.hpp>
+#include <gradstep/compression/message_task.hpp>
+#include <gradstep/compression/sparse_message.hpp>
+#include <gradstep/core/buffer.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/step_checks.hpp>
+#include <gradstep/core/step_options.hpp>
+#include <gradstep/runtime/any_buffer.hpp>
+#include <gradstep/runtime/any_compression.hpp>
+#include <gradstep/runtime/any_parameter.hpp>
+#include <gradstep/runtime/any_span.hpp>
+#include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/runtime/parameter_task.hpp>
+#include <gradstep/runtime/sent_type.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_RUNTIME_ABI {
+
+// A parameter of a compressed_model with policies chosen at run time: any_owning_task or
+// any_borrowing_task with messages. A rule that does not compress sends its gradient, and steps with
+// the mean of all, rounded to the storage.
+template <class Task> class any_message_task final : public Task, public message_task {
+public:
+    using Task::Task;
+
+    void withdraw() override {
+        Task::withdraw();
+        end_halves();
+    }
+
+    void begin_message(step_options const& options, double clip, bool has_gradient) override {
+        step_options own = this->clipped(options, clip);
+        this->named([&] {
+            any_parameter& parameter = this->memory();
+            if (parameter.compresses()) return parameter.begin_message(own, this->options(), has_gradient);
+            with_sent_type(this->storage(), [&]<class S>() {
+                as_compute<decltype(widen(S()))>("step_options.gradient_scale", own.gradient_scale);
+            });
+            scale_ = std::exchange(own.gradient_scale, 1);
+            zeroes_ = std::exchange(own.zero_gradient, false);
+            fills_ = has_gradient;
+            parameter.prepare(own, this->options());
+            rollback_guard clock_back([&] { withdraw(); });
+            message_ = message_without_gradient(this->storage(), this->size(), this->clock().step, true);
+            clock_back.dismiss();
+        });
+    }
+    sparse_message message() override {
+        any_parameter& parameter = this->memory();
+        if (parameter.compresses()) return parameter.message();
+        if (fills_) detail::fill_dense_message(message_, parameter.gradient(), scale_, zeroes_);
+        return std::move(message_);
+    }
+    void begin_apply(message_list const& messages) override {
+        this->follow();
+        this->named([&] {
+            any_parameter& parameter = this->memory();
+            if (parameter.compresses()) return parameter.begin_apply(messages);
+            scalar const type = this->storage();
+            auto const trainers = static_cast<std::int64_t>(messages.size());
+            detail::check_messages(messages, this->size(), this->clock().step, type, true, trainers);
+            with_sent_type(type, [&]<class S>() {
+                auto const mean = mean_of<S, decltype(widen(S()))>(simd_backend<>{}, messages, this->size());
+                mean_ = any_buffer(type, this->size());
+                if (!mean.empty()) std::memcpy(mean_.data(), mean.data(), mean.size() * sizeof(S));
+            });
+            parameter.take(mean_.view(), {}, "apply");
+        });
+    }
+    void end_halves() override {
+        this->memory().end_halves();
+        message_ = {};
+        mean_ = {};
+    }
+
+private:
+    double scale_ = 1; // between the halves of a step of a rule that does not compress, as what follows
+    bool zeroes_ = false, fills_ = false;
+    sparse_message message_;
+    any_buffer mean_;
+};
+
+} // namespace GRADSTEP_RUNTIME_ABI
+} // namespace detail
+
+inline namespace GRADSTEP_RUNTIME_ABI {
+
+GRADSTEP_DEFINE_RUNTIME detail::made_message_task make_message_task(std::string name, any_parameter owned,
+                                                                    member_options options) {
+    using task_type = detail::any_message_task<detail::any_owning_task>;
+    return detail::made_message_task(std::make_unique<task_type>(std::move(name), std::move(owned), options));
+}
+
+GRADSTEP_DEFINE_RUNTIME detail::made_message_task make_message_task(std::string name, any_updater const& optimizer,
+                                                                    any_tensor const& tensor, member_options options) {
+    using task_type = detail::any_message_task<detail::any_borrowing_task>;
+    return detail::made_message_task(std::make_unique<task_type>(name, optimizer, tensor, options));
+}
+
+} // namespace GRADSTEP_RUNTIME_ABI
+} // namespace gradstep
