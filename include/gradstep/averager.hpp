@@ -197,9 +197,22 @@ public:
         clock_ = at;
     }
 
-private:
-    friend detail::state_access<averager>;
+    /// For gradstep's files and saved states: describes the slots, the average and the clock, with
+    /// pending copies merged.
+    void describe_state(detail::state_visitor& to) {
+        auto const average_of = [](void const* of, detail::policy_visitor& by) {
+            detail::visit_policy(by, static_cast<averager const*>(of)->rule_.average);
+        };
+        to.policies(traits::name, &detail::append_policy_name<Average>, {this, average_of}, clock_,
+                    detail::access_of(backend_));
+        for (std::size_t i = 0; i != slots; ++i) {
+            auto const slot = state(i);
+            to.memory({rule_type::state_names[i], detail::dtype_of<state_type>(), sizeof(state_type), slot.size(),
+                       slot.data()});
+        }
+    }
 
+private:
     template <class Weights> static std::span<storage const> span_of(Weights const& weights) {
         auto const out = detail::as_span<storage const, typename Source::memory_space>(weights);
         if (out.data() == nullptr && !out.empty())

@@ -246,8 +246,20 @@ public:
         return {state_[i].data(), state_[i].size()};
     }
 
+    /// For gradstep's files and saved states: describes values, state, policies and clock. Only `load`
+    /// writes to the memory that it shows.
+    void describe_state(detail::state_visitor& to) const {
+        auto& self = const_cast<parameter&>(*this);
+        auto const values = self.value_span();
+        self.call([&](auto... slots) { detail::visit_state(to, detail::tensor<Updater>(values, slots...), updater_); });
+    }
+    /// Continues from a saved state: its clock, and the id if there is one.
+    void resume(gradstep::clock at, std::optional<std::uint64_t> id) {
+        updater_.seek(at);
+        if (id) options_.id = *id;
+    }
+
 private:
-    friend detail::state_access<parameter>;
     static constexpr std::size_t index_of(std::string_view name) {
         std::size_t i = 0;
         while (i < Updater::slots && Updater::state_names[i] != name) ++i;

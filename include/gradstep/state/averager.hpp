@@ -1,7 +1,6 @@
 #pragma once
 #include <cstddef>
 
-#include <gradstep/core/describe.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/state/saved_state.hpp>
@@ -20,20 +19,10 @@ struct state_access<averager<Element, Average, Source, Backend>> {
     using type = averager<Element, Average, Source, Backend>;
 
     static saved_state get(type const& x, char const*, row_progress&) {
-        auto& self = const_cast<type&>(x); // which takes in what is on its way
         saved_state out;
         saved_state_of to(out);
-        auto const average_of = [](void const* of, policy_visitor& by) {
-            visit_policy(by, static_cast<type const*>(of)->rule_.average);
-        };
-        to.policies(type::traits::name, &append_policy_name<Average>, {&x, average_of}, x.clock(),
-                    access_of(x.backend_));
+        const_cast<type&>(x).describe_state(to); // which takes in what is on its way
         out.name = "values";
-        for (std::size_t i = 0; i != type::slots; ++i) {
-            auto const slot = self.state(i);
-            using state = typename type::state_type;
-            to.memory({type::rule_type::state_names[i], dtype_of<state>(), sizeof(state), slot.size(), slot.data()});
-        }
         return out;
     }
     static bool load(type& x, saved_source const& from, bool) {

@@ -2,7 +2,7 @@
 #include <type_traits>
 
 #include <gradstep/core/averaged_view.hpp>
-#include <gradstep/core/slice.hpp>
+#include <gradstep/core/sequence.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/zero_gradient.hpp>
 #include <gradstep/sparse/row_progress.hpp>
@@ -21,14 +21,12 @@ template <class Updater> struct state_access<parameter<Updater>> {
     // progress of a table.
     static saved_state get(parameter<Updater> const& x, char const* call, row_progress&) {
         if (x.average_is_applied()) refuse_applied(call);
-        auto& self = const_cast<parameter<Updater>&>(x); // what is saved is read, and `load` is not const
-        auto const values = self.value_span();
         saved_state out;
         saved_state_of to(out);
-        self.call([&](auto... slots) { visit_state(to, tensor<Updater>(values, slots...), x.optimizer()); });
+        x.describe_state(to);
         out.name = "values";
         // What draws random numbers, or samples, does so by the name of the parameter.
-        if constexpr (uses_id<Updater>) out.id = x.options_.id;
+        if constexpr (uses_id<Updater>) out.id = x.options().id;
         return out;
     }
     // Returns whether the rows that both have were loaded, and there are others (`fit`).
@@ -37,8 +35,7 @@ template <class Updater> struct state_access<parameter<Updater>> {
         saved_state own = get(x, "load", none);
         bool const resized = fit(from, own, resizes);
         read_into(from, own);
-        x.updater_.seek(from.state().clock);
-        if (from.state().id) x.options_.id = *from.state().id;
+        x.resume(from.state().clock, from.state().id);
         return resized;
     }
 };
