@@ -1,5 +1,4 @@
 #pragma once
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,17 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/step_options.hpp>
-#include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/model_options.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
-#include <gradstep/model/norms.hpp>
 #include <gradstep/model/parameter_task.hpp>
-#include <gradstep/model/pieces.hpp>
+#include <gradstep/model/step_driver.hpp>
+#include <gradstep/model/step_task.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -66,23 +63,13 @@ public:
     // are not finite, as on_nonfinite says; the norm, and by what each gradient is scaled.
     model_result look_at(std::span<named_gradient const> gradients, step_options const& options, char const* call);
     // Prepares every parameter, or none.
-    void prepare(step_options const& options) {
-        prepare_by([&](std::size_t i, double clip) { tasks_[i]->prepare(options, clip); });
-    }
+    void prepare(step_options const& options) { driver_.prepare(steps_, options); }
     // The same by prepare_one(i, clip), which throws if it has not prepared parameter i.
     template <class PrepareOne> void prepare_by(PrepareOne const& prepare_one) {
-        std::size_t done = 0;
-        rollback_guard clocks_back([&] {
-            while (done-- != 0) tasks_[done]->withdraw();
-        });
-        for (; done < tasks_.size(); ++done) {
-            fetch(tasks_, done + 1, 512);
-            prepare_one(done, clips_[done]);
-        }
-        clocks_back.dismiss();
+        driver_.prepare_by(steps_, prepare_one);
     }
     // What was prepared.
-    void run();
+    void run() { driver_.run(steps_, threads()); }
     void zero_gradients() const {
         for (auto const& task : tasks_) task->zero_gradient();
     }
@@ -101,6 +88,7 @@ private:
 
     model_options options_;
     std::vector<std::unique_ptr<parameter_task>> tasks_;
+    std::vector<step_task*> steps_; // the same
     name_index index_;
     std::uint64_t header_bytes_ = 0; // at most, of a file's
     bool has_own_limits_ = false;
@@ -108,11 +96,8 @@ private:
     // with zero_gradient has.
     bool is_apart_ = false, gradients_are_apart_ = false;
     refusal refuse_ = nullptr;
-    std::vector<bool> given_; // of an update, as what follows: kept, so that the next one does not allocate
-    std::vector<std::atomic<std::size_t>> found_;
-    std::vector<double> clips_;
-    gradient_norms norms_;
-    launch_batch waiting_;
+    std::vector<bool> given_; // of an update: kept, so that the next one does not allocate
+    step_driver driver_;
     std::optional<executor_reference> threads_; // empty: the caller's
 };
 

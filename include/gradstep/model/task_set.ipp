@@ -1,5 +1,4 @@
 #pragma once
-#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -13,18 +12,17 @@
 
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/core/apart.hpp>
 #include <gradstep/core/decay_factor.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/saved_names.hpp>
 #include <gradstep/core/step.hpp>
-#include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
-#include <gradstep/model/norms.hpp>
+#include <gradstep/model/norm_limit.hpp>
 #include <gradstep/model/parameter_task.hpp>
 #include <gradstep/model/pieces.hpp>
+#include <gradstep/model/step_driver.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -70,7 +68,10 @@ GRADSTEP_DEFINE void task_set::push_back(std::unique_ptr<parameter_task> task) {
                            "give clip_norm or clip, not both"});
     std::uint64_t const header_bytes = require_apart_in_files(*task);
     index_.make_room();
+    steps_.push_back(task.get());
+    rollback_guard without_it([&] { steps_.pop_back(); });
     tasks_.push_back(std::move(task));
+    without_it.dismiss();
     is_apart_ = gradients_are_apart_ = false;
     header_bytes_ += header_bytes;
     index_.push_back(tasks_.back()->name);
@@ -110,7 +111,7 @@ GRADSTEP_DEFINE bool task_set::looks_at_gradients() const {
 GRADSTEP_DEFINE model_result task_set::look_at(std::span<named_gradient const> gradients, step_options const& options,
                                                char const* call) {
     detail::check(options);
-    clips_.assign(tasks_.size(), 1);
+    driver_.clip_none();
     match(gradients, options, call);
     if (!is_apart_ || (options.zero_gradient && !gradients_are_apart_)) require_apart(options.zero_gradient);
     model_result result;
@@ -125,27 +126,15 @@ GRADSTEP_DEFINE model_result task_set::look_at(std::span<named_gradient const> g
         }
     }
     if (std::isfinite(options_.clip_norm)) {
-        result.norm = std::abs(options.gradient_scale) * norms_.of_all(tasks_, threads());
+        result.norm = std::abs(options.gradient_scale) * driver_.norm_of(steps_, threads());
         if (!std::isfinite(*result.norm)) refuse_norm(*result.norm, call);
-        clips_.assign(tasks_.size(), clip_scale(*result.norm, options_.clip_norm));
+        driver_.clip_all(size(), clip_scale(*result.norm, options_.clip_norm));
     } else if (has_own_limits_) {
-        clips_ = norms_.own_clips(tasks_, threads(), options.gradient_scale, [&](std::size_t i, double norm) {
-            with_context([&] { return std::string(call) + ": " + tasks_[i]->name + ": "; },
-                         [&] { detail::refuse_norm(norm); });
-        });
+        if (auto const found = driver_.clip_by_own_limits(steps_, threads(), options.gradient_scale))
+            with_context([&] { return std::string(call) + ": " + tasks_[found->task]->name + ": "; },
+                         [&] { detail::refuse_norm(found->norm); });
     }
     return result;
-}
-
-GRADSTEP_DEFINE void task_set::run() {
-    rollback_guard none_waits([&] { waiting_.clear(); });
-    for (auto const& task : tasks_)
-        if (!task->in_pieces()) task->run_whole(waiting_);
-    waiting_.run();
-    none_waits.dismiss();
-    for_each_block_of(tasks_, threads(), [this](std::size_t i, std::size_t first, std::size_t last) {
-        if (tasks_[i]->in_pieces()) tasks_[i]->run(first, last);
-    });
 }
 
 GRADSTEP_DEFINE void task_set::match(std::span<named_gradient const> gradients, step_options const& options,
@@ -167,22 +156,9 @@ GRADSTEP_DEFINE void task_set::match(std::span<named_gradient const> gradients, 
 }
 
 GRADSTEP_DEFINE std::optional<std::pair<std::string, std::size_t>> task_set::find_nonfinite() {
-    auto& found = found_; // the smallest, or a number beyond the last
-    if (found.size() != tasks_.size()) found = std::vector<std::atomic<std::size_t>>(tasks_.size());
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
-        auto const& task = *tasks_[i];
-        found[i] = task.reads_in_pieces() ? task.size() : task.find_nonfinite(0, task.size());
-    }
-    for_each_block_of(tasks_, threads(), [&](std::size_t i, std::size_t first, std::size_t last) {
-        if (!tasks_[i]->reads_in_pieces()) return;
-        std::size_t const at = tasks_[i]->find_nonfinite(first, last);
-        std::size_t smallest = found[i];
-        while (at < last && at < smallest && !found[i].compare_exchange_weak(smallest, at)) {
-        }
-    });
-    for (std::size_t i = 0; i < tasks_.size(); ++i)
-        if (found[i] < tasks_[i]->size()) return std::pair{tasks_[i]->name, found[i].load()};
-    return {};
+    auto const found = driver_.find_nonfinite(steps_, threads());
+    if (!found) return {};
+    return std::pair{tasks_[found->task]->name, found->number};
 }
 
 GRADSTEP_DEFINE void task_set::refuse_norm(double norm, char const* call) {
@@ -195,22 +171,11 @@ GRADSTEP_DEFINE void task_set::refuse_norm(double norm, char const* call) {
 }
 
 GRADSTEP_DEFINE void task_set::require_apart(bool zeroes) {
-    std::size_t count = 0;
-    for (auto const& task : tasks_) count += task->buffers();
-    apart_check apart;
-    apart.begin(count);
-    for (auto const& task : tasks_) task->add_memory(apart, zeroes);
-    if (auto const found = apart.find()) {
-        auto const [first, second] = *found;
-        auto const place_of = [&](std::size_t buffer) {
-            std::size_t i = 0;
-            while (buffer >= tasks_[i]->buffers()) buffer -= tasks_[i++]->buffers();
-            return std::pair(i, buffer);
-        };
-        auto const [i, buffer] = place_of(second);
-        auto const [j, other] = place_of(first);
-        fail<buffer_error>({tasks_[i]->name, ": ", tasks_[i]->buffer_name(buffer), " overlaps ",
-                            i == j ? std::string() : tasks_[j]->name + ": ", tasks_[j]->buffer_name(other),
+    if (auto const found = step_driver().find_overlap(steps_, zeroes)) { // once: its memory is not kept
+        auto const [second, first] = *found;
+        auto const &task = *tasks_[second.task], &other = *tasks_[first.task];
+        fail<buffer_error>({task.name, ": ", task.buffer_name(second.number), " overlaps ",
+                            &task == &other ? std::string() : other.name + ": ", other.buffer_name(first.number),
                             ": every buffer needs memory of its own"});
     }
     is_apart_ = true;

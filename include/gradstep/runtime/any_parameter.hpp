@@ -17,7 +17,9 @@
 #include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/io/load_options.hpp>
+#include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/norm_limit.hpp>
+#include <gradstep/model/step_task.hpp>
 #include <gradstep/runtime/any_buffer.hpp>
 #include <gradstep/runtime/any_compression.hpp>
 #include <gradstep/runtime/any_updater.hpp>
@@ -28,6 +30,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_RUNTIME_ABI {
 class any_owning_task;
+struct parameter_scratch; // runtime/parameter_scratch.hpp
 } // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail
 
@@ -45,7 +48,7 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 /// steps. `touch_only`: not at all. `exact` and `replay`: pending steps are applied as in
 /// gs::table, when a step contains the row, when it is read, and for all rows by `flush` and by a
 /// step of all elements.
-class any_parameter {
+class any_parameter : public detail::step_task {
 public:
     /// What a gs::model holds it by.
     using task_type = detail::any_owning_task;
@@ -82,7 +85,11 @@ public:
     /// the errors of update, and value_error for an id out of range; nothing is written then.
     update_result update_rows(any_span ids, any_span gradient_rows, step_options const& options = {});
 
-    /// The two halves of a `dgc_momentum` step, as in gs::parameter: what is sent to the other
+    /// gs::update_all (runtime/update_all.hpp).
+    static void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
+                           step_options const& options = {});
+
+    /// The two halves of a `dgc_momentum` step, as in gs::compressed_parameter: what is sent to the other
     /// trainers, and the step with all messages, as a contiguous range or one by one, in rank
     /// order. Throws the same errors, and value_error for another rule.
     sparse_message compress(any_span gradient, step_options const& options = {});
@@ -110,7 +117,7 @@ public:
     std::optional<detail::executor_reference> const& threads() const { return threads_; }
 
     /// The number of elements, `size()`: rows() times width(); the `clock()`; the `optimizer()`.
-    std::size_t size() const { return rows_ * width_; }
+    std::size_t size() const final { return rows_ * width_; }
     std::size_t rows() const { return rows_; }
     /// The number of elements of a row.
     std::size_t width() const { return width_; }
@@ -128,7 +135,7 @@ public:
     any_updater const& optimizer() const { return updater_; }
     any_updater& optimizer() { return updater_; }
     /// The traffic of one element in a step.
-    std::size_t bytes_per_element() const { return updater_.facts().bytes_per_element; }
+    std::size_t bytes_per_element() const final { return updater_.facts().bytes_per_element; }
 
     /// The values, read-only, valid until the next update, with pending steps applied by a flush. A
     /// const parameter cannot flush: it throws sequence_error if there are pending steps.
@@ -181,50 +188,9 @@ public:
     /// Throws buffer_error for memory that overlaps the values or the state.
     void require_apart(detail::extent const& given) const;
 
-    /// The parts of an update, in this order, for functions that update several parameters together
-    /// (`update_all`, `gs::model`). `take` checks the gradient and refers to it. `find_nonfinite`
-    /// searches elements [first, last) of it. `block_sum` sums the squares of a block of it;
-    /// `own_limit` limits the norm. `prepare` advances the clock, `withdraw` sets it back. After
-    /// `begin_step`, rows outside the step miss it. `run` is the step of elements [first, last) if
-    /// `in_pieces()` is true, else `run()` of all.
-    void take(any_span gradient, step_options const& options, char const* call);
-    /// The gradient that was taken.
-    any_span gradient() const { return gradient_; }
-    /// Adds the memory of a step to a check for overlaps: values, gradient, then the slots,
-    /// `buffers()` in total.
-    void add_memory(detail::apart_check& to, bool zeroes) const;
-    std::size_t buffers() const { return 2 + updater_.slots(); }
-    /// The name of buffer i.
-    char const* buffer_name(std::size_t i) const;
-    std::size_t find_nonfinite(std::size_t first, std::size_t last) const;
-    double block_sum(std::size_t block, double scale) const {
-        return updater_.compiled().block_sum(gradient_.data, gradient_.size, block, scale);
-    }
-    double sum_of_squares(double) const { return 0; } // computed in blocks
-    /// Whether the gradient can be read in blocks.
-    static constexpr bool reads_in_pieces() { return true; }
-    detail::norm_limit own_limit() const { return limit_; }
-    /// Sets the gradient to zero.
-    void zero_gradient() const;
-    void prepare(step_options const& options, member_options const& own = {});
-    void begin_step();
-    void withdraw();
-    bool in_pieces() const { return !updater_.facts().is_row_wise && !halves_.runs() && !stamps_; }
-    void run(std::size_t first, std::size_t last) const noexcept;
-    void run();
-
-    /// The parts of a `dgc_momentum` step in two halves: `begin_message` like prepare, with or
-    /// without a taken gradient; `message`; `begin_apply`, which throws before anything changes;
-    /// `run`; `end_halves`, also if the rest will not run.
-    bool compresses() const { return detail::two_phase::rule_of(updater_) != nullptr; }
-    void begin_message(step_options const& options, member_options const& own, bool has_gradient);
-    sparse_message message() { return halves_.message(updater_, gradient_); }
-    void begin_apply(detail::message_list const& messages);
-    void end_halves() { halves_.end(updater_); }
-
     /// For checkpoints: the state to save; how to resume; and the id for random bits, if any are
     /// used, with the `seed()` of the run.
-    void visit_state(detail::state_visitor& to) const;
+    void describe_state(detail::state_visitor& to) const;
     /// Continues from a saved state: its clock, id and seed.
     void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::optional<std::uint64_t> seed);
     /// The same for rows that catch up.
@@ -239,19 +205,47 @@ public:
     /// The options of the constructor.
     parameter_options const& options() const { return options_; }
 
-    /// For `update_all`: whether the parameter is among those of a call. Returns what was there
-    /// before.
-    bool set_taken(bool taken) { return std::exchange(is_taken_, taken); }
-    /// The same: what holds the memory of a call to be apart, which is kept for the next call.
-    detail::apart_check& overlaps();
-    /// The element for which `on_nonfinite` leaves the step out. Throws nonfinite_error under
-    /// `raise`.
-    std::optional<std::size_t> refused_nonfinite() const;
+protected:
+    // The parts of a step, for tasks of models. `take` checks the gradient and refers to it; `advance`
+    // prepares the next step, and the clock moves. The parts of a dgc_momentum step in two halves:
+    // `begin_message` like advance, with or without a taken gradient; `message`; `begin_apply`, which
+    // throws before anything changes; `run`; `end_halves`, also if the rest will not run.
+    void take(any_span gradient, step_options const& options, char const* call);
+    any_span gradient() const { return gradient_; }
+    void advance(step_options const& options, member_options const& own = {});
+    bool compresses() const { return detail::two_phase::rule_of(updater_) != nullptr; }
+    void begin_message(step_options const& options, member_options const& own, bool has_gradient);
+    sparse_message message() { return halves_.message(updater_, gradient_); }
+    void begin_apply(detail::message_list const& messages);
+    void end_halves() { halves_.end(updater_); }
 
 private:
+    // Of step_task, for step_driver. They are final, so that calls on an any_parameter are direct.
+    GRADSTEP_DEFINE_RUNTIME void add_memory(detail::apart_check& to, bool zeroes) final;
+    std::size_t buffers() const final { return 2 + updater_.slots(); }
+    GRADSTEP_DEFINE_RUNTIME char const* buffer_name(std::size_t i) const final;
+    GRADSTEP_DEFINE_RUNTIME std::size_t find_nonfinite(std::size_t first, std::size_t last) const final;
+    double block_sum(std::size_t block, double scale) const final {
+        return updater_.compiled().block_sum(gradient_.data, gradient_.size, block, scale);
+    }
+    double sum_of_squares(double) const final { return 0; } // computed in blocks
+    detail::norm_limit own_limit() const final { return limit_; }
+    bool reads_in_pieces() const final { return true; }
+    GRADSTEP_DEFINE_RUNTIME void zero_gradient() const final;
+    GRADSTEP_DEFINE_RUNTIME void prepare(step_options const& options, double clip) final;
+    GRADSTEP_DEFINE_RUNTIME void withdraw() final;
+    GRADSTEP_DEFINE_RUNTIME void run(std::size_t first, std::size_t last) const noexcept final;
+    void run_whole(detail::launch_batch&) final { run(); }
+    bool in_pieces() const final { return !updater_.facts().is_row_wise && !halves_.runs() && !stamps_; }
+    void run();
+
+    // The element for which `on_nonfinite` leaves the step out. Throws nonfinite_error under `raise`.
+    std::optional<std::size_t> refused_nonfinite() const;
+    // Rows outside the step miss it from now on.
+    void begin_step();
+
     // What calls need memory for, which is kept for the next call. A copy of a parameter begins
     // without it.
-    struct scratch;
     class workspace {
     public:
         workspace() = default;
@@ -260,10 +254,10 @@ private:
         workspace& operator=(workspace const&);
         workspace& operator=(workspace&&) noexcept;
         ~workspace();
-        scratch& operator*();
+        detail::parameter_scratch& operator*();
 
     private:
-        std::unique_ptr<scratch> made_;
+        std::unique_ptr<detail::parameter_scratch> made_;
     };
 
     static void copy_bytes(void* to, detail::any_buffer const& from);
@@ -332,4 +326,6 @@ private:
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
 #include <gradstep/runtime/any_parameter.ipp>
+#include <gradstep/runtime/any_parameter_rows.ipp>
+#include <gradstep/runtime/any_parameter_step.ipp>
 #endif

@@ -1,83 +1,60 @@
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <gradstep/backends/thread_pool.hpp>
-#include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/compression/message_list.hpp>
-#include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/config.hpp>
-#include <gradstep/core/apart.hpp>
 #include <gradstep/core/applied_average.hpp>
 #include <gradstep/core/averaged_view.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/executor.hpp>
 #include <gradstep/core/extent.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/parameter_options.hpp>
-#include <gradstep/core/reduce.hpp>
 #include <gradstep/core/saved_names.hpp>
 #include <gradstep/core/sequence.hpp>
 #include <gradstep/core/state_visitor.hpp>
-#include <gradstep/core/step_options.hpp>
-#include <gradstep/core/subnormals.hpp>
-#include <gradstep/model/norms.hpp>
+#include <gradstep/model/norm_limit.hpp>
 #include <gradstep/runtime/any_buffer.hpp>
 #include <gradstep/runtime/any_compression.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
-#include <gradstep/runtime/compiled_catch_up.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
+#include <gradstep/runtime/parameter_scratch.hpp>
 #include <gradstep/runtime/stamped_rows.hpp>
-#include <gradstep/sparse/aggregate.hpp>
 #include <gradstep/sparse/catch_up.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_RUNTIME_ABI {
 
-struct any_parameter::distinct_rows {
-    detail::batch_rows<std::int64_t> rows;
-};
-struct any_parameter::scratch {
-    std::vector<std::int64_t> ids;
-    detail::aggregator<std::int64_t> grouped;
-    std::vector<std::vector<std::byte, detail::line_allocator<std::byte>>> sums;
-    detail::gradient_norms norms;
-    detail::apart_check apart; // of the last call that began with this parameter
-};
 GRADSTEP_DEFINE_RUNTIME any_parameter::workspace::workspace(workspace const&) {}
+
 GRADSTEP_DEFINE_RUNTIME any_parameter::workspace::workspace(workspace&&) noexcept = default;
+
 GRADSTEP_DEFINE_RUNTIME any_parameter::workspace& any_parameter::workspace::operator=(workspace const&) {
     return *this;
 }
+
 GRADSTEP_DEFINE_RUNTIME any_parameter::workspace& any_parameter::workspace::operator=(workspace&&) noexcept = default;
+
 GRADSTEP_DEFINE_RUNTIME any_parameter::workspace::~workspace() = default;
-GRADSTEP_DEFINE_RUNTIME any_parameter::scratch& any_parameter::workspace::operator*() {
-    if (made_ == nullptr) made_ = std::make_unique<scratch>();
+
+GRADSTEP_DEFINE_RUNTIME detail::parameter_scratch& any_parameter::workspace::operator*() {
+    if (made_ == nullptr) made_ = std::make_unique<detail::parameter_scratch>();
     return *made_;
 }
-GRADSTEP_DEFINE_RUNTIME detail::apart_check& any_parameter::overlaps() { return (*memory_).apart; }
-GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::refused_nonfinite() const {
-    if (options_.on_nonfinite == nonfinite::propagate) return {};
-    std::size_t const found = find_nonfinite(0, gradient_.size);
-    if (found == gradient_.size) return {};
-    if (options_.on_nonfinite == nonfinite::raise)
-        detail::fail<nonfinite_error>(
-            {"the gradient is not finite at element ", found, ", and on_nonfinite is raise: no step is taken"});
-    return found;
-}
+
 GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimizer, any_span initial,
                                                      parameter_options options, std::size_t rows,
                                                      std::optional<std::size_t> width)
@@ -133,70 +110,6 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::refer_to(any_tensor const& memory) {
     for (std::size_t i = 0; i < updater_.slots(); ++i)
         state_[i] =
             detail::any_buffer::referring_to({updater_.state_type(), x.slots[i], updater_.slot_size(i, x.size)});
-}
-
-GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update(any_span gradient, step_options const& options) {
-    take(gradient, options, "update");
-    if (auto const found = skip_nonfinite(options)) return {false, found};
-    limit_.is_none() ? prepare(options) : prepare(clipped(options));
-    begin_step();
-    run();
-    return {};
-}
-
-GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, any_span gradient_rows,
-                                                                 step_options const& options) {
-    detail::check(options); // also if a gradient skips the step
-    require_trained("update_rows");
-    if (compresses()) detail::fail<value_error>("update_rows: dgc_momentum takes no step of single rows: call update");
-    require_rows("update_rows");
-    if (!stamps_ && updater_.facts().counts_steps)
-        detail::fail<value_error>(
-            "update_rows: the average counts the steps of the run, and under touch_only would miss "
-            "those of a row that is away: must be ema, or under catch_up exact or replay");
-    if (!limit_.is_none())
-        detail::fail<value_error>(
-            "update_rows: clip: a norm is that of a whole gradient: rows are clipped by value, with clip_value");
-    ids = ids.now();
-    auto const found_ids = ids_of(ids, "update_rows");
-    require_apart({"ids", ids.data, ids.size, bytes_of(ids)});
-    gradient_ = checked_gradient(gradient_rows.now(), found_ids.size() * width_, options);
-    if (auto const found = skip_nonfinite(options)) return {false, found};
-    distinct_rows const named{(*memory_).grouped.by_hash(found_ids, nullptr, std::nullopt)};
-    auto const& batch = named.rows;
-    std::size_t const row_bytes = width_ * updater_.facts().bytes_per_element;
-    std::size_t const parts = threads_ ? threads_->small_parts_for(batch.count * row_bytes) : 1;
-    auto& sums = (*memory_).sums;
-    sums.resize(parts);
-    for (auto& sum : sums) sum.resize(width_ * size_of(updater_.storage()));
-    prepare(options);
-    begin_step();
-    auto const run_part = [&](std::size_t p) {
-        std::size_t const first = p * batch.count / parts, last = (p + 1) * batch.count / parts;
-        if (stamps_) stamps_->catch_up(tensor(nullptr), {batch.ids, first, last}, clock().step);
-        run_rows(named, first, last, sums[p].data());
-    };
-    if (parts < 2) run_part(0);
-    else threads_->run(parts, task(run_part, batch.count * row_bytes));
-    if (options.zero_gradient) zero_gradient();
-    return {};
-}
-
-GRADSTEP_DEFINE_RUNTIME sparse_message any_parameter::compress(any_span gradient, step_options const& options) {
-    detail::two_phase::require(updater_, "compress");
-    take(gradient, options, "compress");
-    auto const found = refused_nonfinite();
-    begin_message(found || limit_.is_none() ? options : clipped(options), {}, !found);
-    detail::rollback_guard not_begun([&] { end_halves(); });
-    sparse_message out = message();
-    if (found && options.zero_gradient) zero_gradient();
-    not_begun.dismiss();
-    return out;
-}
-
-GRADSTEP_DEFINE_RUNTIME std::size_t any_parameter::message_bound() const {
-    detail::two_phase::require(updater_, "message_bound");
-    return detail::two_phase::most_bytes(updater_, size());
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::seek(gradstep::clock at) {
@@ -259,16 +172,6 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::set_values(any_span given) {
     });
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::flush() {
-    require_trained("flush");
-    if (!is_behind()) return;
-    auto const all = tensor(nullptr);
-    for_each_row([&](std::size_t first, std::size_t last) {
-        stamps_->flush(all, {nullptr, first, last}, clock().step);
-    });
-    stamps_->has_caught_up();
-}
-
 GRADSTEP_DEFINE_RUNTIME any_span any_parameter::state(std::string_view name) const {
     std::string known;
     for (std::size_t i = 0; i < updater_.slots(); ++i) {
@@ -277,24 +180,6 @@ GRADSTEP_DEFINE_RUNTIME any_span any_parameter::state(std::string_view name) con
     }
     detail::fail<value_error>({"state: there is no slot ", detail::in_quotes(name), "; ",
                                known.empty() ? std::string("there is none") : "there is " + known});
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::read_rows(any_span ids, any_span out) {
-    ids = ids.now();
-    out = out.now();
-    auto const found_ids = ids_of(ids, "read_rows");
-    require_room(out, updater_.storage(), found_ids.size() * width_, "read_rows");
-    if (detail::extent{"out", out.data, out.size, bytes_of(out)}.overlaps({"ids", ids.data, ids.size, bytes_of(ids)}))
-        detail::fail<buffer_error>("read_rows: out overlaps ids: every buffer needs memory of its own");
-    if (is_behind())
-        return stamps_->read(tensor(nullptr), {found_ids.data(), 0, found_ids.size()}, clock().step,
-                             const_cast<void*>(out.data));
-    std::size_t const bytes = width_ * size_of(updater_.storage());
-    auto* to = static_cast<std::byte*>(const_cast<void*>(out.data));
-    for (std::int64_t const id : found_ids) {
-        if (bytes != 0) std::memcpy(to, value_at(static_cast<std::size_t>(id) * width_), bytes);
-        to += bytes;
-    }
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::average(any_span out) {
@@ -360,93 +245,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::require_apart(detail::extent const& 
     for (std::size_t i = 0; i < updater_.slots(); ++i) apart(updater_.slot_name(i), state(i));
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::take(any_span gradient, step_options const& options, char const* call) {
-    detail::check(options);
-    require_trained(call);
-    gradient_ = checked_gradient(gradient.now(), size(), options);
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::add_memory(detail::apart_check& to, bool zeroes) const {
-    auto const add = [&](any_span const& x, bool is_written) { to.add(x.data, bytes_of(x), is_written); };
-    add(values_.view(), true);
-    add(gradient_, zeroes);
-    for (std::size_t i = 0; i < updater_.slots(); ++i) add(state(i), true);
-}
-
-GRADSTEP_DEFINE_RUNTIME char const* any_parameter::buffer_name(std::size_t i) const {
-    return i == 0 ? "values" : i == 1 ? "gradient" : updater_.slot_name(i - 2);
-}
-
-GRADSTEP_DEFINE_RUNTIME std::size_t any_parameter::find_nonfinite(std::size_t first, std::size_t last) const {
-    return detail::find_nonfinite(gradient_.type, gradient_.data, first, last);
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::zero_gradient() const {
-    if (gradient_.size != 0)
-        std::memset(const_cast<void*>(gradient_.data), 0, gradient_.size * size_of(gradient_.type));
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::prepare(step_options const& options, member_options const& own) {
-    next_step(options, own);
-    if (!stamps_ && !compresses()) return;
-    detail::rollback_guard back([&] { withdraw(); });
-    if (stamps_) stamps_->require_kept(updater_.prepared_step());
-    else halves_.begin(updater_, tensor(gradient_.data), threads_);
-    back.dismiss();
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_step() {
-    if (stamps_) stamps_->begin_step(tensor(nullptr), updater_.prepared_step());
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::withdraw() {
-    updater_.seek(before_);
-    end_halves();
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::run(std::size_t first, std::size_t last) const noexcept {
-    updater_.compiled().run(tensor(gradient_.data), first, last);
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::run() {
-    if (halves_.runs()) return halves_.run(updater_);
-    if (stamps_) {
-        for_each_row([&](std::size_t first, std::size_t last) {
-            stamps_->catch_up(tensor(nullptr), {nullptr, first, last}, clock().step);
-            run_all_rows(first, last);
-        });
-        return stamps_->has_caught_up();
-    }
-    std::size_t const bytes = size() * bytes_per_element();
-    std::size_t const parts = threads_ ? threads_->small_parts_for(bytes) : 1;
-    if (has_rows_of_their_own() || (in_pieces() && parts > 1)) {
-        std::size_t const unit = has_rows_of_their_own() ? 1 : 64, units = has_rows_of_their_own() ? rows_ : size();
-        std::size_t const share = (units / parts + unit) / unit * unit;
-        auto const run_part = [&](std::size_t p) {
-            std::size_t const first = std::min(units, p * share), last = std::min(units, (p + 1) * share);
-            if (has_rows_of_their_own()) run_all_rows(first, last);
-            else run(first, last);
-        };
-        if (parts < 2) run_part(0);
-        else threads_->run(parts, task(run_part, bytes));
-    } else {
-        updater_.compiled().run_whole(tensor(gradient_.data));
-    }
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_message(step_options const& options, member_options const& own,
-                                                          bool has_gradient) {
-    next_step(options, own);
-    detail::rollback_guard clock_back([&] { withdraw(); });
-    halves_.begin_message(updater_, tensor(has_gradient ? gradient_.data : nullptr), options, threads_);
-    clock_back.dismiss();
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_apply(detail::message_list const& messages) {
-    halves_.begin_apply(updater_, tensor(nullptr), messages, threads_);
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::visit_state(detail::state_visitor& to) const {
+GRADSTEP_DEFINE_RUNTIME void any_parameter::describe_state(detail::state_visitor& to) const {
     if (awaits_messages()) detail::refuse_pending("save or load");
     auto const& of = updater_.facts();
     to.policies(of.element, of.append_rule, detail::policies_of(updater_), clock(), {});
@@ -478,19 +277,6 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::use_own_threads() {
     if (thread_pool* const own = updater_.threads()) threads_.emplace(*own);
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::run_all_rows(std::size_t first, std::size_t last) const noexcept {
-    if (!updater_.facts().is_row_wise) return run(first * width_, last * width_);
-    for (std::size_t r = first; r < last; ++r) updater_.compiled().run_whole(row_tensor(r, gradient_at(r * width_)));
-}
-
-GRADSTEP_DEFINE_RUNTIME step_options any_parameter::clipped(step_options options) {
-    any_parameter const* const all[] = {this};
-    options.gradient_scale *=
-        (*memory_).norms.own_clips(std::span(all), threads_ ? &*threads_ : nullptr, options.gradient_scale,
-                                   [](std::size_t, double norm) { detail::refuse_norm(norm); })[0];
-    return options;
-}
-
 GRADSTEP_DEFINE_RUNTIME void any_parameter::make_memory(std::size_t n) {
     values_ = detail::any_buffer(updater_.storage(), n);
     for (std::size_t i = 0; i < updater_.slots(); ++i) {
@@ -505,21 +291,9 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::begin() {
     for (std::size_t r = 0; r < rows_; ++r) updater_.compiled().initialize(row_tensor(r, nullptr));
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::require_rows(char const* call) const {
-    if (updater_.facts().is_row_wise && rows_ > 1 && !has_rows_of_their_own())
-        detail::fail<value_error>({call, ": the rule is row-wise, and takes ", rows_,
-                                   " rows of one element for one tensor: must be of width > 1"});
-}
-
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_trained(char const* call) const {
     if (average_is_applied_) detail::refuse_applied(call);
     if (awaits_messages()) detail::refuse_pending(call);
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options options, member_options const& own) {
-    before_ = clock();
-    if (options.seed == 0) options.seed = seed_;
-    updater_.next_step(options, own);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_average(char const* call) const {
@@ -539,26 +313,6 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::require_room(any_span const& out, sc
     require_apart({"out", out.data, out.size, bytes_of(out)});
 }
 
-GRADSTEP_DEFINE_RUNTIME any_span any_parameter::checked_gradient(any_span const& given, std::size_t count,
-                                                                 step_options const& options) const {
-    if (given.type != updater_.storage())
-        detail::fail<value_error>({"the gradient has elements of ", detail::enumerator(given.type), ": must be ",
-                                   detail::enumerator(updater_.storage())});
-    if (given.size != count) detail::fail<size_error>({"the gradient has ", given.size, " elements: must be ", count});
-    if (options.zero_gradient && !given.is_writable) detail::refuse_zero_gradient();
-    detail::extent const gradient{"gradient", given.data, count, bytes_of(given)};
-    if (gradient.is_missing()) detail::fail<buffer_error>({"gradient is null: give ", count, " elements of memory"});
-    if (!detail::is_aligned(given)) detail::refuse_alignment("gradient", given.type);
-    require_apart(gradient);
-    return given;
-}
-
-GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::skip_nonfinite(step_options const& options) const {
-    auto const found = refused_nonfinite();
-    if (found && options.zero_gradient) zero_gradient();
-    return found;
-}
-
 GRADSTEP_DEFINE_RUNTIME std::byte* any_parameter::value_at(std::size_t i) const {
     return static_cast<std::byte*>(const_cast<void*>(values_.view().data)) + i * size_of(updater_.storage());
 }
@@ -571,83 +325,6 @@ GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::tensor(void const*
     runtime::erased_tensor out{value_at(0), gradient, size(), {}, options_.id};
     for (std::size_t i = 0; i < updater_.slots(); ++i) out.slots[i] = const_cast<void*>(state(i).data);
     return out;
-}
-
-GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::row_tensor(std::size_t r, void const* gradient) const {
-    runtime::erased_tensor out = tensor(gradient);
-    out.weight = value_at(r * width_);
-    out.size = width_;
-    for (std::size_t i = 0; i < updater_.slots(); ++i)
-        out.slots[i] = static_cast<std::byte*>(out.slots[i]) +
-                       (updater_.facts().is_row_slot(i) ? r : r * width_) * size_of(updater_.state_type());
-    return out;
-}
-
-GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::ids_of(any_span const& given, char const* call) {
-    bool const integers = given.type <= scalar::uint64;
-    if (!integers)
-        detail::fail<value_error>(
-            {call, ": ids are of ", detail::enumerator(given.type), ": must be int32, uint32, int64 or uint64"});
-    if (given.data == nullptr && given.size != 0)
-        detail::fail<buffer_error>({call, ": ids is null: give ", given.size, " ids"});
-    if (!detail::is_aligned(given)) detail::refuse_alignment(call + std::string(": ids"), given.type);
-    auto const converted = [&]<class Id>(Id const* from) {
-        if constexpr (std::is_same_v<Id, std::uint64_t>)
-            for (std::size_t i = 0; i < given.size; ++i)
-                if (from[i] > INT64_MAX)
-                    detail::fail<value_error>({"ids[", i, "] = ", from[i], ": must be in [0, ", rows_, ")"});
-        auto& ids = (*memory_).ids;
-        ids.assign(from, from + given.size);
-        return std::span<std::int64_t const>(ids);
-    };
-    auto const ids = given.type == scalar::int64
-                         ? std::span<std::int64_t const>(static_cast<std::int64_t const*>(given.data), given.size)
-                     : given.type == scalar::int32  ? converted(static_cast<std::int32_t const*>(given.data))
-                     : given.type == scalar::uint32 ? converted(static_cast<std::uint32_t const*>(given.data))
-                                                    : converted(static_cast<std::uint64_t const*>(given.data));
-    detail::check_ids(ids, rows_, std::nullopt);
-    return ids;
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::prefetch(std::size_t row) const noexcept {
-    auto const fetch = [](any_span const& x, std::size_t i, std::size_t count) {
-        detail::prefetch_memory(static_cast<std::byte const*>(x.data) + i * size_of(x.type), count * size_of(x.type));
-    };
-    fetch(values_.view(), row * width_, width_);
-    for (std::size_t i = 0; i < updater_.slots(); ++i)
-        if (updater_.facts().is_row_slot(i)) fetch(state_[i].view(), row, 1);
-        else fetch(state_[i].view(), row * width_, width_);
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::run_rows(distinct_rows const& of, std::size_t first, std::size_t last,
-                                                     void* sum) const noexcept {
-    auto const& batch = of.rows;
-    // Once per batch: rows then need no guard of their own, and do not wait for the row before.
-    detail::flush_guard const guard(subnormals::flush);
-    std::size_t const each = size_of(updater_.storage());
-    runtime::erased_tensor const all = tensor(nullptr);
-    for (std::size_t r = first; r < last; ++r) {
-        if (r + detail::rows_ahead < last) prefetch(static_cast<std::size_t>(batch.ids[r + detail::rows_ahead]));
-        auto const row = static_cast<std::size_t>(batch.ids[r]);
-        std::size_t const begin = batch.begin == nullptr ? r : batch.begin[r],
-                          count = batch.begin == nullptr ? 1 : batch.begin[r + 1] - begin;
-        void const* gradient = gradient_at((batch.sources == nullptr ? begin : batch.sources[begin]) * width_);
-        if (count > 1) {
-            detail::with_type(updater_.storage(), [&]<class S>() {
-                detail::sum_rows<S>(gradient_.data, batch.sources + begin, count, width_, sum);
-            });
-            gradient = sum;
-        }
-        if (updater_.facts().is_row_wise) {
-            updater_.compiled().run_whole(row_tensor(row, gradient));
-        } else {
-            // Elements keep their numbers, on which random bits depend: the gradient pointer is
-            // offset accordingly.
-            runtime::erased_tensor x = all;
-            x.gradient = static_cast<std::byte const*>(gradient) - row * width_ * each;
-            updater_.compiled().run(x, row * width_, (row + 1) * width_);
-        }
-    }
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::read_average(scalar type, void* out) const {

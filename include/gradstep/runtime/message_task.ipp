@@ -44,7 +44,7 @@ public:
     void begin_message(step_options const& options, double clip, bool has_gradient) override {
         step_options own = this->clipped(options, clip);
         this->named([&] {
-            any_parameter& parameter = this->memory();
+            stepped_parameter& parameter = this->memory();
             if (parameter.compresses()) return parameter.begin_message(own, this->options(), has_gradient);
             with_sent_type(this->storage(), [&]<class S>() {
                 as_compute<decltype(widen(S()))>("step_options.gradient_scale", own.gradient_scale);
@@ -52,14 +52,14 @@ public:
             scale_ = std::exchange(own.gradient_scale, 1);
             zeroes_ = std::exchange(own.zero_gradient, false);
             fills_ = has_gradient;
-            parameter.prepare(own, this->options());
+            parameter.advance(own, this->options());
             rollback_guard clock_back([&] { withdraw(); });
             message_ = message_without_gradient(this->storage(), this->size(), this->clock().step, true);
             clock_back.dismiss();
         });
     }
     sparse_message message() override {
-        any_parameter& parameter = this->memory();
+        stepped_parameter& parameter = this->memory();
         if (parameter.compresses()) return parameter.message();
         if (fills_) detail::fill_dense_message(message_, parameter.gradient(), scale_, zeroes_);
         return std::move(message_);
@@ -67,7 +67,7 @@ public:
     void begin_apply(message_list const& messages) override {
         this->follow();
         this->named([&] {
-            any_parameter& parameter = this->memory();
+            stepped_parameter& parameter = this->memory();
             if (parameter.compresses()) return parameter.begin_apply(messages);
             scalar const type = this->storage();
             auto const trainers = static_cast<std::int64_t>(messages.size());

@@ -12,7 +12,7 @@
 #include <gradstep/config.hpp>
 #include <gradstep/config/schema.hpp>
 #include <gradstep/config/text_file.hpp>
-#include <gradstep/model/norms.hpp>
+#include <gradstep/model/norm_limit.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 
 namespace gradstep {

@@ -14,6 +14,20 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_RUNTIME_ABI {
 
+// A parameter of run time with the parts of its steps.
+class stepped_parameter : public any_parameter {
+public:
+    explicit stepped_parameter(any_parameter of) : any_parameter(std::move(of)) {}
+    using any_parameter::advance;
+    using any_parameter::begin_apply;
+    using any_parameter::begin_message;
+    using any_parameter::compresses;
+    using any_parameter::end_halves;
+    using any_parameter::gradient;
+    using any_parameter::message;
+    using any_parameter::take;
+};
+
 // A parameter of a model with policies chosen at run time: `net.add("w", gs::any_parameter{...})`.
 class any_owning_task : public parameter_task {
 public:
@@ -21,31 +35,33 @@ public:
 
     GRADSTEP_DEFINE_RUNTIME void take_gradient(named_gradient const& given, step_options const& options) override;
     bool take_own_gradient(step_options const&) override { return false; }
-    GRADSTEP_DEFINE_RUNTIME std::size_t find_nonfinite(std::size_t first, std::size_t last) const override;
-    double block_sum(std::size_t block, double scale) const override { return parameter_.block_sum(block, scale); }
-    double sum_of_squares(double) const override { return 0; } // computed in blocks
-    norm_limit own_limit() const override { return parameter_.own_limit(); }
-    void zero_gradient() const override { parameter_.zero_gradient(); }
+    std::size_t find_nonfinite(std::size_t first, std::size_t last) const override {
+        return step().find_nonfinite(first, last);
+    }
+    double block_sum(std::size_t block, double scale) const override { return step().block_sum(block, scale); }
+    double sum_of_squares(double scale) const override { return step().sum_of_squares(scale); }
+    norm_limit own_limit() const override { return step().own_limit(); }
+    void zero_gradient() const override { step().zero_gradient(); }
 
     GRADSTEP_DEFINE_RUNTIME void prepare(step_options const& options, double clip) override;
-    void withdraw() override { parameter_.withdraw(); }
-    void run(std::size_t first, std::size_t last) const noexcept override { parameter_.run(first, last); }
-    void run_whole(launch_batch&) override { parameter_.run(); }
+    void withdraw() override { step().withdraw(); }
+    void run(std::size_t first, std::size_t last) const noexcept override { step().run(first, last); }
+    void run_whole(launch_batch& waiting) override { step().run_whole(waiting); }
 
     std::size_t size() const override { return parameter_.size(); }
     std::size_t bytes_per_element() const override { return parameter_.bytes_per_element(); }
-    bool in_pieces() const override { return parameter_.in_pieces(); }
+    bool in_pieces() const override { return step().in_pieces(); }
     bool reads_in_pieces() const override { return true; }
     gradstep::clock clock() const override { return parameter_.clock(); }
     void seek(gradstep::clock at) override { parameter_.optimizer().seek(at); }
     type_id parameter_type() const override { return type_id_of<any_parameter>(); }
-    void* owned_parameter() override { return &parameter_; }
+    void* owned_parameter() override { return static_cast<any_parameter*>(&parameter_); }
     std::string description() const override { return parameter_.optimizer().description(); }
-    void visit_state(state_visitor& to) override { parameter_.visit_state(to); }
+    void visit_state(state_visitor& to) override { parameter_.describe_state(to); }
     GRADSTEP_DEFINE_RUNTIME void append_slots(std::vector<std::string>& to) const override;
-    void add_memory(apart_check& to, bool zeroes) override { parameter_.add_memory(to, zeroes); }
-    std::size_t buffers() const override { return parameter_.buffers(); }
-    char const* buffer_name(std::size_t i) const override { return parameter_.buffer_name(i); }
+    void add_memory(apart_check& to, bool zeroes) override { step().add_memory(to, zeroes); }
+    std::size_t buffers() const override { return step().buffers(); }
+    char const* buffer_name(std::size_t i) const override { return step().buffer_name(i); }
 
     bool keeps_average() const override { return parameter_.optimizer().keeps_average(); }
     bool average_is_applied() const override { return parameter_.average_is_applied(); }
@@ -57,7 +73,7 @@ protected:
     template <class F> void named(F const& f) const {
         with_context([&] { return name + ": "; }, f);
     }
-    any_parameter& memory() { return parameter_; }
+    stepped_parameter& memory() { return parameter_; }
     member_options const& options() const { return options_; }
     scalar storage() const { return parameter_.optimizer().storage(); }
     // The options of this parameter's own step.
@@ -68,7 +84,10 @@ protected:
     void follow() {} // its memory stays where it is
 
 private:
-    any_parameter parameter_;
+    step_task& step() { return parameter_; }
+    step_task const& step() const { return parameter_; }
+
+    stepped_parameter parameter_;
     member_options options_;
 };
 

@@ -53,12 +53,8 @@ GRADSTEP_DEFINE_RUNTIME void any_owning_task::take_gradient(named_gradient const
     });
 }
 
-GRADSTEP_DEFINE_RUNTIME std::size_t any_owning_task::find_nonfinite(std::size_t first, std::size_t last) const {
-    return parameter_.find_nonfinite(first, last);
-}
-
 GRADSTEP_DEFINE_RUNTIME void any_owning_task::prepare(step_options const& options, double clip) {
-    named([&] { parameter_.prepare(clipped(options, clip), options_); });
+    named([&] { parameter_.advance(clipped(options, clip), options_); });
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_owning_task::append_slots(std::vector<std::string>& to) const {

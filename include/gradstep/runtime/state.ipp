@@ -76,7 +76,7 @@ GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::state_at(any_pa
     if (x.average_is_applied()) refuse_applied(call);
     saved_state out;
     saved_state_of to(out);
-    x.visit_state(to);
+    x.describe_state(to);
     out.name = "values";
     out.id = x.drawing_id();
     if (out.id) out.seed = x.seed();

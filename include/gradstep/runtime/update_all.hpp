@@ -1,8 +1,6 @@
 #pragma once
 #include <span>
 
-#include <gradstep/model/norms.hpp>
-#include <gradstep/model/pieces.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
 
 namespace gradstep {

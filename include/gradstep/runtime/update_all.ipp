@@ -4,91 +4,83 @@
 #include <span>
 #include <vector>
 
-#include <gradstep/core/apart.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/step_options.hpp>
-#include <gradstep/model/norms.hpp>
+#include <gradstep/model/norm_limit.hpp>
 #include <gradstep/model/pieces.hpp>
+#include <gradstep/model/step_driver.hpp>
+#include <gradstep/model/step_task.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/any_span.hpp>
+#include <gradstep/runtime/parameter_scratch.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_RUNTIME_ABI {
 
-GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
-                                        step_options const& options) {
+GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* const> all,
+                                                       std::span<any_span const> gradients,
+                                                       step_options const& options) {
     if (all.size() != gradients.size())
         detail::fail<size_error>({"update_all: ", gradients.size(), " gradients for ", all.size(), " parameters"});
-    std::vector<any_parameter*> taken, skipped;
+    if (all.empty()) return;
+    std::vector<detail::step_task*> taken, skipped;
     taken.reserve(all.size());
     detail::executor_reference const* threads = nullptr;
     auto const with_context = [](auto const& number, auto const& f) {
         detail::with_context([&] { return "parameter " + detail::text(static_cast<std::size_t>(number())) + ": "; }, f);
     };
-    std::size_t done = 0; // number of prepared parameters in `taken`
     bool have_limits = false;
-    detail::rollback_guard back([&] {
-        for (std::size_t k = 0; k < done; ++k) taken[k]->withdraw();
-        for (any_parameter* const one : all) one->set_taken(false);
+    detail::rollback_guard none_taken([&] {
+        for (any_parameter* const one : all) one->is_taken_ = false;
     });
     for (std::size_t k = 0; k < all.size(); ++k) {
         detail::fetch(all, k + 4);
         any_parameter& one = *all[k];
         with_context([&] { return k; },
                      [&] {
-                         if (one.set_taken(true)) detail::fail<value_error>("is there twice: must be given once");
+                         if (one.is_taken_) detail::fail<value_error>("is there twice: must be given once");
+                         one.is_taken_ = true;
                          one.take(gradients[k], options, "update");
-                         have_limits = have_limits || !one.own_limit().is_none();
+                         have_limits = have_limits || !one.limit_.is_none();
                          (one.refused_nonfinite() ? skipped : taken).push_back(&one);
                      });
         if (one.threads() && (threads == nullptr || one.threads()->concurrency() > threads->concurrency()))
             threads = &*one.threads();
     }
+    detail::step_driver& driver = (*all[0]->memory_).driver;
     if (all.size() > 1) {
-        std::size_t count = 0;
-        for (any_parameter const* const one : all) count += one->buffers();
-        detail::apart_check& apart = all[0]->overlaps();
-        apart.begin(count);
-        for (any_parameter const* const one : all) one->add_memory(apart, options.zero_gradient);
-        if (auto const found = apart.find()) {
-            auto const name = [&](std::size_t i) {
-                std::size_t k = 0;
-                while (i >= all[k]->buffers()) i -= all[k++]->buffers();
-                return "parameter " + detail::text(k) + ": " + all[k]->buffer_name(i);
+        // Those with a skipped step, too: their gradients can be set to zero.
+        std::vector<detail::step_task*> tasks;
+        std::span<detail::step_task* const> checked = taken;
+        if (!skipped.empty()) checked = tasks = std::vector<detail::step_task*>(all.begin(), all.end());
+        if (auto const found = driver.find_overlap(checked, options.zero_gradient)) {
+            auto const name = [&](detail::step_driver::place const& buffer) {
+                return "parameter " + detail::text(buffer.task) + ": " +
+                       checked[buffer.task]->buffer_name(buffer.number);
             };
             detail::fail<buffer_error>(
-                {name(found->second), " overlaps ", name(found->first), ": every buffer needs memory of its own"});
+                {name(found->first), " overlaps ", name(found->second), ": every buffer needs memory of its own"});
         }
     }
     auto const number_of = [&](std::size_t k) { return std::find(all.begin(), all.end(), taken[k]) - all.begin(); };
-    detail::gradient_norms norms;
-    std::vector<double> const* clips = nullptr;
+    driver.clip_none();
     if (have_limits)
-        clips = &norms.own_clips(taken, threads, options.gradient_scale, [&](std::size_t k, double norm) {
-            with_context([&] { return number_of(k); }, [&] { detail::refuse_norm(norm); });
-        });
-    for (; done < taken.size(); ++done) {
-        detail::fetch(taken, done + 4);
-        with_context([&] { return number_of(done); },
-                     [&] {
-                         if (clips == nullptr) return taken[done]->prepare(options);
-                         step_options own = options;
-                         own.gradient_scale *= (*clips)[done];
-                         taken[done]->prepare(own);
-                     });
-    }
-    back.dismiss();
-    for (any_parameter* const one : all) one->set_taken(false);
-    if (options.zero_gradient)
-        for (any_parameter* const one : skipped) one->zero_gradient();
-    for (any_parameter* const one : taken) {
-        one->begin_step();
-        if (!one->in_pieces()) one->run();
-    }
-    detail::for_each_block_of(taken, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
-        if (taken[i]->in_pieces()) taken[i]->run(first, last);
+        if (auto const found = driver.clip_by_own_limits(taken, threads, options.gradient_scale))
+            with_context([&] { return number_of(found->task); }, [&] { detail::refuse_norm(found->norm); });
+    driver.prepare_by(taken, [&](std::size_t k, double clip) {
+        with_context([&] { return number_of(k); }, [&] { taken[k]->prepare(options, clip); });
     });
+    none_taken.dismiss();
+    for (any_parameter* const one : all) one->is_taken_ = false;
+    if (options.zero_gradient)
+        for (detail::step_task const* const one : skipped) one->zero_gradient();
+    driver.run(taken, threads);
+}
+
+GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
+                                        step_options const& options) {
+    any_parameter::update_all(all, gradients, options);
 }
 
 } // namespace GRADSTEP_RUNTIME_ABI

@@ -1,0 +1,86 @@
+#pragma once
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include <gradstep/clipping/global_norm.hpp>
+#include <gradstep/core/executor.hpp>
+#include <gradstep/core/reduce.hpp>
+#include <gradstep/model/norm_limit.hpp>
+#include <gradstep/model/pieces.hpp>
+#include <gradstep/model/step_task.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE double gradient_norms::of_all(tasks all, executor_reference const* threads) {
+    return root_of_squares([&](double scale) {
+        double total = 0;
+        for (double const sum : sums_of(all, threads, scale, false)) total += sum;
+        return total;
+    });
+}
+
+GRADSTEP_DEFINE std::optional<gradient_norms::infinite_norm>
+gradient_norms::own_clips(tasks all, executor_reference const* threads, double scale, std::vector<double>& clips) {
+    clips.assign(all.size(), 1);
+    for (auto& sums : found_) sums.clear();
+    auto const sums_at = [&](double at) -> std::vector<double> const& {
+        std::vector<double>& sums = found_[at == 1 ? 0 : at < 1 ? 1 : 2];
+        if (sums.empty()) sums = sums_of(all, threads, at, true);
+        return sums;
+    };
+    seen_.assign(all.size(), false);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        norm_limit const own = all[i]->own_limit();
+        if (own.is_none() || seen_[i]) continue;
+        auto const shares = [&](std::size_t k) { // the limit and the norm
+            if (!own.of_all) return k == i;
+            norm_limit const other = all[k]->own_limit();
+            return other.of_all && other.limit == own.limit;
+        };
+        double const norm = std::abs(scale) * root_of_squares([&](double at) {
+                                double total = 0;
+                                std::vector<double> const& sums = sums_at(at);
+                                for (std::size_t k = i; k < all.size(); ++k)
+                                    if (shares(k)) total += sums[k];
+                                return total;
+                            });
+        if (!std::isfinite(norm)) return infinite_norm{i, norm};
+        double const clip = clip_scale(norm, own.limit);
+        for (std::size_t k = i; k < all.size(); ++k) {
+            if (!shares(k)) continue;
+            clips[k] = clip;
+            seen_[k] = true;
+        }
+    }
+    return {};
+}
+
+GRADSTEP_DEFINE std::vector<double> const& gradient_norms::sums_of(tasks all, executor_reference const* threads,
+                                                                   double scale, bool limited) {
+    auto const wanted = [&](std::size_t i) { return !limited || !all[i]->own_limit().is_none(); };
+    auto const in_pieces = [&](std::size_t i) { return wanted(i) && all[i]->reads_in_pieces(); };
+    first_.resize(all.size() + 1);
+    for (std::size_t i = 0; i < all.size(); ++i)
+        first_[i + 1] = first_[i] + (in_pieces(i) ? block_count(all[i]->size()) : 0);
+    block_sums_.resize(first_.back());
+    for_each_block_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
+        if (!in_pieces(i)) return;
+        for (std::size_t b = first / block_size; b < block_count(last); ++b)
+            block_sums_[first_[i] + b] = all[i]->block_sum(b, scale);
+    });
+    sums_.resize(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        double sum = wanted(i) && !in_pieces(i) ? all[i]->sum_of_squares(scale) : 0;
+        for (std::size_t b = first_[i]; b < first_[i + 1]; ++b) sum += block_sums_[b];
+        sums_[i] = sum;
+    }
+    return sums_;
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep

@@ -1,0 +1,86 @@
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/apart.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/executor.hpp>
+#include <gradstep/core/step_options.hpp>
+#include <gradstep/model/launch_batch.hpp>
+#include <gradstep/model/norms.hpp>
+#include <gradstep/model/pieces.hpp>
+#include <gradstep/model/step_task.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+// One step of several parameters that have their gradients: those of a model, of a compressed_model,
+// or of `update_all`. A step calls the functions in the order of this list; all but `prepare` and
+// `run` can be left out. Until `prepare` has returned, nothing has changed. Work is split over
+// `threads`, or done on the caller's thread if that is null. All memory of a step is kept for the next
+// one.
+class step_driver {
+public:
+    using tasks = std::span<step_task* const>;
+    // A buffer, or an element, of a task.
+    struct place {
+        std::size_t task, number;
+    };
+
+    // Two buffers that overlap, the one that was added later first; `zeroes` is step_options::zero_gradient.
+    std::optional<std::pair<place, place>> find_overlap(tasks all, bool zeroes);
+    // The first element that is not finite.
+    std::optional<place> find_nonfinite(tasks all, executor_reference const* threads);
+
+    // What `prepare` scales gradients by, besides step_options::gradient_scale: nothing; one factor;
+    // what own limits of the parameters ask for, if all norms are finite, else it returns the first
+    // that is not.
+    void clip_none() { clips_.clear(); }
+    void clip_all(std::size_t count, double clip) { clips_.assign(count, clip); }
+    std::optional<gradient_norms::infinite_norm> clip_by_own_limits(tasks all, executor_reference const* threads,
+                                                                    double scale) {
+        return norms_.own_clips(all, threads, scale, clips_);
+    }
+    double clip(std::size_t i) const { return clips_.empty() ? 1 : clips_[i]; }
+    // The norm of all gradients together.
+    double norm_of(tasks all, executor_reference const* threads) { return norms_.of_all(all, threads); }
+
+    // Prepares every task, or none.
+    void prepare(tasks all, step_options const& options) {
+        prepare_by(all, [&](std::size_t i, double clip) { all[i]->prepare(options, clip); });
+    }
+    // The same by prepare_one(i, clip), which throws if it has not prepared task i.
+    template <class PrepareOne> void prepare_by(tasks all, PrepareOne const& prepare_one) {
+        std::size_t done = 0;
+        rollback_guard clocks_back([&] {
+            while (done-- != 0) all[done]->withdraw();
+        });
+        for (; done < all.size(); ++done) {
+            fetch(all, done + 1, 512);
+            prepare_one(done, clip(done));
+        }
+        clocks_back.dismiss();
+    }
+    // What was prepared.
+    void run(tasks all, executor_reference const* threads);
+
+private:
+    apart_check apart_;
+    std::vector<std::atomic<std::size_t>> found_;
+    std::vector<double> clips_;
+    gradient_norms norms_;
+    launch_batch waiting_;
+};
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/model/step_driver.ipp>
+#endif

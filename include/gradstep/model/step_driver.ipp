@@ -1,0 +1,67 @@
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <gradstep/core/apart.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/executor.hpp>
+#include <gradstep/model/pieces.hpp>
+#include <gradstep/model/step_task.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+GRADSTEP_DEFINE std::optional<std::pair<step_driver::place, step_driver::place>>
+step_driver::find_overlap(tasks all, bool zeroes) {
+    std::size_t count = 0;
+    for (step_task const* const task : all) count += task->buffers();
+    apart_.begin(count);
+    for (step_task* const task : all) task->add_memory(apart_, zeroes);
+    auto const found = apart_.find();
+    if (!found) return {};
+    auto const place_of = [&](std::size_t buffer) {
+        std::size_t i = 0;
+        while (buffer >= all[i]->buffers()) buffer -= all[i++]->buffers();
+        return place{i, buffer};
+    };
+    return std::pair(place_of(found->second), place_of(found->first));
+}
+
+GRADSTEP_DEFINE std::optional<step_driver::place> step_driver::find_nonfinite(tasks all,
+                                                                              executor_reference const* threads) {
+    auto& found = found_; // the smallest, or a number beyond the last
+    if (found.size() != all.size()) found = std::vector<std::atomic<std::size_t>>(all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        step_task const& task = *all[i];
+        found[i] = task.reads_in_pieces() ? task.size() : task.find_nonfinite(0, task.size());
+    }
+    for_each_block_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
+        if (!all[i]->reads_in_pieces()) return;
+        std::size_t const at = all[i]->find_nonfinite(first, last);
+        std::size_t smallest = found[i];
+        while (at < last && at < smallest && !found[i].compare_exchange_weak(smallest, at)) {
+        }
+    });
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (found[i] < all[i]->size()) return place{i, found[i].load()};
+    return {};
+}
+
+GRADSTEP_DEFINE void step_driver::run(tasks all, executor_reference const* threads) {
+    rollback_guard none_waits([&] { waiting_.clear(); });
+    for (step_task* const task : all)
+        if (!task->in_pieces()) task->run_whole(waiting_);
+    waiting_.run();
+    none_waits.dismiss();
+    for_each_block_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
+        if (all[i]->in_pieces()) all[i]->run(first, last);
+    });
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep

@@ -1,0 +1,54 @@
+#pragma once
+#include <cstddef>
+
+#include <gradstep/core/apart.hpp>
+#include <gradstep/core/step_options.hpp>
+#include <gradstep/model/launch_batch.hpp>
+#include <gradstep/model/norm_limit.hpp>
+
+namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+// A parameter that has its gradient, in a step of several parameters (step_driver): one of a model,
+// or an any_parameter. A driver calls it in the order of this list. Pieces are elements
+// [first, last); their bounds are multiples of block_size, except at the end.
+class step_task {
+public:
+    virtual ~step_task() = default;
+
+    // The `buffers()` that the step reads and writes, in this order.
+    virtual void add_memory(apart_check& to, bool zeroes) = 0;
+    virtual std::size_t buffers() const = 0;
+    virtual char const* buffer_name(std::size_t i) const = 0;
+
+    // What is read of the gradient. The first element that is not finite, else `last`; the sum of the
+    // squares of the elements of a block, times scale; the same of the whole gradient if it is not
+    // read in pieces; the limit of its norm, besides that of all.
+    virtual std::size_t find_nonfinite(std::size_t first, std::size_t last) const = 0;
+    virtual double block_sum(std::size_t block, double scale) const = 0;
+    virtual double sum_of_squares(double scale) const = 0;
+    virtual norm_limit own_limit() const { return {}; }
+    virtual bool reads_in_pieces() const = 0;
+
+    virtual void zero_gradient() const = 0;                     // if the step is not taken
+    virtual void prepare(step_options const&, double clip) = 0; // the clock moves; throws, and it does not
+    virtual void withdraw() = 0;                                // the clock goes back, nothing stays prepared
+    virtual void run(std::size_t first, std::size_t last) const noexcept = 0;
+    virtual void run_whole(launch_batch&) = 0; // if it does not come in pieces: at once, or when those are run
+
+    virtual bool in_pieces() const = 0;
+    virtual std::size_t size() const = 0;
+    virtual std::size_t bytes_per_element() const = 0;
+
+protected:
+    step_task() = default;
+    step_task(step_task const&) = default;
+    step_task(step_task&&) = default;
+    step_task& operator=(step_task const&) = default;
+    step_task& operator=(step_task&&) = default;
+};
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
+} // namespace gradstep

@@ -1,0 +1,186 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/executor.hpp>
+#include <gradstep/core/extent.hpp>
+#include <gradstep/core/step_options.hpp>
+#include <gradstep/core/subnormals.hpp>
+#include <gradstep/runtime/any_buffer.hpp>
+#include <gradstep/runtime/any_span.hpp>
+#include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/runtime/compiled_catch_up.hpp>
+#include <gradstep/runtime/compiled_updater.hpp>
+#include <gradstep/runtime/parameter_scratch.hpp>
+#include <gradstep/runtime/stamped_rows.hpp>
+#include <gradstep/sparse/aggregate.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_RUNTIME_ABI {
+
+struct any_parameter::distinct_rows {
+    detail::batch_rows<std::int64_t> rows;
+};
+
+GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, any_span gradient_rows,
+                                                                 step_options const& options) {
+    detail::check(options); // also if a gradient skips the step
+    require_trained("update_rows");
+    if (compresses()) detail::fail<value_error>("update_rows: dgc_momentum takes no step of single rows: call update");
+    require_rows("update_rows");
+    if (!stamps_ && updater_.facts().counts_steps)
+        detail::fail<value_error>(
+            "update_rows: the average counts the steps of the run, and under touch_only would miss "
+            "those of a row that is away: must be ema, or under catch_up exact or replay");
+    if (!limit_.is_none())
+        detail::fail<value_error>(
+            "update_rows: clip: a norm is that of a whole gradient: rows are clipped by value, with clip_value");
+    ids = ids.now();
+    auto const found_ids = ids_of(ids, "update_rows");
+    require_apart({"ids", ids.data, ids.size, bytes_of(ids)});
+    gradient_ = checked_gradient(gradient_rows.now(), found_ids.size() * width_, options);
+    if (auto const found = skip_nonfinite(options)) return {false, found};
+    distinct_rows const named{(*memory_).grouped.by_hash(found_ids, nullptr, std::nullopt)};
+    auto const& batch = named.rows;
+    std::size_t const row_bytes = width_ * updater_.facts().bytes_per_element;
+    std::size_t const parts = threads_ ? threads_->small_parts_for(batch.count * row_bytes) : 1;
+    auto& sums = (*memory_).sums;
+    sums.resize(parts);
+    for (auto& sum : sums) sum.resize(width_ * size_of(updater_.storage()));
+    advance(options);
+    begin_step();
+    auto const run_part = [&](std::size_t p) {
+        std::size_t const first = p * batch.count / parts, last = (p + 1) * batch.count / parts;
+        if (stamps_) stamps_->catch_up(tensor(nullptr), {batch.ids, first, last}, clock().step);
+        run_rows(named, first, last, sums[p].data());
+    };
+    if (parts < 2) run_part(0);
+    else threads_->run(parts, task(run_part, batch.count * row_bytes));
+    if (options.zero_gradient) zero_gradient();
+    return {};
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::flush() {
+    require_trained("flush");
+    if (!is_behind()) return;
+    auto const all = tensor(nullptr);
+    for_each_row([&](std::size_t first, std::size_t last) {
+        stamps_->flush(all, {nullptr, first, last}, clock().step);
+    });
+    stamps_->has_caught_up();
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::read_rows(any_span ids, any_span out) {
+    ids = ids.now();
+    out = out.now();
+    auto const found_ids = ids_of(ids, "read_rows");
+    require_room(out, updater_.storage(), found_ids.size() * width_, "read_rows");
+    if (detail::extent{"out", out.data, out.size, bytes_of(out)}.overlaps({"ids", ids.data, ids.size, bytes_of(ids)}))
+        detail::fail<buffer_error>("read_rows: out overlaps ids: every buffer needs memory of its own");
+    if (is_behind())
+        return stamps_->read(tensor(nullptr), {found_ids.data(), 0, found_ids.size()}, clock().step,
+                             const_cast<void*>(out.data));
+    std::size_t const bytes = width_ * size_of(updater_.storage());
+    auto* to = static_cast<std::byte*>(const_cast<void*>(out.data));
+    for (std::int64_t const id : found_ids) {
+        if (bytes != 0) std::memcpy(to, value_at(static_cast<std::size_t>(id) * width_), bytes);
+        to += bytes;
+    }
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::run_all_rows(std::size_t first, std::size_t last) const noexcept {
+    if (!updater_.facts().is_row_wise) return run(first * width_, last * width_);
+    for (std::size_t r = first; r < last; ++r) updater_.compiled().run_whole(row_tensor(r, gradient_at(r * width_)));
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::require_rows(char const* call) const {
+    if (updater_.facts().is_row_wise && rows_ > 1 && !has_rows_of_their_own())
+        detail::fail<value_error>({call, ": the rule is row-wise, and takes ", rows_,
+                                   " rows of one element for one tensor: must be of width > 1"});
+}
+
+GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::row_tensor(std::size_t r, void const* gradient) const {
+    runtime::erased_tensor out = tensor(gradient);
+    out.weight = value_at(r * width_);
+    out.size = width_;
+    for (std::size_t i = 0; i < updater_.slots(); ++i)
+        out.slots[i] = static_cast<std::byte*>(out.slots[i]) +
+                       (updater_.facts().is_row_slot(i) ? r : r * width_) * size_of(updater_.state_type());
+    return out;
+}
+
+GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::ids_of(any_span const& given, char const* call) {
+    bool const integers = given.type <= scalar::uint64;
+    if (!integers)
+        detail::fail<value_error>(
+            {call, ": ids are of ", detail::enumerator(given.type), ": must be int32, uint32, int64 or uint64"});
+    if (given.data == nullptr && given.size != 0)
+        detail::fail<buffer_error>({call, ": ids is null: give ", given.size, " ids"});
+    if (!detail::is_aligned(given)) detail::refuse_alignment(call + std::string(": ids"), given.type);
+    auto const converted = [&]<class Id>(Id const* from) {
+        if constexpr (std::is_same_v<Id, std::uint64_t>)
+            for (std::size_t i = 0; i < given.size; ++i)
+                if (from[i] > INT64_MAX)
+                    detail::fail<value_error>({"ids[", i, "] = ", from[i], ": must be in [0, ", rows_, ")"});
+        auto& ids = (*memory_).ids;
+        ids.assign(from, from + given.size);
+        return std::span<std::int64_t const>(ids);
+    };
+    auto const ids = given.type == scalar::int64
+                         ? std::span<std::int64_t const>(static_cast<std::int64_t const*>(given.data), given.size)
+                     : given.type == scalar::int32  ? converted(static_cast<std::int32_t const*>(given.data))
+                     : given.type == scalar::uint32 ? converted(static_cast<std::uint32_t const*>(given.data))
+                                                    : converted(static_cast<std::uint64_t const*>(given.data));
+    detail::check_ids(ids, rows_, std::nullopt);
+    return ids;
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::prefetch(std::size_t row) const noexcept {
+    auto const fetch = [](any_span const& x, std::size_t i, std::size_t count) {
+        detail::prefetch_memory(static_cast<std::byte const*>(x.data) + i * size_of(x.type), count * size_of(x.type));
+    };
+    fetch(values_.view(), row * width_, width_);
+    for (std::size_t i = 0; i < updater_.slots(); ++i)
+        if (updater_.facts().is_row_slot(i)) fetch(state_[i].view(), row, 1);
+        else fetch(state_[i].view(), row * width_, width_);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::run_rows(distinct_rows const& of, std::size_t first, std::size_t last,
+                                                     void* sum) const noexcept {
+    auto const& batch = of.rows;
+    // Once per batch: rows then need no guard of their own, and do not wait for the row before.
+    detail::flush_guard const guard(subnormals::flush);
+    std::size_t const each = size_of(updater_.storage());
+    runtime::erased_tensor const all = tensor(nullptr);
+    for (std::size_t r = first; r < last; ++r) {
+        if (r + detail::rows_ahead < last) prefetch(static_cast<std::size_t>(batch.ids[r + detail::rows_ahead]));
+        auto const row = static_cast<std::size_t>(batch.ids[r]);
+        std::size_t const begin = batch.begin == nullptr ? r : batch.begin[r],
+                          count = batch.begin == nullptr ? 1 : batch.begin[r + 1] - begin;
+        void const* gradient = gradient_at((batch.sources == nullptr ? begin : batch.sources[begin]) * width_);
+        if (count > 1) {
+            detail::with_type(updater_.storage(), [&]<class S>() {
+                detail::sum_rows<S>(gradient_.data, batch.sources + begin, count, width_, sum);
+            });
+            gradient = sum;
+        }
+        if (updater_.facts().is_row_wise) {
+            updater_.compiled().run_whole(row_tensor(row, gradient));
+        } else {
+            // Elements keep their numbers, on which random bits depend: the gradient pointer is
+            // offset accordingly.
+            runtime::erased_tensor x = all;
+            x.gradient = static_cast<std::byte const*>(gradient) - row * width_ * each;
+            updater_.compiled().run(x, row * width_, (row + 1) * width_);
+        }
+    }
+}
+
+} // namespace GRADSTEP_RUNTIME_ABI
+} // namespace gradstep

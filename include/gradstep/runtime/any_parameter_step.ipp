@@ -1,0 +1,195 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/compression/message_list.hpp>
+#include <gradstep/compression/sparse_message.hpp>
+#include <gradstep/core/apart.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/executor.hpp>
+#include <gradstep/core/extent.hpp>
+#include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/step_options.hpp>
+#include <gradstep/model/norm_limit.hpp>
+#include <gradstep/model/step_driver.hpp>
+#include <gradstep/model/step_task.hpp>
+#include <gradstep/runtime/any_compression.hpp>
+#include <gradstep/runtime/any_span.hpp>
+#include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/runtime/compiled_updater.hpp>
+#include <gradstep/runtime/parameter_scratch.hpp>
+#include <gradstep/runtime/stamped_rows.hpp>
+
+namespace gradstep {
+inline namespace GRADSTEP_RUNTIME_ABI {
+
+GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::refused_nonfinite() const {
+    if (options_.on_nonfinite == nonfinite::propagate) return {};
+    std::size_t const found = find_nonfinite(0, gradient_.size);
+    if (found == gradient_.size) return {};
+    if (options_.on_nonfinite == nonfinite::raise)
+        detail::fail<nonfinite_error>(
+            {"the gradient is not finite at element ", found, ", and on_nonfinite is raise: no step is taken"});
+    return found;
+}
+
+GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update(any_span gradient, step_options const& options) {
+    take(gradient, options, "update");
+    if (auto const found = skip_nonfinite(options)) return {false, found};
+    limit_.is_none() ? advance(options) : advance(clipped(options));
+    run();
+    return {};
+}
+
+GRADSTEP_DEFINE_RUNTIME sparse_message any_parameter::compress(any_span gradient, step_options const& options) {
+    detail::two_phase::require(updater_, "compress");
+    take(gradient, options, "compress");
+    auto const found = refused_nonfinite();
+    begin_message(found || limit_.is_none() ? options : clipped(options), {}, !found);
+    detail::rollback_guard not_begun([&] { end_halves(); });
+    sparse_message out = message();
+    if (found && options.zero_gradient) zero_gradient();
+    not_begun.dismiss();
+    return out;
+}
+
+GRADSTEP_DEFINE_RUNTIME std::size_t any_parameter::message_bound() const {
+    detail::two_phase::require(updater_, "message_bound");
+    return detail::two_phase::most_bytes(updater_, size());
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::take(any_span gradient, step_options const& options, char const* call) {
+    detail::check(options);
+    require_trained(call);
+    gradient_ = checked_gradient(gradient.now(), size(), options);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::add_memory(detail::apart_check& to, bool zeroes) {
+    auto const add = [&](any_span const& x, bool is_written) { to.add(x.data, bytes_of(x), is_written); };
+    add(values_.view(), true);
+    add(gradient_, zeroes);
+    for (std::size_t i = 0; i < updater_.slots(); ++i) add(state(i), true);
+}
+
+GRADSTEP_DEFINE_RUNTIME char const* any_parameter::buffer_name(std::size_t i) const {
+    return i == 0 ? "values" : i == 1 ? "gradient" : updater_.slot_name(i - 2);
+}
+
+GRADSTEP_DEFINE_RUNTIME std::size_t any_parameter::find_nonfinite(std::size_t first, std::size_t last) const {
+    return detail::find_nonfinite(gradient_.type, gradient_.data, first, last);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::zero_gradient() const {
+    if (gradient_.size != 0)
+        std::memset(const_cast<void*>(gradient_.data), 0, gradient_.size * size_of(gradient_.type));
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::advance(step_options const& options, member_options const& own) {
+    next_step(options, own);
+    if (!stamps_ && !compresses()) return;
+    detail::rollback_guard back([&] { withdraw(); });
+    if (stamps_) stamps_->require_kept(updater_.prepared_step());
+    else halves_.begin(updater_, tensor(gradient_.data), threads_);
+    back.dismiss();
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::prepare(step_options const& options, double clip) {
+    step_options own = options;
+    own.gradient_scale *= clip;
+    advance(own);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_step() {
+    if (stamps_) stamps_->begin_step(tensor(nullptr), updater_.prepared_step());
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::withdraw() {
+    updater_.seek(before_);
+    end_halves();
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::run(std::size_t first, std::size_t last) const noexcept {
+    updater_.compiled().run(tensor(gradient_.data), first, last);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::run() {
+    if (halves_.runs()) return halves_.run(updater_);
+    if (stamps_) {
+        begin_step();
+        for_each_row([&](std::size_t first, std::size_t last) {
+            stamps_->catch_up(tensor(nullptr), {nullptr, first, last}, clock().step);
+            run_all_rows(first, last);
+        });
+        return stamps_->has_caught_up();
+    }
+    std::size_t const bytes = size() * bytes_per_element();
+    std::size_t const parts = threads_ ? threads_->small_parts_for(bytes) : 1;
+    if (has_rows_of_their_own() || (in_pieces() && parts > 1)) {
+        std::size_t const unit = has_rows_of_their_own() ? 1 : 64, units = has_rows_of_their_own() ? rows_ : size();
+        std::size_t const share = (units / parts + unit) / unit * unit;
+        auto const run_part = [&](std::size_t p) {
+            std::size_t const first = std::min(units, p * share), last = std::min(units, (p + 1) * share);
+            if (has_rows_of_their_own()) run_all_rows(first, last);
+            else run(first, last);
+        };
+        if (parts < 2) run_part(0);
+        else threads_->run(parts, task(run_part, bytes));
+    } else {
+        updater_.compiled().run_whole(tensor(gradient_.data));
+    }
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_message(step_options const& options, member_options const& own,
+                                                          bool has_gradient) {
+    next_step(options, own);
+    detail::rollback_guard clock_back([&] { withdraw(); });
+    halves_.begin_message(updater_, tensor(has_gradient ? gradient_.data : nullptr), options, threads_);
+    clock_back.dismiss();
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_apply(detail::message_list const& messages) {
+    halves_.begin_apply(updater_, tensor(nullptr), messages, threads_);
+}
+
+GRADSTEP_DEFINE_RUNTIME step_options any_parameter::clipped(step_options options) {
+    detail::step_task* const all[] = {this};
+    detail::step_driver& driver = (*memory_).driver;
+    if (auto const found = driver.clip_by_own_limits(all, threads_ ? &*threads_ : nullptr, options.gradient_scale))
+        detail::refuse_norm(found->norm);
+    options.gradient_scale *= driver.clip(0);
+    return options;
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options options, member_options const& own) {
+    before_ = clock();
+    if (options.seed == 0) options.seed = seed_;
+    updater_.next_step(options, own);
+}
+
+GRADSTEP_DEFINE_RUNTIME any_span any_parameter::checked_gradient(any_span const& given, std::size_t count,
+                                                                 step_options const& options) const {
+    if (given.type != updater_.storage())
+        detail::fail<value_error>({"the gradient has elements of ", detail::enumerator(given.type), ": must be ",
+                                   detail::enumerator(updater_.storage())});
+    if (given.size != count) detail::fail<size_error>({"the gradient has ", given.size, " elements: must be ", count});
+    if (options.zero_gradient && !given.is_writable) detail::refuse_zero_gradient();
+    detail::extent const gradient{"gradient", given.data, count, bytes_of(given)};
+    if (gradient.is_missing()) detail::fail<buffer_error>({"gradient is null: give ", count, " elements of memory"});
+    if (!detail::is_aligned(given)) detail::refuse_alignment("gradient", given.type);
+    require_apart(gradient);
+    return given;
+}
+
+GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::skip_nonfinite(step_options const& options) const {
+    auto const found = refused_nonfinite();
+    if (found && options.zero_gradient) zero_gradient();
+    return found;
+}
+
+} // namespace GRADSTEP_RUNTIME_ABI
+} // namespace gradstep
