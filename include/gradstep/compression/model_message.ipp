@@ -23,7 +23,7 @@ GRADSTEP_DEFINE std::vector<std::byte> model_message::encode() const {
         std::size_t const length = each.message.encoded_bytes();
         to.number(each.hash);
         to.number(std::uint64_t{length});
-        each.message.encode_to(out.data() + to.size());
+        each.message.encode(std::span(out).subspan(to.size()));
         to.skip(length);
         to.align();
     }

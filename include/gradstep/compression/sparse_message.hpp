@@ -32,10 +32,6 @@ template <class T> constexpr scalar sent_type() {
 }
 template <class T> constexpr std::string_view name_of_element() { return info_of(sent_type<T>()).element; }
 
-// Writes a message entry by entry. Memory for `most` entries is allocated first; the rest does not
-// throw.
-class message_writer;
-
 } // namespace GRADSTEP_ABI
 } // namespace detail
 
@@ -113,9 +109,10 @@ public:
     /// damaged or incomplete, or if there are too many.
     static sparse_message decode(std::span<std::byte const> bytes);
 
+    /// For the steps that make messages: access to the header and the memory of a message.
+    class writer;
+
 private:
-    friend detail::message_writer;
-    friend class model_message;
     static constexpr std::string_view magic = "gradstep";
     static constexpr int version = 1;
 
@@ -160,21 +157,19 @@ private:
     bool dense_ = false;
     detail::uninitialized_array<std::byte> body_; // the bytes after the header; null if empty
 };
-} // namespace GRADSTEP_ABI
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
-class message_writer {
+// Writes a message entry by entry. Memory for `most` entries is allocated first; the rest does not
+// throw.
+class sparse_message::writer {
 public:
     template <class T> static sparse_message begun(std::size_t size, std::int64_t step, bool dense, std::size_t most) {
         sparse_message m;
         m.size_ = static_cast<std::int64_t>(size);
         m.step_ = step;
-        m.element_ = sent_type<T>();
+        m.element_ = detail::sent_type<T>();
         m.dense_ = dense;
         m.count_ = static_cast<std::int64_t>(most);
-        m.body_ = uninitialized_array<std::byte>(m.body_bytes());
+        m.body_ = detail::uninitialized_array<std::byte>(m.body_bytes());
         resize(m, most);
         return m;
     }
@@ -189,9 +184,9 @@ public:
         sparse_message m;
         m.size_ = static_cast<std::int64_t>(size);
         m.step_ = step;
-        m.element_ = sent_type<T>();
+        m.element_ = detail::sent_type<T>();
         m.count_ = static_cast<std::int64_t>(count);
-        m.body_ = uninitialized_array<std::byte>::owning(body);
+        m.body_ = detail::uninitialized_array<std::byte>::owning(body);
         return m;
     }
     static void release_body(sparse_message& m) { m.body_.release(); }
@@ -199,7 +194,7 @@ public:
     template <class T> static std::size_t encoded_bytes(std::size_t size, bool dense, std::size_t count) {
         sparse_message m;
         m.size_ = static_cast<std::int64_t>(size);
-        m.element_ = sent_type<T>();
+        m.element_ = detail::sent_type<T>();
         m.dense_ = dense;
         m.count_ = static_cast<std::int64_t>(count);
         return m.encoded_bytes();
@@ -229,6 +224,11 @@ public:
     }
 };
 
+} // namespace GRADSTEP_ABI
+
+namespace detail {
+inline namespace GRADSTEP_ABI {
+using message_writer = sparse_message::writer;
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep
