@@ -25,7 +25,7 @@ std::optional<typename Preset::arguments_type> arguments_of(typename Preset::rul
     using arguments = typename Preset::arguments_type;
     using rule_type = typename Preset::rule_type;
     arguments out{};
-    arguments::members.for_each([&](auto const& m) {
+    arguments::hyperparameters.for_each([&](auto const& m) {
         arguments other{};
         other.*m.at = other.*m.at == 0.5 ? 0.25 : 0.5;
         rule_type const a = Preset::make(), b = Preset::make(other);
@@ -38,7 +38,7 @@ std::optional<typename Preset::arguments_type> arguments_of(typename Preset::rul
     rule_type const made = Preset::make(out);
     detail::for_each_member(
         made, [&](auto const& member, auto const& value) { is_same = is_same && value == rule.*member.at; });
-    arguments::members.for_each([&](auto const& m) { is_same = is_same && m.allowed.contains(out.*m.at); });
+    arguments::hyperparameters.for_each([&](auto const& m) { is_same = is_same && m.allowed.contains(out.*m.at); });
     if (!is_same) return {};
     return out;
 }

@@ -129,7 +129,7 @@ void note_other_keys(std::string_view optimizer, group_reader const& group, std:
             known.push_back(option.starts_with('-') ? option.substr(1) : option);
         known.insert(known.end(), form.options.begin(), form.options.end());
         with_preset(form, [&]<class Preset>(Preset) {
-            Preset::arguments_type::members.for_each([&](auto const& m) {
+            Preset::arguments_type::hyperparameters.for_each([&](auto const& m) {
                 std::string_view const name = m.name;
                 known.push_back(name == "beta1" || name == "beta2" ? "betas" : name);
             });
@@ -161,7 +161,7 @@ group_rule rule_of(std::string_view optimizer, group_reader const& group) {
     with_preset(*form, [&]<class Preset>(Preset) {
         using rule = typename Preset::rule_type;
         typename Preset::arguments_type arguments;
-        Preset::arguments_type::members.for_each([&](auto const& m) {
+        Preset::arguments_type::hyperparameters.for_each([&](auto const& m) {
             double const given = group.argument(m.name);
             if (!m.allowed.contains(given)) group.refuse(m.name, detail::joined({given, ": must be ", m.allowed.text}));
             arguments.*m.at = given;

@@ -79,7 +79,7 @@ configuration read_configuration(std::string_view text);
 configuration read_configuration_file(std::string const& path);
 
 /// Reads one policy of a given type: a rule, a regularizer, a schedule, or any other type with
-/// `members`; or one of `any_rule`, `any_average`, `any_regularizer`, `any_schedule`,
+/// `hyperparameters`; or one of `any_rule`, `any_average`, `any_regularizer`, `any_schedule`,
 /// `any_catch_up`. Errors name its members as "adam.beta1", or as "rule.beta1" for these five
 /// types.
 ///

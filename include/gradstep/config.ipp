@@ -53,11 +53,11 @@ GRADSTEP_DEFINE configuration read_configuration(json const& document, json_path
 GRADSTEP_DEFINE void visit_policies(configuration const& from, policy_visitor& to) {
     for (std::size_t i = 0; i != from.averages.size(); ++i) {
         to.begin("averaged");
-        to.member("rule");
+        to.hyperparameter("rule");
     }
     visit_policy(to, from.rule);
     for (any_average const& one : from.averages) {
-        to.member("average");
+        to.hyperparameter("average");
         visit_policy(to, one);
         to.end();
     }

@@ -54,13 +54,13 @@ template <class Rule, class Traits, std::size_t Slots> constexpr auto all_state_
 inline namespace GRADSTEP_ISA {
 /// Throws value_error, as `make_updater<Element>` does, for the first hyperparameter of a policy,
 /// or of a policy inside it, that is missing or out of range. Use it if you read policies one by
-/// one, for example from a file. It also checks options that list their `members`, such as
+/// one, for example from a file. It also checks options that list their `hyperparameters`, such as
 /// step_options.
 template <class Element = double, class Policy> void check_policy(Policy const& policy) {
     static_assert(
         detail::kind_of<Policy>() != detail::kind::unknown || detail::lists_members<Policy>,
         "gradstep: check_policy: this is no policy: neither a rule, nor a regularizer, a schedule or a backend, "
-        "nor a type with `members`");
+        "nor a type with `hyperparameters`");
     // Schedules are evaluated in double for all elements.
     constexpr bool in_double = detail::kind_of<Policy>() == detail::kind::schedule;
     using compute = typename element_traits<Element>::compute;

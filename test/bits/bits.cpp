@@ -187,8 +187,8 @@ void table_line(std::string const& what, Rule const& rule, Regularizer const& re
 // A rule with its defaults, which the compiler does not see.
 template <class Rule> Rule opaque_defaults() {
     Rule rule;
-    if constexpr (requires { Rule::members; })
-        Rule::members.for_each([&](auto const& member) {
+    if constexpr (requires { Rule::hyperparameters; })
+        Rule::hyperparameters.for_each([&](auto const& member) {
             if constexpr (std::is_same_v<std::remove_reference_t<decltype(rule.*member.at)>, double>)
                 rule.*member.at = opaque(rule.*member.at);
         });

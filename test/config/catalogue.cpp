@@ -164,7 +164,7 @@ template <class Policy> policy listed(json head, Policy const& with) {
     gs::detail::for_each_member(with, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
         member one{m.name, false, "", {}, {}, {json(nullptr), json::object()}};
-        out.document[m.name] = json::parse(gs::detail::configuration_of_member(value).dump());
+        out.document[m.name] = json::parse(gs::detail::configuration_of_hyperparameter(value).dump());
         one.good.push_back(out.document[m.name]);
         if constexpr (std::is_same_v<value_type, bool>) {
             one.good = {true, false};
@@ -196,7 +196,8 @@ template <class Policy> policy listed(json head, Policy const& with) {
             one.other.push_back(3);
         }
         if (one.has_default)
-            out.of_nothing_given[m.name] = json::parse(gs::detail::configuration_of_member(defaults.*m.at).dump());
+            out.of_nothing_given[m.name] =
+                json::parse(gs::detail::configuration_of_hyperparameter(defaults.*m.at).dump());
         out.members.push_back(std::move(one));
     });
     return out;
@@ -358,7 +359,7 @@ TEST_CASE("every preset of another system is read by its arguments, and the sche
             check_members("rule", one);
 
             // Each argument gets where the function takes it.
-            arguments_type::members.for_each([&](auto const& m) {
+            arguments_type::hyperparameters.for_each([&](auto const& m) {
                 using value_type = std::remove_cvref_t<decltype(with.*m.at)>;
                 if constexpr (std::is_same_v<value_type, double>) {
                     arguments_type changed = with;
@@ -413,7 +414,7 @@ TEST_CASE("what an optimizer has beside its policies is read and written, and th
                         {"threads", 0}};
     json const complete = read(least);
     std::size_t count = 0;
-    gs::optimizer_options::members.for_each([&](auto const& m) {
+    gs::optimizer_options::hyperparameters.for_each([&](auto const& m) {
         CAPTURE(m.name);
         ++count;
         CHECK(schema()["properties"][m.name]["default"] == complete[m.name]);

@@ -169,9 +169,9 @@ template <class T, class Rule> Rule rounded(Rule rule) {
         auto& number = rule.*m.at;
         using number_type = std::remove_reference_t<decltype(number)>;
         if constexpr (std::is_same_v<number_type, double>) number = static_cast<double>(static_cast<T>(number));
-        else if constexpr (requires { number_type::members; }) number = rounded<T>(number);
+        else if constexpr (requires { number_type::hyperparameters; }) number = rounded<T>(number);
     };
-    if constexpr (requires { Rule::members; }) Rule::members.for_each(round);
+    if constexpr (requires { Rule::hyperparameters; }) Rule::hyperparameters.for_each(round);
     return rule;
 }
 
@@ -420,7 +420,7 @@ public:
         for (run const* theirs : runs_of(function)) {
             Arguments arguments{};
             std::set<std::string> known{"lr", "later_lr", "lr_decay"};
-            Arguments::members.for_each([&](auto const& m) {
+            Arguments::hyperparameters.for_each([&](auto const& m) {
                 auto& argument = arguments.*m.at;
                 using argument_type = std::remove_reference_t<decltype(argument)>;
                 argument = static_cast<argument_type>(theirs->option(m.name, static_cast<double>(argument)));
@@ -432,7 +432,7 @@ public:
             follow_one<Regularizer>(make(arguments), *theirs, known);
         }
         INFO(function);
-        Arguments::members.for_each([&](auto const& m) { CHECK(given.count(m.name) == 1); });
+        Arguments::hyperparameters.for_each([&](auto const& m) { CHECK(given.count(m.name) == 1); });
     }
     template <class Regularizer = gs::none, class Rule> void follow(std::string const& function, Rule (*make)()) {
         for (run const* theirs : runs_of(function))

@@ -10,10 +10,11 @@ namespace {
 
 struct adam_ema_arguments {
     double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-7, ema_momentum = 0.99;
-    static constexpr auto members = gs::member_list{gs::member{"beta_1", &adam_ema_arguments::beta_1},
-                                                    gs::member{"beta_2", &adam_ema_arguments::beta_2},
-                                                    gs::member{"epsilon", &adam_ema_arguments::epsilon},
-                                                    gs::member{"ema_momentum", &adam_ema_arguments::ema_momentum}};
+    static constexpr auto hyperparameters =
+        gs::hyperparameter_list{gs::hyperparameter{"beta_1", &adam_ema_arguments::beta_1},
+                                gs::hyperparameter{"beta_2", &adam_ema_arguments::beta_2},
+                                gs::hyperparameter{"epsilon", &adam_ema_arguments::epsilon},
+                                gs::hyperparameter{"ema_momentum", &adam_ema_arguments::ema_momentum}};
 };
 auto adam_ema(adam_ema_arguments with) {
     return gs::averaged{keras::adam({with.beta_1, with.beta_2, with.epsilon}),

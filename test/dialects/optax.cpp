@@ -10,9 +10,9 @@ namespace {
 
 struct adam_ema_arguments {
     double b1 = 0.9, b2 = 0.999, eps = 1e-8, decay = 0.999;
-    static constexpr auto members =
-        gs::member_list{gs::member{"b1", &adam_ema_arguments::b1}, gs::member{"b2", &adam_ema_arguments::b2},
-                        gs::member{"eps", &adam_ema_arguments::eps}, gs::member{"decay", &adam_ema_arguments::decay}};
+    static constexpr auto hyperparameters = gs::hyperparameter_list{
+        gs::hyperparameter{"b1", &adam_ema_arguments::b1}, gs::hyperparameter{"b2", &adam_ema_arguments::b2},
+        gs::hyperparameter{"eps", &adam_ema_arguments::eps}, gs::hyperparameter{"decay", &adam_ema_arguments::decay}};
 };
 auto adam_ema(adam_ema_arguments with) {
     return gs::averaged{optax::adam({with.b1, with.b2, with.eps}), gs::ema{.decay = with.decay, .debias = true}};
@@ -20,11 +20,11 @@ auto adam_ema(adam_ema_arguments with) {
 
 struct adam_incremental_update_arguments {
     double b1 = 0.9, b2 = 0.999, eps = 1e-8, step_size = 0.0625;
-    static constexpr auto members =
-        gs::member_list{gs::member{"b1", &adam_incremental_update_arguments::b1},
-                        gs::member{"b2", &adam_incremental_update_arguments::b2},
-                        gs::member{"eps", &adam_incremental_update_arguments::eps},
-                        gs::member{"step_size", &adam_incremental_update_arguments::step_size}};
+    static constexpr auto hyperparameters =
+        gs::hyperparameter_list{gs::hyperparameter{"b1", &adam_incremental_update_arguments::b1},
+                                gs::hyperparameter{"b2", &adam_incremental_update_arguments::b2},
+                                gs::hyperparameter{"eps", &adam_incremental_update_arguments::eps},
+                                gs::hyperparameter{"step_size", &adam_incremental_update_arguments::step_size}};
 };
 auto adam_incremental_update(adam_incremental_update_arguments with) {
     return gs::averaged{optax::adam({with.b1, with.b2, with.eps}), gs::ema{1 - with.step_size}};

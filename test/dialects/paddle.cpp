@@ -11,10 +11,10 @@ namespace {
 struct model_average_arguments {
     double average_window_rate = 0.15;
     std::int64_t min_average_window = 10'000, max_average_window = 10'000;
-    static constexpr auto members =
-        gs::member_list{gs::member{"average_window_rate", &model_average_arguments::average_window_rate},
-                        gs::member{"min_average_window", &model_average_arguments::min_average_window},
-                        gs::member{"max_average_window", &model_average_arguments::max_average_window}};
+    static constexpr auto hyperparameters = gs::hyperparameter_list{
+        gs::hyperparameter{"average_window_rate", &model_average_arguments::average_window_rate},
+        gs::hyperparameter{"min_average_window", &model_average_arguments::min_average_window},
+        gs::hyperparameter{"max_average_window", &model_average_arguments::max_average_window}};
 };
 auto sgd_model_average(model_average_arguments with) {
     return gs::averaged{paddle::sgd(),

@@ -55,10 +55,10 @@ template <class Preset> preset preset_of(char const* dialect, Preset one) {
     static arguments_type arguments;
     arguments = {};
     preset out{dialect + ("." + std::string(one.name())), {}, {}, {}};
-    arguments_type::members.for_each([&](auto const& m) {
+    arguments_type::hyperparameters.for_each([&](auto const& m) {
         if constexpr (requires { m.allowed.low; })
             if constexpr (std::is_same_v<decltype(arguments.*m.at), double&>)
-                out.numbers.push_back({gs::detail::member_name(gs::detail::type_name<arguments_type>(), m.name),
+                out.numbers.push_back({gs::detail::hyperparameter_name(gs::detail::type_name<arguments_type>(), m.name),
                                        m.allowed, &(arguments.*m.at)});
     });
     out.check_arguments = [] { gs::check_policy(arguments); };
@@ -146,15 +146,15 @@ TEST_CASE("the arguments of a dialect are all listed, each by its own name", "[d
             using arguments_type = typename decltype(one)::arguments_type;
             constexpr std::size_t count = [] {
                 std::size_t listed = 0;
-                arguments_type::members.for_each([&](auto const&) { ++listed; });
+                arguments_type::hyperparameters.for_each([&](auto const&) { ++listed; });
                 return listed;
             }();
             STATIC_REQUIRE(takes<arguments_type>(std::make_index_sequence<count>{}));
             STATIC_REQUIRE(!takes<arguments_type>(std::make_index_sequence<count + 1>{}));
         });
 
-        // member{"alpha", &rmsprop_arguments::alpha, ..
-        std::vector<std::string> const listed = words_after(text_of(list.dialect), "member{\"", "}");
+        // hyperparameter{"alpha", &rmsprop_arguments::alpha, ..
+        std::vector<std::string> const listed = words_after(text_of(list.dialect), "hyperparameter{\"", "}");
         CHECK(listed.size() >= 20);
         for (std::string const& member : listed) {
             INFO(member);

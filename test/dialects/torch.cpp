@@ -10,9 +10,10 @@ namespace {
 
 struct adam_ema_arguments {
     double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, decay = 0.999;
-    static constexpr auto members = gs::member_list{
-        gs::member{"beta1", &adam_ema_arguments::beta1}, gs::member{"beta2", &adam_ema_arguments::beta2},
-        gs::member{"eps", &adam_ema_arguments::eps}, gs::member{"decay", &adam_ema_arguments::decay}};
+    static constexpr auto hyperparameters = gs::hyperparameter_list{
+        gs::hyperparameter{"beta1", &adam_ema_arguments::beta1},
+        gs::hyperparameter{"beta2", &adam_ema_arguments::beta2}, gs::hyperparameter{"eps", &adam_ema_arguments::eps},
+        gs::hyperparameter{"decay", &adam_ema_arguments::decay}};
 };
 auto adam_ema(adam_ema_arguments with) {
     return gs::averaged{torch::adam({with.beta1, with.beta2, with.eps}), gs::ema{.decay = with.decay, .start = 1}};

@@ -105,7 +105,8 @@ template <class Rule, class Average> struct averaged {
 
     Rule rule;
     Average average;
-    static constexpr auto members = member_list{member{"rule", &averaged::rule}, member{"average", &averaged::average}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rule", &averaged::rule}, hyperparameter{"average", &averaged::average}};
 
     template <class X> struct state {
         [[no_unique_address]] typename Rule::template state<X> rule;

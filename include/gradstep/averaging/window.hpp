@@ -30,9 +30,10 @@ namespace gradstep {
 struct window {
     double rate = missing;
     std::int64_t min = 10000, max = 10000;
-    static constexpr auto members = member_list{member{"rate", &window::rate, ranges::positive_share},
-                                                member{"min", &window::min, ranges::positive_count},
-                                                member{"max", &window::max, ranges::positive_count}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rate", &window::rate, ranges::positive_share},
+                            hyperparameter{"min", &window::min, ranges::positive_count},
+                            hyperparameter{"max", &window::max, ranges::positive_count}};
     GRADSTEP_INLINE void check() const {
         if (min > max) detail::fail<value_error>({"window.min = ", min, ": must be at most window.max = ", max});
     }

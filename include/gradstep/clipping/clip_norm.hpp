@@ -9,7 +9,8 @@ namespace gradstep {
 /// norm is NaN or infinity, the step is rejected. Range: limit > 0.
 struct clip_norm {
     double limit = missing;
-    static constexpr auto members = member_list{member{"limit", &clip_norm::limit, ranges::positive}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"limit", &clip_norm::limit, ranges::positive}};
 };
 
 /// The same with one norm for the gradients of all parameters that a call updates and that have
@@ -18,7 +19,8 @@ struct clip_norm {
 /// Range: limit > 0.
 struct clip_global_norm {
     double limit = missing;
-    static constexpr auto members = member_list{member{"limit", &clip_global_norm::limit, ranges::positive}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"limit", &clip_global_norm::limit, ranges::positive}};
 };
 
 } // namespace gradstep

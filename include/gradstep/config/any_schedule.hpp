@@ -87,8 +87,9 @@ private:
 template <> struct chain<std::vector<any_schedule>, std::vector<std::int64_t>> {
     std::vector<any_schedule> schedules;
     std::vector<std::int64_t> boundaries;
-    static constexpr auto members =
-        member_list{member{"schedules", &chain::schedules}, member{"boundaries", &chain::boundaries, ranges::count}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"schedules", &chain::schedules},
+                            hyperparameter{"boundaries", &chain::boundaries, ranges::count}};
 
     double operator()(clock now) const {
         std::size_t i = 0;

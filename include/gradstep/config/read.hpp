@@ -97,15 +97,15 @@ template <class Value, class Allowed> Value read_value(json const& value, json_p
     }
 }
 
-// --- members
+// --- hyperparameters
 // -----------------------------------------------------------------------------------------------------------
 
 // Rejects keys that are not allowed.
 void refuse_other_keys(json const& object, json_path const& at, std::vector<std::string_view> const& allowed,
                        std::string_view ignored = {});
 
-// Reads the members of a policy, or the arguments of a preset, from the keys of an object. The
-// object can also contain the keys in `keys`, and no others. Missing members get their defaults.
+// Reads the hyperparameters of a policy, or the arguments of a preset, from the keys of an object.
+// The object can also contain the keys in `keys`, and no others. Missing ones get their defaults.
 template <class Policy>
 Policy read_members(json const& object, json_path const& at, std::vector<std::string_view> keys) {
     Policy out{};
@@ -123,7 +123,7 @@ Policy read_members(json const& object, json_path const& at, std::vector<std::st
             else here.refuse_missing({"give one, as {\"name\": ...}"});
         }
     });
-    // Conditions on several members.
+    // Conditions on several hyperparameters.
     rethrow_as<value_error>([&] { check(out); }, [&](value_error const& wrong) { at.refuse({wrong.what()}); });
     return out;
 }

@@ -64,7 +64,7 @@ template <class Policy> bool names_policy(json const& object) {
     if (name == nullptr || *name != type_name<Policy>()) return false;
     bool fits = true;
     if constexpr (lists_members<Policy>)
-        Policy::members.for_each([&](auto const& m) {
+        Policy::hyperparameters.for_each([&](auto const& m) {
             using value_type = std::remove_cvref_t<decltype(std::declval<Policy&>().*m.at)>;
             if constexpr (lists_members<value_type> && std::is_aggregate_v<value_type>) {
                 json const* const inner = object.find(m.name);
@@ -98,7 +98,7 @@ void read_one_of(json const& object, json_path const& at, char const* what, Foun
         List::any([&]<class Policy>() {
             if constexpr (lists_members<Policy>)
                 if (type_name<Policy>() == name)
-                    Policy::members.for_each([&](auto const& m) {
+                    Policy::hyperparameters.for_each([&](auto const& m) {
                         using value_type = std::remove_cvref_t<decltype(std::declval<Policy&>().*m.at)>;
                         if constexpr (std::is_aggregate_v<value_type>) {
                             inner.push_back(type_name<value_type>());

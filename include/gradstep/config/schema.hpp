@@ -30,7 +30,7 @@ template <number Number> json schema_of_number(range const& allowed) {
 
 template <class Policy> json schema_of_policy();
 
-template <class Value, class Allowed> json schema_of_member(Allowed const& allowed) {
+template <class Value, class Allowed> json schema_of_hyperparameter(Allowed const& allowed) {
     if constexpr (std::is_same_v<Value, bool>) {
         return {{"type", "boolean"}};
     } else if constexpr (number<Value>) {
@@ -45,24 +45,24 @@ template <class Value, class Allowed> json schema_of_member(Allowed const& allow
     } else if constexpr (std::is_same_v<Value, any_clip>) {
         return reference_to("clip");
     } else if constexpr (requires(Value list) { list.push_back(list[0]); }) {
-        return {{"type", "array"}, {"items", schema_of_member<typename Value::value_type>(allowed)}};
+        return {{"type", "array"}, {"items", schema_of_hyperparameter<typename Value::value_type>(allowed)}};
     } else {
         return schema_of_policy<Value>();
     }
 }
 
-// An object with these keys, which are the members of Policy, and no others. Members without a
-// default are required.
+// An object with these keys, which are the hyperparameters of Policy, and no others.
+// Hyperparameters without a default are required.
 template <class Policy> json schema_of_members(json properties) {
     json::array required;
     for (auto const& [key, value] : properties.members()) required.push_back(key);
     Policy const policy{};
     for_each_member(policy, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
-        json member = schema_of_member<value_type>(m.allowed);
-        if (has_default(value)) member["default"] = configuration_of_member(value);
+        json entry = schema_of_hyperparameter<value_type>(m.allowed);
+        if (has_default(value)) entry["default"] = configuration_of_hyperparameter(value);
         else required.push_back(m.name);
-        properties[m.name] = std::move(member);
+        properties[m.name] = std::move(entry);
     });
     return {{"type", "object"},
             {"properties", std::move(properties)},

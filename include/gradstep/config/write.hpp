@@ -19,8 +19,8 @@ inline namespace GRADSTEP_ABI {
 // The word for infinity, where it is allowed: JSON has no such number.
 inline constexpr char const* infinity_word = "infinity";
 
-// Whether a member has a value if a configuration omits it: false for a required number, a policy,
-// or a list of policies.
+// Whether a hyperparameter has a value if a configuration omits it: false for a required number, a
+// policy, or a list of policies.
 template <class Value> bool has_default([[maybe_unused]] Value const& value) {
     if constexpr (number<Value>) return !is_left_out(value);
     else return std::is_same_v<Value, bool> || std::is_enum_v<Value> || numbers<Value>;
@@ -35,7 +35,7 @@ public:
     std::vector<json> take_complete();
 
     void begin(std::string_view name) override { open_.push_back({json{{"name", name}}, {}}); }
-    void member(char const* name) override { open_.back().key = name; }
+    void hyperparameter(char const* name) override { open_.back().key = name; }
     void end() override { put(closed().value); }
     void begin_list(std::string_view name) override { open_.push_back({json::array(), std::string(name)}); }
     GRADSTEP_DEFINE void end_list() override;
@@ -49,7 +49,7 @@ public:
 private:
     struct level {
         json value;
-        std::string key; // of the next member; in a list, its name
+        std::string key; // of the next hyperparameter; in a list, its name
     };
     level closed();
     void put(json value);
@@ -63,18 +63,18 @@ private:
     bool has_functions_ = false;
 };
 
-template <class Value> json configuration_of_member(Value const& value) {
+template <class Value> json configuration_of_hyperparameter(Value const& value) {
     configuration_writer out;
     visit_value(out, value);
     return std::move(out.take_complete().front());
 }
-// A policy with its name and all its members: reading it gives the same policy.
+// A policy with its name and all its hyperparameters: reading it gives the same policy.
 template <class Policy> json configuration_of(Policy const& policy) {
     if constexpr (requires { policy.valueless_by_exception(); }) { // any of the policies in the lists
         return std::visit([](auto const& one) { return configuration_of(one); }, policy);
     } else {
         check(policy); // a NaN would be written as null
-        return configuration_of_member(policy);
+        return configuration_of_hyperparameter(policy);
     }
 }
 // The policies of an updater (rule, regularizer, schedule, and the catch-up policy of a table if it

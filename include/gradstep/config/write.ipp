@@ -82,7 +82,7 @@ GRADSTEP_DEFINE json configuration_of_policies(std::vector<json> policies) {
     else if (!averages.empty()) out["average"] = std::move(averages);
     out["regularizer"] = std::move(policies[1]);
     out["schedule"] = std::move(policies[2]);
-    // A catch-up policy without members is written as its name.
+    // A catch-up policy without hyperparameters is written as its name.
     if (policies.size() > 3) out["catch_up"] = policies[3].members().size() == 1 ? policies[3]["name"] : policies[3];
     return out;
 }

@@ -13,8 +13,8 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 /// The input for the coefficients of a rule or regularizer: the number of the step (the first is 1,
-/// for bias corrections), and the learning rate of this step including every rate_scale. Its namespace
-/// gives each `prepare` of a policy, which computes, a name of the instruction set.
+/// for bias corrections), and the learning rate of this step including every rate_scale. Its
+/// namespace gives each `prepare` of a policy, which computes, a name of the instruction set.
 struct step_info {
     std::int64_t t;
     double rate;
@@ -111,7 +111,8 @@ inline namespace GRADSTEP_ISA {
 ///
 /// Optional members:
 ///
-/// - `members`: names and ranges of the hyperparameters. `check()`: conditions on several of them.
+/// - `hyperparameters`: names and ranges of the hyperparameters. `check()`: conditions on several
+///   of them.
 /// - `initial() -> state<double>`: slots that do not start at zero. `initialize(V w) -> state<V>`
 ///   if they depend on the weight.
 /// - `after(coeffs<T> const&, V w, state<V>& s)`: runs last and sees the weight as it is stored.

@@ -15,10 +15,10 @@ inline namespace GRADSTEP_ABI {
 // types, so that little code is compiled for each type.
 class policy_visitor {
 public:
-    // Begins a policy of this name; its members follow, each with its value: numbers, words, lists
+    // Begins a policy of this name; its hyperparameters follow, each with its value: numbers, words, lists
     // and policies.
     virtual void begin(std::string_view name) = 0;
-    virtual void member(char const* name) = 0;
+    virtual void hyperparameter(char const* name) = 0;
     virtual void end() = 0;
     // Begins a list of values. With a name, they are the parts of a policy of this name, such as a
     // chain.
@@ -29,7 +29,7 @@ public:
     virtual void number(std::uint64_t) = 0;
     virtual void boolean(bool) = 0;
     virtual void word(std::string_view) = 0;
-    // A policy that has no name and members, in words.
+    // A policy that has no name and no hyperparameters, in words.
     virtual void nameless(std::string_view) = 0;
 
 protected:
@@ -79,7 +79,7 @@ template <class Policy> void visit_policy(policy_visitor& to, Policy const& poli
     } else {
         to.begin(type_name<Policy>());
         for_each_member(policy, [&](auto const& m, auto const& value) {
-            to.member(m.name);
+            to.hyperparameter(m.name);
             visit_value(to, value);
         });
         to.end();
@@ -92,7 +92,7 @@ public:
     std::string take() { return std::move(text_); }
 
     void begin(std::string_view name) override { begin_list(name); }
-    GRADSTEP_DEFINE void member(char const* name) override;
+    GRADSTEP_DEFINE void hyperparameter(char const* name) override;
     GRADSTEP_DEFINE void end() override;
     GRADSTEP_DEFINE void begin_list(std::string_view name) override;
     GRADSTEP_DEFINE void end_list() override;

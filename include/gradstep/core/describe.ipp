@@ -5,7 +5,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE void policy_text::member(char const* name) {
+GRADSTEP_DEFINE void policy_text::hyperparameter(char const* name) {
     append(name);
     text_ += " = ";
     needs_comma_ = false;
@@ -13,7 +13,7 @@ GRADSTEP_DEFINE void policy_text::member(char const* name) {
 
 GRADSTEP_DEFINE void policy_text::end() {
     if (text_.back() != '{') return end_list();
-    text_.pop_back(); // no members: only the name
+    text_.pop_back(); // no hyperparameters: only the name
     needs_comma_ = true;
 }
 

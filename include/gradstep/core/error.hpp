@@ -36,8 +36,8 @@ struct size_error : basic_error<std::invalid_argument> {
     using basic_error::basic_error;
 };
 
-/// A number is missing or outside its range; the message contains the member, the value and the
-/// allowed range.
+/// A number is missing or outside its range; the message contains the hyperparameter, the value and
+/// the allowed range.
 struct value_error : basic_error<std::invalid_argument> {
     using basic_error::basic_error;
 };

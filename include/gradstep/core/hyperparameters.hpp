@@ -14,7 +14,7 @@
 
 namespace gradstep {
 
-/// The values that a member can have, and their text in error messages. NaN is in no range.
+/// The values that a hyperparameter can have, and their text in error messages. NaN is in no range.
 struct range {
     double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
     bool low_open = true, high_open = true;
@@ -43,10 +43,11 @@ inline constexpr range positive_count{1, infinity, false, true, ">= 1"};
 } // namespace ranges
 
 /// The names of the values of an enumeration, in order from 0: for `describe`, errors and
-/// configurations. Every enumeration that is a member of a policy has a specialisation next to it.
+/// configurations. Every enumeration that is a hyperparameter of a policy has a specialisation next
+/// to it.
 template <class Enum> inline constexpr std::array<char const*, 0> enumerators{};
 
-/// The values that a member of enumeration type can have; by default all that have a name.
+/// The values that a hyperparameter of enumeration type can have; by default all that have a name.
 template <class Enum> struct choices {
     unsigned bits = (1u << enumerators<Enum>.size()) - 1;
 
@@ -72,38 +73,40 @@ template <class Value> using allowed_of = typename allowed<Value>::type;
 } // namespace GRADSTEP_ABI
 } // namespace detail
 
-/// The value of a required member until you set it: a policy without it is rejected, with the
-/// member's name. A special NaN, and the smallest count: so a NaN or a -1 that you set yourself is
-/// reported as such.
+/// The value of a required hyperparameter until you set it: a policy without it is rejected, with
+/// the hyperparameter's name. A special NaN, and the smallest count: so a NaN or a -1 that you set
+/// yourself is reported as such.
 inline constexpr double missing = std::bit_cast<double>(std::uint64_t(0x7ff8'6761'7073'2121));
 inline constexpr std::int64_t missing_count = std::numeric_limits<std::int64_t>::min();
 
 /// One hyperparameter of a policy: its name, a pointer to it, and its range. A policy lists its
-/// members once, as `static constexpr auto members = member_list{member{"beta1", &adam::beta1,
-/// ranges::fraction}, ...};` Checks, `describe`, and all readers and writers of configurations use
-/// this list.
-template <class Policy, class Value> struct member {
+/// hyperparameters once, as `static constexpr auto hyperparameters =
+/// hyperparameter_list{hyperparameter{"beta1", &adam::beta1, ranges::fraction}, ...};` Checks,
+/// `describe`, and all readers and writers of configurations use this list.
+template <class Policy, class Value> struct hyperparameter {
     char const* name;
     Value Policy::*at;
     detail::allowed_of<Value> allowed = {};
 };
-template <class Policy, class Value> member(char const*, Value Policy::*) -> member<Policy, Value>;
-template <class Policy, class Value> member(char const*, Value Policy::*, range) -> member<Policy, Value>;
-template <class Policy, class Value> member(char const*, Value Policy::*, choices<Value>) -> member<Policy, Value>;
+template <class Policy, class Value> hyperparameter(char const*, Value Policy::*) -> hyperparameter<Policy, Value>;
+template <class Policy, class Value>
+hyperparameter(char const*, Value Policy::*, range) -> hyperparameter<Policy, Value>;
+template <class Policy, class Value>
+hyperparameter(char const*, Value Policy::*, choices<Value>) -> hyperparameter<Policy, Value>;
 
-/// The members of a policy, of any number and types. It is not a std::tuple, which takes three
-/// times as long to compile, for every policy and every file. It is flat for up to three members,
-/// since each level of nesting takes time too.
-template <class... Members> struct member_list {
-    /// Calls f(member) for each member, in order.
+/// The hyperparameters of a policy, of any number and types. It is not a std::tuple, which takes
+/// three times as long to compile, for every policy and every file. It is flat for up to three
+/// hyperparameters, since each level of nesting takes time too.
+template <class... Hyperparameters> struct hyperparameter_list {
+    /// Calls f(hyperparameter) for each hyperparameter, in order.
     template <class F> GRADSTEP_INLINE constexpr void for_each(F const&) const {}
 };
-template <class First> struct member_list<First> {
+template <class First> struct hyperparameter_list<First> {
     First first;
 
     template <class F> GRADSTEP_INLINE constexpr void for_each(F const& f) const { f(first); }
 };
-template <class First, class Second> struct member_list<First, Second> {
+template <class First, class Second> struct hyperparameter_list<First, Second> {
     First first;
     Second second;
 
@@ -112,7 +115,7 @@ template <class First, class Second> struct member_list<First, Second> {
         f(second);
     }
 };
-template <class First, class Second, class Third> struct member_list<First, Second, Third> {
+template <class First, class Second, class Third> struct hyperparameter_list<First, Second, Third> {
     First first;
     Second second;
     Third third;
@@ -123,23 +126,24 @@ template <class First, class Second, class Third> struct member_list<First, Seco
         f(third);
     }
 };
-template <class First, class Second, class Third, class... Rest> struct member_list<First, Second, Third, Rest...> {
-    member_list<First, Second, Third> front;
-    member_list<Rest...> rest;
+template <class First, class Second, class Third, class... Rest>
+struct hyperparameter_list<First, Second, Third, Rest...> {
+    hyperparameter_list<First, Second, Third> front;
+    hyperparameter_list<Rest...> rest;
 
-    GRADSTEP_INLINE constexpr member_list(First first, Second second, Third third, Rest... tail)
+    GRADSTEP_INLINE constexpr hyperparameter_list(First first, Second second, Third third, Rest... tail)
         : front{first, second, third}, rest{tail...} {}
     template <class F> GRADSTEP_INLINE constexpr void for_each(F const& f) const {
         front.for_each(f);
         rest.for_each(f);
     }
 };
-template <class... Members> member_list(Members...) -> member_list<Members...>;
+template <class... Hyperparameters> hyperparameter_list(Hyperparameters...) -> hyperparameter_list<Hyperparameters...>;
 
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-template <class Policy> concept lists_members = requires { Policy::members; };
+template <class Policy> concept lists_members = requires { Policy::hyperparameters; };
 
 template <class Value> concept number = std::is_arithmetic_v<Value> && !std::is_same_v<Value, bool>;
 
@@ -149,7 +153,7 @@ template <class Value> concept numbers = requires(Value const& value) {
     requires number<std::remove_cvref_t<decltype(value[0])>>;
 };
 
-// Whether a required member was not set: it still has the policy's marker.
+// Whether a required hyperparameter was not set: it still has the policy's marker.
 GRADSTEP_INLINE bool is_left_out(double value) {
     return std::bit_cast<std::uint64_t>(value) == std::bit_cast<std::uint64_t>(missing);
 }
@@ -157,7 +161,7 @@ GRADSTEP_INLINE bool is_left_out(std::int64_t value) { return value == missing_c
 GRADSTEP_INLINE bool is_left_out(std::uint64_t) { return false; }
 
 template <class Policy, class F> void for_each_member(Policy const& policy, F&& f) {
-    if constexpr (lists_members<Policy>) Policy::members.for_each([&](auto const& m) { f(m, policy.*m.at); });
+    if constexpr (lists_members<Policy>) Policy::hyperparameters.for_each([&](auto const& m) { f(m, policy.*m.at); });
 }
 
 // The name of an enumerator; the number if it has no name.
@@ -166,16 +170,17 @@ template <class Enum> std::string enumerator(Enum value) {
     return i < enumerators<Enum>.size() ? enumerators<Enum>[i] : text(static_cast<std::int64_t>(value));
 }
 
-// The name of a member in errors: "adam.beta1", "piecewise.rates[2]".
-inline std::string member_name(std::string_view policy, char const* member, std::int64_t i = -1) {
+// The name of a hyperparameter in errors: "adam.beta1", "piecewise.rates[2]".
+inline std::string hyperparameter_name(std::string_view policy, char const* hyperparameter, std::int64_t i = -1) {
     std::string name(policy);
-    name.append(".").append(member);
+    name.append(".").append(hyperparameter);
     if (i >= 0) name.append("[").append(text(i)).append("]");
     return name;
 }
 // The same for a type: out of line, so that checks that nearly always succeed stay small.
-template <class Policy> [[gnu::cold, gnu::noinline]] std::string member_name(char const* member, std::int64_t i = -1) {
-    return member_name(type_name<Policy>(), member, i);
+template <class Policy>
+[[gnu::cold, gnu::noinline]] std::string hyperparameter_name(char const* hyperparameter, std::int64_t i = -1) {
+    return hyperparameter_name(type_name<Policy>(), hyperparameter, i);
 }
 template <class Value>
 [[noreturn, gnu::cold, gnu::noinline]] void refuse_number(std::string const& name, Value value, range const& allowed,
@@ -185,30 +190,31 @@ template <class Value>
     if (!allowed.contains(static_cast<double>(value))) fail<value_error>({given, allowed.text});
     fail<value_error>({given, "at most ", largest, ", the largest number of the element's arithmetic"});
 }
-// Throws value_error if `value` (a member of a policy, or the item i of its list) is missing or out
-// of range.
+// Throws value_error if `value` (a hyperparameter of a policy, or the item i of its list) is
+// missing or out of range.
 template <class Policy, number Value>
-void check_number(char const* member, range const& allowed, Value value, double largest, std::int64_t i = -1) {
+void check_number(char const* hyperparameter, range const& allowed, Value value, double largest, std::int64_t i = -1) {
     using widest = std::conditional_t<std::is_floating_point_v<Value>, double,
                                       std::conditional_t<std::is_signed_v<Value>, std::int64_t, std::uint64_t>>;
     auto const x = static_cast<double>(value);
     // Infinity is an option where it is allowed, not a number of the arithmetic.
     if (allowed.contains(x) && (std::is_integral_v<Value> || std::abs(x) <= largest || std::isinf(x))) return;
-    refuse_number<widest>(member_name<Policy>(member, i), value, allowed, largest);
+    refuse_number<widest>(hyperparameter_name<Policy>(hyperparameter, i), value, allowed, largest);
 }
-template <class Policy, class Enum> void check_choice(char const* member, choices<Enum> const& allowed, Enum value) {
+template <class Policy, class Enum>
+void check_choice(char const* hyperparameter, choices<Enum> const& allowed, Enum value) {
     if (allowed.contains(value)) return;
     std::string names;
     for (std::size_t i = 0; i < enumerators<Enum>.size(); ++i)
         if (allowed.contains(static_cast<Enum>(i)))
             names.append(names.empty() ? "" : " or ").append(enumerators<Enum>[i]);
-    fail<value_error>({member_name<Policy>(member), " = ", enumerator(value), ": must be ", names});
+    fail<value_error>({hyperparameter_name<Policy>(hyperparameter), " = ", enumerator(value), ": must be ", names});
 }
 
-/// Throws value_error for the first member of `policy`, or of a policy inside it, that is missing
-/// or out of range. A policy's own `check()` tests conditions on several members. `largest` is the
-/// largest number of the type in which kernels store the numbers: a number that becomes infinite
-/// there would turn zeros into NaN.
+/// Throws value_error for the first hyperparameter of `policy`, or of a policy inside it, that is
+/// missing or out of range. A policy's own `check()` tests conditions on several hyperparameters.
+/// `largest` is the largest number of the type in which kernels store the numbers: a number that
+/// becomes infinite there would turn zeros into NaN.
 template <class Policy> void check(Policy const& policy, double largest = ranges::infinity) {
     for_each_member(policy, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;

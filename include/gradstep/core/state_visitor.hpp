@@ -37,7 +37,7 @@ struct memory_access {
 // The name of a rule without its numbers: "averaged{momentum, ema}".
 template <class Policy> void append_policy_name(std::string& out);
 template <class Policy, class Value>
-void append_inner_name(std::string& out, [[maybe_unused]] member<Policy, Value> const& of) {
+void append_inner_name(std::string& out, [[maybe_unused]] hyperparameter<Policy, Value> const& of) {
     if constexpr (std::is_class_v<Value> && !numbers<Value>) {
         out += out.find('{') == out.npos ? "{" : ", ";
         append_policy_name<Value>(out);
@@ -46,7 +46,7 @@ void append_inner_name(std::string& out, [[maybe_unused]] member<Policy, Value> 
 template <class Policy> void append_policy_name(std::string& out) {
     std::string name(type_name<Policy>());
     if constexpr (lists_members<Policy>) {
-        Policy::members.for_each([&](auto const& m) { append_inner_name(name, m); });
+        Policy::hyperparameters.for_each([&](auto const& m) { append_inner_name(name, m); });
         if (name.find('{') != name.npos) name += '}';
     }
     out += name;

@@ -29,10 +29,10 @@ struct step_options {
     /// 0.
     std::optional<std::int64_t> epoch = {};
 
-    static constexpr auto members = member_list{
-        member{"gradient_scale", &step_options::gradient_scale, ranges::finite},
-        member{"rate_scale", &step_options::rate_scale, ranges::non_negative},
-        member{"samples", &step_options::samples, ranges::count},
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"gradient_scale", &step_options::gradient_scale, ranges::finite},
+        hyperparameter{"rate_scale", &step_options::rate_scale, ranges::non_negative},
+        hyperparameter{"samples", &step_options::samples, ranges::count},
     };
     GRADSTEP_INLINE void check() const {
         if (rate && !ranges::non_negative.contains(*rate))
@@ -50,8 +50,8 @@ struct member_options {
     /// parameter; false or 0 leaves them out. Clipping stays. Finite and >= 0.
     decay_factor decay = 1;
 
-    static constexpr auto members =
-        member_list{member{"rate_scale", &member_options::rate_scale, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rate_scale", &member_options::rate_scale, ranges::non_negative}};
     GRADSTEP_INLINE void check() const {
         if (!ranges::non_negative.contains(decay))
             detail::fail<value_error>({"member_options.decay: ", static_cast<double>(decay),

@@ -51,8 +51,8 @@ GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 /// The default of Keras is 0, which is sgd().
 struct sgd_momentum_arguments {
     double momentum = 0.9;
-    static constexpr auto members =
-        member_list{member{"momentum", &sgd_momentum_arguments::momentum, ranges::fraction}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"momentum", &sgd_momentum_arguments::momentum, ranges::fraction}};
 };
 
 /// SGD(momentum).
@@ -76,8 +76,9 @@ GRADSTEP_INLINE constexpr gradstep::nesterov sgd_nesterov(sgd_momentum_arguments
 
 struct rmsprop_arguments {
     double rho = 0.9, epsilon = 1e-7;
-    static constexpr auto members = member_list{member{"rho", &rmsprop_arguments::rho, ranges::fraction},
-                                                member{"epsilon", &rmsprop_arguments::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rho", &rmsprop_arguments::rho, ranges::fraction},
+                            hyperparameter{"epsilon", &rmsprop_arguments::epsilon, ranges::non_negative}};
 };
 
 /// RMSprop().
@@ -101,10 +102,10 @@ GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_ar
 /// The default of Keras is 0, which is rmsprop().
 struct rmsprop_momentum_arguments {
     double rho = 0.9, momentum = 0.9, epsilon = 1e-7;
-    static constexpr auto members =
-        member_list{member{"rho", &rmsprop_momentum_arguments::rho, ranges::fraction},
-                    member{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction},
-                    member{"epsilon", &rmsprop_momentum_arguments::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rho", &rmsprop_momentum_arguments::rho, ranges::fraction},
+                            hyperparameter{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction},
+                            hyperparameter{"epsilon", &rmsprop_momentum_arguments::epsilon, ranges::non_negative}};
 };
 
 /// RMSprop(momentum): the rate is in the buffer.
@@ -131,9 +132,10 @@ rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
 
 struct adam_arguments {
     double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-7;
-    static constexpr auto members = member_list{member{"beta_1", &adam_arguments::beta_1, ranges::fraction},
-                                                member{"beta_2", &adam_arguments::beta_2, ranges::fraction},
-                                                member{"epsilon", &adam_arguments::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta_1", &adam_arguments::beta_1, ranges::fraction},
+                            hyperparameter{"beta_2", &adam_arguments::beta_2, ranges::fraction},
+                            hyperparameter{"epsilon", &adam_arguments::epsilon, ranges::non_negative}};
 };
 
 /// Adam().
@@ -159,8 +161,9 @@ GRADSTEP_INLINE constexpr gradstep::amsgrad adamw_amsgrad(adam_arguments with = 
 
 struct adadelta_arguments {
     double rho = 0.95, epsilon = 1e-7;
-    static constexpr auto members = member_list{member{"rho", &adadelta_arguments::rho, ranges::fraction},
-                                                member{"epsilon", &adadelta_arguments::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rho", &adadelta_arguments::rho, ranges::fraction},
+                            hyperparameter{"epsilon", &adadelta_arguments::epsilon, ranges::non_negative}};
 };
 
 /// Adadelta(): the same as in other frameworks. The rate multiplies the step; its default is 0.001,
@@ -171,9 +174,10 @@ GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = 
 
 struct adagrad_arguments {
     double initial_accumulator_value = 0.1, epsilon = 1e-7;
-    static constexpr auto members = member_list{
-        member{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value, ranges::non_negative},
-        member{"epsilon", &adagrad_arguments::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value,
+                                           ranges::non_negative},
+                            hyperparameter{"epsilon", &adagrad_arguments::epsilon, ranges::non_negative}};
 };
 
 /// Adagrad().
@@ -207,14 +211,14 @@ GRADSTEP_INLINE constexpr gradstep::nadam nadam(adam_arguments with = {}) {
 struct ftrl_arguments {
     double learning_rate_power = -0.5, initial_accumulator_value = 0.1, l1_regularization_strength = 0,
            l2_regularization_strength = 0, l2_shrinkage_regularization_strength = 0, beta = 0;
-    static constexpr auto members = member_list{
-        member{"learning_rate_power", &ftrl_arguments::learning_rate_power, ranges::not_positive},
-        member{"initial_accumulator_value", &ftrl_arguments::initial_accumulator_value, ranges::non_negative},
-        member{"l1_regularization_strength", &ftrl_arguments::l1_regularization_strength, ranges::non_negative},
-        member{"l2_regularization_strength", &ftrl_arguments::l2_regularization_strength, ranges::non_negative},
-        member{"l2_shrinkage_regularization_strength", &ftrl_arguments::l2_shrinkage_regularization_strength,
-               ranges::non_negative},
-        member{"beta", &ftrl_arguments::beta, ranges::non_negative}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"learning_rate_power", &ftrl_arguments::learning_rate_power, ranges::not_positive},
+        hyperparameter{"initial_accumulator_value", &ftrl_arguments::initial_accumulator_value, ranges::non_negative},
+        hyperparameter{"l1_regularization_strength", &ftrl_arguments::l1_regularization_strength, ranges::non_negative},
+        hyperparameter{"l2_regularization_strength", &ftrl_arguments::l2_regularization_strength, ranges::non_negative},
+        hyperparameter{"l2_shrinkage_regularization_strength", &ftrl_arguments::l2_shrinkage_regularization_strength,
+                       ranges::non_negative},
+        hyperparameter{"beta", &ftrl_arguments::beta, ranges::non_negative}};
 };
 
 /// Ftrl(): FTRL for a constant rate. l2 counts twice; beta as in the paper.
@@ -235,8 +239,9 @@ GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with 
 /// Keras rejects a beta_1 of 0.
 struct lion_arguments {
     double beta_1 = 0.9, beta_2 = 0.99;
-    static constexpr auto members = member_list{member{"beta_1", &lion_arguments::beta_1, ranges::positive_fraction},
-                                                member{"beta_2", &lion_arguments::beta_2, ranges::fraction}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta_1", &lion_arguments::beta_1, ranges::positive_fraction},
+                            hyperparameter{"beta_2", &lion_arguments::beta_2, ranges::fraction}};
 };
 
 /// Lion(): as in the paper; sgn(0) = 0.

@@ -45,8 +45,8 @@ GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 /// `momentum` has no default in optax except None, which is `sgd`.
 struct sgd_momentum_arguments {
     double momentum = 0.9;
-    static constexpr auto members =
-        member_list{member{"momentum", &sgd_momentum_arguments::momentum, ranges::fraction}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"momentum", &sgd_momentum_arguments::momentum, ranges::fraction}};
 };
 /// sgd with momentum: the rate is outside the buffer.
 ///
@@ -63,9 +63,10 @@ GRADSTEP_INLINE constexpr gradstep::nesterov sgd_nesterov(sgd_momentum_arguments
 /// The arguments of `adagrad`.
 struct adagrad_arguments {
     double initial_accumulator_value = 0.1, eps = 1e-7;
-    static constexpr auto members = member_list{
-        member{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value, ranges::non_negative},
-        member{"eps", &adagrad_arguments::eps, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value,
+                                           ranges::non_negative},
+                            hyperparameter{"eps", &adagrad_arguments::eps, ranges::non_negative}};
 };
 /// adagrad: epsilon is inside the root. If n is 0, nothing moves.
 ///
@@ -79,8 +80,9 @@ GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {})
 /// The arguments of `adadelta`.
 struct adadelta_arguments {
     double rho = 0.9, eps = 1e-6;
-    static constexpr auto members = member_list{member{"rho", &adadelta_arguments::rho, ranges::fraction},
-                                                member{"eps", &adadelta_arguments::eps, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rho", &adadelta_arguments::rho, ranges::fraction},
+                            hyperparameter{"eps", &adadelta_arguments::eps, ranges::non_negative}};
 };
 /// adadelta. optax's default rate is 1.
 GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = {}) {
@@ -91,11 +93,11 @@ GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = 
 struct rmsprop_arguments {
     double decay = 0.9, eps = 1e-8, initial_scale = 0;
     bool eps_in_sqrt = true;
-    static constexpr auto members =
-        member_list{member{"decay", &rmsprop_arguments::decay, ranges::fraction},
-                    member{"eps", &rmsprop_arguments::eps, ranges::non_negative},
-                    member{"initial_scale", &rmsprop_arguments::initial_scale, ranges::non_negative},
-                    member{"eps_in_sqrt", &rmsprop_arguments::eps_in_sqrt}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"decay", &rmsprop_arguments::decay, ranges::fraction},
+                            hyperparameter{"eps", &rmsprop_arguments::eps, ranges::non_negative},
+                            hyperparameter{"initial_scale", &rmsprop_arguments::initial_scale, ranges::non_negative},
+                            hyperparameter{"eps_in_sqrt", &rmsprop_arguments::eps_in_sqrt}};
 };
 /// rmsprop: epsilon is inside the root unless eps_in_sqrt is false.
 ///
@@ -121,12 +123,12 @@ struct rmsprop_momentum_arguments {
     double decay = 0.9, eps = 1e-8, initial_scale = 0;
     bool eps_in_sqrt = true;
     double momentum = 0.9;
-    static constexpr auto members =
-        member_list{member{"decay", &rmsprop_momentum_arguments::decay, ranges::fraction},
-                    member{"eps", &rmsprop_momentum_arguments::eps, ranges::non_negative},
-                    member{"initial_scale", &rmsprop_momentum_arguments::initial_scale, ranges::non_negative},
-                    member{"eps_in_sqrt", &rmsprop_momentum_arguments::eps_in_sqrt},
-                    member{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"decay", &rmsprop_momentum_arguments::decay, ranges::fraction},
+        hyperparameter{"eps", &rmsprop_momentum_arguments::eps, ranges::non_negative},
+        hyperparameter{"initial_scale", &rmsprop_momentum_arguments::initial_scale, ranges::non_negative},
+        hyperparameter{"eps_in_sqrt", &rmsprop_momentum_arguments::eps_in_sqrt},
+        hyperparameter{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction}};
 };
 /// rmsprop with momentum: the rate is inside the buffer, unlike in sgd. optax's trace is -b.
 ///
@@ -154,9 +156,10 @@ rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
 /// The arguments of `adam` and its variants.
 struct adam_arguments {
     double b1 = 0.9, b2 = 0.999, eps = 1e-8;
-    static constexpr auto members = member_list{member{"b1", &adam_arguments::b1, ranges::fraction},
-                                                member{"b2", &adam_arguments::b2, ranges::fraction},
-                                                member{"eps", &adam_arguments::eps, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"b1", &adam_arguments::b1, ranges::fraction},
+                            hyperparameter{"b2", &adam_arguments::b2, ranges::fraction},
+                            hyperparameter{"eps", &adam_arguments::eps, ranges::non_negative}};
 };
 /// adam: epsilon is outside the root and after the bias correction.
 ///
@@ -205,11 +208,11 @@ GRADSTEP_INLINE constexpr gradstep::radam radam(adam_arguments with = {}) {
 /// The arguments of `adabelief`.
 struct adabelief_arguments {
     double b1 = 0.9, b2 = 0.999, eps = 1e-16, eps_root = 1e-16;
-    static constexpr auto members =
-        member_list{member{"b1", &adabelief_arguments::b1, ranges::fraction},
-                    member{"b2", &adabelief_arguments::b2, ranges::fraction},
-                    member{"eps", &adabelief_arguments::eps, ranges::non_negative},
-                    member{"eps_root", &adabelief_arguments::eps_root, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"b1", &adabelief_arguments::b1, ranges::fraction},
+                            hyperparameter{"b2", &adabelief_arguments::b2, ranges::fraction},
+                            hyperparameter{"eps", &adabelief_arguments::eps, ranges::non_negative},
+                            hyperparameter{"eps_root", &adabelief_arguments::eps_root, ranges::non_negative}};
 };
 /// adabelief: eps_root is added to s at every step and stays in it.
 GRADSTEP_INLINE constexpr gradstep::adabelief adabelief(adabelief_arguments with = {}) {
@@ -219,9 +222,10 @@ GRADSTEP_INLINE constexpr gradstep::adabelief adabelief(adabelief_arguments with
 /// The arguments of `yogi`.
 struct yogi_arguments {
     double b1 = 0.9, b2 = 0.999, eps = 1e-3;
-    static constexpr auto members = member_list{member{"b1", &yogi_arguments::b1, ranges::fraction},
-                                                member{"b2", &yogi_arguments::b2, ranges::fraction},
-                                                member{"eps", &yogi_arguments::eps, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"b1", &yogi_arguments::b1, ranges::fraction},
+                            hyperparameter{"b2", &yogi_arguments::b2, ranges::fraction},
+                            hyperparameter{"eps", &yogi_arguments::eps, ranges::non_negative}};
 };
 /// yogi: both moments start at 1e-6, so the first steps move weights without gradient. The paper
 /// starts m at 0.
@@ -232,8 +236,9 @@ GRADSTEP_INLINE constexpr gradstep::yogi yogi(yogi_arguments with = {}) {
 /// The arguments of `lion`.
 struct lion_arguments {
     double b1 = 0.9, b2 = 0.99;
-    static constexpr auto members = member_list{member{"b1", &lion_arguments::b1, ranges::fraction},
-                                                member{"b2", &lion_arguments::b2, ranges::fraction}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"b1", &lion_arguments::b1, ranges::fraction},
+                            hyperparameter{"b2", &lion_arguments::b2, ranges::fraction}};
 };
 /// lion, with sign(0) = 0. Use it with the regularizer `decoupled{weight_decay}`; optax's default
 /// of weight_decay is 1e-3.
@@ -242,10 +247,11 @@ GRADSTEP_INLINE constexpr gradstep::lion lion(lion_arguments with = {}) { return
 /// The arguments of `lamb`.
 struct lamb_arguments {
     double b1 = 0.9, b2 = 0.999, eps = 1e-6, weight_decay = 0;
-    static constexpr auto members = member_list{
-        member{"b1", &lamb_arguments::b1, ranges::fraction}, member{"b2", &lamb_arguments::b2, ranges::fraction},
-        member{"eps", &lamb_arguments::eps, ranges::non_negative},
-        member{"weight_decay", &lamb_arguments::weight_decay, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"b1", &lamb_arguments::b1, ranges::fraction},
+                            hyperparameter{"b2", &lamb_arguments::b2, ranges::fraction},
+                            hyperparameter{"eps", &lamb_arguments::eps, ranges::non_negative},
+                            hyperparameter{"weight_decay", &lamb_arguments::weight_decay, ranges::non_negative}};
 };
 /// lamb, for a tensor. The decay belongs to the rule, since it enters the norm. The ratio is 1 if a
 /// norm is 0.
@@ -256,10 +262,10 @@ GRADSTEP_INLINE constexpr gradstep::lamb lamb(lamb_arguments with = {}) {
 /// The arguments of `lars`.
 struct lars_arguments {
     double trust_coefficient = 0.001, eps = 0, momentum = 0.9;
-    static constexpr auto members =
-        member_list{member{"trust_coefficient", &lars_arguments::trust_coefficient, ranges::positive},
-                    member{"eps", &lars_arguments::eps, ranges::non_negative},
-                    member{"momentum", &lars_arguments::momentum, ranges::fraction}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"trust_coefficient", &lars_arguments::trust_coefficient, ranges::positive},
+                            hyperparameter{"eps", &lars_arguments::eps, ranges::non_negative},
+                            hyperparameter{"momentum", &lars_arguments::momentum, ranges::fraction}};
 };
 /// lars, for a tensor, with the regularizer `l2{weight_decay}`. The rate is inside the buffer;
 /// optax's trace is -m.

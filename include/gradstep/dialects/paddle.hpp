@@ -53,7 +53,8 @@ GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 
 struct momentum_arguments {
     double momentum = 0.9;
-    static constexpr auto members = member_list{member{"momentum", &momentum_arguments::momentum, ranges::fraction}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"momentum", &momentum_arguments::momentum, ranges::fraction}};
 };
 
 /// Momentum(): the rate is outside the buffer.
@@ -74,9 +75,10 @@ GRADSTEP_INLINE constexpr gradstep::nesterov momentum_nesterov(momentum_argument
 
 struct adagrad_arguments {
     double epsilon = 1e-6, initial_accumulator_value = 0;
-    static constexpr auto members = member_list{
-        member{"epsilon", &adagrad_arguments::epsilon, ranges::non_negative},
-        member{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"epsilon", &adagrad_arguments::epsilon, ranges::non_negative},
+                            hyperparameter{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value,
+                                           ranges::non_negative}};
 };
 
 /// Adagrad().
@@ -91,9 +93,9 @@ GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {})
 
 struct decayed_adagrad_arguments {
     double decay = 0.95, epsilon = 1e-6;
-    static constexpr auto members =
-        member_list{member{"decay", &decayed_adagrad_arguments::decay, ranges::fraction},
-                    member{"epsilon", &decayed_adagrad_arguments::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"decay", &decayed_adagrad_arguments::decay, ranges::fraction},
+                            hyperparameter{"epsilon", &decayed_adagrad_arguments::epsilon, ranges::non_negative}};
 };
 
 /// decayed_adagrad, an operation for float32.
@@ -106,8 +108,9 @@ GRADSTEP_INLINE constexpr gradstep::decayed_adagrad decayed_adagrad(decayed_adag
 
 struct adadelta_arguments {
     double epsilon = 1e-6, rho = 0.95;
-    static constexpr auto members = member_list{member{"epsilon", &adadelta_arguments::epsilon, ranges::non_negative},
-                                                member{"rho", &adadelta_arguments::rho, ranges::fraction}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"epsilon", &adadelta_arguments::epsilon, ranges::non_negative},
+                            hyperparameter{"rho", &adadelta_arguments::rho, ranges::fraction}};
 };
 
 /// Adadelta(): the same as in other frameworks. The rate multiplies the step; its default is 0.001,
@@ -118,8 +121,9 @@ GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = 
 
 struct rmsprop_arguments {
     double rho = 0.95, epsilon = 1e-6;
-    static constexpr auto members = member_list{member{"rho", &rmsprop_arguments::rho, ranges::fraction},
-                                                member{"epsilon", &rmsprop_arguments::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rho", &rmsprop_arguments::rho, ranges::fraction},
+                            hyperparameter{"epsilon", &rmsprop_arguments::epsilon, ranges::non_negative}};
 };
 
 /// RMSProp().
@@ -147,10 +151,10 @@ GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_ar
 /// The default of Paddle is 0, which is rmsprop().
 struct rmsprop_momentum_arguments {
     double rho = 0.95, epsilon = 1e-6, momentum = 0.9;
-    static constexpr auto members =
-        member_list{member{"rho", &rmsprop_momentum_arguments::rho, ranges::fraction},
-                    member{"epsilon", &rmsprop_momentum_arguments::epsilon, ranges::non_negative},
-                    member{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rho", &rmsprop_momentum_arguments::rho, ranges::fraction},
+                            hyperparameter{"epsilon", &rmsprop_momentum_arguments::epsilon, ranges::non_negative},
+                            hyperparameter{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction}};
 };
 
 /// RMSProp(momentum): the rate is in the buffer.
@@ -177,9 +181,10 @@ rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
 
 struct adam_arguments {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-    static constexpr auto members = member_list{member{"beta1", &adam_arguments::beta1, ranges::fraction},
-                                                member{"beta2", &adam_arguments::beta2, ranges::fraction},
-                                                member{"epsilon", &adam_arguments::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta1", &adam_arguments::beta1, ranges::fraction},
+                            hyperparameter{"beta2", &adam_arguments::beta2, ranges::fraction},
+                            hyperparameter{"epsilon", &adam_arguments::epsilon, ranges::non_negative}};
 };
 
 /// Adam(): as in torch.
@@ -221,11 +226,11 @@ GRADSTEP_INLINE constexpr gradstep::adamax adamax(adam_arguments with = {}) {
 
 struct nadam_arguments {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, momentum_decay = 0.004;
-    static constexpr auto members =
-        member_list{member{"beta1", &nadam_arguments::beta1, ranges::fraction},
-                    member{"beta2", &nadam_arguments::beta2, ranges::fraction},
-                    member{"epsilon", &nadam_arguments::epsilon, ranges::non_negative},
-                    member{"momentum_decay", &nadam_arguments::momentum_decay, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta1", &nadam_arguments::beta1, ranges::fraction},
+                            hyperparameter{"beta2", &nadam_arguments::beta2, ranges::fraction},
+                            hyperparameter{"epsilon", &nadam_arguments::epsilon, ranges::non_negative},
+                            hyperparameter{"momentum_decay", &nadam_arguments::momentum_decay, ranges::non_negative}};
 };
 
 /// NAdam(): Dozat's form as in torch, with mu_t = beta1 * (1 - 0.5 * 0.96^(momentum_decay * t)).
@@ -251,11 +256,11 @@ GRADSTEP_INLINE constexpr gradstep::radam radam(adam_arguments with = {}) {
 
 struct lamb_arguments {
     double lamb_weight_decay = 0.01, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6;
-    static constexpr auto members =
-        member_list{member{"lamb_weight_decay", &lamb_arguments::lamb_weight_decay, ranges::non_negative},
-                    member{"beta1", &lamb_arguments::beta1, ranges::fraction},
-                    member{"beta2", &lamb_arguments::beta2, ranges::fraction},
-                    member{"epsilon", &lamb_arguments::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"lamb_weight_decay", &lamb_arguments::lamb_weight_decay, ranges::non_negative},
+        hyperparameter{"beta1", &lamb_arguments::beta1, ranges::fraction},
+        hyperparameter{"beta2", &lamb_arguments::beta2, ranges::fraction},
+        hyperparameter{"epsilon", &lamb_arguments::epsilon, ranges::non_negative}};
 };
 
 /// Lamb(): the ratio of norms of the whole parameter, with the decay in the update. The ratio is 1
@@ -273,9 +278,10 @@ GRADSTEP_INLINE constexpr gradstep::lamb lamb(lamb_arguments with = {}) {
 
 struct ftrl_arguments {
     double l1 = 0, l2 = 0, lr_power = -0.5;
-    static constexpr auto members = member_list{member{"l1", &ftrl_arguments::l1, ranges::non_negative},
-                                                member{"l2", &ftrl_arguments::l2, ranges::non_negative},
-                                                member{"lr_power", &ftrl_arguments::lr_power, ranges::not_positive}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"l1", &ftrl_arguments::l1, ranges::non_negative},
+                            hyperparameter{"l2", &ftrl_arguments::l2, ranges::non_negative},
+                            hyperparameter{"lr_power", &ftrl_arguments::lr_power, ranges::not_positive}};
 };
 
 /// ftrl, an operation for float32: FTRL for a constant rate, without beta. l2 counts twice; l1 and

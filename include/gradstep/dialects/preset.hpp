@@ -10,7 +10,7 @@ namespace gradstep::dialects {
 
 /// The arguments of a function without arguments.
 struct no_arguments {
-    static constexpr member_list<> members{};
+    static constexpr hyperparameter_list<> hyperparameters{};
 };
 
 namespace detail {
@@ -36,7 +36,7 @@ inline namespace GRADSTEP_ISA {
 template <auto Function> struct preset {
     /// The rule that it returns.
     using rule_type = typename detail::signature<Function>::rule_type;
-    /// Its arguments, with the framework's names and defaults. Their `members` contain the ranges
+    /// Its arguments, with the framework's names and defaults. Their `hyperparameters` contain the ranges
     /// that both the framework and the rule allow. `no_arguments` if it has none.
     using arguments_type = typename detail::signature<Function>::arguments_type;
 

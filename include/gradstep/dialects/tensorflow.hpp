@@ -44,7 +44,8 @@ GRADSTEP_INLINE constexpr gradstep::sgd gradient_descent() { return {}; }
 /// TensorFlow has no default.
 struct momentum_arguments {
     double momentum = 0.9;
-    static constexpr auto members = member_list{member{"momentum", &momentum_arguments::momentum, ranges::fraction}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"momentum", &momentum_arguments::momentum, ranges::fraction}};
 };
 
 /// MomentumOptimizer: the rate is outside the buffer.
@@ -82,8 +83,8 @@ GRADSTEP_INLINE constexpr gradstep::nesterov keras_momentum_nesterov(momentum_ar
 /// AdagradOptimizer rejects an initial_accumulator_value of 0.
 struct adagrad_arguments {
     double initial_accumulator_value = 0.1;
-    static constexpr auto members = member_list{
-        member{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value, ranges::positive}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value, ranges::positive}};
 };
 
 /// AdagradOptimizer: without epsilon.
@@ -101,9 +102,10 @@ GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {})
 /// The defaults come from tf.keras.optimizers.legacy.Adagrad, which uses this operation.
 struct adagrad_v2_arguments {
     double initial_accumulator_value = 0.1, epsilon = 1e-7;
-    static constexpr auto members = member_list{
-        member{"initial_accumulator_value", &adagrad_v2_arguments::initial_accumulator_value, ranges::non_negative},
-        member{"epsilon", &adagrad_v2_arguments::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"initial_accumulator_value",
+                                           &adagrad_v2_arguments::initial_accumulator_value, ranges::non_negative},
+                            hyperparameter{"epsilon", &adagrad_v2_arguments::epsilon, ranges::non_negative}};
 };
 
 /// ResourceApplyAdagradV2.
@@ -120,8 +122,9 @@ GRADSTEP_INLINE constexpr gradstep::adagrad adagrad_v2(adagrad_v2_arguments with
 
 struct adadelta_arguments {
     double rho = 0.95, epsilon = 1e-8;
-    static constexpr auto members = member_list{member{"rho", &adadelta_arguments::rho, ranges::fraction},
-                                                member{"epsilon", &adadelta_arguments::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rho", &adadelta_arguments::rho, ranges::fraction},
+                            hyperparameter{"epsilon", &adadelta_arguments::epsilon, ranges::non_negative}};
 };
 
 /// AdadeltaOptimizer: the same as in other frameworks. The rate multiplies the step; its default is
@@ -132,8 +135,9 @@ GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = 
 
 struct rmsprop_arguments {
     double decay = 0.9, epsilon = 1e-10;
-    static constexpr auto members = member_list{member{"decay", &rmsprop_arguments::decay, ranges::fraction},
-                                                member{"epsilon", &rmsprop_arguments::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"decay", &rmsprop_arguments::decay, ranges::fraction},
+                            hyperparameter{"epsilon", &rmsprop_arguments::epsilon, ranges::non_negative}};
 };
 
 /// RMSPropOptimizer: epsilon is in the root, and n starts at 1.
@@ -158,10 +162,10 @@ GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_ar
 /// The default of TensorFlow is 0, which is rmsprop().
 struct rmsprop_momentum_arguments {
     double decay = 0.9, momentum = 0.9, epsilon = 1e-10;
-    static constexpr auto members =
-        member_list{member{"decay", &rmsprop_momentum_arguments::decay, ranges::fraction},
-                    member{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction},
-                    member{"epsilon", &rmsprop_momentum_arguments::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"decay", &rmsprop_momentum_arguments::decay, ranges::fraction},
+                            hyperparameter{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction},
+                            hyperparameter{"epsilon", &rmsprop_momentum_arguments::epsilon, ranges::non_negative}};
 };
 
 /// RMSPropOptimizer(momentum): the rate is in the buffer.
@@ -191,9 +195,10 @@ rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
 
 struct adam_arguments {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-    static constexpr auto members = member_list{member{"beta1", &adam_arguments::beta1, ranges::fraction},
-                                                member{"beta2", &adam_arguments::beta2, ranges::fraction},
-                                                member{"epsilon", &adam_arguments::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta1", &adam_arguments::beta1, ranges::fraction},
+                            hyperparameter{"beta2", &adam_arguments::beta2, ranges::fraction},
+                            hyperparameter{"epsilon", &adam_arguments::epsilon, ranges::non_negative}};
 };
 
 /// AdamOptimizer.
@@ -220,10 +225,10 @@ GRADSTEP_INLINE constexpr gradstep::nesterov_adam adam_nesterov(adam_arguments w
 /// The defaults come from tf.keras.optimizers.legacy.Adam, which uses this operation.
 struct adam_amsgrad_arguments {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-7;
-    static constexpr auto members =
-        member_list{member{"beta1", &adam_amsgrad_arguments::beta1, ranges::fraction},
-                    member{"beta2", &adam_amsgrad_arguments::beta2, ranges::fraction},
-                    member{"epsilon", &adam_amsgrad_arguments::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta1", &adam_amsgrad_arguments::beta1, ranges::fraction},
+                            hyperparameter{"beta2", &adam_amsgrad_arguments::beta2, ranges::fraction},
+                            hyperparameter{"epsilon", &adam_amsgrad_arguments::epsilon, ranges::non_negative}};
 };
 
 /// ResourceApplyAdamWithAmsgrad: the root of `adam` with v_max instead of v, where v_max <-
@@ -256,12 +261,13 @@ GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with 
 /// ProximalAdagradOptimizer rejects an initial_accumulator_value of 0.
 struct proximal_adagrad_arguments {
     double initial_accumulator_value = 0.1, l1_regularization_strength = 0, l2_regularization_strength = 0;
-    static constexpr auto members = member_list{
-        member{"initial_accumulator_value", &proximal_adagrad_arguments::initial_accumulator_value, ranges::positive},
-        member{"l1_regularization_strength", &proximal_adagrad_arguments::l1_regularization_strength,
-               ranges::non_negative},
-        member{"l2_regularization_strength", &proximal_adagrad_arguments::l2_regularization_strength,
-               ranges::non_negative}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"initial_accumulator_value", &proximal_adagrad_arguments::initial_accumulator_value,
+                       ranges::positive},
+        hyperparameter{"l1_regularization_strength", &proximal_adagrad_arguments::l1_regularization_strength,
+                       ranges::non_negative},
+        hyperparameter{"l2_regularization_strength", &proximal_adagrad_arguments::l2_regularization_strength,
+                       ranges::non_negative}};
 };
 
 /// ProximalAdagradOptimizer.

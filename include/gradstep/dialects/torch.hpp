@@ -41,9 +41,9 @@ GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 /// `momentum` has no default in torch except 0, which is `sgd`.
 struct sgd_momentum_arguments {
     double momentum = 0.9, dampening = 0;
-    static constexpr auto members =
-        member_list{member{"momentum", &sgd_momentum_arguments::momentum, ranges::fraction},
-                    member{"dampening", &sgd_momentum_arguments::dampening, ranges::fraction}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"momentum", &sgd_momentum_arguments::momentum, ranges::fraction},
+                            hyperparameter{"dampening", &sgd_momentum_arguments::dampening, ranges::fraction}};
 };
 /// SGD with momentum: the rate is outside the buffer, and the first gradient is not dampened.
 ///
@@ -56,8 +56,8 @@ GRADSTEP_INLINE constexpr gradstep::momentum sgd_momentum(sgd_momentum_arguments
 /// `momentum` has no default in torch except 0. With nesterov, torch rejects 0 and any dampening.
 struct sgd_nesterov_arguments {
     double momentum = 0.9;
-    static constexpr auto members =
-        member_list{member{"momentum", &sgd_nesterov_arguments::momentum, ranges::positive_fraction}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"momentum", &sgd_nesterov_arguments::momentum, ranges::positive_fraction}};
 };
 /// SGD(nesterov=True).
 ///
@@ -70,8 +70,9 @@ GRADSTEP_INLINE constexpr gradstep::nesterov sgd_nesterov(sgd_nesterov_arguments
 /// The arguments of RMSprop.
 struct rmsprop_arguments {
     double alpha = 0.99, eps = 1e-8;
-    static constexpr auto members = member_list{member{"alpha", &rmsprop_arguments::alpha, ranges::fraction},
-                                                member{"eps", &rmsprop_arguments::eps, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"alpha", &rmsprop_arguments::alpha, ranges::fraction},
+                            hyperparameter{"eps", &rmsprop_arguments::eps, ranges::non_negative}};
 };
 /// RMSprop: epsilon is outside the root.
 ///
@@ -89,10 +90,10 @@ GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_ar
 /// `momentum` has no default in torch except 0, which is `rmsprop`.
 struct rmsprop_momentum_arguments {
     double alpha = 0.99, eps = 1e-8, momentum = 0.9;
-    static constexpr auto members =
-        member_list{member{"alpha", &rmsprop_momentum_arguments::alpha, ranges::fraction},
-                    member{"eps", &rmsprop_momentum_arguments::eps, ranges::non_negative},
-                    member{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"alpha", &rmsprop_momentum_arguments::alpha, ranges::fraction},
+                            hyperparameter{"eps", &rmsprop_momentum_arguments::eps, ranges::non_negative},
+                            hyperparameter{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction}};
 };
 /// RMSprop with momentum: the rate is outside the buffer.
 ///
@@ -110,9 +111,10 @@ rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
 /// The arguments of Adagrad.
 struct adagrad_arguments {
     double initial_accumulator_value = 0, eps = 1e-10;
-    static constexpr auto members = member_list{
-        member{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value, ranges::non_negative},
-        member{"eps", &adagrad_arguments::eps, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"initial_accumulator_value", &adagrad_arguments::initial_accumulator_value,
+                                           ranges::non_negative},
+                            hyperparameter{"eps", &adagrad_arguments::eps, ranges::non_negative}};
 };
 /// Adagrad. torch's `lr_decay` is the schedule `inverse_time{lr, lr_decay, 1}`.
 ///
@@ -125,8 +127,9 @@ GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {})
 /// The arguments of Adadelta.
 struct adadelta_arguments {
     double rho = 0.9, eps = 1e-6;
-    static constexpr auto members = member_list{member{"rho", &adadelta_arguments::rho, ranges::fraction},
-                                                member{"eps", &adadelta_arguments::eps, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rho", &adadelta_arguments::rho, ranges::fraction},
+                            hyperparameter{"eps", &adadelta_arguments::eps, ranges::non_negative}};
 };
 /// Adadelta. torch's default rate is 1; Keras and Paddle have a rho of 0.95.
 GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = {}) {
@@ -136,9 +139,10 @@ GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = 
 /// The arguments of Adam and its variants.
 struct adam_arguments {
     double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-    static constexpr auto members = member_list{member{"beta1", &adam_arguments::beta1, ranges::fraction},
-                                                member{"beta2", &adam_arguments::beta2, ranges::fraction},
-                                                member{"eps", &adam_arguments::eps, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta1", &adam_arguments::beta1, ranges::fraction},
+                            hyperparameter{"beta2", &adam_arguments::beta2, ranges::fraction},
+                            hyperparameter{"eps", &adam_arguments::eps, ranges::non_negative}};
 };
 /// Adam: epsilon is outside the root and after the bias correction.
 ///
@@ -159,9 +163,10 @@ GRADSTEP_INLINE constexpr gradstep::amsgrad adamw_amsgrad(adam_arguments with = 
 /// The arguments of SparseAdam, which rejects an eps of 0.
 struct sparse_adam_arguments {
     double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-    static constexpr auto members = member_list{member{"beta1", &sparse_adam_arguments::beta1, ranges::fraction},
-                                                member{"beta2", &sparse_adam_arguments::beta2, ranges::fraction},
-                                                member{"eps", &sparse_adam_arguments::eps, ranges::positive}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta1", &sparse_adam_arguments::beta1, ranges::fraction},
+                            hyperparameter{"beta2", &sparse_adam_arguments::beta2, ranges::fraction},
+                            hyperparameter{"eps", &sparse_adam_arguments::eps, ranges::positive}};
 };
 /// SparseAdam, for the rows of a sparse gradient. epsilon comes before the bias correction, unlike
 /// in Adam, so the two give different numbers. Inactive rows keep their moments while t increases:
@@ -183,11 +188,11 @@ GRADSTEP_INLINE constexpr gradstep::adamax adamax(adam_arguments with = {}) {
 /// The arguments of NAdam.
 struct nadam_arguments {
     double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, momentum_decay = 0.004;
-    static constexpr auto members =
-        member_list{member{"beta1", &nadam_arguments::beta1, ranges::fraction},
-                    member{"beta2", &nadam_arguments::beta2, ranges::fraction},
-                    member{"eps", &nadam_arguments::eps, ranges::non_negative},
-                    member{"momentum_decay", &nadam_arguments::momentum_decay, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta1", &nadam_arguments::beta1, ranges::fraction},
+                            hyperparameter{"beta2", &nadam_arguments::beta2, ranges::fraction},
+                            hyperparameter{"eps", &nadam_arguments::eps, ranges::non_negative},
+                            hyperparameter{"momentum_decay", &nadam_arguments::momentum_decay, ranges::non_negative}};
 };
 /// NAdam: mu_t = beta1 * (1 - 0.5 * 0.96^(momentum_decay * t)). torch's default rate is 0.002.
 /// torch keeps the product of the mu in float, even for double weights, unless its default type is

@@ -23,7 +23,7 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 template <class Value> void describe_option(gradstep::detail::policy_text& to, char const* name, Value const& value) {
-    to.member(name);
+    to.hyperparameter(name);
     gradstep::detail::visit_value(to, value);
 }
 template <class Options> void describe_rows(gradstep::detail::policy_text& to, Options const& options) {

@@ -58,15 +58,15 @@ struct keyed_options {
     /// Needs `last_touches`.
     bool touch_counts = false;
 
-    static constexpr auto members =
-        member_list{member{"max_history", &keyed_options::max_history, ranges::count},
-                    member{"admit_after", &keyed_options::admit_after, ranges::positive_count},
-                    member{"admit_probability", &keyed_options::admit_probability, ranges::positive_share},
-                    member{"sketch_bytes", &keyed_options::sketch_bytes, ranges::count},
-                    member{"sketch_half_life", &keyed_options::sketch_half_life, ranges::count},
-                    member{"max_rows", &keyed_options::max_rows, ranges::count},
-                    member{"on_nonfinite", &keyed_options::on_nonfinite},
-                    member{"max_norm", &keyed_options::max_norm, ranges::non_negative}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"max_history", &keyed_options::max_history, ranges::count},
+        hyperparameter{"admit_after", &keyed_options::admit_after, ranges::positive_count},
+        hyperparameter{"admit_probability", &keyed_options::admit_probability, ranges::positive_share},
+        hyperparameter{"sketch_bytes", &keyed_options::sketch_bytes, ranges::count},
+        hyperparameter{"sketch_half_life", &keyed_options::sketch_half_life, ranges::count},
+        hyperparameter{"max_rows", &keyed_options::max_rows, ranges::count},
+        hyperparameter{"on_nonfinite", &keyed_options::on_nonfinite},
+        hyperparameter{"max_norm", &keyed_options::max_norm, ranges::non_negative}};
 };
 
 /// What has happened to the keys of a keyed_table since it was constructed, including the time

@@ -15,7 +15,7 @@ namespace gradstep {
 /// nothing, both orders give the same result.
 template <class Decay> struct after_step {
     Decay decay;
-    static constexpr auto members = member_list{member{"decay", &after_step::decay}};
+    static constexpr auto hyperparameters = hyperparameter_list{hyperparameter{"decay", &after_step::decay}};
     static constexpr bool is_decay = true;
     static_assert(
         std::is_same_v<Decay, decoupled>,

@@ -12,7 +12,8 @@ namespace gradstep {
 /// Range: limit > 0.
 struct clip_value {
     double limit = missing;
-    static constexpr auto members = member_list{member{"limit", &clip_value::limit, ranges::positive}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"limit", &clip_value::limit, ranges::positive}};
     static constexpr auto at_zero_gradient = zero_gradient_weight::no_op;
 
     template <class T> struct coeffs { T limit; };

@@ -29,8 +29,9 @@ template <> inline constexpr std::array enumerators<decay_scale>{"learning_rate"
 struct decoupled {
     double rate = missing;
     decay_scale scaled_by = decay_scale::learning_rate;
-    static constexpr auto members =
-        member_list{member{"rate", &decoupled::rate, ranges::non_negative}, member{"scaled_by", &decoupled::scaled_by}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rate", &decoupled::rate, ranges::non_negative},
+                            hyperparameter{"scaled_by", &decoupled::scaled_by}};
     static constexpr bool is_decay = true;
     static constexpr auto at_zero_gradient = zero_gradient_weight::scales;
     shrinkage shrink(step_info now) const { return {std::log1p(-scale(now) * rate), 0}; }

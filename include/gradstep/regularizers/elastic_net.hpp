@@ -12,8 +12,9 @@ namespace gradstep {
 /// Zou & Hastie 2005. Ranges: l1 >= 0, l2 >= 0.
 struct elastic_net {
     double l1 = missing, l2 = missing;
-    static constexpr auto members = member_list{member{"l1", &elastic_net::l1, ranges::non_negative},
-                                                member{"l2", &elastic_net::l2, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"l1", &elastic_net::l1, ranges::non_negative},
+                            hyperparameter{"l2", &elastic_net::l2, ranges::non_negative}};
     static constexpr bool is_decay = true;
 
     /// The same regularizer, `factor` times as fast.

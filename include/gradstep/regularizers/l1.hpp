@@ -12,7 +12,8 @@ namespace gradstep {
 /// `proximal{l1{rate}}` or `ftrl`. Range: rate >= 0.
 struct l1 {
     double rate = missing;
-    static constexpr auto members = member_list{member{"rate", &l1::rate, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rate", &l1::rate, ranges::non_negative}};
     static constexpr bool is_decay = true;
 
     /// The same regularizer, `factor` times as fast.

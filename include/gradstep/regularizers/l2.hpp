@@ -13,7 +13,8 @@ namespace gradstep {
 /// the rule's state, see `decoupled`. Range: rate >= 0.
 struct l2 {
     double rate = missing;
-    static constexpr auto members = member_list{member{"rate", &l2::rate, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rate", &l2::rate, ranges::non_negative}};
     static constexpr bool is_decay = true;
     static constexpr auto at_zero_gradient = zero_gradient_weight::coupled;
 

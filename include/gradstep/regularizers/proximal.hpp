@@ -20,7 +20,7 @@ namespace gradstep {
 /// threshold.
 template <class Penalty> struct proximal {
     Penalty penalty;
-    static constexpr auto members = member_list{member{"penalty", &proximal::penalty}};
+    static constexpr auto hyperparameters = hyperparameter_list{hyperparameter{"penalty", &proximal::penalty}};
     static constexpr bool is_decay = true;
     static_assert(std::is_same_v<Penalty, l1> || std::is_same_v<Penalty, l2> || std::is_same_v<Penalty, elastic_net>,
                   "gradstep: proximal goes around l1, l2 or elastic_net, and not around another proximal");

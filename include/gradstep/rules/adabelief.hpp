@@ -20,10 +20,11 @@ namespace gradstep {
 /// Other frameworks: the defaults are optax's; the paper uses 1e-8 for both.
 struct adabelief {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-16, epsilon_root = 1e-16;
-    static constexpr auto members = member_list{member{"beta1", &adabelief::beta1, ranges::fraction},
-                                                member{"beta2", &adabelief::beta2, ranges::fraction},
-                                                member{"epsilon", &adabelief::epsilon, ranges::non_negative},
-                                                member{"epsilon_root", &adabelief::epsilon_root, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta1", &adabelief::beta1, ranges::fraction},
+                            hyperparameter{"beta2", &adabelief::beta2, ranges::fraction},
+                            hyperparameter{"epsilon", &adabelief::epsilon, ranges::non_negative},
+                            hyperparameter{"epsilon_root", &adabelief::epsilon_root, ranges::non_negative}};
 
     template <class X> struct state { X m, s; };
     static constexpr std::array state_names{"m", "s"};

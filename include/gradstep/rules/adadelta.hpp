@@ -19,8 +19,9 @@ namespace gradstep {
 /// 0.95 and 1e-6 in Paddle. In all of them u contains d without the rate.
 struct adadelta {
     double rho = 0.95, epsilon = 1e-6;
-    static constexpr auto members = member_list{member{"rho", &adadelta::rho, ranges::fraction},
-                                                member{"epsilon", &adadelta::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rho", &adadelta::rho, ranges::fraction},
+                            hyperparameter{"epsilon", &adadelta::epsilon, ranges::non_negative}};
     static constexpr auto at_zero_gradient = zero_gradient_effect::decays_state;
 
     template <class X> struct state { X n, u; };

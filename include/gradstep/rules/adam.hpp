@@ -28,10 +28,11 @@ namespace gradstep {
 struct adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
-    static constexpr auto members =
-        member_list{member{"beta1", &adam::beta1, ranges::fraction}, member{"beta2", &adam::beta2, ranges::fraction},
-                    member{"epsilon", &adam::epsilon, ranges::non_negative},
-                    member{"epsilon_place", &adam::epsilon_place, epsilon_positions::corrected}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta1", &adam::beta1, ranges::fraction},
+                            hyperparameter{"beta2", &adam::beta2, ranges::fraction},
+                            hyperparameter{"epsilon", &adam::epsilon, ranges::non_negative},
+                            hyperparameter{"epsilon_place", &adam::epsilon_place, epsilon_positions::corrected}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};

@@ -23,12 +23,13 @@ namespace gradstep {
 struct adamax {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
-    static constexpr auto members = member_list{
-        member{"beta1", &adamax::beta1, ranges::fraction}, member{"beta2", &adamax::beta2, ranges::fraction},
-        member{"epsilon", &adamax::epsilon, ranges::non_negative},
-        member{"epsilon_place", &adamax::epsilon_place,
-               choices<gradstep::epsilon>{gradstep::epsilon::outside, gradstep::epsilon::inside,
-                                          gradstep::epsilon::accumulated}}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"beta1", &adamax::beta1, ranges::fraction},
+        hyperparameter{"beta2", &adamax::beta2, ranges::fraction},
+        hyperparameter{"epsilon", &adamax::epsilon, ranges::non_negative},
+        hyperparameter{"epsilon_place", &adamax::epsilon_place,
+                       choices<gradstep::epsilon>{gradstep::epsilon::outside, gradstep::epsilon::inside,
+                                                  gradstep::epsilon::accumulated}}};
 
     template <class X> struct state { X m, u; };
     static constexpr std::array state_names{"m", "u"};

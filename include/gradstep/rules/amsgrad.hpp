@@ -32,11 +32,12 @@ struct amsgrad {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     maximum maximum_of = maximum::raw;
-    static constexpr auto members = member_list{
-        member{"beta1", &amsgrad::beta1, ranges::fraction}, member{"beta2", &amsgrad::beta2, ranges::fraction},
-        member{"epsilon", &amsgrad::epsilon, ranges::non_negative},
-        member{"epsilon_place", &amsgrad::epsilon_place, epsilon_positions::corrected},
-        member{"maximum_of", &amsgrad::maximum_of}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta1", &amsgrad::beta1, ranges::fraction},
+                            hyperparameter{"beta2", &amsgrad::beta2, ranges::fraction},
+                            hyperparameter{"epsilon", &amsgrad::epsilon, ranges::non_negative},
+                            hyperparameter{"epsilon_place", &amsgrad::epsilon_place, epsilon_positions::corrected},
+                            hyperparameter{"maximum_of", &amsgrad::maximum_of}};
 
     template <class X> struct state { X m, v, v_max; };
     static constexpr std::array state_names{"m", "v", "v_max"};

@@ -29,13 +29,13 @@ struct centered_momentum_rmsprop {
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     double initial_accumulator = 0;
     learning_rate rate_place = learning_rate::outside;
-    static constexpr auto members = member_list{
-        member{"rho", &centered_momentum_rmsprop::rho, ranges::fraction},
-        member{"epsilon", &centered_momentum_rmsprop::epsilon, ranges::non_negative},
-        member{"mu", &centered_momentum_rmsprop::mu, ranges::fraction},
-        member{"epsilon_place", &centered_momentum_rmsprop::epsilon_place, epsilon_positions::uncorrected},
-        member{"initial_accumulator", &centered_momentum_rmsprop::initial_accumulator, ranges::non_negative},
-        member{"rate_place", &centered_momentum_rmsprop::rate_place}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"rho", &centered_momentum_rmsprop::rho, ranges::fraction},
+        hyperparameter{"epsilon", &centered_momentum_rmsprop::epsilon, ranges::non_negative},
+        hyperparameter{"mu", &centered_momentum_rmsprop::mu, ranges::fraction},
+        hyperparameter{"epsilon_place", &centered_momentum_rmsprop::epsilon_place, epsilon_positions::uncorrected},
+        hyperparameter{"initial_accumulator", &centered_momentum_rmsprop::initial_accumulator, ranges::non_negative},
+        hyperparameter{"rate_place", &centered_momentum_rmsprop::rate_place}};
 
     template <class X> struct state { X n, a, b; };
     static constexpr std::array state_names{"n", "a", "b"};

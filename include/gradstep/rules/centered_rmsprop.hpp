@@ -24,11 +24,11 @@ struct centered_rmsprop {
     double rho = 0.99, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     double initial_accumulator = 0;
-    static constexpr auto members =
-        member_list{member{"rho", &centered_rmsprop::rho, ranges::fraction},
-                    member{"epsilon", &centered_rmsprop::epsilon, ranges::non_negative},
-                    member{"epsilon_place", &centered_rmsprop::epsilon_place, epsilon_positions::uncorrected},
-                    member{"initial_accumulator", &centered_rmsprop::initial_accumulator, ranges::non_negative}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"rho", &centered_rmsprop::rho, ranges::fraction},
+        hyperparameter{"epsilon", &centered_rmsprop::epsilon, ranges::non_negative},
+        hyperparameter{"epsilon_place", &centered_rmsprop::epsilon_place, epsilon_positions::uncorrected},
+        hyperparameter{"initial_accumulator", &centered_rmsprop::initial_accumulator, ranges::non_negative}};
     static constexpr auto at_zero_gradient = zero_gradient_effect::decays_state;
 
     template <class X> struct state { X n, a; };

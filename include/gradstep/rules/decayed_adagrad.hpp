@@ -16,8 +16,9 @@ namespace gradstep {
 /// gradient whose square underflows moves a weight without bound).
 struct decayed_adagrad {
     double rho = 0.95, epsilon = 1e-6;
-    static constexpr auto members = member_list{member{"rho", &decayed_adagrad::rho, ranges::fraction},
-                                                member{"epsilon", &decayed_adagrad::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rho", &decayed_adagrad::rho, ranges::fraction},
+                            hyperparameter{"epsilon", &decayed_adagrad::epsilon, ranges::non_negative}};
     static constexpr auto at_zero_gradient = zero_gradient_effect::decays_state;
 
     template <class X> struct state { X n; };

@@ -63,16 +63,16 @@ struct dgc_momentum {
     double local_grad_clip_norm = std::numeric_limits<double>::infinity();
     std::int64_t num_trainers = 1, dense_below = 16384;
     selection selected = selection::exact;
-    static constexpr auto members =
-        member_list{member{"mu", &dgc_momentum::mu, ranges::fraction},
-                    member{"rampup_begin_step", &dgc_momentum::rampup_begin_step, ranges::count},
-                    member{"rampup_step", &dgc_momentum::rampup_step, ranges::positive_count},
-                    member{"sparsity", &dgc_momentum::sparsity, ranges::fraction},
-                    member{"nesterov", &dgc_momentum::nesterov},
-                    member{"local_grad_clip_norm", &dgc_momentum::local_grad_clip_norm, ranges::positive_or_infinite},
-                    member{"num_trainers", &dgc_momentum::num_trainers, ranges::positive_count},
-                    member{"dense_below", &dgc_momentum::dense_below, ranges::count},
-                    member{"selected", &dgc_momentum::selected}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"mu", &dgc_momentum::mu, ranges::fraction},
+        hyperparameter{"rampup_begin_step", &dgc_momentum::rampup_begin_step, ranges::count},
+        hyperparameter{"rampup_step", &dgc_momentum::rampup_step, ranges::positive_count},
+        hyperparameter{"sparsity", &dgc_momentum::sparsity, ranges::fraction},
+        hyperparameter{"nesterov", &dgc_momentum::nesterov},
+        hyperparameter{"local_grad_clip_norm", &dgc_momentum::local_grad_clip_norm, ranges::positive_or_infinite},
+        hyperparameter{"num_trainers", &dgc_momentum::num_trainers, ranges::positive_count},
+        hyperparameter{"dense_below", &dgc_momentum::dense_below, ranges::count},
+        hyperparameter{"selected", &dgc_momentum::selected}};
     GRADSTEP_INLINE void check() const {
         if (sparsity.empty()) detail::fail<value_error>("dgc_momentum.sparsity is empty: give one number at least");
         for (std::size_t i = 1; i < sparsity.size(); ++i)

@@ -34,10 +34,11 @@ namespace gradstep {
 /// (`constant_rate_ftrl`), beta = 0, an n that starts at 0.1, and count l2 twice.
 struct ftrl {
     double l1 = 0, l2 = 0, beta = 1, lr_power = -0.5, initial_accumulator = 0;
-    static constexpr auto members = member_list{
-        member{"l1", &ftrl::l1, ranges::non_negative}, member{"l2", &ftrl::l2, ranges::non_negative},
-        member{"beta", &ftrl::beta, ranges::non_negative}, member{"lr_power", &ftrl::lr_power, ranges::not_positive},
-        member{"initial_accumulator", &ftrl::initial_accumulator, ranges::non_negative}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"l1", &ftrl::l1, ranges::non_negative}, hyperparameter{"l2", &ftrl::l2, ranges::non_negative},
+        hyperparameter{"beta", &ftrl::beta, ranges::non_negative},
+        hyperparameter{"lr_power", &ftrl::lr_power, ranges::not_positive},
+        hyperparameter{"initial_accumulator", &ftrl::initial_accumulator, ranges::non_negative}};
     // Z depends on a weight that a regularizer changes.
     static constexpr auto at_zero_gradient = zero_gradient_effect::no_op_if_weight_unchanged;
 

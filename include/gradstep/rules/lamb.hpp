@@ -21,9 +21,11 @@ namespace gradstep {
 /// [0.01, 10].
 struct lamb {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, decay = 0;
-    static constexpr auto members = member_list{
-        member{"beta1", &lamb::beta1, ranges::fraction}, member{"beta2", &lamb::beta2, ranges::fraction},
-        member{"epsilon", &lamb::epsilon, ranges::non_negative}, member{"decay", &lamb::decay, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta1", &lamb::beta1, ranges::fraction},
+                            hyperparameter{"beta2", &lamb::beta2, ranges::fraction},
+                            hyperparameter{"epsilon", &lamb::epsilon, ranges::non_negative},
+                            hyperparameter{"decay", &lamb::decay, ranges::non_negative}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};

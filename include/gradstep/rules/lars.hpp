@@ -17,9 +17,9 @@ namespace gradstep {
 /// the norm |g + decay * w|. FBGEMM does not check for a norm of 0.
 struct lars {
     double mu = 0.9, trust = 1e-3, epsilon = 0;
-    static constexpr auto members =
-        member_list{member{"mu", &lars::mu, ranges::fraction}, member{"trust", &lars::trust, ranges::positive},
-                    member{"epsilon", &lars::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"mu", &lars::mu, ranges::fraction}, hyperparameter{"trust", &lars::trust, ranges::positive},
+        hyperparameter{"epsilon", &lars::epsilon, ranges::non_negative}};
 
     template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};

@@ -17,8 +17,9 @@ namespace gradstep {
 /// state 0, on CPU and GPU in opposite directions.
 struct lion {
     double beta1 = 0.9, beta2 = 0.99;
-    static constexpr auto members =
-        member_list{member{"beta1", &lion::beta1, ranges::fraction}, member{"beta2", &lion::beta2, ranges::fraction}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta1", &lion::beta1, ranges::fraction},
+                            hyperparameter{"beta2", &lion::beta2, ranges::fraction}};
 
     template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};

@@ -19,9 +19,10 @@ namespace gradstep {
 struct momentum {
     double mu = 0.9, dampening = 0;
     learning_rate rate_place = learning_rate::outside;
-    static constexpr auto members = member_list{member{"mu", &momentum::mu, ranges::fraction},
-                                                member{"dampening", &momentum::dampening, ranges::fraction},
-                                                member{"rate_place", &momentum::rate_place}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"mu", &momentum::mu, ranges::fraction},
+                            hyperparameter{"dampening", &momentum::dampening, ranges::fraction},
+                            hyperparameter{"rate_place", &momentum::rate_place}};
 
     template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};

@@ -26,13 +26,13 @@ struct momentum_rmsprop {
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     double initial_accumulator = 0;
     learning_rate rate_place = learning_rate::outside;
-    static constexpr auto members =
-        member_list{member{"rho", &momentum_rmsprop::rho, ranges::fraction},
-                    member{"epsilon", &momentum_rmsprop::epsilon, ranges::non_negative},
-                    member{"mu", &momentum_rmsprop::mu, ranges::fraction},
-                    member{"epsilon_place", &momentum_rmsprop::epsilon_place, epsilon_positions::uncorrected},
-                    member{"initial_accumulator", &momentum_rmsprop::initial_accumulator, ranges::non_negative},
-                    member{"rate_place", &momentum_rmsprop::rate_place}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"rho", &momentum_rmsprop::rho, ranges::fraction},
+        hyperparameter{"epsilon", &momentum_rmsprop::epsilon, ranges::non_negative},
+        hyperparameter{"mu", &momentum_rmsprop::mu, ranges::fraction},
+        hyperparameter{"epsilon_place", &momentum_rmsprop::epsilon_place, epsilon_positions::uncorrected},
+        hyperparameter{"initial_accumulator", &momentum_rmsprop::initial_accumulator, ranges::non_negative},
+        hyperparameter{"rate_place", &momentum_rmsprop::rate_place}};
 
     template <class X> struct state { X n, b; };
     static constexpr std::array state_names{"n", "b"};

@@ -19,9 +19,10 @@ namespace gradstep {
 struct nesterov {
     double mu = 0.9, dampening = 0;
     learning_rate rate_place = learning_rate::outside;
-    static constexpr auto members = member_list{member{"mu", &nesterov::mu, ranges::fraction},
-                                                member{"dampening", &nesterov::dampening, ranges::fraction},
-                                                member{"rate_place", &nesterov::rate_place}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"mu", &nesterov::mu, ranges::fraction},
+                            hyperparameter{"dampening", &nesterov::dampening, ranges::fraction},
+                            hyperparameter{"rate_place", &nesterov::rate_place}};
 
     template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};

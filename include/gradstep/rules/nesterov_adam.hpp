@@ -33,12 +33,12 @@ struct nesterov_adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     lookahead momentum_bias = lookahead::this_step;
-    static constexpr auto members =
-        member_list{member{"beta1", &nesterov_adam::beta1, ranges::fraction},
-                    member{"beta2", &nesterov_adam::beta2, ranges::fraction},
-                    member{"epsilon", &nesterov_adam::epsilon, ranges::non_negative},
-                    member{"epsilon_place", &nesterov_adam::epsilon_place, epsilon_positions::corrected},
-                    member{"momentum_bias", &nesterov_adam::momentum_bias}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"beta1", &nesterov_adam::beta1, ranges::fraction},
+        hyperparameter{"beta2", &nesterov_adam::beta2, ranges::fraction},
+        hyperparameter{"epsilon", &nesterov_adam::epsilon, ranges::non_negative},
+        hyperparameter{"epsilon_place", &nesterov_adam::epsilon_place, epsilon_positions::corrected},
+        hyperparameter{"momentum_bias", &nesterov_adam::momentum_bias}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};

@@ -27,10 +27,11 @@ namespace gradstep {
 struct radam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
-    static constexpr auto members =
-        member_list{member{"beta1", &radam::beta1, ranges::fraction}, member{"beta2", &radam::beta2, ranges::fraction},
-                    member{"epsilon", &radam::epsilon, ranges::non_negative},
-                    member{"epsilon_place", &radam::epsilon_place, epsilon_positions::corrected}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta1", &radam::beta1, ranges::fraction},
+                            hyperparameter{"beta2", &radam::beta2, ranges::fraction},
+                            hyperparameter{"epsilon", &radam::epsilon, ranges::non_negative},
+                            hyperparameter{"epsilon_place", &radam::epsilon_place, epsilon_positions::corrected}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};

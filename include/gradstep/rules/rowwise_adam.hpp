@@ -19,9 +19,10 @@ namespace gradstep {
 /// Other frameworks: FBGEMM calls it partial_rowwise_adam.
 struct rowwise_adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-    static constexpr auto members = member_list{member{"beta1", &rowwise_adam::beta1, ranges::fraction},
-                                                member{"beta2", &rowwise_adam::beta2, ranges::fraction},
-                                                member{"epsilon", &rowwise_adam::epsilon, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta1", &rowwise_adam::beta1, ranges::fraction},
+                            hyperparameter{"beta2", &rowwise_adam::beta2, ranges::fraction},
+                            hyperparameter{"epsilon", &rowwise_adam::epsilon, ranges::non_negative}};
 
     template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};

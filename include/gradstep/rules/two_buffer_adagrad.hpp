@@ -23,11 +23,11 @@ struct two_buffer_adagrad {
     double epsilon = 1e-10, initial_accumulator = 0;
     std::int64_t period = 16384;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
-    static constexpr auto members =
-        member_list{member{"epsilon", &two_buffer_adagrad::epsilon, ranges::non_negative},
-                    member{"initial_accumulator", &two_buffer_adagrad::initial_accumulator, ranges::non_negative},
-                    member{"period", &two_buffer_adagrad::period, ranges::positive_count},
-                    member{"epsilon_place", &two_buffer_adagrad::epsilon_place, epsilon_positions::uncorrected}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"epsilon", &two_buffer_adagrad::epsilon, ranges::non_negative},
+        hyperparameter{"initial_accumulator", &two_buffer_adagrad::initial_accumulator, ranges::non_negative},
+        hyperparameter{"period", &two_buffer_adagrad::period, ranges::positive_count},
+        hyperparameter{"epsilon_place", &two_buffer_adagrad::epsilon_place, epsilon_positions::uncorrected}};
 
     template <class X> struct state { X n, sum; };
     static constexpr std::array state_names{"n", "sum"};

@@ -155,7 +155,7 @@ GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(configuration policies, scalar 
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(optimizer_configuration const& from, scalar storage)
     : any_updater(detail::policies_of_step(from), storage, from.options.element) {
     if (!detail::limit_of_step(from.options.clip).is_none())
-        detail::fail<value_error>({"clip: ", detail::configuration_of_member(from.options.clip).dump(),
+        detail::fail<value_error>({"clip: ", detail::configuration_of_hyperparameter(from.options.clip).dump(),
                                    " is a norm, and an updater prepares its step before it sees a gradient; "
                                    "expected none or clip_value: give "
                                    "gradient_scale for a norm, clip_norm of a gs::model, or a gs::any_parameter"});

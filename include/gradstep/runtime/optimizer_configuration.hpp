@@ -31,13 +31,13 @@ struct optimizer_options {
     /// process may use. >= 0.
     std::int64_t threads = 1;
 
-    static constexpr auto members = member_list{
-        member{"element", &optimizer_options::element},
-        member{"on_nonfinite", &optimizer_options::on_nonfinite},
-        member{"clip", &optimizer_options::clip},
-        member{"seed", &optimizer_options::seed, ranges::count},
-        member{"id", &optimizer_options::id, ranges::count},
-        member{"threads", &optimizer_options::threads, ranges::count},
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"element", &optimizer_options::element},
+        hyperparameter{"on_nonfinite", &optimizer_options::on_nonfinite},
+        hyperparameter{"clip", &optimizer_options::clip},
+        hyperparameter{"seed", &optimizer_options::seed, ranges::count},
+        hyperparameter{"id", &optimizer_options::id, ranges::count},
+        hyperparameter{"threads", &optimizer_options::threads, ranges::count},
     };
 };
 

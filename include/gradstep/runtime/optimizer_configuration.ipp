@@ -21,7 +21,7 @@ inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE optimizer_configuration read_optimizer(json const& document, json_path const& at) {
     std::vector<std::string_view> keys;
-    optimizer_options::members.for_each([&](auto const& m) { keys.push_back(m.name); });
+    optimizer_options::hyperparameters.for_each([&](auto const& m) { keys.push_back(m.name); });
     optimizer_configuration out{read_configuration(document, at, keys)};
     for_each_member(optimizer_options{}, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
@@ -34,7 +34,7 @@ GRADSTEP_DEFINE optimizer_configuration read_optimizer(json const& document, jso
 GRADSTEP_DEFINE json configuration_of(optimizer_configuration const& from) {
     json out = configuration_of(from.policies);
     for_each_member(from.options,
-                    [&](auto const& m, auto const& value) { out[m.name] = configuration_of_member(value); });
+                    [&](auto const& m, auto const& value) { out[m.name] = configuration_of_hyperparameter(value); });
     return out;
 }
 
@@ -42,8 +42,9 @@ GRADSTEP_DEFINE json optimizer_schema() {
     json out = schema();
     out["$defs"]["clip"] = {{"oneOf", schemas_of<clips>()}};
     for_each_member(optimizer_options{}, [&](auto const& m, auto const& value) {
-        json& key = out["properties"][m.name] = schema_of_member<std::remove_cvref_t<decltype(value)>>(m.allowed);
-        key["default"] = configuration_of_member(value);
+        json& key = out["properties"][m.name] =
+            schema_of_hyperparameter<std::remove_cvref_t<decltype(value)>>(m.allowed);
+        key["default"] = configuration_of_hyperparameter(value);
     });
     return out;
 }

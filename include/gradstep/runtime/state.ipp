@@ -94,10 +94,7 @@ GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::take_rows(saved_state&
     }
     out.shape = {x.rows(), x.width()};
     out.add("stamps", "U32", 4, rows.size()).pieces = {std::as_writable_bytes(rows.stamps())};
-    std::vector<double> history = std::move(at.history); // a tensor: not to be copied
-    out.rows.emplace().progress = at;
-    at.history = std::move(history);
-    rows.later_rows.visit([&](auto const& initial) { take_initial(*out.rows, initial); });
+    describe_progress(out, at, rows.later_rows);
     if (at.kind != history_kind::none)
         out.add("history", "F64", 8, at.history.size()).pieces = {std::as_writable_bytes(std::span(at.history))};
 }

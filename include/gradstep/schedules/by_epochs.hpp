@@ -10,7 +10,7 @@ namespace gradstep {
 /// ramp in epochs too, put it inside: `by_epochs{warmup{...}}`.
 template <class Schedule> struct by_epochs {
     Schedule inner;
-    static constexpr auto members = member_list{member{"inner", &by_epochs::inner}};
+    static constexpr auto hyperparameters = hyperparameter_list{hyperparameter{"inner", &by_epochs::inner}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         now.step = now.epoch;

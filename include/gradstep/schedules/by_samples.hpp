@@ -10,7 +10,7 @@ namespace gradstep {
 /// count its ramp in samples too, put it inside: `by_samples{warmup{...}}`.
 template <class Schedule> struct by_samples {
     Schedule inner;
-    static constexpr auto members = member_list{member{"inner", &by_samples::inner}};
+    static constexpr auto hyperparameters = hyperparameter_list{hyperparameter{"inner", &by_samples::inner}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         now.step = now.samples;

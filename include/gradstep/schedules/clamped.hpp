@@ -10,9 +10,9 @@ namespace gradstep {
 template <class Schedule> struct clamped {
     Schedule inner;
     double low = missing, high = missing;
-    static constexpr auto members =
-        member_list{member{"inner", &clamped::inner}, member{"low", &clamped::low, ranges::non_negative},
-                    member{"high", &clamped::high, ranges::non_negative}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"inner", &clamped::inner}, hyperparameter{"low", &clamped::low, ranges::non_negative},
+        hyperparameter{"high", &clamped::high, ranges::non_negative}};
 
     GRADSTEP_INLINE double operator()(clock now) const { return std::clamp(double(inner(now)), low, high); }
 

@@ -18,9 +18,10 @@ struct cosine {
     double rate = missing;
     std::int64_t steps = missing_count;
     double end = 0;
-    static constexpr auto members = member_list{member{"rate", &cosine::rate, ranges::non_negative},
-                                                member{"steps", &cosine::steps, ranges::positive_count},
-                                                member{"end", &cosine::end, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rate", &cosine::rate, ranges::non_negative},
+                            hyperparameter{"steps", &cosine::steps, ranges::positive_count},
+                            hyperparameter{"end", &cosine::end, ranges::non_negative}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         return detail::between(rate, end, detail::ratio(std::min(now.step, steps), steps), anneal::cosine);

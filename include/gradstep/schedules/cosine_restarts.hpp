@@ -24,11 +24,12 @@ struct cosine_restarts {
     double rate = missing;
     std::int64_t steps = missing_count;
     double end = 0, multiply = 1, decay = 1;
-    static constexpr auto members = member_list{member{"rate", &cosine_restarts::rate, ranges::non_negative},
-                                                member{"steps", &cosine_restarts::steps, ranges::positive_count},
-                                                member{"end", &cosine_restarts::end, ranges::non_negative},
-                                                member{"multiply", &cosine_restarts::multiply, ranges::at_least_one},
-                                                member{"decay", &cosine_restarts::decay, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rate", &cosine_restarts::rate, ranges::non_negative},
+                            hyperparameter{"steps", &cosine_restarts::steps, ranges::positive_count},
+                            hyperparameter{"end", &cosine_restarts::end, ranges::non_negative},
+                            hyperparameter{"multiply", &cosine_restarts::multiply, ranges::at_least_one},
+                            hyperparameter{"decay", &cosine_restarts::decay, ranges::non_negative}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         if (rate == end) return end; // also if a decay above 1 has an infinite power

@@ -29,12 +29,13 @@ struct cyclic {
     std::int64_t rise = missing_count, fall = missing_count;
     cyclic_mode mode = cyclic_mode::triangular;
     double gamma = 1;
-    static constexpr auto members = member_list{member{"low", &cyclic::low, ranges::non_negative},
-                                                member{"high", &cyclic::high, ranges::non_negative},
-                                                member{"rise", &cyclic::rise, ranges::positive_count},
-                                                member{"fall", &cyclic::fall, ranges::positive_count},
-                                                member{"mode", &cyclic::mode},
-                                                member{"gamma", &cyclic::gamma, ranges::positive}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"low", &cyclic::low, ranges::non_negative},
+                            hyperparameter{"high", &cyclic::high, ranges::non_negative},
+                            hyperparameter{"rise", &cyclic::rise, ranges::positive_count},
+                            hyperparameter{"fall", &cyclic::fall, ranges::positive_count},
+                            hyperparameter{"mode", &cyclic::mode},
+                            hyperparameter{"gamma", &cyclic::gamma, ranges::positive}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         std::int64_t const period = rise + fall, within = now.step % period;

@@ -15,10 +15,11 @@ struct exponential {
     double rate = missing, decay = missing;
     std::int64_t steps = missing_count;
     bool staircase = false;
-    static constexpr auto members = member_list{member{"rate", &exponential::rate, ranges::non_negative},
-                                                member{"decay", &exponential::decay, ranges::positive},
-                                                member{"steps", &exponential::steps, ranges::positive_count},
-                                                member{"staircase", &exponential::staircase}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rate", &exponential::rate, ranges::non_negative},
+                            hyperparameter{"decay", &exponential::decay, ranges::positive},
+                            hyperparameter{"steps", &exponential::steps, ranges::positive_count},
+                            hyperparameter{"staircase", &exponential::staircase}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         if (rate == 0) return 0; // also if a decay above 1 has an infinite power

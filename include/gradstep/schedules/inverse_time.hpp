@@ -15,10 +15,11 @@ struct inverse_time {
     double rate = missing, decay = missing;
     std::int64_t steps = missing_count;
     bool staircase = false;
-    static constexpr auto members = member_list{member{"rate", &inverse_time::rate, ranges::non_negative},
-                                                member{"decay", &inverse_time::decay, ranges::non_negative},
-                                                member{"steps", &inverse_time::steps, ranges::positive_count},
-                                                member{"staircase", &inverse_time::staircase}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rate", &inverse_time::rate, ranges::non_negative},
+                            hyperparameter{"decay", &inverse_time::decay, ranges::non_negative},
+                            hyperparameter{"steps", &inverse_time::steps, ranges::positive_count},
+                            hyperparameter{"staircase", &inverse_time::staircase}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         double const x = detail::periods(now.step, steps, staircase);

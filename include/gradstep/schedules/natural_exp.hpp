@@ -15,10 +15,11 @@ struct natural_exp {
     double rate = missing, decay = missing;
     std::int64_t steps = missing_count;
     bool staircase = false;
-    static constexpr auto members = member_list{member{"rate", &natural_exp::rate, ranges::non_negative},
-                                                member{"decay", &natural_exp::decay, ranges::non_negative},
-                                                member{"steps", &natural_exp::steps, ranges::positive_count},
-                                                member{"staircase", &natural_exp::staircase}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rate", &natural_exp::rate, ranges::non_negative},
+                            hyperparameter{"decay", &natural_exp::decay, ranges::non_negative},
+                            hyperparameter{"steps", &natural_exp::steps, ranges::positive_count},
+                            hyperparameter{"staircase", &natural_exp::staircase}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         double const x = detail::periods(now.step, steps, staircase);

@@ -18,9 +18,10 @@ namespace gradstep {
 struct noam {
     double rate = missing;
     std::int64_t width = missing_count, steps = missing_count;
-    static constexpr auto members = member_list{member{"rate", &noam::rate, ranges::non_negative},
-                                                member{"width", &noam::width, ranges::positive_count},
-                                                member{"steps", &noam::steps, ranges::positive_count}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rate", &noam::rate, ranges::non_negative},
+                            hyperparameter{"width", &noam::width, ranges::positive_count},
+                            hyperparameter{"steps", &noam::steps, ranges::positive_count}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         auto const t = static_cast<double>(now.step), ramp = static_cast<double>(steps);

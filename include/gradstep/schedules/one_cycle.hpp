@@ -26,12 +26,13 @@ struct one_cycle {
     std::int64_t steps = missing_count;
     double rise = 0.3, start_divisor = 25, end_divisor = 1e4;
     anneal shape = anneal::cosine;
-    static constexpr auto members = member_list{member{"rate", &one_cycle::rate, ranges::non_negative},
-                                                member{"steps", &one_cycle::steps, ranges::positive_count},
-                                                member{"rise", &one_cycle::rise, ranges::share},
-                                                member{"start_divisor", &one_cycle::start_divisor, ranges::positive},
-                                                member{"end_divisor", &one_cycle::end_divisor, ranges::positive},
-                                                member{"shape", &one_cycle::shape}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rate", &one_cycle::rate, ranges::non_negative},
+                            hyperparameter{"steps", &one_cycle::steps, ranges::positive_count},
+                            hyperparameter{"rise", &one_cycle::rise, ranges::share},
+                            hyperparameter{"start_divisor", &one_cycle::start_divisor, ranges::positive},
+                            hyperparameter{"end_divisor", &one_cycle::end_divisor, ranges::positive},
+                            hyperparameter{"shape", &one_cycle::shape}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         double const start = rate / start_divisor;

@@ -19,8 +19,9 @@ inline namespace GRADSTEP_ISA { // it owns memory, so copying and freeing it is 
 struct piecewise {
     std::vector<std::int64_t> boundaries;
     std::vector<double> rates;
-    static constexpr auto members = member_list{member{"boundaries", &piecewise::boundaries, ranges::count},
-                                                member{"rates", &piecewise::rates, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"boundaries", &piecewise::boundaries, ranges::count},
+                            hyperparameter{"rates", &piecewise::rates, ranges::non_negative}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         std::size_t i = 0;

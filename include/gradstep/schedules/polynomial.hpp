@@ -19,10 +19,11 @@ struct polynomial {
     double rate = missing;
     std::int64_t steps = missing_count;
     double end = 0, power = 1;
-    static constexpr auto members = member_list{member{"rate", &polynomial::rate, ranges::non_negative},
-                                                member{"steps", &polynomial::steps, ranges::positive_count},
-                                                member{"end", &polynomial::end, ranges::non_negative},
-                                                member{"power", &polynomial::power, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rate", &polynomial::rate, ranges::non_negative},
+                            hyperparameter{"steps", &polynomial::steps, ranges::positive_count},
+                            hyperparameter{"end", &polynomial::end, ranges::non_negative},
+                            hyperparameter{"power", &polynomial::power, ranges::non_negative}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         double const left = detail::ratio(steps - std::min(now.step, steps), steps);

@@ -10,8 +10,8 @@ namespace gradstep {
 template <class Schedule> struct scaled {
     Schedule inner;
     double factor = missing;
-    static constexpr auto members =
-        member_list{member{"inner", &scaled::inner}, member{"factor", &scaled::factor, ranges::non_negative}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"inner", &scaled::inner}, hyperparameter{"factor", &scaled::factor, ranges::non_negative}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         auto const rate = static_cast<double>(inner(now));

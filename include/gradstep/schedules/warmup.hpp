@@ -32,10 +32,10 @@ template <class Schedule> struct warmup {
     double start = 0;
     ramp shape = ramp::linear;
     bool in_place = false;
-    static constexpr auto members =
-        member_list{member{"after", &warmup::after}, member{"steps", &warmup::steps, ranges::count},
-                    member{"start", &warmup::start, ranges::non_negative}, member{"shape", &warmup::shape},
-                    member{"in_place", &warmup::in_place}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"after", &warmup::after}, hyperparameter{"steps", &warmup::steps, ranges::count},
+        hyperparameter{"start", &warmup::start, ranges::non_negative}, hyperparameter{"shape", &warmup::shape},
+        hyperparameter{"in_place", &warmup::in_place}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         if (now.step >= steps) return after(shifted(now, in_place ? 0 : steps));

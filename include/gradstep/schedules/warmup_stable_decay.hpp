@@ -22,13 +22,14 @@ struct warmup_stable_decay {
     std::int64_t warmup = missing_count, stable = missing_count, decay = missing_count;
     double start = 0, end = 0;
     anneal shape = anneal::linear;
-    static constexpr auto members = member_list{member{"rate", &warmup_stable_decay::rate, ranges::non_negative},
-                                                member{"warmup", &warmup_stable_decay::warmup, ranges::count},
-                                                member{"stable", &warmup_stable_decay::stable, ranges::count},
-                                                member{"decay", &warmup_stable_decay::decay, ranges::count},
-                                                member{"start", &warmup_stable_decay::start, ranges::non_negative},
-                                                member{"end", &warmup_stable_decay::end, ranges::non_negative},
-                                                member{"shape", &warmup_stable_decay::shape}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"rate", &warmup_stable_decay::rate, ranges::non_negative},
+                            hyperparameter{"warmup", &warmup_stable_decay::warmup, ranges::count},
+                            hyperparameter{"stable", &warmup_stable_decay::stable, ranges::count},
+                            hyperparameter{"decay", &warmup_stable_decay::decay, ranges::count},
+                            hyperparameter{"start", &warmup_stable_decay::start, ranges::non_negative},
+                            hyperparameter{"end", &warmup_stable_decay::end, ranges::non_negative},
+                            hyperparameter{"shape", &warmup_stable_decay::shape}};
 
     GRADSTEP_INLINE double operator()(clock now) const {
         std::int64_t t = now.step;

@@ -24,7 +24,8 @@ struct exact {};
 /// without gradient. Range: max_steps >= 1.
 struct replay {
     std::int64_t max_steps = missing_count;
-    static constexpr auto members = member_list{member{"max_steps", &replay::max_steps, ranges::positive_count}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"max_steps", &replay::max_steps, ranges::positive_count}};
 };
 
 namespace detail {

@@ -30,8 +30,9 @@ namespace gradstep {
 struct uniform {
     double low = missing, high = missing;
     std::uint64_t seed = 0;
-    static constexpr auto members = member_list{member{"low", &uniform::low}, member{"high", &uniform::high},
-                                                member{"seed", &uniform::seed, ranges::count}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"low", &uniform::low}, hyperparameter{"high", &uniform::high},
+                            hyperparameter{"seed", &uniform::seed, ranges::count}};
 
     GRADSTEP_INLINE void check() const {
         if (low > high)
@@ -58,9 +59,9 @@ struct uniform {
 struct normal {
     double mean = missing, deviation = missing;
     std::uint64_t seed = 0;
-    static constexpr auto members =
-        member_list{member{"mean", &normal::mean}, member{"deviation", &normal::deviation, ranges::non_negative},
-                    member{"seed", &normal::seed, ranges::count}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"mean", &normal::mean}, hyperparameter{"deviation", &normal::deviation, ranges::non_negative},
+        hyperparameter{"seed", &normal::seed, ranges::count}};
 };
 
 namespace detail {

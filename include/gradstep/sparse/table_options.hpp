@@ -52,9 +52,10 @@ struct table_options {
     /// different ids.
     std::uint64_t id = 0;
 
-    static constexpr auto members = member_list{member{"max_history", &table_options::max_history, ranges::count},
-                                                member{"on_nonfinite", &table_options::on_nonfinite},
-                                                member{"max_norm", &table_options::max_norm, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"max_history", &table_options::max_history, ranges::count},
+                            hyperparameter{"on_nonfinite", &table_options::on_nonfinite},
+                            hyperparameter{"max_norm", &table_options::max_norm, ranges::non_negative}};
 };
 
 namespace detail {

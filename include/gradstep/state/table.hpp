@@ -27,12 +27,14 @@ void describe_rows(saved_state& to, row_columns columns, std::uint64_t rows, boo
 // Adds the memory of a segment, and of the history.
 void add_segment(saved_state& to, row_columns segment);
 void add_history(saved_state& to, row_progress& at);
-// Where a run stands, and what rows begin with that it grows by.
+// Where a run stands, and the initial values of rows that are added later; the values as they were
+// saved.
 void describe_progress(saved_state& to, row_progress& at, initial_values const& initial);
+initial_values initial_of(saved_rows const& saved);
 
 row_progress progress_of(saved_state const& saved);
 // Throws value_error or size_error unless what was saved can become a table of this shape, which
-// has `before` rows. Returns what rows begin with that it grows by.
+// has `before` rows. Returns the initial values of rows that are added later.
 initial_values require_rows(saved_source const& from, saved_state& own, std::span<saved_tensor const> besides,
                             std::uint64_t before);
 void read_history(saved_source const& from, row_progress& at);

@@ -56,6 +56,13 @@ GRADSTEP_DEFINE void describe_progress(saved_state& to, row_progress& at, initia
     });
 }
 
+GRADSTEP_DEFINE initial_values initial_of(saved_rows const& saved) {
+    using from_which = saved_rows::distribution;
+    if (saved.initial == from_which::uniform) return uniform{saved.first, saved.second, saved.seed};
+    if (saved.initial == from_which::normal) return normal{saved.first, saved.second, saved.seed};
+    return saved.first;
+}
+
 GRADSTEP_DEFINE row_progress progress_of(saved_state const& saved) {
     row_progress out = saved.rows ? saved.rows->progress : row_progress{};
     out.clock = saved.clock;
@@ -71,10 +78,7 @@ GRADSTEP_DEFINE initial_values require_rows(saved_source const& from, saved_stat
     if (saved.progress.num_rows < before)
         fail<size_error>({from.where(), ": has ", saved.progress.num_rows, " rows: must have at least the ", before,
                           " of the table, which does not shrink; create it with fewer, load, and grow it"});
-    using from_which = saved_rows::distribution;
-    if (saved.initial == from_which::uniform) return uniform{saved.first, saved.second, saved.seed};
-    if (saved.initial == from_which::normal) return normal{saved.first, saved.second, saved.seed};
-    return saved.first;
+    return initial_of(saved);
 }
 
 GRADSTEP_DEFINE void read_history(saved_source const& from, row_progress& at) {
