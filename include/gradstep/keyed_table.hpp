@@ -5,4 +5,3 @@
 #include <gradstep/keyed/eviction.hpp>
 #include <gradstep/keyed/new_keys.hpp>
 #include <gradstep/keyed/table.hpp>
-#include <gradstep/keyed/usage.hpp>

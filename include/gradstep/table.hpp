@@ -136,12 +136,9 @@ public:
     void restore() {
         if (!trained_) detail::refuse_restore();
         std::span<storage const> const all(detail::traits_of<value_buffer>::data(*trained_), num_rows() * width());
-        std::size_t copied = 0;
-        for (std::size_t k = 0; k < store_.segments(); ++k) {
-            std::span<storage> const to = store_.segment(k).values;
-            detail::copy(optimizer().backend(), all.subspan(copied, to.size()), to);
-            copied += to.size();
-        }
+        each_segment([&](std::span<storage> to, std::size_t first) {
+            detail::copy(optimizer().backend(), all.subspan(first, to.size()), to);
+        });
         trained_.reset();
     }
     /// Whether averages replace the values.
@@ -172,12 +169,9 @@ public:
             detail::fail<size_error>("copy_to: the buffer has " + detail::text(to.size()) +
                                      " elements, the table has " + detail::text(num_rows() * width()));
         if (!trained_) flush();
-        std::size_t copied = 0;
-        for (std::size_t k = 0; k < store_.segments(); ++k) {
-            std::span<storage const> const from = store_.segment(k).values;
-            optimizer().backend().copy_to_host(from, to.subspan(copied, from.size()));
-            copied += from.size();
-        }
+        each_segment([&](std::span<storage const> from, std::size_t first) {
+            optimizer().backend().copy_to_host(from, to.subspan(first, from.size()));
+        });
     }
 
     /// Adds rows, up to `num_rows` in total. New rows have initial values and the state of step 0.
@@ -329,14 +323,20 @@ private:
     }
     value_buffer values_of_segments() const {
         value_buffer out(num_rows() * width());
-        std::size_t copied = 0;
-        for (std::size_t k = 0; k < store_.segments(); ++k) {
-            std::span<storage const> const from = store_.segment(k).values;
-            std::span<storage> const all(detail::traits_of<value_buffer>::data(out), out.size());
-            detail::copy(optimizer().backend(), from, all.subspan(copied, from.size()));
-            copied += from.size();
-        }
+        std::span<storage> const all(detail::traits_of<value_buffer>::data(out), out.size());
+        each_segment([&](std::span<storage const> from, std::size_t first) {
+            detail::copy(optimizer().backend(), from, all.subspan(first, from.size()));
+        });
         return out;
+    }
+    // Calls f(values, position of the first) for each segment.
+    template <class F> void each_segment(F const& f) const {
+        std::size_t first = 0;
+        for (std::size_t k = 0; k < store_.segments(); ++k) {
+            std::span<storage> const values = store_.segment(k).values;
+            f(values, first);
+            first += values.size();
+        }
     }
     static store_type store_of(core_type const& of) {
         detail::check_initial<storage>(of.options.initial, of.num_rows(), of.width());

@@ -89,7 +89,7 @@ row_changes<Updater> keyed_core<Updater, CatchUp>::changed_since(std::int64_t si
             auto const row = reader.rows.at(id);
             if (with_state) {
                 reader.template catch_up<pack>(id);
-                copy_row(message, k, pointers_of(row).data());
+                copy_row(message, pointers_of(row).data(), pointers_of(message, k).data());
             } else {
                 out.keys[k] = *row.key;
                 reader.template read<pack>(id, out.values.data() + k * width());
@@ -186,7 +186,7 @@ template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::take_
         if (!has_state) std::copy_n(changes.values.data() + k * width(), width(), row.weight);
         begin.template begin<pack>(id);
         if (row.last_touch != nullptr) *row.last_touch = static_cast<std::uint32_t>(clock().step);
-        if (has_state) copy_row(pointers_of(row).data(), message, k);
+        if (has_state) copy_row(message, pointers_of(message, k).data(), pointers_of(row).data());
     }
 }
 

@@ -40,7 +40,7 @@ inline namespace GRADSTEP_ISA {
 // keyed_table, `striped` and checkpoints use it. Row numbers are contiguous from 0, and every row
 // has its key in the index.
 //
-// keyed/new_keys.hpp, keyed/usage.hpp, keyed/eviction.hpp and keyed/changes.hpp define members.
+// keyed/new_keys.hpp, keyed/eviction.hpp and keyed/changes.hpp define members.
 template <class Updater, class CatchUp> struct keyed_core {
     using rows_type = table<Updater, CatchUp>;
     using traits = typename Updater::traits;
@@ -222,11 +222,38 @@ template <class Updater, class CatchUp> struct keyed_core {
     // refuse({...}).
     template <class Refuse> void index_keys(Refuse const& refuse);
     // Records that the last step contained these rows.
-    void touch(std::span<std::int32_t const> ids);
+    void touch(std::span<std::int32_t const> ids) {
+        if (!options.last_touches) return;
+        auto const rows = places();
+        auto const now = static_cast<std::uint32_t>(clock().step);
+        for (std::size_t k = 0; k < ids.size(); ++k) {
+            constexpr std::size_t ahead = 64; // more than for rows: these are a line or two each
+            if (k + ahead < ids.size() && ids[k + ahead] != no_row) {
+                auto const later = rows.at(static_cast<std::uint64_t>(ids[k + ahead]));
+                rows.prefetch_lines(later.last_touch, 1);
+                if (later.touch_count != nullptr) rows.prefetch_lines(later.touch_count, 1);
+            }
+            if (ids[k] == no_row) continue;
+            auto const row = rows.at(static_cast<std::uint64_t>(ids[k]));
+            if (row.touch_count != nullptr && *row.last_touch != now)
+                *row.touch_count += *row.touch_count != UINT32_MAX;
+            *row.last_touch = now;
+        }
+        settle_ages(clock().step - 1, clock().step);
+    }
     // Ages have 32 bits. Ages above 2^31 become 2^31 when the steps from `since` to `until`, at
     // most latest_step, reach a multiple of 2^30, so that no age wraps. The clock is at one of the
     // two; a checkpoint needs nothing else.
-    void settle_ages(std::int64_t since, std::int64_t until);
+    void settle_ages(std::int64_t since, std::int64_t until) {
+        constexpr std::int64_t every = std::int64_t{1} << 30, oldest = std::int64_t{1} << 31;
+        if (since / every == until / every || !options.last_touches) return;
+        auto const rows = places();
+        std::int64_t const still = until - clock().step;
+        for (std::uint64_t id = 0; id < num_rows(); ++id) {
+            auto const row = rows.at(id);
+            if (age_of(row) + still > oldest) *row.last_touch = static_cast<std::uint32_t>(until - oldest);
+        }
+    }
     // Calls f(), whose errors contain row numbers, and replaces them by keys.
     template <class F> void naming_keys(key_span keys, std::span<std::int32_t const> ids, F const& f) const {
         rethrow_as<value_error>(f, [&](value_error const&) { refuse_duplicate(keys, ids); });
@@ -242,7 +269,17 @@ template <class Updater, class CatchUp> struct keyed_core {
     std::uint32_t age_of(row_type const& row) const {
         return static_cast<std::uint32_t>(clock().step) - *row.last_touch;
     }
-    keyed_row<Updater> view_of(row_type const& row) const;
+    keyed_row<Updater> view_of(row_type const& row) const {
+        keyed_row<Updater> out;
+        out.key = *row.key;
+        out.values = {row.weight, width()};
+        auto const at = pointers_of(row);
+        for (std::size_t i = 0; i < Updater::slots; ++i)
+            out.state[i] = {reinterpret_cast<state_type*>(at[1 + i]), Updater::is_row_slot(i) ? 1 : width()};
+        out.age = row.last_touch == nullptr ? 0 : age_of(row);
+        out.touch_count = row.touch_count == nullptr ? 0 : *row.touch_count;
+        return out;
+    }
 
     void take_in(changes_type const& changes);
     // The columns of this table, where the changes have them.
@@ -261,7 +298,15 @@ template <class Updater, class CatchUp> struct keyed_core {
     std::uint64_t drop(std::span<std::int32_t const> gone);
 
     // See keyed_table.
-    void reset(key_span names);
+    void reset(key_span names) {
+        std::vector<std::int32_t> ids = found(names);
+        std::erase(ids, no_row);
+        stored.core().reset(stored.binding(), std::span<std::int32_t const>(ids));
+        if (!options.last_touches) return;
+        auto const rows = places();
+        for (std::int32_t const id : ids)
+            *rows.at(static_cast<std::uint64_t>(id)).last_touch = static_cast<std::uint32_t>(clock().step);
+    }
     std::uint64_t evict_older_than(std::int64_t step);
     template <class Chosen> std::uint64_t evict(Chosen const& chosen);
     std::uint64_t evict_to(std::uint64_t rows);

@@ -12,7 +12,6 @@
 #include <gradstep/keyed/eviction.hpp>
 #include <gradstep/keyed/new_keys.hpp>
 #include <gradstep/keyed/table.hpp>
-#include <gradstep/keyed/usage.hpp>
 #include <gradstep/striped.hpp>
 
 namespace gradstep {

@@ -25,8 +25,9 @@ struct row_column {
 
     bool exists() const { return row_elements != 0; }
     std::size_t row_bytes() const { return row_elements * element_bytes; }
-    std::size_t stride_bytes() const { return stride * element_bytes; }
-    std::byte* row(std::uint64_t r) const { return data + static_cast<std::size_t>(r) * stride_bytes(); }
+    std::byte* row(std::uint64_t r) const {
+        return data == nullptr ? nullptr : data + static_cast<std::size_t>(r) * stride * element_bytes;
+    }
     extent memory() const;
 };
 using row_columns = std::span<row_column const>;
@@ -55,11 +56,8 @@ void require_stride(char const* name, std::size_t given, std::size_t row_element
 void require_gradient_rows(std::size_t size, void const* data, std::size_t count, char const* what, std::size_t width);
 void require_room(std::size_t size, void const* data, std::size_t count, std::size_t width);
 
-// Copies one row: from and to a pointer for each column, null if one of both does not have it; or
-// to and from row r of columns in memory.
+// Copies one row: the columns whose pointers are not null in both.
 void copy_row(row_columns all, std::byte* const* from, std::byte* const* to);
-void copy_row(row_columns to, std::uint64_t r, std::byte* const* from);
-void copy_row(std::byte* const* to, row_columns from, std::uint64_t r);
 
 } // namespace GRADSTEP_ABI
 } // namespace detail

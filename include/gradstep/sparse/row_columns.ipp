@@ -112,16 +112,6 @@ GRADSTEP_DEFINE void copy_row(row_columns all, std::byte* const* from, std::byte
         if (from[i] != nullptr && to[i] != nullptr) std::memcpy(to[i], from[i], all[i].row_bytes());
 }
 
-GRADSTEP_DEFINE void copy_row(row_columns to, std::uint64_t r, std::byte* const* from) {
-    for (std::size_t i = 0; i < to.size(); ++i)
-        if (from[i] != nullptr && to[i].data != nullptr) std::memcpy(to[i].row(r), from[i], to[i].row_bytes());
-}
-
-GRADSTEP_DEFINE void copy_row(std::byte* const* to, row_columns from, std::uint64_t r) {
-    for (std::size_t i = 0; i < from.size(); ++i)
-        if (to[i] != nullptr && from[i].data != nullptr) std::memcpy(to[i], from[i].row(r), from[i].row_bytes());
-}
-
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

@@ -96,6 +96,13 @@ template <class Updater> std::array<row_column, Updater::slots + 1> columns_of(s
     }
     return out;
 }
+// The addresses of row r of columns in memory; null for a column without memory.
+template <std::size_t N>
+std::array<std::byte*, N> pointers_of(std::array<row_column, N> const& columns, std::uint64_t r) {
+    std::array<std::byte*, N> out;
+    for (std::size_t i = 0; i < N; ++i) out[i] = columns[i].row(r);
+    return out;
+}
 // The addresses of a row in the order of its columns.
 template <class Updater>
 std::array<std::byte*, Updater::slots + 1 + columns_beside_state> pointers_of(row_addresses<Updater> const& row) {
