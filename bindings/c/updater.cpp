@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <gradstep/core/apart.hpp>
+#include <gradstep/model/pieces.hpp>
 
 #include "support.hpp"
 
