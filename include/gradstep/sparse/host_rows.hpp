@@ -18,20 +18,15 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// What a table needs from a CPU backend: it turns ids into distinct rows, and runs kernels over
-// rows. row_updater and the tables own one. It keeps its memory from batch to batch. Invariant: the
-// shares of a batch contain each distinct row once, so that threads run them without locks. Calls
-// on different objects can run concurrently.
-template <class Updater> class host_rows {
-    using backend = typename Updater::backend_type;
-    using traits = typename Updater::traits;
-    using storage = typename traits::storage;
-    using compute = typename traits::compute;
-    using pack = typename backend::template pack<compute>;
+// Turns the ids of a batch into distinct rows, in shares for threads. It keeps its memory from
+// batch to batch. Invariant: the shares of a batch contain each distinct row once, so that threads
+// run them without locks. `Pack` examines gradients. All rules of an element share it.
+template <class Backend, class Storage, class Pack> class row_grouping {
+    using backend = Backend;
+    using storage = Storage;
+    using pack = Pack;
 
 public:
-    static constexpr bool counts_touches = true, guards_rows = true;
-
     // Rows [first, last) of a batch, for one thread.
     template <class Id> struct share {
         batch_rows<Id> batch;
@@ -100,6 +95,86 @@ public:
     }
     // How many ids of the last batch had their gradients skipped.
     std::size_t left_out() const { return left_out_; }
+
+private:
+    // Balanced for arbitrary ids. Splits shares of twice the average size or more, so that
+    // adversarial ids cannot serialise a step.
+    template <class Id> static void cut_evenly(std::vector<share<Id>>& shares) {
+        std::size_t const parts = shares.size();
+        std::size_t rows = 0, pieces = 0;
+        for (auto const& s : shares) rows += s.last;
+        auto const pieces_of = [&](share<Id> const& s) {
+            return std::max<std::size_t>(1, s.last * parts / std::max<std::size_t>(1, rows));
+        };
+        for (auto const& s : shares) pieces += pieces_of(s);
+        if (pieces == parts) return;
+        shares.resize(pieces);
+        for (std::size_t p = parts, end = pieces; p-- > 0;) { // from the last: a share moves up or stays
+            share<Id> const whole = shares[p];
+            std::size_t const count = pieces_of(whole);
+            for (std::size_t k = count; k-- > 0;)
+                shares[--end] = {whole.batch, k * whole.last / count, (k + 1) * whole.last / count};
+        }
+    }
+    static constexpr std::uint64_t many_rows = std::uint64_t{1} << 23;
+    static constexpr std::size_t short_row = 256;
+
+    template <class Id> struct grouping {
+        std::vector<aggregator<Id>> aggregators;
+        id_partition<Id> by_part; // if several threads aggregate
+        std::vector<share<Id>> shares;
+        std::vector<Id> finite;                    // a copy of the ids, with the ids of non-finite gradients replaced
+        std::optional<std::int64_t> left_out = {}; // by this id
+    };
+    // Returns a copy of the ids in which ids with non-finite gradients are ignored. Throws
+    // nonfinite_error if the options require it.
+    template <class Id>
+    std::span<Id const> finite_only(std::span<Id const> ids, std::uint32_t const* sources,
+                                    std::span<storage const> gradients, std::size_t width,
+                                    table_options const& options) {
+        auto& of = std::get<grouping<Id>>(groupings_);
+        of.finite.assign(ids.begin(), ids.end());
+        of.left_out = options.ignore_id.value_or(-1);
+        if (!ignored_ids<Id>(of.left_out).any) of.left_out = -1; // a value that ids of this type cannot have
+        ignored_ids<Id> const padding(options.ignore_id);
+        for (std::size_t p = 0; p < ids.size(); ++p) {
+            if (padding.contain(ids[p])) continue;
+            std::size_t const row = sources == nullptr ? p : sources[p];
+            std::size_t const column = find_nonfinite<pack>(gradients.subspan(row * width, width));
+            if (column == width) continue;
+            if (options.on_nonfinite == nonfinite::raise)
+                fail<nonfinite_error>({"the gradient of ids[", p, "] = ", ids[p], " is not finite in column ", column,
+                                       ", and on_nonfinite is raise: the step is not taken"});
+            of.finite[p] = static_cast<Id>(*of.left_out);
+            ++left_out_;
+        }
+        return of.finite;
+    }
+
+    std::tuple<grouping<std::int32_t>, grouping<std::int64_t>, grouping<std::uint64_t>> groupings_;
+    duplicate_check seen_;
+    std::size_t left_out_ = 0;
+    std::vector<std::uint32_t> bag_of_;
+    std::vector<std::exception_ptr> failures_;
+};
+
+// What a table needs from a CPU backend: it turns ids into distinct rows, and runs kernels over
+// rows. row_updater and the tables own one. Calls on different objects can run concurrently.
+template <class Updater>
+class host_rows
+    : public row_grouping<typename Updater::backend_type, typename Updater::traits::storage,
+                          typename Updater::backend_type::template pack<typename Updater::traits::compute>> {
+    using backend = typename Updater::backend_type;
+    using traits = typename Updater::traits;
+    using storage = typename traits::storage;
+    using compute = typename traits::compute;
+    using pack = typename backend::template pack<compute>;
+    using grouping_type = row_grouping<backend, storage, pack>;
+    template <class Id> using share = typename grouping_type::template share<Id>;
+
+public:
+    static constexpr bool counts_touches = true, guards_rows = true;
+
     // Allocates the memory for an update of these shares, before anything is written.
     template <class Update, class Id>
     void reserve(std::span<share<Id> const> shares, std::size_t width, std::uint64_t) {
@@ -186,70 +261,11 @@ public:
     }
 
 private:
-    // Balanced for arbitrary ids. Splits shares of twice the average size or more, so that
-    // adversarial ids cannot serialise a step.
-    template <class Id> static void cut_evenly(std::vector<share<Id>>& shares) {
-        std::size_t const parts = shares.size();
-        std::size_t rows = 0, pieces = 0;
-        for (auto const& s : shares) rows += s.last;
-        auto const pieces_of = [&](share<Id> const& s) {
-            return std::max<std::size_t>(1, s.last * parts / std::max<std::size_t>(1, rows));
-        };
-        for (auto const& s : shares) pieces += pieces_of(s);
-        if (pieces == parts) return;
-        shares.resize(pieces);
-        for (std::size_t p = parts, end = pieces; p-- > 0;) { // from the last: a share moves up or stays
-            share<Id> const whole = shares[p];
-            std::size_t const count = pieces_of(whole);
-            for (std::size_t k = count; k-- > 0;)
-                shares[--end] = {whole.batch, k * whole.last / count, (k + 1) * whole.last / count};
-        }
-    }
     template <class Begin> static void begin_row(initial_values const* initial, Begin const& rows, std::uint64_t id) {
         if (initial != nullptr) fill_rows(*initial, rows.rows.weight_of(id), rows.rows.name_of(id), 1, rows.rows.width);
         rows.template begin<pack>(id);
     }
 
-    static constexpr std::uint64_t many_rows = std::uint64_t{1} << 23;
-    static constexpr std::size_t short_row = 256;
-
-    template <class Id> struct grouping {
-        std::vector<aggregator<Id>> aggregators;
-        id_partition<Id> by_part; // if several threads aggregate
-        std::vector<share<Id>> shares;
-        std::vector<Id> finite;                    // a copy of the ids, with the ids of non-finite gradients replaced
-        std::optional<std::int64_t> left_out = {}; // by this id
-    };
-    // Returns a copy of the ids in which ids with non-finite gradients are ignored. Throws
-    // nonfinite_error if the options require it.
-    template <class Id>
-    std::span<Id const> finite_only(std::span<Id const> ids, std::uint32_t const* sources,
-                                    std::span<storage const> gradients, std::size_t width,
-                                    table_options const& options) {
-        auto& of = std::get<grouping<Id>>(groupings_);
-        of.finite.assign(ids.begin(), ids.end());
-        of.left_out = options.ignore_id.value_or(-1);
-        if (!ignored_ids<Id>(of.left_out).any) of.left_out = -1; // a value that ids of this type cannot have
-        ignored_ids<Id> const padding(options.ignore_id);
-        for (std::size_t p = 0; p < ids.size(); ++p) {
-            if (padding.contain(ids[p])) continue;
-            std::size_t const row = sources == nullptr ? p : sources[p];
-            std::size_t const column = find_nonfinite<pack>(gradients.subspan(row * width, width));
-            if (column == width) continue;
-            if (options.on_nonfinite == nonfinite::raise)
-                fail<nonfinite_error>({"the gradient of ids[", p, "] = ", ids[p], " is not finite in column ", column,
-                                       ", and on_nonfinite is raise: the step is not taken"});
-            of.finite[p] = static_cast<Id>(*of.left_out);
-            ++left_out_;
-        }
-        return of.finite;
-    }
-
-    std::tuple<grouping<std::int32_t>, grouping<std::int64_t>, grouping<std::uint64_t>> groupings_;
-    duplicate_check seen_;
-    std::size_t left_out_ = 0;
-    std::vector<std::uint32_t> bag_of_;
-    std::vector<std::exception_ptr> failures_;
     std::vector<std::vector<compute, line_allocator<compute>>> staged_;
 };
 
