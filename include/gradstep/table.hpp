@@ -52,9 +52,10 @@ public:
     using storage = typename traits::storage;
     using state_type = typename traits::state;
     static constexpr bool on_host = std::is_same_v<typename backend::memory_space, host_memory>;
-    /// The bytes of the history per step, as in `row_updater`, and whether catching up reads it
-    /// again, so that no other thread can write to it meanwhile.
+    /// The bytes of the history per step, as in `row_updater`.
     static constexpr std::size_t history_bytes = rows_type::history_bytes;
+    /// Whether catching up reads the history again, so that no other thread can write to it
+    /// meanwhile.
     static constexpr bool plans_read_history = core_type::form == detail::catch_up_form::steps;
 
     /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error or size_error

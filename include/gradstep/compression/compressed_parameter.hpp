@@ -36,8 +36,9 @@ template <class Updater> class compressed_parameter {
     using owned_type = gradstep::parameter<Updater>;
 
 public:
-    /// The types of a value and of an element of the state, as in `parameter`.
+    /// The type of a value, as in `parameter`.
     using storage = typename owned_type::storage;
+    /// The type of an element of the state, as in `parameter`.
     using state_type = typename owned_type::state_type;
 
     /// Makes a `parameter` of the same arguments.

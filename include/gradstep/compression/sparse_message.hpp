@@ -109,7 +109,6 @@ public:
     /// damaged or incomplete, or if there are too many.
     static sparse_message decode(std::span<std::byte const> bytes);
 
-    /// For the steps that make messages: access to the header and the memory of a message.
     class writer;
 
 private:
@@ -158,10 +157,11 @@ private:
     detail::uninitialized_array<std::byte> body_; // the bytes after the header; null if empty
 };
 
-// Writes a message entry by entry. Memory for `most` entries is allocated first; the rest does not
-// throw.
+/// For the steps that make messages: makes a message, and writes its entries one by one.
 class sparse_message::writer {
 public:
+    /// Returns a message with memory for `most` entries of type T. Throws std::bad_alloc; the other
+    /// functions do not throw.
     template <class T> static sparse_message begun(std::size_t size, std::int64_t step, bool dense, std::size_t most) {
         sparse_message m;
         m.size_ = static_cast<std::int64_t>(size);
@@ -173,12 +173,13 @@ public:
         resize(m, most);
         return m;
     }
+    /// Returns a message whose entries are zero: all of them if it is dense, else none.
     template <class T> static sparse_message without_gradient(std::size_t size, std::int64_t step, bool dense) {
         sparse_message m = begun<T>(size, step, dense, dense ? size : 0);
         std::fill_n(m.body_.get(), m.body_bytes(), std::byte(0));
         return m;
     }
-    // A sparse message that owns the given body, until `release_body`.
+    /// Returns a sparse message that owns the given body, until `release_body`.
     template <class T>
     static sparse_message with_body(std::size_t size, std::int64_t step, std::size_t count, std::byte* body) {
         sparse_message m;
@@ -189,8 +190,9 @@ public:
         m.body_ = detail::uninitialized_array<std::byte>::owning(body);
         return m;
     }
+    /// Gives the body back to its owner.
     static void release_body(sparse_message& m) { m.body_.release(); }
-    // The size of a message with `count` entries, in bytes.
+    /// The size of a message with `count` entries, in bytes.
     template <class T> static std::size_t encoded_bytes(std::size_t size, bool dense, std::size_t count) {
         sparse_message m;
         m.size_ = static_cast<std::int64_t>(size);
@@ -199,26 +201,28 @@ public:
         m.count_ = static_cast<std::int64_t>(count);
         return m.encoded_bytes();
     }
-    // `count` is at most the count at the beginning: allocates nothing.
+    /// Sets the number of entries, at most the number at the beginning. It allocates nothing.
     static void resize(sparse_message& m, std::size_t count) {
         m.count_ = static_cast<std::int64_t>(count);
         for (std::size_t i = count * m.index_bytes(); i < m.values_at(); ++i) m.body_[i] = std::byte(0);
     }
-    // The memory of the entries. `entries_at` writes entries there, or to other memory of the same
-    // layout.
+    /// The memory of the entries.
     static std::span<std::byte> body(sparse_message& m) { return {m.body_.get(), m.body_bytes()}; }
     static std::span<std::byte const> body(sparse_message const& m) { return {m.body_.get(), m.body_bytes()}; }
+    /// The entries in memory of the layout of a body: `write` sets one of them.
     template <class T> struct entries {
         std::byte* indices;
         T* values;
         bool wide;
 
+        /// Entry number `entry` is this value, of the element `index`.
         GRADSTEP_HD void write(std::size_t entry, std::size_t index, T value) const {
             if (wide) reinterpret_cast<std::int64_t*>(indices)[entry] = static_cast<std::int64_t>(index);
             else reinterpret_cast<std::int32_t*>(indices)[entry] = static_cast<std::int32_t>(index);
             values[entry] = value;
         }
     };
+    /// The entries of m, in its body or in other memory of the same layout.
     template <class T> static entries<T> entries_at(sparse_message const& m, std::byte* body) {
         return {body, reinterpret_cast<T*>(body + m.values_at()), m.is_wide()};
     }
