@@ -12,16 +12,16 @@
 #include <thread>
 #include <vector>
 
-#include "breadth.hpp"
+#include "all_rules.hpp"
+#include "background_load.hpp"
+#include "cached.hpp"
+#include "cases.hpp"
 #include "compression.hpp"
-#include "contests.hpp"
 #include "divider.hpp"
-#include "loops.hpp"
+#include "fused_step.hpp"
 #include "measure.hpp"
 #include "report.hpp"
 #include "rows.hpp"
-#include "strangers.hpp"
-#include "tail.hpp"
 #include "thrust_omp.hpp"
 
 namespace {
@@ -54,11 +54,11 @@ void print_machine() {
 }
 
 /// Composed against hand-written in the caches and in memory, and there against the limit of memory as well.
-void rules_alone(report& out, options const& o, std::vector<contest> const& all) {
+void rules_alone(report& out, options const& o, std::vector<rule_case> const& all) {
     out.section("composed / hand-written, one thread");
     for (std::size_t n : {2 * Ki, 4 * Ki, 64 * Ki}) {
         streams const s(n);
-        for (contest const& rule : all) {
+        for (rule_case const& rule : all) {
             std::string const name = rule.name + ", " + size_text(n) + ": composed / hand-written";
             if (!out.wants(name)) continue;
             s.fill();
@@ -70,7 +70,7 @@ void rules_alone(report& out, options const& o, std::vector<contest> const& all)
 
     out.section("in memory, one thread");
     std::optional<streams> s;
-    for (contest const& rule : all) {
+    for (rule_case const& rule : all) {
         std::string const name = rule.name + ", " + size_text(o.large) + ": ";
         std::string const against_hand = name + "composed / hand-written",
                           against_limit = name + "composed / memory limit", speed = name + "GB/s",
@@ -183,19 +183,19 @@ void thrust(report& out, options const& o) {
 bool run(options const& o) {
     report out(o);
     print_machine();
-    auto const rules = contests();
-    for (contest const& rule : rules)
+    auto const rules = cases();
+    for (rule_case const& rule : rules)
         if (!rule.same_bits()) throw std::runtime_error(rule.name + ": composed and hand-written differ in their bits");
 
     if (o.runs("rules")) rules_alone(out, o, rules);
     if (o.runs("divider")) divider(out, o);
-    if (o.runs("loops")) calls_and_loops(out, o, rules);
+    if (o.runs("cached")) cached_calls(out, o, rules);
     if (o.runs("threads")) {
         out.section("threads");
         threads(out, o, "sgd", gs::sgd{});
         threads(out, o, "adam", gs::adam{});
     }
-    if (o.runs("strangers")) beside_strangers(out, o);
+    if (o.runs("background_load")) under_background_load(out, o);
     if (o.runs("others")) {
         out.section("many tensors, 16 bits, subnormals, Thrust");
         many_tensors(out, o, "sgd", gs::sgd{});
@@ -205,8 +205,8 @@ bool run(options const& o) {
         zero_gradients(out, o);
         thrust(out, o);
     }
-    if (o.runs("breadth")) breadth(out, o);
-    if (o.runs("tail")) whole_tail(out, o);
+    if (o.runs("all_rules")) all_rules(out, o);
+    if (o.runs("fused_step")) fused_step(out, o);
     if (o.runs("rows")) sparse_rows(out, o);
     if (o.runs("dgc")) compression(out, o);
     return out.all_hold();
@@ -218,11 +218,11 @@ int main(int argc, char** argv) {
     using CLI::IsMember;
     options o;
     CLI::App app("Measures gradstep: every number is a ratio of variants that ran interleaved in this process.");
-    auto* const section = app.add_option(
-        "section", o.section,
-        "rules, divider, loops, threads, strangers, others, breadth, tail, rows or dgc; all of them if none is named");
-    section->check(
-        IsMember({"rules", "divider", "loops", "threads", "strangers", "others", "breadth", "tail", "rows", "dgc"}));
+    auto* const section = app.add_option("section", o.section,
+                                         "rules, divider, cached, threads, background_load, others, all_rules, "
+                                         "fused_step, rows or dgc; all of them if none is named");
+    section->check(IsMember({"rules", "divider", "cached", "threads", "background_load", "others", "all_rules",
+                             "fused_step", "rows", "dgc"}));
     auto* const rounds =
         app.add_option("--rounds", o.rounds, "rounds of a comparison in cache (a third of them in memory)")
             ->check(CLI::Range(3, 1000))

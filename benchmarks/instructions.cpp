@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-#include "contests.hpp"
+#include "cases.hpp"
 
 int main() {
     constexpr std::size_t n = 64 * 1024;
@@ -17,7 +17,7 @@ int main() {
         CALLGRIND_DUMP_STATS_AT(name.c_str());
     };
     std::printf("elements %zu\n", n);
-    for (contest const& rule : contests()) {
+    for (rule_case const& rule : cases()) {
         s.fill();
         count(rule.name + " composed", rule.composed(s));
         count(rule.name + " by_hand", rule.by_hand(s));

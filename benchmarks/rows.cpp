@@ -17,7 +17,7 @@
 #include <gradstep/gradstep.hpp>
 #include <gradstep/table.hpp>
 
-#include "limit.hpp"
+#include "roofline.hpp"
 #include "rows_workload.hpp"
 
 namespace gs = gradstep;

@@ -117,16 +117,16 @@ def python(*arguments: str) -> NoReturn:
 def callers(*arguments: str) -> None:
     library = RELEASE / "bindings/c"
     dev("need", "callers")
-    build("gradstep_crossing", "gradstep_beside_library")
+    build("gradstep_call_cost", "gradstep_beside_library")
     os.environ.update(LD_LIBRARY_PATH=str(library), CGO_CFLAGS=f"-O2 -I{ROOT / 'include'}", CGO_LDFLAGS=f"-L{library}",
                       GRADSTEP_LIB_DIR=str(library), GOPROXY="off")
-    subprocess.run(["go", "build", "-o", PROGRAMS / "crossing_go", "./internal/crossing"], check=True, stdout=sys.stderr,
+    subprocess.run(["go", "build", "-o", PROGRAMS / "call_cost_go", "./internal/call_cost"], check=True, stdout=sys.stderr,
                    cwd=ROOT / "bindings/go")
-    subprocess.run(["cargo", "build", "--offline", "--release", "--example", "crossing", "--target-dir", RELEASE / "cargo"], check=True,
+    subprocess.run(["cargo", "build", "--offline", "--release", "--example", "call_cost", "--target-dir", RELEASE / "cargo"], check=True,
                    stdout=sys.stderr, cwd=ROOT / "bindings/rust")
-    crossing = PROGRAMS / "gradstep_crossing"
-    subprocess.run([ROOT / "benchmarks/callers/callers.py", f"c++={crossing} c++", f"c={crossing} c", f"go={PROGRAMS / 'crossing_go'}",
-                    f"rust={RELEASE / 'cargo/release/examples/crossing'}", *arguments], check=True)
+    call_cost = PROGRAMS / "gradstep_call_cost"
+    subprocess.run([ROOT / "benchmarks/callers/callers.py", f"c++={call_cost} c++", f"c={call_cost} c", f"go={PROGRAMS / 'call_cost_go'}",
+                    f"rust={RELEASE / 'cargo/release/examples/call_cost'}", *arguments], check=True)
     become(PROGRAMS / "gradstep_beside_library", *arguments)
 
 

@@ -9,8 +9,8 @@
 
 #include <gradstep/gradstep.hpp>
 
-#include "limit.hpp"
 #include "measure.hpp"
+#include "roofline.hpp"
 
 namespace gs = gradstep;
 

@@ -1,4 +1,4 @@
-#include "tail.hpp"
+#include "fused_step.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -86,7 +86,7 @@ gs::model model_of(streams const& s, std::size_t count, std::size_t width, std::
 }
 
 void in_memory(report& out, options const& o) {
-    std::string const size = size_text(o.large), tail = "whole tail, " + size;
+    std::string const size = size_text(o.large), tail = "fused step, " + size;
     constexpr std::size_t tensors = 32;
     std::string const names[] = {tail + " / adam", tail + ", the norm known / adam", tail + ", memory limit / adam",
                                  tail + ", in passes / adam",
@@ -107,7 +107,7 @@ void in_memory(report& out, options const& o) {
 
 void in_cache(report& out, options const& o) {
     constexpr std::size_t count = 1000, width = 1000, distance = 1008;
-    std::string const name = "whole tail, a model of 1000 tensors x 1000 / adam on one of 10^6";
+    std::string const name = "fused step, a model of 1000 tensors x 1000 / adam on one of 10^6";
     if (!out.wants(name)) return;
     streams const flat(count * width), apart(count * distance);
     auto net = model_of(apart, count, width, distance);
@@ -121,8 +121,8 @@ void in_cache(report& out, options const& o) {
 
 } // namespace
 
-void whole_tail(report& out, options const& o) {
-    out.section("the whole tail of a training step, one thread");
+void fused_step(report& out, options const& o) {
+    out.section("a fused training step, one thread");
     in_memory(out, o);
     in_cache(out, o);
 }

@@ -14,7 +14,7 @@
 #include "steps.hpp"
 
 /// A rule, three times: composed by the library, by hand, and the traffic of its streams alone.
-struct contest {
+struct rule_case {
     using on_streams = std::function<measure::call(measure::streams const&)>;
     std::string name;
     std::size_t bytes; // an element, read and written
@@ -23,8 +23,8 @@ struct contest {
         without_divider; // what it must reach at 64 Ki on AVX-512, beside a loop that leaves all to the divider
 
     template <class Coeffs, class... Slot, class... Policy>
-    contest(std::string rule, void (*kernel)(Coeffs, std::size_t, float*, float const*, Slot*...), Coeffs c,
-            Policy... policies)
+    rule_case(std::string rule, void (*kernel)(Coeffs, std::size_t, float*, float const*, Slot*...), Coeffs c,
+              Policy... policies)
         : name(std::move(rule)) {
         auto const optimizer = gs::make_updater<float>(policies...);
         bytes = optimizer.bytes_per_element;
@@ -37,7 +37,7 @@ struct contest {
         limit = traffic<sizeof...(Slot)>;
     }
 
-    contest must_reach([[maybe_unused]] double on_avx512) && {
+    rule_case must_reach([[maybe_unused]] double on_avx512) && {
 #if GRADSTEP_AVX512
         without_divider = on_avx512;
 #endif
@@ -60,24 +60,25 @@ struct contest {
     }
 };
 
-/// The numbers of every contest of ftrl.
+/// The numbers of every case of ftrl.
 namespace of_ftrl {
 inline constexpr double alpha = 0.1;
 inline constexpr gs::ftrl rule{.l1 = 0.2, .l2 = 1e-4};
 inline hand::ftrl_coeffs const by_hand(alpha, rule.l1, rule.l2);
 } // namespace of_ftrl
 
-inline std::vector<contest> contests() {
+inline std::vector<rule_case> cases() {
     constexpr double rate = 1e-3, l2 = 1e-4;
     gs::constant const constant{rate};
     return {
-        contest("sgd", hand::sgd, hand::sgd_coeffs(rate), gs::sgd{}, constant),
-        contest("momentum", hand::momentum, hand::momentum_coeffs(rate), gs::momentum{}, constant),
-        contest("adagrad", hand::adagrad, hand::adagrad_coeffs(rate), gs::adagrad{}, constant).must_reach(0.80),
-        contest("rmsprop", hand::rmsprop, hand::rmsprop_coeffs(rate), gs::rmsprop{}, constant).must_reach(0.80),
-        contest("adam", hand::adam, hand::adam_coeffs(rate), gs::adam{}, constant).must_reach(0.70),
-        contest("adabelief", hand::adabelief, hand::adabelief_coeffs(rate), gs::adabelief{}, constant).must_reach(0.80),
-        contest("ftrl", hand::ftrl, of_ftrl::by_hand, of_ftrl::rule, gs::constant{of_ftrl::alpha}).must_reach(0.80),
-        contest("adam+l2", hand::adam_l2, hand::adam_coeffs(rate, l2), gs::adam{}, gs::l2{l2}, constant),
+        rule_case("sgd", hand::sgd, hand::sgd_coeffs(rate), gs::sgd{}, constant),
+        rule_case("momentum", hand::momentum, hand::momentum_coeffs(rate), gs::momentum{}, constant),
+        rule_case("adagrad", hand::adagrad, hand::adagrad_coeffs(rate), gs::adagrad{}, constant).must_reach(0.80),
+        rule_case("rmsprop", hand::rmsprop, hand::rmsprop_coeffs(rate), gs::rmsprop{}, constant).must_reach(0.80),
+        rule_case("adam", hand::adam, hand::adam_coeffs(rate), gs::adam{}, constant).must_reach(0.70),
+        rule_case("adabelief", hand::adabelief, hand::adabelief_coeffs(rate), gs::adabelief{}, constant)
+            .must_reach(0.80),
+        rule_case("ftrl", hand::ftrl, of_ftrl::by_hand, of_ftrl::rule, gs::constant{of_ftrl::alpha}).must_reach(0.80),
+        rule_case("adam+l2", hand::adam_l2, hand::adam_coeffs(rate, l2), gs::adam{}, gs::l2{l2}, constant),
     };
 }

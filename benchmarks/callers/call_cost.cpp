@@ -1,4 +1,4 @@
-// What a step costs in C++ and through C: crossing c++|c. callers.py says what it reads and writes.
+// What a step costs in C++ and through C: call_cost c++|c. callers.py says what it reads and writes.
 #include <gradstep/c/gradstep.h>
 #include <gradstep/gradstep.hpp>
 

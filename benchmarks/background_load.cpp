@@ -1,4 +1,4 @@
-#include "strangers.hpp"
+#include "background_load.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,16 +20,16 @@ using clock_type = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // A thread for each core but one that spins while it is told to, and else sleeps.
-class strangers {
+class background_load {
 public:
-    strangers() {
+    background_load() {
         for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) threads_.emplace_back([this] { live(); });
     }
-    ~strangers() {
+    ~background_load() {
         tell(leave);
         for (std::thread& thread : threads_) thread.join();
     }
-    strangers(strangers const&) = delete;
+    background_load(background_load const&) = delete;
 
     void are_busy(bool busy) { tell(busy ? spin : sleep); }
 
@@ -61,7 +61,8 @@ double seconds(call const& f, int calls_between_looks) {
     }
 }
 
-template <class Rule> void lines(report& out, options const& o, strangers& others, char const* rule_name, Rule rule) {
+template <class Rule>
+void lines(report& out, options const& o, background_load& others, char const* rule_name, Rule rule) {
     unsigned const threads = std::thread::hardware_concurrency();
     gs::thread_pool pool(threads);
     gs::openmp_executor openmp(threads);
@@ -69,7 +70,7 @@ template <class Rule> void lines(report& out, options const& o, strangers& other
     for (std::size_t n : {4 * Ki, 16 * Ki, 64 * Ki, 256 * Ki, 1 * Mi, 4 * Mi}) {
         std::string const name = std::string(rule_name) + ", " + size_text(n) + ", ";
         auto const line_name = [&](bool busy, char const* executor) {
-            return name + (busy ? "beside strangers: " : "alone: ") + executor + " / one thread";
+            return name + (busy ? "under background load: " : "alone: ") + executor + " / one thread";
         };
         bool wanted = false;
         for (bool busy : {false, true})
@@ -102,9 +103,9 @@ template <class Rule> void lines(report& out, options const& o, strangers& other
 
 } // namespace
 
-void beside_strangers(report& out, options const& o) {
-    out.section("beside strangers: every other core is busy");
-    strangers others;
+void under_background_load(report& out, options const& o) {
+    out.section("under background load: every other core is busy");
+    background_load others;
     lines(out, o, others, "sgd", gs::sgd{});
     lines(out, o, others, "adam", gs::adam{});
 }

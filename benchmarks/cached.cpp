@@ -1,4 +1,4 @@
-#include "loops.hpp"
+#include "cached.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -16,14 +16,14 @@ using measure::call, measure::difference, measure::interleave, measure::ratio, m
 
 constexpr std::size_t few = 16; // floats: a call and next to nothing else
 
-contest const& named(std::vector<contest> const& all, char const* name) {
-    auto const found = std::find_if(all.begin(), all.end(), [&](contest const& rule) { return rule.name == name; });
-    if (found == all.end()) throw std::logic_error(std::string("there is no contest of ") + name);
+rule_case const& named(std::vector<rule_case> const& all, char const* name) {
+    auto const found = std::find_if(all.begin(), all.end(), [&](rule_case const& rule) { return rule.name == name; });
+    if (found == all.end()) throw std::logic_error(std::string("there is no case of ") + name);
     return *found;
 }
 
 /// A step that is prepared, on a few floats, and its loop by hand.
-void one_call(report& out, options const& o, contest const& rule) {
+void one_call(report& out, options const& o, rule_case const& rule) {
     std::string const name = rule.name + ", " + size_text(few) + " floats: step beyond a loop by hand";
     if (!out.wants(name)) return;
     streams const s(few);
@@ -34,7 +34,7 @@ void one_call(report& out, options const& o, contest const& rule) {
 /// A parameter's update, which checks and prepares each step, and the loop by hand of its first. The clock goes back to
 /// `first` again and again: from some step on bias corrections take no powers.
 template <class Rule>
-void one_update(report& out, options const& o, contest const& rule, Rule const& policy, std::optional<double> bound,
+void one_update(report& out, options const& o, rule_case const& rule, Rule const& policy, std::optional<double> bound,
                 std::int64_t first = 0) {
     std::string const name = rule.name + ", " + size_text(few) + " floats: update" +
                              (first == 0 ? "" : " from step " + std::to_string(first)) + " beyond a loop by hand";
@@ -55,7 +55,7 @@ void one_update(report& out, options const& o, contest const& rule, Rule const& 
 
 /// Streams at one offset in their pages share the sets of the first cache level, and a load may look as if it were of what another
 /// stream has just stored.
-void placements(report& out, options const& o, contest const& rule) {
+void placements(report& out, options const& o, rule_case const& rule) {
     constexpr std::size_t n = 4 * Ki;
     for (std::optional<std::size_t> const further : {std::optional<std::size_t>(0), std::optional<std::size_t>()}) {
         std::string const name = rule.name + ", " + size_text(n) + (further ? ", one offset in pages" : ", apart") +
@@ -68,7 +68,7 @@ void placements(report& out, options const& o, contest const& rule) {
 }
 
 /// A step on streams that begin so many bytes further into their pages than the one before, and on those at 1 KiB.
-void places_in_pages(report& out, options const& o, contest const& rule) {
+void places_in_pages(report& out, options const& o, rule_case const& rule) {
     constexpr std::size_t n = 16 * Ki;
     streams const far(n, 1024);
     for (std::size_t const further : {0, 64, 128, 192, 256, 384, 512, 2048, 3840, 3968, 4032}) {
@@ -81,7 +81,7 @@ void places_in_pages(report& out, options const& o, contest const& rule) {
 }
 
 /// A parameter, made after another, beside a step on streams apart: its own memory must not be what it waits for.
-template <class Rule> void own_memory(report& out, options const& o, contest const& rule, Rule const& policy) {
+template <class Rule> void own_memory(report& out, options const& o, rule_case const& rule, Rule const& policy) {
     constexpr std::size_t n = 16 * Ki;
     std::string const name = rule.name + ", " + size_text(n) + ": a parameter's update / a step on streams apart";
     if (!out.wants(name)) return;
@@ -136,30 +136,30 @@ void ftrl_beside_its_paper(report& out, options const& o) {
     std::string const name = "ftrl, " + size_text(s.size()) + ": composed / paper's form by hand";
     if (!out.wants(name)) return;
     check_ftrl_in_z();
-    contest const rule("ftrl", hand::ftrl_in_z, of_ftrl::by_hand, of_ftrl::rule, gs::constant{of_ftrl::alpha});
+    rule_case const rule("ftrl", hand::ftrl_in_z, of_ftrl::by_hand, of_ftrl::rule, gs::constant{of_ftrl::alpha});
     auto const t = interleave({rule.composed(s), rule.by_hand(s)}, o.rounds);
     out.line(name, ratio(t[0], t[1]), 1.03);
 }
 
 } // namespace
 
-void calls_and_loops(report& out, options const& o, std::vector<contest> const& all) {
-    contest const &sgd = named(all, "sgd"), &momentum = named(all, "momentum"), &adagrad = named(all, "adagrad"),
-                  &adam = named(all, "adam");
+void cached_calls(report& out, options const& o, std::vector<rule_case> const& all) {
+    rule_case const &sgd = named(all, "sgd"), &momentum = named(all, "momentum"), &adagrad = named(all, "adagrad"),
+                    &adam = named(all, "adam");
     out.section("one call on a few floats");
-    for (contest const* rule : {&sgd, &momentum, &adam}) one_call(out, o, *rule);
+    for (rule_case const* rule : {&sgd, &momentum, &adam}) one_call(out, o, *rule);
     one_update(out, o, sgd, gs::sgd{}, 15);
     one_update(out, o, momentum, gs::momentum{}, 15);
     one_update(out, o, adam, gs::adam{}, {}); // two powers
     one_update(out, o, adam, gs::adam{}, {}, 1'000'000);
 
     out.section("loops in the caches, one thread");
-    for (contest const* rule : {&sgd, &momentum, &adam}) placements(out, o, *rule);
+    for (rule_case const* rule : {&sgd, &momentum, &adam}) placements(out, o, *rule);
     own_memory(out, o, momentum, gs::momentum{});
     own_memory(out, o, adagrad, gs::adagrad{});
     own_memory(out, o, adam, gs::adam{});
     ftrl_beside_its_paper(out, o);
 
     out.section("16 Ki floats, each stream so many bytes further in its page than the one before / 1 KiB further");
-    for (contest const* rule : {&momentum, &adagrad, &adam}) places_in_pages(out, o, *rule);
+    for (rule_case const* rule : {&momentum, &adagrad, &adam}) places_in_pages(out, o, *rule);
 }

@@ -1,4 +1,4 @@
-#include "breadth.hpp"
+#include "all_rules.hpp"
 
 #include <algorithm>
 #include <array>
@@ -192,7 +192,7 @@ void model_of_many(report& out, options const& o) {
 
 } // namespace
 
-void breadth(report& out, options const& o) {
+void all_rules(report& out, options const& o) {
     large_streams memory(o);
     out.section("every rule in memory, one thread");
     for_each_entry([&](auto const& entry) { against_the_limit(out, o, memory, entry.settings[0]); });

@@ -2,4 +2,4 @@
 #include "report.hpp"
 
 /// All that follows a backward pass, against a step of adam alone.
-void whole_tail(report& out, options const& o);
+void fused_step(report& out, options const& o);
