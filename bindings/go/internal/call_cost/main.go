@@ -1,4 +1,4 @@
-// Crossing measures what a step costs through cgo. benchmarks/callers/callers.py says what it reads and writes.
+// This program measures what a step costs through cgo. benchmarks/callers/callers.py says what it reads and writes.
 package main
 
 import (
