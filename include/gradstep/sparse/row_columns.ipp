@@ -107,6 +107,12 @@ GRADSTEP_DEFINE void require_room(std::size_t size, void const* data, std::size_
     if (data == nullptr && size != 0) fail<buffer_error>({"out is null: give ", size, " elements of memory"});
 }
 
+GRADSTEP_DEFINE void refuse_row_memory(std::uint64_t rows, std::size_t width, std::size_t element_bytes) {
+    double const bytes = static_cast<double>(rows) * static_cast<double>(width) * static_cast<double>(element_bytes);
+    fail<memory_error>({"num_rows = ", rows, ": a table of width ", width, " needs ", bytes,
+                        " bytes, which the system does not give"});
+}
+
 GRADSTEP_DEFINE void copy_row(row_columns all, std::byte* const* from, std::byte* const* to) {
     for (std::size_t i = 0; i < all.size(); ++i)
         if (from[i] != nullptr && to[i] != nullptr) std::memcpy(to[i], from[i], all[i].row_bytes());

@@ -6,7 +6,6 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 #include <gradstep/core/error.hpp>
@@ -76,10 +75,7 @@ template <class Updater, class CatchUp> struct row_core {
     // Calls f(), which allocates memory for so many rows. Explains a failed allocation.
     template <class F> decltype(auto) with_memory(std::uint64_t rows, F const& f) const {
         auto const refuse = [&](auto const&) {
-            double const bytes = static_cast<double>(rows) * static_cast<double>(width()) *
-                                 static_cast<double>(sizeof(storage) + Updater::state_bytes(1));
-            fail<memory_error>("num_rows = " + text(rows) + ": a table of width " + text(width()) + " needs " +
-                               text(bytes) + " bytes, which the system does not give");
+            refuse_row_memory(rows, width(), sizeof(storage) + Updater::state_bytes(1));
         };
         return rethrow_as<std::length_error>([&] { return rethrow_as<std::bad_alloc>(f, refuse); }, refuse);
     }

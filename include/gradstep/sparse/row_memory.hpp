@@ -7,7 +7,6 @@
 #include <iterator>
 #include <limits>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -80,8 +79,7 @@ using plain_id = std::conditional_t<sizeof(Id) == 4, std::int32_t,
 template <std::integral Count> std::uint64_t counted(char const* name, Count count, std::uint64_t least) {
     bool const too_large = std::cmp_greater(count, std::numeric_limits<std::int64_t>::max());
     if (too_large || std::cmp_less(count, least))
-        fail<value_error>(std::string(name) + " = " + text(count) + ": must be " +
-                          (too_large ? "< 2^63" : ">= " + text(least)));
+        fail<value_error>({name, " = ", count, ": must be ", too_large ? "< 2^63" : ">= " + text(least)});
     return static_cast<std::uint64_t>(count);
 }
 
@@ -165,8 +163,7 @@ template <class Updater, bool HasStamps> struct row_shape {
     static std::uint64_t counted_rows(Rows num_rows, std::size_t width, std::uint64_t least) {
         std::uint64_t const rows = counted("num_rows", num_rows, least);
         if (rows > std::numeric_limits<std::size_t>::max() / sizeof(double) / width)
-            fail<size_error>("num_rows = " + text(rows) + " x width = " + text(width) +
-                             ": more elements than can be counted");
+            fail<size_error>({"num_rows = ", rows, " x width = ", width, ": more elements than can be counted"});
         return rows;
     }
 
@@ -244,7 +241,7 @@ template <class Updater, bool HasStamps> struct row_shape {
         static_assert(row_id<given>, "gradstep: ids and offsets are int32, int64 or uint64");
         auto const span = as_span<given const, memory_space>(ids);
         if (span.data() == nullptr && !span.empty())
-            fail<buffer_error>("ids are null: give " + text(span.size()) + " elements of memory");
+            fail<buffer_error>({"ids are null: give ", span.size(), " elements of memory"});
         using plain = plain_id<given>;
 #if defined(__GNUC__)
         // For the compiler, int64_t and long long are two types that do not alias: values stored as
@@ -321,8 +318,7 @@ private:
     void check_segments(row_index<Updater> const& index) const {
         std::uint64_t rows = 0;
         for (auto const& segment : index.segments) rows += segment.values.size() / width;
-        if (rows != num_rows)
-            fail<size_error>("the segments have " + text(rows) + " rows: must have " + text(num_rows));
+        if (rows != num_rows) fail<size_error>({"the segments have ", rows, " rows: must have ", num_rows});
     }
     template <std::size_t I> void place(memory_type&) const {}
     template <std::size_t I, class First, class... Rest>

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 
 #include <gradstep/core/error.hpp>
@@ -100,9 +99,7 @@ public:
     /// anything is written. Under `touch_only` there are no pending steps.
     void initialize(memory_type const& rows, std::uint64_t first, new_rows begin = new_rows::as_of_now) {
         core_.shape.check(rows);
-        if (first > num_rows())
-            detail::fail<value_error>("first = " + detail::text(first) + ": must be at most " +
-                                      detail::text(num_rows()));
+        if (first > num_rows()) detail::fail<value_error>({"first = ", first, ": must be at most ", num_rows()});
         bool const catches_up = core_.missed_all_steps(begin);
         core_.begin_rows(rows, nullptr, first, num_rows(), catches_up);
         if (catches_up) core_.catch_up_since_start(rows, first, num_rows());
