@@ -178,11 +178,13 @@ template <class Updater, bool HasStamps> struct row_shape {
     }
     void check(memory_type const& rows) const {
         if (rows.index != nullptr) return check_segments(*rows.index);
-        // Every update checks: what fits is found inline.
+        // Every update checks: what fits is found inline. A column that the table does not keep may
+        // have a stride, since stamps and touches share theirs.
         bool fits = true;
         each_span(rows, [&](auto const& span, std::size_t stride, std::size_t row_elements) GRADSTEP_INLINE_LAMBDA {
             std::size_t const size = static_cast<std::size_t>(num_rows) * row_elements;
-            fits = fits && stride <= row_elements && span.size() == size && (size == 0 || span.data() != nullptr);
+            fits = fits && (row_elements == 0 || stride <= row_elements) && span.size() == size &&
+                   (size == 0 || span.data() != nullptr);
         });
         if (!fits) check_columns(columns(rows), num_rows);
     }
