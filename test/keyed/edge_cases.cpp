@@ -264,9 +264,8 @@ TEST_CASE("changes that do not fit are refused") {
     CHECK(refusal<gs::sequence_error, std::logic_error>([&] { replica.apply(late); }) ==
           "apply: the changes are of the steps from 5 to 10, and this table is at step 1: it must be at one of these");
     CHECK(refusal<gs::value_error>([&] { replica.apply(source.changed_since(1)); }) ==
-          "apply: the changes are of 9 steps, and the history serves rows that were away for 7: apply them more often, "
-          "or take all "
-          "rows, since 0");
+          "apply: the changes are of 9 steps, and the history serves rows that were inactive for 7: apply them more "
+          "often, or take all rows, since 0");
     auto cut = source.changed_since(0);
     cut.values.pop_back();
     CHECK(refusal<gs::size_error>([&] { replica.apply(cut); }) == "apply: values has 5 elements: must have 6");

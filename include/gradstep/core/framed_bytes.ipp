@@ -100,7 +100,7 @@ GRADSTEP_DEFINE std::uint8_t byte_reader::up_to(std::uint8_t most) {
 
 GRADSTEP_DEFINE void byte_reader::align() {
     for (std::byte const x : take((8 - at_ % 8) % 8))
-        if (x != std::byte(0)) refuse({"has no zeros where it must have them"});
+        if (x != std::byte(0)) refuse({"has a byte that is not 0 in the padding before byte ", at_});
 }
 
 GRADSTEP_DEFINE void byte_reader::refuse(std::initializer_list<text_arg> why) const {

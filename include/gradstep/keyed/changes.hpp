@@ -127,7 +127,7 @@ template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::take_
     std::uint64_t const spared = refresh_cursor::steps_of(progress.max_history);
     if (row_core_type::has_history && num_rows() != 0 && steps > spared)
         fail<value_error>({"apply: the changes are of ", steps,
-                           " steps, and the history serves rows that were away for ", spared,
+                           " steps, and the history serves rows that were inactive for ", spared,
                            ": apply them more often, or take all rows, since 0"});
     auto history = inner.history_at(progress, refresh_cursor(progress.max_history));
     std::vector<std::int32_t> gone = found(changes.evicted);

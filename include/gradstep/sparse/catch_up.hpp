@@ -143,8 +143,8 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
         return catch_up_form::steps;
     } else {
         static_assert(!counts_steps<Rule>(),
-                      "gradstep: touch_only: an average that counts the steps of the run misses those of a row that is "
-                      "away: use gs::exact or gs::replay{max_steps}, or the average gs::ema");
+                      "gradstep: touch_only: an average that counts the steps of the run misses those of an inactive "
+                      "row: use gs::exact or gs::replay{max_steps}, or the average gs::ema");
         return catch_up_form::untracked;
     }
 }
