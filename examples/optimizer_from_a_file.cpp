@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
         // [read]
         gs::configuration const read =
             argc > 1 ? gs::read_configuration_file(argv[1]) : gs::read_configuration(built_in);
-        std::printf("%s\n", gs::to_json(read, 2).c_str()); // with every member, also those that have their default
+        std::printf("%s\n", gs::to_json(read, 2).c_str()); // with every hyperparameter, also the defaults
         if (!train<gs::adam, gs::momentum, gs::ftrl>(read))
             throw gs::value_error("rule.name: this program has adam, momentum and ftrl");
         // [read]

@@ -29,14 +29,14 @@ std::optional<typename Preset::arguments_type> arguments_of(typename Preset::rul
         arguments other{};
         other.*m.at = other.*m.at == 0.5 ? 0.25 : 0.5;
         rule_type const a = Preset::make(), b = Preset::make(other);
-        detail::for_each_member(rule, [&](auto const& member, auto const& value) {
+        detail::for_each_hyperparameter(rule, [&](auto const& member, auto const& value) {
             if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, double>)
                 if (a.*member.at != b.*member.at) out.*m.at = value;
         });
     });
     bool is_same = true;
     rule_type const made = Preset::make(out);
-    detail::for_each_member(
+    detail::for_each_hyperparameter(
         made, [&](auto const& member, auto const& value) { is_same = is_same && value == rule.*member.at; });
     arguments::hyperparameters.for_each([&](auto const& m) { is_same = is_same && m.allowed.contains(out.*m.at); });
     if (!is_same) return {};
@@ -214,7 +214,7 @@ private:
             if (!arguments) return;
             is_same = true;
             json::array betas;
-            detail::for_each_member(*arguments, [&](auto const& m, double value) {
+            detail::for_each_hyperparameter(*arguments, [&](auto const& m, double value) {
                 std::string_view const name = m.name;
                 if (name == "beta1" || name == "beta2") betas.emplace_back(value);
                 else out.group[name] = value;

@@ -58,7 +58,7 @@ inline namespace GRADSTEP_ISA {
 /// step_options.
 template <class Element = double, class Policy> void check_policy(Policy const& policy) {
     static_assert(
-        detail::kind_of<Policy>() != detail::kind::unknown || detail::lists_members<Policy>,
+        detail::kind_of<Policy>() != detail::kind::unknown || detail::lists_hyperparameters<Policy>,
         "gradstep: check_policy: this is no policy: neither a rule, nor a regularizer, a schedule or a backend, "
         "nor a type with `hyperparameters`");
     // Schedules are evaluated in double for all elements.
@@ -315,7 +315,7 @@ template <class Element> auto backend_or_none() {
 inline namespace GRADSTEP_ISA {
 /// Composes an updater from its policies, given in any order and recognised by their concepts: a
 /// rule, a schedule, and optionally a regularizer (else `none`) and a backend (else
-/// `simd_backend`). Throws value_error if a hyper-parameter is missing or out of range. A missing
+/// `simd_backend`). Throws value_error if a hyperparameter is missing or out of range. A missing
 /// rule or schedule, two policies of a kind, and an argument that is no policy do not compile.
 template <class Element, class Backend = decltype(detail::backend_or_none<Element>()), class... Policies>
 auto make_updater(Policies... policies) {

@@ -125,7 +125,7 @@ template <class Value, class Allowed> Value given(Allowed const& allowed) {
 /// A policy with what has no default: numbers in their ranges, schedules, two items in a list and one boundary between them.
 template <class Policy> Policy filled() {
     Policy out{};
-    gs::detail::for_each_member(out, [&](auto const& m, auto const& value) {
+    gs::detail::for_each_hyperparameter(out, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
         if constexpr (std::is_same_v<value_type, double> || std::is_same_v<value_type, std::int64_t>) {
             if (gs::detail::is_left_out(value)) out.*m.at = given<value_type>(m.allowed);
@@ -161,7 +161,7 @@ struct policy {
 template <class Policy> policy listed(json head, Policy const& with) {
     policy out{head, head, {}};
     Policy const defaults{};
-    gs::detail::for_each_member(with, [&](auto const& m, auto const& value) {
+    gs::detail::for_each_hyperparameter(with, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
         member one{m.name, false, "", {}, {}, {json(nullptr), json::object()}};
         out.document[m.name] = json::parse(gs::detail::configuration_of_hyperparameter(value).dump());

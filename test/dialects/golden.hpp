@@ -9,7 +9,7 @@
 /// Where a system has the scalars of a step in the arithmetic of the element, one rounding of the host counts as one of
 /// that arithmetic; and a power beta^t of a rounded beta, or a product of t of them, is off by t roundings more, for
 /// which the two of the oracle's power are counted 1 + t / 2 times (`powers`). Where even beta is rounded before
-/// 1 - beta is taken, the formula of the rounded hyper-parameters is the system's; the distance to it is added
+/// 1 - beta is taken, the formula of the rounded hyperparameters is the system's; the distance to it is added
 /// (`all`).
 /// A numerical derivative of the oracle carries the error of a weight, a gradient or a slot through a step: that of
 /// weight decay before a step, and that of all earlier steps where a run is followed.
@@ -163,7 +163,7 @@ moved_element<Slots> carried(Formula const& formula, element<Slots> const& x, re
     return out;
 }
 
-/// A rule as its hyper-parameters are in T.
+/// A rule as its hyperparameters are in T.
 template <class T, class Rule> Rule rounded(Rule rule) {
     [[maybe_unused]] auto const round = [&](auto const& m) {
         auto& number = rule.*m.at;

@@ -95,7 +95,7 @@ struct table {
 std::string reference_of(json const& schema) {
     std::string out =
         "# Every key of a configuration\n\n"
-        "<!-- `./dev generate` writes this page from the members of the policies. -->\n"
+        "<!-- `./dev generate` writes this page from the hyperparameters of the policies. -->\n"
         "What each policy of a [configuration](configuration.md) may say beside its `name`, made of the lists that "
         "the\n"
         "reader follows. [configuration.schema.json](configuration.schema.json) says the same\nto editors.\n\n";

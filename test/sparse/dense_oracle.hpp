@@ -5,7 +5,7 @@
 ///
 /// The bound, in units of u = epsilon / 2 of the arithmetic T, `host` being u of double in these units:
 ///   - A step with a gradient: running error analysis (Higham 2002, section 3.3). Each operation rounds once and hands on
-///     the errors of its operands; a hyper-parameter or prepared scalar is one rounding to T of at most six in double.
+///     the errors of its operands; a hyperparameter or prepared scalar is one rounding to T of at most six in double.
 ///   - A step without one adds no rounding, since the table does not take it. It multiplies the error of the weight by its
 ///     factor a <= 1, and the threshold's max(0, .) does not increase it.
 ///   - Catching up on a gap of n steps by |w| <- max(0, q |w| - c) rounds q, c, their product and the difference to T, each

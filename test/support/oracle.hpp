@@ -8,7 +8,7 @@
 /// units of u. Formulas are therefore written in numbers that carry their error along (oracles/common.hpp), operation by
 /// operation, in the order that docs/rules.md states. Three things are common to all rules:
 ///   - An operation rounds once. The product of a multiply-add rounds `product` times: 0 fused, 1 without an FMA.
-///   - The library holds the scalars of a step in T. A hyper-parameter is given here in double, so that holding it in T
+///   - The library holds the scalars of a step in T. A hyperparameter is given here in double, so that holding it in T
 ///     is one rounding of it. What is computed on the host, in double, before that adds `host` for each operation;
 ///     functions of the C library are good to one ulp, which is two roundings.
 ///   - A sum a + b carries the absolute errors of a and b: where they cancel, `error` is large against the result, and

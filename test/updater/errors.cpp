@@ -49,7 +49,7 @@ TEST_CASE("check_policy refuses a single policy as make_updater does", "[core]")
     gs::check_policy(gs::serial_backend{});
 }
 
-TEST_CASE("a hyper-parameter out of range is refused with name, value and range", "[core]") {
+TEST_CASE("a hyperparameter out of range is refused with name, value and range", "[core]") {
     CHECK(refused_policies(gs::adam{.beta1 = 1.5}, rate) == "adam.beta1 = 1.5: must be in [0, 1)");
     CHECK(refused_policies(gs::adam{.beta1 = 1}, rate) == "adam.beta1 = 1: must be in [0, 1)");
     CHECK(refused_policies(gs::adam{.beta2 = -0.25}, rate) == "adam.beta2 = -0.25: must be in [0, 1)");
@@ -113,7 +113,7 @@ TEST_CASE("a value of an enumeration that the rule does not have is refused with
           "warmup.shape = 7: must be linear or exponential or constant");
 }
 
-TEST_CASE("a hyper-parameter that is left out is refused by name", "[core]") {
+TEST_CASE("a hyperparameter that is left out is refused by name", "[core]") {
     CHECK(refused_policies(gs::sgd{}, gs::constant{}) ==
           "constant.rate is missing: give a number that is finite and >= 0");
     CHECK(refused_policies(gs::sgd{}, gs::cosine{.steps = 10}) ==

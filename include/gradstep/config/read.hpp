@@ -23,7 +23,6 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 // --- single values
-// -----------------------------------------------------------------------------------------------------
 
 [[noreturn, gnu::cold]] void refuse_type(json_path const& at, json const& value, char const* wanted);
 void require_object(json const& value, json_path const& at);
@@ -98,7 +97,6 @@ template <class Value, class Allowed> Value read_value(json const& value, json_p
 }
 
 // --- hyperparameters
-// -----------------------------------------------------------------------------------------------------------
 
 // Rejects keys that are not allowed.
 void refuse_other_keys(json const& object, json_path const& at, std::vector<std::string_view> const& allowed,
@@ -107,11 +105,11 @@ void refuse_other_keys(json const& object, json_path const& at, std::vector<std:
 // Reads the hyperparameters of a policy, or the arguments of a preset, from the keys of an object.
 // The object can also contain the keys in `keys`, and no others. Missing ones get their defaults.
 template <class Policy>
-Policy read_members(json const& object, json_path const& at, std::vector<std::string_view> keys) {
+Policy read_hyperparameters(json const& object, json_path const& at, std::vector<std::string_view> keys) {
     Policy out{};
-    for_each_member(out, [&](auto const& m, auto const&) { keys.push_back(m.name); });
+    for_each_hyperparameter(out, [&](auto const& m, auto const&) { keys.push_back(m.name); });
     refuse_other_keys(object, at, keys);
-    for_each_member(out, [&](auto const& m, auto const& value) {
+    for_each_hyperparameter(out, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
         json_path const here(at, m.name);
         if (json const* const found = object.find(m.name)) {
@@ -132,7 +130,6 @@ Policy read_members(json const& object, json_path const& at, std::vector<std::st
                                          std::vector<std::string_view> const& names);
 
 // --- policies that are chosen by their names
-// ---------------------------------------------------------------------------
 
 // Reads one of the policies of config/registry.hpp and config/catalogue.hpp by its name; a rule can
 // also be a preset of another framework.
@@ -156,7 +153,6 @@ template <class Policy> constexpr std::string_view name_of_place() {
 }
 
 // --- policies of a type that is known
-// ----------------------------------------------------------------------------------
 
 template <class Policy> Policy read_policy(json const& value, json_path const& at) {
     if constexpr (std::is_same_v<Policy, any_schedule>) {
@@ -175,7 +171,7 @@ template <class Policy> Policy read_policy(json const& value, json_path const& a
         require_object(value, at);
         if (value.find("name") != nullptr && name_in(value, at, "it") != type_name<Policy>())
             refuse_name(at, name_in(value, at, "it"), "what is read here", {type_name<Policy>()});
-        return read_members<Policy>(value, at, {"name"});
+        return read_hyperparameters<Policy>(value, at, {"name"});
     }
 }
 

@@ -63,10 +63,10 @@ template <class Policy> bool names_policy(json const& object) {
     json const* const name = object.find("name");
     if (name == nullptr || *name != type_name<Policy>()) return false;
     bool fits = true;
-    if constexpr (lists_members<Policy>)
+    if constexpr (lists_hyperparameters<Policy>)
         Policy::hyperparameters.for_each([&](auto const& m) {
             using value_type = std::remove_cvref_t<decltype(std::declval<Policy&>().*m.at)>;
-            if constexpr (lists_members<value_type> && std::is_aggregate_v<value_type>) {
+            if constexpr (lists_hyperparameters<value_type> && std::is_aggregate_v<value_type>) {
                 json const* const inner = object.find(m.name);
                 fits = fits && inner != nullptr && names_policy<value_type>(*inner);
             }
@@ -89,14 +89,14 @@ void read_one_of(json const& object, json_path const& at, char const* what, Foun
     if (of_this_name == 0) refuse_name(at, name, what, names);
     bool const done = List::any([&]<class Policy>() {
         if (type_name<Policy>() != name || (of_this_name > 1 && !names_policy<Policy>(object))) return false;
-        found(read_members<Policy>(object, at, {"name"}));
+        found(read_hyperparameters<Policy>(object, at, {"name"}));
         return true;
     });
     if (!done) { // the policy wraps others, and the inner one is not among them
         std::vector<std::string_view> inner;
         std::string_view key;
         List::any([&]<class Policy>() {
-            if constexpr (lists_members<Policy>)
+            if constexpr (lists_hyperparameters<Policy>)
                 if (type_name<Policy>() == name)
                     Policy::hyperparameters.for_each([&](auto const& m) {
                         using value_type = std::remove_cvref_t<decltype(std::declval<Policy&>().*m.at)>;
@@ -171,7 +171,7 @@ GRADSTEP_DEFINE any_rule read_preset(json const& value, json_path const& at) {
             names.push_back(preset.name());
             if (name != preset.name()) return;
             using arguments = typename decltype(preset)::arguments_type;
-            out = preset.make(read_members<arguments>(value, at, {"dialect", "name"}));
+            out = preset.make(read_hyperparameters<arguments>(value, at, {"dialect", "name"}));
         });
     });
     if (names.empty()) here.refuse({shown(system), " is not a known system; ", instead_of(system.text(), systems)});

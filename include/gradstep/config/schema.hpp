@@ -53,11 +53,11 @@ template <class Value, class Allowed> json schema_of_hyperparameter(Allowed cons
 
 // An object with these keys, which are the hyperparameters of Policy, and no others.
 // Hyperparameters without a default are required.
-template <class Policy> json schema_of_members(json properties) {
+template <class Policy> json schema_of_hyperparameters(json properties) {
     json::array required;
     for (auto const& [key, value] : properties.members()) required.push_back(key);
     Policy const policy{};
-    for_each_member(policy, [&](auto const& m, auto const& value) {
+    for_each_hyperparameter(policy, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
         json entry = schema_of_hyperparameter<value_type>(m.allowed);
         if (has_default(value)) entry["default"] = configuration_of_hyperparameter(value);
@@ -70,7 +70,7 @@ template <class Policy> json schema_of_members(json properties) {
             {"additionalProperties", false}};
 }
 template <class Policy> json schema_of_policy() {
-    return schema_of_members<Policy>({{"name", {{"const", type_name<Policy>()}}}});
+    return schema_of_hyperparameters<Policy>({{"name", {{"const", type_name<Policy>()}}}});
 }
 template <class List> json::array schemas_of() {
     json::array out;

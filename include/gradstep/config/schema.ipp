@@ -18,7 +18,7 @@ GRADSTEP_DEFINE json schema() {
     for_each_dialect([&](auto const& presets) {
         presets.for_each([&](auto preset) {
             using arguments = typename decltype(preset)::arguments_type;
-            rules_of.push_back(schema_of_members<arguments>(
+            rules_of.push_back(schema_of_hyperparameters<arguments>(
                 {{"dialect", {{"const", presets.dialect}}}, {"name", {{"const", preset.name()}}}}));
         });
     });
@@ -33,7 +33,7 @@ GRADSTEP_DEFINE json schema() {
     json::array catch_ups_of = schemas_of<catch_ups>();
     json::array names;
     catch_ups::any([&]<class Policy>() {
-        if (!lists_members<Policy>) names.push_back(type_name<Policy>());
+        if (!lists_hyperparameters<Policy>) names.push_back(type_name<Policy>());
         return false;
     });
     catch_ups_of.push_back({{"enum", std::move(names)}});

@@ -15,8 +15,8 @@ inline namespace GRADSTEP_ABI {
 // types, so that little code is compiled for each type.
 class policy_visitor {
 public:
-    // Begins a policy of this name; its hyperparameters follow, each with its value: numbers, words, lists
-    // and policies.
+    // Begins a policy of this name; its hyperparameters follow, each with its value: numbers,
+    // words, lists and policies.
     virtual void begin(std::string_view name) = 0;
     virtual void hyperparameter(char const* name) = 0;
     virtual void end() = 0;
@@ -70,15 +70,15 @@ template <class Policy> void visit_policy(policy_visitor& to, Policy const& poli
         visit([&](auto const& one) { visit_policy(to, one); }, policy);
     } else if constexpr (requires { policy.describe_to(to); }) {
         policy.describe_to(to);
-    } else if constexpr (!lists_members<Policy> && requires { policy.description(); }) {
+    } else if constexpr (!lists_hyperparameters<Policy> && requires { policy.description(); }) {
         to.nameless(policy.description());
-    } else if constexpr (!lists_members<Policy> && is_nameless_function<Policy>()) {
+    } else if constexpr (!lists_hyperparameters<Policy> && is_nameless_function<Policy>()) {
         to.nameless("a function of the clock");
-    } else if constexpr (!lists_members<Policy> && !std::is_empty_v<Policy>) {
+    } else if constexpr (!lists_hyperparameters<Policy> && !std::is_empty_v<Policy>) {
         to.nameless(type_name<Policy>());
     } else {
         to.begin(type_name<Policy>());
-        for_each_member(policy, [&](auto const& m, auto const& value) {
+        for_each_hyperparameter(policy, [&](auto const& m, auto const& value) {
             to.hyperparameter(m.name);
             visit_value(to, value);
         });

@@ -143,7 +143,7 @@ template <class... Hyperparameters> hyperparameter_list(Hyperparameters...) -> h
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-template <class Policy> concept lists_members = requires { Policy::hyperparameters; };
+template <class Policy> concept lists_hyperparameters = requires { Policy::hyperparameters; };
 
 template <class Value> concept number = std::is_arithmetic_v<Value> && !std::is_same_v<Value, bool>;
 
@@ -160,8 +160,9 @@ GRADSTEP_INLINE bool is_left_out(double value) {
 GRADSTEP_INLINE bool is_left_out(std::int64_t value) { return value == missing_count; }
 GRADSTEP_INLINE bool is_left_out(std::uint64_t) { return false; }
 
-template <class Policy, class F> void for_each_member(Policy const& policy, F&& f) {
-    if constexpr (lists_members<Policy>) Policy::hyperparameters.for_each([&](auto const& m) { f(m, policy.*m.at); });
+template <class Policy, class F> void for_each_hyperparameter(Policy const& policy, F&& f) {
+    if constexpr (lists_hyperparameters<Policy>)
+        Policy::hyperparameters.for_each([&](auto const& m) { f(m, policy.*m.at); });
 }
 
 // The name of an enumerator; the number if it has no name.
@@ -216,7 +217,7 @@ void check_choice(char const* hyperparameter, choices<Enum> const& allowed, Enum
 /// `largest` is the largest number of the type in which kernels store the numbers: a number that
 /// becomes infinite there would turn zeros into NaN.
 template <class Policy> void check(Policy const& policy, double largest = ranges::infinity) {
-    for_each_member(policy, [&](auto const& m, auto const& value) {
+    for_each_hyperparameter(policy, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
         if constexpr (number<value_type>) {
             check_number<Policy>(m.name, m.allowed, value, largest);
@@ -226,7 +227,8 @@ template <class Policy> void check(Policy const& policy, double largest = ranges
         } else if constexpr (std::is_enum_v<value_type>) {
             check_choice<Policy>(m.name, m.allowed, value);
         } else if constexpr (
-            lists_members<value_type> || requires { value.check(); } || requires { value.check_all(largest); }) {
+            lists_hyperparameters<value_type> || requires { value.check(); } ||
+            requires { value.check_all(largest); }) {
             check(value, largest);
         }
     });

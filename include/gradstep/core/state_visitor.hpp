@@ -45,7 +45,7 @@ void append_inner_name(std::string& out, [[maybe_unused]] hyperparameter<Policy,
 }
 template <class Policy> void append_policy_name(std::string& out) {
     std::string name(type_name<Policy>());
-    if constexpr (lists_members<Policy>) {
+    if constexpr (lists_hyperparameters<Policy>) {
         Policy::hyperparameters.for_each([&](auto const& m) { append_inner_name(name, m); });
         if (name.find('{') != name.npos) name += '}';
     }

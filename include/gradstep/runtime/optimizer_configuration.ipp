@@ -23,7 +23,7 @@ GRADSTEP_DEFINE optimizer_configuration read_optimizer(json const& document, jso
     std::vector<std::string_view> keys;
     optimizer_options::hyperparameters.for_each([&](auto const& m) { keys.push_back(m.name); });
     optimizer_configuration out{read_configuration(document, at, keys)};
-    for_each_member(optimizer_options{}, [&](auto const& m, auto const& value) {
+    for_each_hyperparameter(optimizer_options{}, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
         if (json const* const found = document.find(m.name))
             out.options.*m.at = read_value<value_type>(*found, json_path(at, m.name), m.allowed);
@@ -33,15 +33,15 @@ GRADSTEP_DEFINE optimizer_configuration read_optimizer(json const& document, jso
 
 GRADSTEP_DEFINE json configuration_of(optimizer_configuration const& from) {
     json out = configuration_of(from.policies);
-    for_each_member(from.options,
-                    [&](auto const& m, auto const& value) { out[m.name] = configuration_of_hyperparameter(value); });
+    for_each_hyperparameter(
+        from.options, [&](auto const& m, auto const& value) { out[m.name] = configuration_of_hyperparameter(value); });
     return out;
 }
 
 GRADSTEP_DEFINE json optimizer_schema() {
     json out = schema();
     out["$defs"]["clip"] = {{"oneOf", schemas_of<clips>()}};
-    for_each_member(optimizer_options{}, [&](auto const& m, auto const& value) {
+    for_each_hyperparameter(optimizer_options{}, [&](auto const& m, auto const& value) {
         json& key = out["properties"][m.name] =
             schema_of_hyperparameter<std::remove_cvref_t<decltype(value)>>(m.allowed);
         key["default"] = configuration_of_hyperparameter(value);

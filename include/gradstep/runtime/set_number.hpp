@@ -51,7 +51,7 @@ void set_value(Value& of, number_path path, json_path const& at, Allowed const& 
     } else if constexpr (requires { of.push_back(of[0]); }) {
         std::size_t const i = path.index(of.size(), at);
         set_value(of[i], path, json_path(at, i), allowed, to);
-    } else if constexpr (lists_members<Value> && !std::is_enum_v<Value>) {
+    } else if constexpr (lists_hyperparameters<Value> && !std::is_enum_v<Value>) {
         set_member(of, path, at, to);
     } else {
         at.refuse({"is no number; expected the path of a number"});
@@ -61,14 +61,14 @@ template <class Policy> void set_member(Policy& of, number_path path, json_path 
     std::string_view const key = path.key();
     json_path const here(at, key);
     bool found = false;
-    for_each_member(of, [&](auto const& m, auto const&) {
+    for_each_hyperparameter(of, [&](auto const& m, auto const&) {
         if (found || key != m.name) return;
         found = true;
         set_value(of.*m.at, path, here, m.allowed, to);
     });
     if (found) return;
     std::vector<std::string_view> names;
-    for_each_member(of, [&](auto const& m, auto const&) { names.push_back(m.name); });
+    for_each_hyperparameter(of, [&](auto const& m, auto const&) { names.push_back(m.name); });
     here.refuse({"unknown key; ", instead_of(key, names, "the keys here are ")});
 }
 // Copies of an any_schedule share one immutable schedule, so this replaces the schedule by a
