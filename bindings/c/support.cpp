@@ -93,7 +93,7 @@ scalar scalar_of(std::int32_t dtype, char const* name) {
 }
 scalar storage_of(std::int32_t dtype, configuration const& policies) {
     scalar const type = scalar_of(dtype, "dtype");
-    if (type > scalar::uint64) return type;
+    if (!detail::is_integer(type)) return type;
     if (!std::holds_alternative<add_delta>(policies.rule))
         refuse(GRADSTEP_UNSUPPORTED_TYPE, "dtype is an integer: rules work on float32, float64, float16 and bfloat16, "
                                           "and on integers add_delta alone");

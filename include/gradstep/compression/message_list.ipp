@@ -1,3 +1,7 @@
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/extent.hpp>
 

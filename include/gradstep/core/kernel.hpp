@@ -1,6 +1,9 @@
 #pragma once
+#include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include <gradstep/core/concepts.hpp>

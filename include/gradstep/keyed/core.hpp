@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -118,7 +119,10 @@ template <class Updater, class CatchUp> struct keyed_core {
         chosen.id = from.id;
         chosen.max_norm = from.max_norm;
         rows_type rows(of, 0, width, catch_up, std::move(chosen));
-        rows.core().shape.kept = {false, from.row_steps, true, from.last_touches, from.touch_counts};
+        rows.core().shape.kept = {.touches = from.row_steps,
+                                  .keys = true,
+                                  .last_touches = from.last_touches,
+                                  .touch_counts = from.touch_counts};
         rows.core().with_memory(0, [&] { rows.store() = row_store<Updater, engine, shape_type>(rows.core().shape); });
         return rows;
     }

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <limits>
 
 #include <gradstep/core/concepts.hpp>

@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/zero_gradient.hpp>

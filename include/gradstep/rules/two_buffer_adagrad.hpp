@@ -1,4 +1,7 @@
 #pragma once
+#include <array>
+#include <cstdint>
+
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/hyperparameters.hpp>

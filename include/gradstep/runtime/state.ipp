@@ -1,5 +1,11 @@
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <gradstep/core/sequence.hpp>
 #include <gradstep/io/checkpoint.hpp>
