@@ -175,8 +175,8 @@ public:
     std::size_t size() const { return size_; }
     gradstep::clock clock() const { return clock_; }
 
-    /// Writes the slots and the clock to a safetensors file, from which `load(file)` continues bit for
-    /// bit, as gs::parameter does (header-only programs include gradstep/io/checkpoint.hpp).
+    /// Writes the slots and the clock to a safetensors file, from which `load(file)` continues bit
+    /// for bit, as gs::parameter does (header-only programs include gradstep/io/checkpoint.hpp).
     /// `save_state` writes bytes instead. Weights that are still being copied are averaged first.
     void save(std::string const& file) const { detail::save_file(file, *this); }
     void load(std::string const& file) { detail::load_file(file, *this); }

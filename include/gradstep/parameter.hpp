@@ -246,8 +246,8 @@ public:
         return {state_[i].data(), state_[i].size()};
     }
 
-    /// For gradstep's files and saved states: describes values, state, policies and clock. Only `load`
-    /// writes to the memory that it shows.
+    /// For gradstep's files and saved states: describes values, state, policies and clock. Only
+    /// `load` writes to the memory that it shows.
     void describe_state(detail::state_visitor& to) const {
         auto& self = const_cast<parameter&>(*this);
         auto const values = self.value_span();

@@ -1,4 +1,5 @@
 #pragma once
+// One file for one class: both halves of the step share its checks, its batches and its state.
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -21,12 +22,12 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
-/// The step of `dgc_momentum`. You can run it as a whole, as the step of any rule, or in two halves:
-/// the first half makes a message, the trainers exchange their messages, and the second half applies
-/// all of them. The step knows no network:
+/// The step of `dgc_momentum`. You can run it as a whole, as the step of any rule, or in two
+/// halves: the first half makes a message, the trainers exchange their messages, and the second
+/// half applies all of them. The step knows no network:
 ///
 ///     gs::sparse_message mine = step.compress(w, g, u, v);      // u and v change, w does not
-///     std::vector<gs::sparse_message> all = ...;                // those of all trainers, in the order of their ranks
+///     std::vector<gs::sparse_message> all = ...;                // of all trainers, in the order of their ranks
 ///     step.apply(w, u, v, all);                                 // or apply(w, all), if the step is sparse
 ///
 /// A tensor's step is dense before the ramp, and always if it has fewer than `dense_below`
@@ -74,8 +75,8 @@ public:
     /// the ramp; and how many `entries(n)` a message of such a tensor has: exactly, or about as
     /// many by `selection::sampled`.
     bool is_dense(std::size_t n) const { return rule().is_dense(number(), n); }
-    /// For models: whether the update of such a tensor can be split, by `batch`. Else the model runs
-    /// its `pending_update`.
+    /// For models: whether the update of such a tensor can be split, by `batch`. Else the model
+    /// runs its `pending_update`.
     bool comes_in_pieces(std::size_t n) const { return is_dense(n); }
     double sparsity() const { return rule().sparsity_of(number()); }
     std::size_t entries(std::size_t n) const { return is_dense(n) ? n : dgc_momentum::entries_of(sparsity(), n); }
@@ -112,8 +113,8 @@ public:
     /// `apply(w, u, v, messages)`, with all buffers of a step except the gradient, or `apply(w,
     /// messages)` if the step is sparse and the element keeps no master copy. `messages` is a
     /// contiguous range, or you give the messages one by one: num_trainers of them, in the order of
-    /// the ranks. Throws value_error for messages that are not of this step and tensor, before anything
-    /// is written.
+    /// the ranks. Throws value_error for messages that are not of this step and tensor, before
+    /// anything is written.
     template <class W, class... Rest> void apply(W&& weight, Rest&&... state_and_messages) const {
         require_lasting_state<W>();
         (require_lasting_state<Rest>(), ...);

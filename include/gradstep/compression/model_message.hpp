@@ -12,9 +12,9 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// What a worker sends of a whole model in one step: a sparse_message for each parameter, sparse or
-/// dense, found by a hash of the name. `compressed_model::compress` makes them, and so does `decode`
-/// from the bytes of `encode`; `compressed_model::apply` reads them.
+/// The message of a whole model that a worker sends in one step: a sparse_message for each parameter, sparse or
+/// dense, found by a hash of the name. `compressed_model::compress` makes them, and so does
+/// `decode` from the bytes of `encode`; `compressed_model::apply` reads them.
 ///
 /// The bytes. All numbers are little-endian:
 ///
@@ -22,8 +22,8 @@ inline namespace GRADSTEP_ABI {
 ///     7    1   version: 1
 ///     8    4   number of parameters
 ///     12   4   CRC-32C of all other bytes
-///     16       for each parameter: 8 bytes, FNV-1a of its name; 8 bytes, the length of its message;
-///              the message; zeros up to a multiple of 8
+///     16       for each parameter: 8 bytes, FNV-1a of its name; 8 bytes, the length of its
+///              message; the message; zeros up to a multiple of 8
 class model_message {
 public:
     /// The size of the header in bytes.
@@ -34,8 +34,8 @@ public:
     /// The message of parameter i, and the message of a name, `find(name)`, or null.
     sparse_message const& operator[](std::size_t i) const { return parameters_[i].message; }
     sparse_message const* find(std::string_view name) const { return find(detail::hash_of(name), 0); }
-    /// The message of a parameter by the hash of its name. Tries parameter i first, where equally built
-    /// models have it.
+    /// The message of a parameter by the hash of its name. Tries parameter i first, where equally
+    /// built models have it.
     sparse_message const* find(std::uint64_t hash, std::size_t i) const;
     /// Adds the message of another parameter; `reserve` takes the memory for `count` of them.
     void push_back(std::uint64_t hash, sparse_message message) { parameters_.push_back({hash, std::move(message)}); }

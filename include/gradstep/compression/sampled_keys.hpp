@@ -41,8 +41,9 @@ template <class T> struct key_bracket {
     std::optional<key_type> high{}; // what is not below this one only counted, all else is kept
     std::size_t room = 0;           // how many may be kept
 
-    // The key that packs compare with. "Not below" gives the same answer for numbers as for keys, NaN
-    // included, if the number is neither NaN nor a subnormal that the floating-point mode treats as 0.
+    // The key that packs compare with. "Not below" gives the same answer for numbers as for keys,
+    // NaN included, if the number is neither NaN nor a subnormal that the floating-point mode
+    // treats as 0.
     static key_type comparable(key_type key) {
         return std::clamp(key, key_of(std::numeric_limits<T>::min()), key_of(std::numeric_limits<T>::infinity()));
     }
@@ -140,8 +141,8 @@ struct sample_indices {
     }
 };
 
-// The key of a rank, from 1, in a sample. Reorders a sixteenth of the sample, or all of it for larger
-// ranks. For a small rank, each of the remaining keys is read once.
+// The key of a rank, from 1, in a sample. Reorders a sixteenth of the sample, or all of it for
+// larger ranks. For a small rank, each of the remaining keys is read once.
 template <class Key> Key key_of_rank(std::span<Key> sample, std::size_t rank) {
     auto const at_rank = [&](std::size_t count) {
         auto const place = sample.begin() + (static_cast<std::ptrdiff_t>(rank) - 1);

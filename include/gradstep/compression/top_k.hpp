@@ -194,10 +194,13 @@ private:
 
 // The selection of entries of `Source`, a tensor that one pass makes:
 //
-//     stored, made(), size(), bytes         the type of its elements in memory and where they are; the traffic of one
-//     make<V>(i) -> V                       the value of element i, or of as many from i on as V has lanes, written there; once each
-//     foreseen(i)                           the same before it is written
-//     make_all(backend)                     all of them, by the backend's `run`, for selections that look at them afterwards
+//     stored, made(), size(), bytes    the type of its elements in memory and where they are; the
+//                                      traffic of one
+//     make<V>(i) -> V                  the value of element i, or of as many from i on as V has
+//                                      lanes, written there; once each
+//     foreseen(i)                      the same before it is written
+//     make_all(backend)                all of them, by the backend's `run`, for selections that
+//                                      look at them afterwards
 //
 // All memory is taken when it is made.
 template <class Backend, class Source> class entry_selection : public made_selection<Backend, typename Source::stored> {

@@ -31,8 +31,8 @@ template <class Updater> struct step_scalars {
 /// and no tensor. A plain value, which drivers that run steps of their own read (tables, models,
 /// updaters chosen at run time); `step::prepared()` returns it.
 template <class Updater> struct prepared_step {
-    /// The types of the arithmetic and of a value in memory, `compute` and `storage`; and of the policies,
-    /// `rule_type`, `regularizer_type` and `undecayed_type`.
+    /// The types of the arithmetic and of a value in memory, `compute` and `storage`; and of the
+    /// policies, `rule_type`, `regularizer_type` and `undecayed_type`.
     using compute = typename Updater::traits::compute;
     using storage = typename Updater::traits::storage;
     using rule_type = typename Updater::rule_type;
@@ -127,8 +127,8 @@ visit_gradient(prepared_step<Updater> const& step, slice<Updater> const& x,
     else if constexpr (detail::rare_slot_count<rule_type> == 0) f(general);
 }
 
-/// Calls f(kernel) with the kernel of a tensor in a step. The tensor has been checked. `scalars` are
-/// prepared for the tensor's rate scale, decay and step number.
+/// Calls f(kernel) with the kernel of a tensor in a step. The tensor has been checked. `scalars`
+/// are prepared for the tensor's rate scale, decay and step number.
 template <class Updater, class F>
 GRADSTEP_INLINE void visit_kernel(prepared_step<Updater> const& step, step_scalars<Updater> const& scalars,
                                   slice<Updater> const& x, std::uint64_t id, std::int64_t number, F&& f) {
@@ -160,8 +160,9 @@ GRADSTEP_INLINE void visit_kernel(prepared_step<Updater> const& step, step_scala
 }
 
 /// Tensors of a step as backends run them, checked. It refers to the step and to the tensors. Calls
-/// with slices, calls on an executor and models all use this type, so that a program compiles one set
-/// of an updater's loops. Only a direct call on the caller's thread inlines the loops once more.
+/// with slices, calls on an executor and models all use this type, so that a program compiles one
+/// set of an updater's loops. Only a direct call on the caller's thread inlines the loops once
+/// more.
 template <class Updater> struct step_batch {
     prepared_step<Updater> const& of;
     std::span<slice<Updater> const> tensors;
@@ -172,8 +173,8 @@ template <class Updater> struct step_batch {
 
     /// Bytes that are read and written for an element.
     static constexpr std::size_t bytes = Updater::bytes_per_element;
-    /// The number of tensors, `count()`, and of the elements of tensor k, `size(k)`; `visit(k, f)` calls f
-    /// with the kernel of tensor k.
+    /// The number of tensors, `count()`, and of the elements of tensor k, `size(k)`; `visit(k, f)`
+    /// calls f with the kernel of tensor k.
     std::size_t count() const { return tensors.size(); }
     std::size_t size(std::size_t k) const { return tensors[k].weight.size(); }
     template <class F> GRADSTEP_INLINE void visit(std::size_t k, F&& f) const {

@@ -69,7 +69,8 @@ public:
     template <std::same_as<slice<Updater>> Slice> void operator()(Slice const& tensor) const {
         update_all({&tensor, 1}, detail::only_tensor);
     }
-    /// The same for several slices. Errors number the tensors from `first`, for callers that pass a part of a call.
+    /// The same for several slices. Errors number the tensors from `first`, for callers that pass a
+    /// part of a call.
     void update_all(std::span<slice<Updater> const> tensors, std::size_t first) const {
         for (std::size_t k = 0; k < tensors.size(); ++k) check(tensors[k], first + k);
         other_scalars const others = prepare_others(tensors, first);
@@ -143,7 +144,8 @@ private:
                                 x.weight.size(), Updater::bytes_per_element});
         });
     }
-    // Checks the buffers of a lazy gradient, whose layout its reader checks, and returns their kernel.
+    // Checks the buffers of a lazy gradient, whose layout its reader checks, and returns their
+    // kernel.
     template <class W, class G, class... S>
     auto lazy_kernel(std::uint64_t id, W& weight, G& gradient, S&... state) const {
         static_assert(!row_wise_rule<rule_type>, "gradstep: a row-wise rule reads the gradient twice, and a lazy one "

@@ -36,8 +36,8 @@ inline namespace GRADSTEP_ISA {
 template <auto Function> struct preset {
     /// The rule that it returns.
     using rule_type = typename detail::signature<Function>::rule_type;
-    /// Its arguments, with the framework's names and defaults. Their `hyperparameters` contain the ranges
-    /// that both the framework and the rule allow. `no_arguments` if it has none.
+    /// Its arguments, with the framework's names and defaults. Their `hyperparameters` contain the
+    /// ranges that both the framework and the rule allow. `no_arguments` if it has none.
     using arguments_type = typename detail::signature<Function>::arguments_type;
 
     /// Its name: "rmsprop_momentum" for gradstep::dialects::torch::rmsprop_momentum.

@@ -42,8 +42,8 @@ inline namespace GRADSTEP_ABI {
 ///
 ///     rank(), size()     this rank, and the number of ranks
 ///     timeout()          how long to wait for another rank before rank_error
-///     send(to, bytes)    queues a message; never waits for the receiver. Messages between two ranks
-///                        stay in order. A rank can send to itself
+///     send(to, bytes)    queues a message; never waits for the receiver. Messages between two
+///                        ranks stay in order. A rank can send to itself
 ///     receive(wait)      returns the next message from any rank, or nothing if none comes in time.
 ///                        With 0 it does not wait
 ///     allows_threads()   whether several threads of a rank can make calls concurrently

@@ -115,9 +115,9 @@ inline namespace GRADSTEP_ISA {
 /// A worker that updates its own shard of every parameter (shard_of_rank), and has the state of
 /// that shard only: 1/p of it on each of p ranks. A step adds up the gradients so that each rank
 /// has its shard of the mean, updates that shard, and sends the values to the other ranks. All
-/// ranks hold the same bits, which are the bits of `synchronous`, and it is used like `synchronous`.
-/// Rules that look at a whole tensor (lars, lamb, the row-wise ones), dgc_momentum and stochastic
-/// rounding do not compile.
+/// ranks hold the same bits, which are the bits of `synchronous`, and it is used like
+/// `synchronous`. Rules that look at a whole tensor (lars, lamb, the row-wise ones), dgc_momentum
+/// and stochastic rounding do not compile.
 ///
 /// Beside the model, of which it has a shard, a rank has every gradient and all values once. Its
 /// checkpoints contain its shards: every rank saves one, and loads it again in a job of as many

@@ -20,18 +20,19 @@
 //     9    1   kind: wire_kind
 //     10   1   element: the code of a scalar, or 0
 //     11   1   flags: wire_flags
-//     12   4   CRC-32C of all other bytes, or of all except the elements (flag `unchecked`): transports
-//              such as MPI deliver what was sent, and the checksum of a gradient takes about as long
-//              as its step
+//     12   4   CRC-32C of all other bytes, or of all except the elements (flag `unchecked`):
+//              transports such as MPI deliver what was sent, and the checksum of a gradient takes
+//              about as long as its step
 //     16   8   total number of bytes
 //     24   4   rank of the sender
 //     28   4   0
 //     32   8   session: a random number of the worker's run; 0 before the server knows it
 //     40   8   parameter: stable_hash of its name, or 0
-//     48   8   request: the number of a request, also in its answer; in a welcome, a random number of
-//              the server's run
+//     48   8   request: the number of a request, also in its answer; in a welcome, a random number
+//              of the server's run
 //     56   8   sequence   from a worker: its position, the number of its pushes and barriers so far
-//                         from a server: the position up to which it has applied the worker's pushes
+//                         from a server: the position up to which it has applied the pushes of
+//                         the worker
 //     64   8   previous   from a worker: the position of its last message to this server
 //                         from a server: the position up to which its checkpoint contains them
 //     72   8   number of keys

@@ -17,8 +17,8 @@
 ///              clock: step, samples, epoch, 8 bytes each
 ///              1 byte: 1 if random numbers depend on an id, 2 if also on a seed; then these, 8
 ///              bytes each
-///              1 byte: 1 for a table; then, 8 bytes each: rows, kind of history, its steps, row and
-///              rows of the lap, rate; distribution of initial values, its two numbers, seed
+///              1 byte: 1 for a table; then, 8 bytes each: rows, kind of history, its steps, row
+///              and rows of the lap, rate; distribution of initial values, its two numbers, seed
 ///              version 2 only, the shape: 4 bytes, the number of extents, then 8 bytes each
 ///              4 bytes, the number of tensors; for each the texts slot and dtype, then 8 bytes
 ///              each, the number of rows and their width (0 for numbers)

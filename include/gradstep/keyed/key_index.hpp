@@ -1,4 +1,5 @@
 #pragma once
+// One file for one subject, the index of keys: its memory, its shards, and lookups in batches.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

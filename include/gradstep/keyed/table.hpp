@@ -211,7 +211,8 @@ public:
     keyed_counts counts() const { return core_.all_counts(); }
     /// The memory of the index in bytes.
     std::size_t index_bytes() const { return core_.index.bytes(); }
-    /// The parts of this object, without checks, for code of the library: `striped` and checkpoints.
+    /// The parts of this object, without checks, for code of the library: `striped` and
+    /// checkpoints.
     core_type& core() { return core_; }
     core_type const& core() const { return core_; }
 

@@ -12,18 +12,19 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The norms of the gradients of parameters: the same sums of the same blocks as gs::global_norm has,
-// whoever computes them. It keeps its memory, so that the next step takes none.
+// The norms of the gradients of parameters. It sums the same blocks in the same order as
+// gs::global_norm, on any number of threads. It keeps its memory, so that the next step allocates
+// none.
 class gradient_norms {
 public:
     using tasks = std::span<step_task* const>;
 
-    // Of all together.
+    // The norm of all gradients together.
     double of_all(tasks all, executor_reference const* threads);
 
-    // What each has to be scaled by to keep its own limit goes to `clips`, 1 if it has none; `scale` is
-    // what the gradients are scaled by. Returns the first parameter with a norm that is not finite, if
-    // there is one: `clips` is then incomplete.
+    // Writes to `clips` the factor that keeps each gradient within its own limit: 1 if it has no
+    // limit. All gradients are also scaled by `scale`. Returns the first parameter with a norm that
+    // is not finite, if there is one: `clips` is then incomplete.
     struct infinite_norm {
         std::size_t task;
         double norm;
@@ -32,13 +33,13 @@ public:
                                            std::vector<double>& clips);
 
 private:
-    // Of each: the sum of the squares of its gradient times `scale`; with `limited`, only of those with
-    // a limit of their own. The block sums of all[i] are first_[i] and those that follow.
+    // For each gradient, the sum of the squares of its elements times `scale`; with `limited`, only
+    // for gradients with a limit of their own. The block sums of all[i] begin at first_[i].
     std::vector<double> const& sums_of(tasks all, executor_reference const* threads, double scale, bool limited);
 
     std::vector<std::size_t> first_;
     std::vector<double> block_sums_, sums_;
-    std::array<std::vector<double>, 3> found_; // of one step: as they are, and times powers of two
+    std::array<std::vector<double>, 3> found_; // of one step: unscaled, and times powers of two
     std::vector<bool> seen_;
 };
 

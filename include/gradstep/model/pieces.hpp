@@ -9,8 +9,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Begins to fetch object i of a list of pointers, which lies wherever it was allocated, or its
-// first `bytes`: of a thousand small parameters, finding them costs as much as updating them.
+// Prefetches the first `bytes` of object i of a list of pointers. The objects lie scattered in
+// memory: for a thousand small parameters, loading them costs as much as updating them.
 template <class Pointers>
 void fetch([[maybe_unused]] Pointers const& all, [[maybe_unused]] std::size_t i,
            [[maybe_unused]] std::size_t bytes = 1) {
@@ -21,9 +21,9 @@ void fetch([[maybe_unused]] Pointers const& all, [[maybe_unused]] std::size_t i,
 #endif
 }
 
-// Calls f(i, first, last) for pieces of all[i] that cover every one once, on the threads of an
-// executor, or the caller's. They are laid end to end by their traffic, size() elements of
-// bytes_per_element() each, and cut where a part has had its share, at the next block.
+// Calls f(i, first, last) for chunks of all[i] that cover each object once, on the threads of an
+// executor, or on the caller's thread. The objects are laid end to end by their traffic, size()
+// elements of bytes_per_element() each, and split into equal parts at multiples of a block.
 template <class Pointers, class F>
 void for_each_block_of(Pointers const& all, executor_reference const* threads, F const& f) {
     if (threads == nullptr) { // whole ones

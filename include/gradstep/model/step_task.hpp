@@ -11,8 +11,8 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 // A parameter that has its gradient, in a step of several parameters (step_driver): one of a model,
-// or an any_parameter. A driver calls it in the order of this list. Pieces are elements
-// [first, last); their bounds are multiples of block_size, except at the end.
+// or an any_parameter. A driver calls its functions in the order of this list. Chunks are
+// elements [first, last); their bounds are multiples of block_size, except at the end.
 class step_task {
 public:
     virtual ~step_task() = default;
@@ -22,9 +22,10 @@ public:
     virtual std::size_t buffers() const = 0;
     virtual char const* buffer_name(std::size_t i) const = 0;
 
-    // What is read of the gradient. The first element that is not finite, else `last`; the sum of the
-    // squares of the elements of a block, times scale; the same of the whole gradient if it is not
-    // read in pieces; the limit of its norm, besides that of all.
+    // These read the gradient. find_nonfinite returns the first element that is not finite, else
+    // `last`. block_sum returns the sum of the squares of a block's elements times `scale`;
+    // sum_of_squares returns the sum for the whole gradient, if it is not read in chunks. own_limit
+    // is the limit of this gradient's norm; the limit of all gradients' norm is separate.
     virtual std::size_t find_nonfinite(std::size_t first, std::size_t last) const = 0;
     virtual double block_sum(std::size_t block, double scale) const = 0;
     virtual double sum_of_squares(double scale) const = 0;
@@ -35,7 +36,7 @@ public:
     virtual void prepare(step_options const&, double clip) = 0; // the clock moves; throws, and it does not
     virtual void withdraw() = 0;                                // the clock goes back, nothing stays prepared
     virtual void run(std::size_t first, std::size_t last) const noexcept = 0;
-    virtual void run_whole(launch_batch&) = 0; // if it does not come in pieces: at once, or when those are run
+    virtual void run_whole(launch_batch&) = 0; // if it has no chunks: at once, or with the batch
 
     virtual bool in_pieces() const = 0;
     virtual std::size_t size() const = 0;

@@ -1,4 +1,5 @@
 #pragma once
+// One file for one class: the functions of any_updater share the list of compiled combinations.
 #include <array>
 #include <cstddef>
 #include <cstdint>

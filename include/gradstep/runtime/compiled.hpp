@@ -24,8 +24,8 @@ template <class Updater> struct unchecked_batch {
     prepared_step<Updater> const& of;
     slice<Updater> const& tensor;
 
-    /// The bytes of an element, `bytes`; one tensor, `count()`, of `size(k)` elements; `visit(k, f)` calls f
-    /// with its kernel.
+    /// The bytes of an element, `bytes`; one tensor, `count()`, of `size(k)` elements;
+    /// `visit(k, f)` calls f with its kernel.
     static constexpr std::size_t bytes = Updater::bytes_per_element;
     std::size_t count() const { return 1; }
     std::size_t size(std::size_t) const { return tensor.weight.size(); }

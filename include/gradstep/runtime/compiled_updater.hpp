@@ -89,7 +89,8 @@ public:
     /// If it keeps one: the average after the steps of `at`, in the type of the storage or of the
     /// state.
     virtual void read_average(erased_tensor const&, gradstep::clock at, scalar type, void* out) const = 0;
-    /// The sum of the squares of a block of a gradient times `scale`, as gs::global_norm adds them. 0 for integers.
+    /// The sum of the squares of a block of a gradient times `scale`, as gs::global_norm adds them.
+    /// 0 for integers.
     virtual double block_sum(void const* gradient, std::size_t size, std::size_t block,
                              double scale) const noexcept = 0;
 };

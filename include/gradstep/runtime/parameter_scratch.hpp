@@ -12,12 +12,12 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_RUNTIME_ABI {
 
-// What calls of any_parameter need memory for, which is kept for the next call.
+// Memory that a call of any_parameter keeps for the next call.
 struct parameter_scratch {
     std::vector<std::int64_t> ids;
     aggregator<std::int64_t> grouped;
     std::vector<std::vector<std::byte, line_allocator<std::byte>>> sums;
-    step_driver driver; // of its own steps, and of calls of update_all that begin with this parameter
+    step_driver driver; // for its own steps, and for calls of update_all whose first parameter it is
 };
 
 } // namespace GRADSTEP_RUNTIME_ABI

@@ -83,7 +83,8 @@ GRADSTEP_DEFINE row_segments::segments_type row_segments::reserved(std::uint64_t
     std::uint64_t const before = capacity();
     if (before < page()) return joined(std::max(rows, std::min(page(), 2 * before)));
     // Host memory that is never written costs nothing if it is mapped, and few large segments are
-    // best: columns of small elements (stamps and touches) are on huge pages from a million rows on.
+    // best: columns of small elements (stamps and touches) are on huge pages from a million rows
+    // on.
     constexpr std::uint64_t share = has_own_mapping(row_page_bytes) ? 2 : 8;
     std::uint64_t const spare = by_->maps_lazily ? before / share : 0;
     segments_type out = segments_;

@@ -14,8 +14,8 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
-/// Sparse updates of memory that the caller owns, as `updater` is for dense tensors: policies, clock and
-/// history, without the rows. `table` is a row_updater with its rows.
+/// Sparse updates of memory that the caller owns, as `updater` is for dense tensors: policies,
+/// clock and history, without the rows. `table` is a row_updater with its rows.
 ///
 ///     gs::row_updater rows{optimizer, num_rows, width, gs::exact{},
 ///                          {.duplicates = gs::duplicates::sum}};
@@ -23,36 +23,37 @@ inline namespace GRADSTEP_ISA {
 ///     rows.initialize(memory);                         // state and stamps before the first step
 ///     rows.update(memory, ids, gradient_rows);
 ///
-/// `update`, `flush` and `restore` are not thread-safe; reads can run concurrently with each other. For
-/// concurrent updates use `gs::striped`.
+/// `update`, `flush` and `restore` are not thread-safe; reads can run concurrently with each other.
+/// For concurrent updates use `gs::striped`.
 template <class Updater, class CatchUp> class row_updater {
     using core_type = detail::row_core<Updater, CatchUp>;
     using history_type = typename core_type::history_type;
     using traits = typename Updater::traits;
 
 public:
-    /// The types of the optimizer (`updater_type`), of a value in memory (`storage`), and of the rows
-    /// (`memory_type`).
+    /// The types of the optimizer (`updater_type`), of a value in memory (`storage`), and of the
+    /// rows (`memory_type`).
     using updater_type = Updater;
     using storage = typename traits::storage;
     using memory_type = row_memory<Updater>;
 
     /// Whether rows have stamps, 4 bytes each: with every policy except touch_only.
     static constexpr bool has_stamps = core_type::has_stamps;
-    /// How many doubles a checkpoint keeps per step, and how many bytes of history are in memory per step
-    /// (`history_bytes`). If both are 0, `has_history` is false.
+    /// How many doubles a checkpoint keeps per step, and how many bytes of history are in memory
+    /// per step (`history_bytes`). If both are 0, `has_history` is false.
     static constexpr std::size_t history_numbers = history_type::numbers_per_step,
                                  history_bytes = history_type::bytes_per_step;
     static constexpr bool has_history = core_type::has_history;
 
-    /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error for a width of 0, negative
-    /// counts and options out of range, memory_error if the history does not fit into memory.
+    /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error for a width of
+    /// 0, negative counts and options out of range, memory_error if the history does not fit into
+    /// memory.
     template <std::integral Rows, std::integral Width>
     row_updater(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
         : core_(optimizer, num_rows, width, catch_up, std::move(options)) {}
 
-    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies, `optimizer()`; the
-    /// `options()`.
+    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies,
+    /// `optimizer()`; the `options()`.
     std::uint64_t num_rows() const { return core_.num_rows(); }
     std::size_t width() const { return core_.width(); }
     gradstep::clock clock() const { return core_.updater.clock(); }
@@ -60,14 +61,14 @@ public:
     table_options const& options() const { return core_.options; }
     /// The number of steps that the history keeps.
     std::uint64_t history_capacity() const { return core_.kept.capacity(); }
-    /// How many gradient rows were skipped because they were not finite (table_options.on_nonfinite), since
-    /// construction. For a pooled gradient, each id counts.
+    /// How many gradient rows were skipped because they were not finite
+    /// (table_options.on_nonfinite), since construction. For a pooled gradient, each id counts.
     std::uint64_t gradients_left_out() const { return core_.left_out; }
 
-    /// The caller's memory as this updater's rows: values (num_rows x width), one buffer for each state slot
-    /// (num_rows long if the rule keeps one number per row, else num_rows x width), stamps if has_stamps,
-    /// touches with row_steps (both uint32, num_rows). Throws size_error or buffer_error; a wrong number of
-    /// buffers does not compile.
+    /// The caller's memory as this updater's rows: values (num_rows x width), one buffer for each
+    /// state slot (num_rows long if the rule keeps one number per row, else num_rows x width),
+    /// stamps if has_stamps, touches with row_steps (both uint32, num_rows). Throws size_error or
+    /// buffer_error; a wrong number of buffers does not compile.
     template <class Values, class... Buffers> memory_type memory(Values&& values, Buffers&&... buffers) const {
         detail::require_lasting<Values, Buffers...>();
         constexpr std::size_t least = Updater::slots + has_stamps;
@@ -78,25 +79,26 @@ public:
         return core_.shape.bind(values, buffers...);
     }
 
-    /// Sets state, stamps and touches as they are before the first step, and the master copy from the values.
-    /// The values do not change.
+    /// Sets state, stamps and touches as they are before the first step, and the master copy from
+    /// the values. The values do not change.
     void initialize(memory_type const& rows) const {
         core_.shape.check(rows);
         core_.begin_rows(rows, nullptr, 0, num_rows(), false);
     }
 
-    /// Increases the number of rows. The caller's memory must contain them; `initialize(memory, first)` begins
-    /// them. The history grows with the rows unless options().max_history is set, and is copied once: a step
-    /// then costs the same as with a table that had this size from the start. Throws value_error if the number
-    /// is less than the current one, memory_error if the history does not fit into memory; nothing has changed
-    /// then.
+    /// Increases the number of rows. The caller's memory must contain them; then
+    /// `initialize(memory, first)` begins them. The history grows with the rows unless
+    /// options().max_history is set, and is copied once: a step then costs the same as with a table
+    /// that had this size from the start. Throws value_error if the number is less than the current
+    /// one, memory_error if the history does not fit into memory; nothing has changed then.
     template <std::integral Rows> void grow(Rows num_rows) {
         core_.grow(core_.counted_rows(num_rows, core_.num_rows()));
     }
-    /// The same as `initialize` for the rows from `first` on. With new_rows::since_the_start they have caught
-    /// up on all steps so far. Under `exact` with factors this always works. With a linear rule and under
-    /// `replay` it works as long as the history contains all steps; otherwise it throws value_error before
-    /// anything is written. Under `touch_only` there are no pending steps.
+    /// The same as `initialize` for the rows from `first` on. With new_rows::since_the_start they
+    /// have caught up on all steps so far. Under `exact` with factors this always works. With a
+    /// linear rule and under `replay` it works as long as the history contains all steps; otherwise
+    /// it throws value_error before anything is written. Under `touch_only` there are no pending
+    /// steps.
     void initialize(memory_type const& rows, std::uint64_t first, new_rows begin = new_rows::as_of_now) {
         core_.shape.check(rows);
         if (first > num_rows()) detail::fail<value_error>({"first = ", first, ": must be at most ", num_rows()});
@@ -105,21 +107,24 @@ public:
         if (catches_up) core_.catch_up_since_start(rows, first, num_rows());
     }
 
-    /// Resets the rows in `ids`: values as `options().initial` defines (zero if it was a container), state as
-    /// at step 0, up to date. Throws value_error for an id out of range, before anything is written.
+    /// Resets the rows in `ids`: values as `options().initial` defines (zero if it was a
+    /// container), state as at step 0, up to date. Throws value_error for an id out of range,
+    /// before anything is written.
     template <class Ids> void reset(memory_type const& rows, Ids&& ids) const {
         auto const id_span = core_.shape.ids_of(ids);
         core_.shape.check(rows);
         core_.reset(rows, id_span);
     }
 
-    /// One step of the rows in `ids`: `gradient_rows` contains ids.size() x width elements. `options` as in
-    /// `updater::next_step`. The order for a row: catch up to the step before, gradient_scale * (the sum or
-    /// mean of its gradients), regularizers, rule, `proximal` and `after_step`, rounding.
+    /// One step of the rows in `ids`: `gradient_rows` contains ids.size() x width elements.
+    /// `options` as in `updater::next_step`. The order for a row: catch up to the step before,
+    /// gradient_scale * (the sum or mean of its gradients), regularizers, rule, `proximal` and
+    /// `after_step`, rounding.
     ///
-    /// Throws value_error for an id out of range or a duplicate under `unique`, size_error, buffer_error, and
-    /// the errors of next_step, all before anything is written, including the clock. If the application's
-    /// thread pool throws, parts of the step may have run: the clock then counts it.
+    /// Throws value_error for an id out of range or a duplicate under `unique`, size_error,
+    /// buffer_error, and the errors of next_step, all before anything is written, including the
+    /// clock. If the application's thread pool throws, parts of the step may have run: the clock
+    /// then counts it.
     template <class Ids, class Gradients>
     void update(memory_type const& rows, Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
         auto const id_span = core_.shape.ids_of(ids);
@@ -129,9 +134,9 @@ public:
         core_.shape.zero(core_.backend(), gradient_rows, options);
     }
 
-    /// One step with pooled gradients: row b of `bag_rows` is the gradient of every id of bag b. These are
-    /// ids[offsets[b]] to ids[offsets[b + 1] - 1]. The last bag ends with the ids; offsets can end with the
-    /// number of ids.
+    /// One step with pooled gradients: row b of `bag_rows` is the gradient of every id of bag b.
+    /// These are ids[offsets[b]] to ids[offsets[b + 1] - 1]. The last bag ends with the ids;
+    /// offsets can end with the number of ids.
     template <class Ids, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(memory_type const& rows, Ids&& ids, Offsets&& offsets, Gradients&& bag_rows,
@@ -146,17 +151,17 @@ public:
         core_.shape.zero(core_.backend(), bag_rows, options);
     }
 
-    /// Copies rows as they are after all steps so far, in the order of `ids`: out contains ids.size() x width
-    /// elements. Writes nothing else.
+    /// Copies rows as they are after all steps so far, in the order of `ids`: out contains
+    /// ids.size() x width elements. Writes nothing else.
     template <class Ids, class Out> void read(memory_type const& rows, Ids&& ids, Out&& out) const {
         detail::require_lasting<Out>();
         auto const id_span = core_.shape.ids_of(ids);
         core_.shape.check(rows);
         core_.template read_by<storage>(core_.reader(rows), rows, id_span, out);
     }
-    /// The same for the averages that the rule keeps (`averaged`), in the type of the state, without rounding
-    /// to storage. The average of an inactive row includes its pending steps, except under touch_only. Does not
-    /// compile if the rule keeps no average.
+    /// The same for the averages that the rule keeps (`averaged`), in the type of the state,
+    /// without rounding to storage. The average of an inactive row includes its pending steps,
+    /// except under touch_only. Does not compile if the rule keeps no average.
     template <class Ids, class Out> void read_averages(memory_type const& rows, Ids&& ids, Out&& out) const {
         if constexpr (detail::require_average<typename Updater::rule_type>()) {
             detail::require_lasting<Out>();
@@ -172,9 +177,10 @@ public:
         core_.catch_up(core_.reader(rows), 0, num_rows());
     }
 
-    /// The progress of the run, for a checkpoint, and its restoration. `restore` needs the memory as it was
-    /// then, up to date or not. Throws value_error, size_error or memory_error, before anything changes, for
-    /// numbers or stamps that no run of a table with this size and these policies can have (row_progress).
+    /// The progress of the run, for a checkpoint, and its restoration. `restore` needs the memory
+    /// as it was then, up to date or not. Throws value_error, size_error or memory_error, before
+    /// anything changes, for numbers or stamps that no run of a table with this size and these
+    /// policies can have (row_progress).
     row_progress progress() const { return core_.kept.progress(clock(), num_rows()); }
     void restore(memory_type const& rows, row_progress const& from) {
         core_.shape.check(rows);
@@ -184,20 +190,22 @@ public:
         core_.resume(from, num_rows(), core_.history_at(from, sweep));
     }
 
-    /// How many steps row `id` has missed. An average of the row needs this number when the row is updated
-    /// again. Modulo 2^32 if only the stamp is kept (no regularizer shrinks the row, no momentum moves it).
+    /// How many steps row `id` has missed. An average of the row needs this number when the row is
+    /// updated again. Modulo 2^32 if only the stamp is kept (no regularizer shrinks the row, no
+    /// momentum moves it).
     std::uint64_t pending_steps(memory_type const& rows, std::int64_t id) const requires has_stamps {
         core_.shape.check(rows);
         detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows(), std::nullopt);
         return static_cast<std::uint32_t>(clock().step) - core_.shape.at(rows).stamp_of(static_cast<std::uint64_t>(id));
     }
-    /// The rows [first, second) whose pending steps the next update catches up before its own rows, if there
-    /// are more than `max_row_age()` of them, so that no stamp becomes too old. Code that keeps averages asks
-    /// for them too.
+    /// The rows [first, second) whose pending steps the next update catches up before its own rows,
+    /// if there are more than `max_row_age()` of them, so that no stamp becomes too old. Code that
+    /// keeps averages asks for them too.
     std::pair<std::uint64_t, std::uint64_t> stale_rows() const { return core_.stale_rows(); }
     std::uint64_t max_row_age() const { return core_.kept.spared_steps(); }
 
-    /// The parts of this object, without checks, for code of the library that owns the rows (`table`).
+    /// The parts of this object, without checks, for code of the library that owns the rows
+    /// (`table`).
     core_type& core() { return core_; }
     core_type const& core() const { return core_; }
 

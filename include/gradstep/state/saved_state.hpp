@@ -135,8 +135,10 @@ void read_into(saved_source const& from, saved_state const& own);
 
 // What a parameter, a table or an average says of its state, and how it takes a saved one.
 // Specialized beside each of them:
-//     static saved_state get(X const&, char const* call, row_progress&);     the progress lasts as long as the state is used
-//     static bool load(X&, saved_source const&, bool resizes);               whether it has other rows besides (`fit`)
+//     static saved_state get(X const&, char const* call, row_progress&);
+//                       // the progress must exist as long as the state is used
+//     static bool load(X&, saved_source const&, bool resizes);
+//                       // whether its number of rows is another one (`fit`)
 template <class X> struct state_access;
 
 struct state_of {

@@ -2,6 +2,7 @@
 /// Tables on the Thrust backend of a device, with the same bits as on the CPU, also for duplicates.
 /// Include it together with thrust/backend.hpp if a gradstep::table or row_updater has a
 /// thrust_backend.
+// One file for one subject: the kernels of rows, and thrust_rows, which launches them.
 
 #include <algorithm>
 #include <cstddef>
