@@ -18,7 +18,8 @@ inline namespace GRADSTEP_ISA {
 /// A table with 64-bit keys instead of row numbers, such as hashed features: it allocates memory
 /// only for keys that were seen.
 ///
-///     gs::keyed_table features{optimizer, width, gs::exact{}, {.initial = gs::normal{0, 0.01, seed}, .admit_after = 3}};
+///     gs::keyed_table features{optimizer, width, gs::exact{},
+///                              {.initial = gs::normal{0, 0.01, seed}, .admit_after = 3}};
 ///     features.update(keys, gradient_rows);
 ///     features.rows(keys, out);
 ///

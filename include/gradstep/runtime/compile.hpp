@@ -4,7 +4,8 @@
 ///
 ///     #include <gradstep/runtime/compile.hpp>
 ///     gs::runtime::compiled_group const& of_float() {
-///         return gs::runtime::compiled_list<float, gs::type_list<gs::sgd, gs::adam>, gs::type_list<gs::none, gs::l2>>::group;
+///         return gs::runtime::compiled_list<float, gs::type_list<gs::sgd, gs::adam>,
+///                                           gs::type_list<gs::none, gs::l2>>::group;
 ///     }
 ///
 /// and one file lists the groups:
