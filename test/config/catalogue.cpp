@@ -16,6 +16,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <gradstep/averaging/averaged.hpp>
 #include <gradstep/backends/serial.hpp>
 #include <gradstep/io/safetensors.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
