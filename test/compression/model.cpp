@@ -8,7 +8,10 @@
 #include <limits>
 #include <new>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "support/allocations.hpp"
@@ -331,6 +334,27 @@ TEST_CASE("A gradient that is not finite is left out of a model's message, with 
     CHECK(std::all_of(g.weight.begin(), g.weight.end(), [](float x) { return x == 0; }));
     net.apply(std::vector(2, message));
     CHECK(net.clock("weight").step == 2);
+}
+
+TEST_CASE("You can move a compressed model between the halves of a step", "[model][compression]") {
+    static_assert(!std::is_convertible_v<gs::compressed_model&, gs::model&>);
+    static_assert(!std::is_constructible_v<gs::model, gs::compressed_model>);
+    gs::compressed_model stays = model_of(), moves = model_of();
+    gradients g(1);
+    std::vector<gs::model_message> const messages(2, moves.compress(g.named()));
+    CHECK(stays.compress(g.named()).encode() == messages[0].encode());
+    gs::compressed_model constructed = std::move(moves);
+    CHECK(constructed.awaits_messages());
+    gs::compressed_model assigned;
+    assigned.add("gone", gs::parameter{plain, numbers<gs::bfloat16>(few, 3)});
+    assigned = std::move(constructed);
+    CHECK(assigned.awaits_messages());
+    CHECK((refusal<gs::sequence_error, std::logic_error>([&] { assigned.update(g.named()); })) != "");
+    assigned.apply(messages);
+    stays.apply(messages);
+    CHECK(contents(assigned) == contents(stays));
+    CHECK(assigned.compress(g.named()).encode() == stays.compress(g.named()).encode());
+    CHECK(assigned.as_model().size() == 3);
 }
 
 #if defined(COUNTS_ALLOCATIONS)

@@ -18,10 +18,10 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// A `model` whose trainers send each other one message a step: `compress` makes the message of this
-/// trainer, and `apply` takes the step with the messages of all trainers. Parameters of
-/// `dgc_momentum` send what their step compresses. Parameters of other rules send their gradient as
-/// it is.
+/// A model for several trainers, which send each other one message per step. `compress` makes the
+/// message of this trainer, and `apply` takes the step with the messages of all trainers. A
+/// parameter of `dgc_momentum` sends a compressed gradient. A parameter of another rule sends its
+/// whole gradient.
 ///
 ///     gs::compressed_model net{pool};
 ///     net.add("weight", gs::parameter{dgc, weight});
@@ -29,12 +29,18 @@ inline namespace GRADSTEP_ABI {
 ///     gs::model_message const mine = net.compress({{"weight", g_weight}, {"bias", g_bias}});
 ///     net.apply(exchange_all(mine));  // in the order of the ranks
 ///
-/// Add all parameters by the functions of this class, not through a reference to `model`. Between
-/// `compress` and `apply`, `update`, averages, `save` and `load` throw sequence_error. `get` returns
-/// the parameter as it is in this moment: do not update it between the two.
-class compressed_model : public model {
+/// It has the constructors and the functions of `model`, with the same files, but is not a `model`:
+/// pass `as_model()` to a function that reads one. Between `compress` and `apply`, `update`,
+/// averages, `save` and `load` throw sequence_error. `get` returns the parameter as it is in this
+/// moment: do not update it between the two. You can move a compressed_model between the two.
+class compressed_model : private model { // private: a model& could add or replace parameters
 public:
+    using model::average_is_applied, model::save, model::load, model::description;
     using model::model;
+    using model::set_shape, model::set_shard, model::average, model::apply_average, model::restore;
+    using model::update, model::size, model::names, model::contains, model::get, model::clock, model::seek;
+    /// The parameters for functions that read a model.
+    model const& as_model() const { return *this; }
 
     /// Adds a parameter, as `model::add`.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
@@ -50,7 +56,7 @@ public:
         tasks().check_new(name, options);
         push_back(make_message_task(std::move(name), std::move(owned), options));
     }
-    /// Adds memory of the host's, as `model::add`.
+    /// Adds a parameter in your memory, as `model::add`.
     template <class Element, class Rule, class Regularizer, class Schedule, class Backend>
     void add(std::string name, updater<Element, Rule, Regularizer, Schedule, Backend> const& optimizer,
              slice<updater<Element, Rule, Regularizer, Schedule, Backend>> tensor, member_options options = {}) {
@@ -68,26 +74,28 @@ public:
         push_back(make_message_task(std::move(name), optimizer, tensor, options));
     }
 
-    /// The first half of a step: the message of this trainer. clip_norm is of the gradients of this
-    /// trainer. The clocks move, and the parameters wait for `apply`. Throws as `update`, with
-    /// everything as it was, and sequence_error if the messages of the step before have not been
-    /// applied, or an average is in the place of the weights. If a gradient is not finite and
-    /// on_nonfinite is `skip`, the message has no gradients. If an executor or a device fails, a
-    /// parameter's state may already contain the gradient: the clocks then count the step, which has
-    /// no message, and nothing waits for `apply`.
+    /// The first half of a step: returns the message of this trainer. clip_norm limits the norm of
+    /// this trainer's gradients. The clocks move, and the parameters wait for `apply`. If a gradient
+    /// is not finite and on_nonfinite is `skip`, the message has no gradients.
+    ///
+    /// Throws the errors of `update`, and sequence_error if the messages of the previous step have
+    /// not been applied, or an average is in the place of the weights. Nothing has changed then. If
+    /// an executor or a device fails, a parameter's state may already contain the gradient: the
+    /// clocks then count the step, which has no message, and nothing waits for `apply`.
     model_message compress(std::span<named_gradient const> gradients, step_options const& options = {});
     model_message compress(std::initializer_list<named_gradient> gradients, step_options const& options = {});
     /// The same if every parameter was added with its gradient.
     model_message compress(step_options const& options = {}) {
         return compress(std::span<named_gradient const>(), options);
     }
-    /// The second half: every parameter takes its step with the mean of what all trainers have sent,
-    /// in the order of their ranks. The mean of gradients that are sent as they are is rounded to the
-    /// type of the parameter. Trainers that apply the same messages hold the same bits. Throws
-    /// value_error, with everything as it was, for messages of other models, steps or numbers of
-    /// trainers. Throws sequence_error if `compress` has not been called, or an average is in the
-    /// place of the weights. If an executor or a device fails, a part of the weights may have moved:
-    /// nothing waits for `apply` then, because it would move them twice.
+    /// The second half: every parameter takes its step with the mean of the messages of all
+    /// trainers, given in the order of their ranks. The mean of whole gradients is rounded to the
+    /// type of the parameter. Trainers that apply the same messages hold the same bits.
+    ///
+    /// Throws value_error for messages of other models, steps or numbers of trainers. Throws
+    /// sequence_error if `compress` has not been called, or an average is in the place of the
+    /// weights. Nothing has changed then. If an executor or a device fails, a part of the weights
+    /// may have moved: nothing waits for `apply` then, because it would move them twice.
     void apply(std::span<model_message const> messages);
     /// Whether `compress` has been called, and `apply` has not.
     bool awaits_messages() const { return awaits_messages_; }
@@ -98,7 +106,7 @@ private:
         for (detail::message_task* const one : messages_) one->end_halves();
     }
 
-    std::vector<detail::message_task*> messages_; // the tasks of the model, by their other interface
+    std::vector<detail::message_task*> messages_; // the tasks of the model, in their order
     bool awaits_messages_ = false;
 };
 

@@ -16,8 +16,6 @@ namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE void compressed_model::push_back(detail::made_message_task made) {
-    if (messages_.size() != size())
-        detail::fail<value_error>("add: a parameter was added through model::add; expected compressed_model::add");
     messages_.push_back(made.messages);
     detail::rollback_guard without_it([&] { messages_.pop_back(); });
     tasks().push_back(std::move(made.task));
@@ -29,8 +27,6 @@ GRADSTEP_DEFINE model_message compressed_model::compress(std::span<named_gradien
     detail::task_set& all = tasks();
     all.require_idle("compress");
     if (average_is_applied()) detail::refuse_applied("compress");
-    if (messages_.size() != size())
-        detail::fail<value_error>("compress: a parameter was added through model::add; expected compressed_model::add");
     model_result const result = all.look_at(gradients, options, "compress");
     model_message out;
     out.reserve(size());

@@ -113,10 +113,10 @@ public:
 
     /// The length of the message that this rank has sent last, to each of the others.
     std::size_t message_bytes() const { return message_bytes_; }
-    /// The parameters, to save them and to look at averages; loaded on all ranks, and before they
+    /// The parameters: save them, and read their averages. Load them on all ranks, before the ranks
     /// begin.
-    gradstep::model& model() { return model_; }
-    gradstep::model const& model() const { return model_; }
+    compressed_model& model() { return model_; }
+    compressed_model const& model() const { return model_; }
 
 private:
     void all_taken() override {
@@ -134,7 +134,7 @@ private:
         model_.apply(of_ranks);
     }
     void describe_to(detail::agreement& own) const override { detail::add_options(own, options_); }
-    gradstep::model const& updated_model() const override { return model_; }
+    gradstep::model const& updated_model() const override { return model_.as_model(); }
 
     model_options options_;
     compressed_model model_;
