@@ -48,7 +48,7 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 /// steps. `touch_only`: not at all. `exact` and `replay`: pending steps are applied as in
 /// gs::table, when a step contains the row, when it is read, and for all rows by `flush` and by a
 /// step of all elements.
-class any_parameter : public detail::step_task {
+class any_parameter : private detail::step_task {
 public:
     /// What a gs::model holds it by.
     using task_type = detail::any_owning_task;
@@ -85,13 +85,9 @@ public:
     /// the errors of update, and value_error for an id out of range; nothing is written then.
     update_result update_rows(any_span ids, any_span gradient_rows, step_options const& options = {});
 
-    /// gs::update_all (runtime/update_all.hpp).
-    static void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
-                           step_options const& options = {});
-
-    /// The two halves of a `dgc_momentum` step, as in gs::compressed_parameter: what is sent to the other
-    /// trainers, and the step with all messages, as a contiguous range or one by one, in rank
-    /// order. Throws the same errors, and value_error for another rule.
+    /// The two halves of a `dgc_momentum` step, as in gs::compressed_parameter. `compress` makes the
+    /// message for the other trainers. `apply` takes the step with all messages, as a contiguous
+    /// range or one by one, in rank order. Throws the same errors, and value_error for another rule.
     sparse_message compress(any_span gradient, step_options const& options = {});
     template <class... Messages> void apply(Messages const&... messages) {
         detail::two_phase::require(updater_, "apply");
@@ -206,10 +202,15 @@ public:
     parameter_options const& options() const { return options_; }
 
 protected:
-    // The parts of a step, for tasks of models. `take` checks the gradient and refers to it; `advance`
-    // prepares the next step, and the clock moves. The parts of a dgc_momentum step in two halves:
-    // `begin_message` like advance, with or without a taken gradient; `message`; `begin_apply`, which
-    // throws before anything changes; `run`; `end_halves`, also if the rest will not run.
+    // For detail::stepped_parameter: gs::update_all, and the parts of a step for tasks of models.
+    // `take` checks the gradient and refers to it; `advance` prepares the next step, and the clock
+    // moves. The parts of a dgc_momentum step in two halves: `begin_message` like advance, with or
+    // without a taken gradient; `message`; `begin_apply`, which throws before anything changes;
+    // `run`; `end_halves`, also if the rest will not run.
+    static void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
+                           step_options const& options);
+    detail::step_task& step() { return *this; }
+    detail::step_task const& step() const { return *this; }
     void take(any_span gradient, step_options const& options, char const* call);
     any_span gradient() const { return gradient_; }
     void advance(step_options const& options, member_options const& own = {});
@@ -239,7 +240,8 @@ private:
     bool in_pieces() const final { return !updater_.facts().is_row_wise && !halves_.runs() && !stamps_; }
     void run();
 
-    // The element for which `on_nonfinite` leaves the step out. Throws nonfinite_error under `raise`.
+    // The element for which `on_nonfinite` leaves the step out. Throws nonfinite_error under
+    // `raise`.
     std::optional<std::size_t> refused_nonfinite() const;
     // Rows outside the step miss it from now on.
     void begin_step();

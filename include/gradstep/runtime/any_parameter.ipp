@@ -22,6 +22,7 @@
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/saved_names.hpp>
+#include <gradstep/core/scalar.hpp>
 #include <gradstep/core/sequence.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/model/norm_limit.hpp>
@@ -91,7 +92,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(optimizer_configuration con
     updater_.use_threads(from.options.threads);
     use_own_threads();
     limit_ = detail::limit_of_step(from.options.clip);
-    if (!limit_.is_none() && initial.type <= scalar::uint64)
+    if (!limit_.is_none() && detail::is_integer(initial.type))
         detail::fail<value_error>("clip: integers hold counts, which no norm scales: leave it out");
 }
 

@@ -116,8 +116,7 @@ GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::row_tensor(std::si
 }
 
 GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::ids_of(any_span const& given, char const* call) {
-    bool const integers = given.type <= scalar::uint64;
-    if (!integers)
+    if (!detail::is_integer(given.type))
         detail::fail<value_error>(
             {call, ": ids are of ", detail::enumerator(given.type), ": must be int32, uint32, int64 or uint64"});
     if (given.data == nullptr && given.size != 0)

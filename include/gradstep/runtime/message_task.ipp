@@ -30,8 +30,8 @@ namespace detail {
 inline namespace GRADSTEP_RUNTIME_ABI {
 
 // A parameter of a compressed_model with policies chosen at run time: any_owning_task or
-// any_borrowing_task with messages. A rule that does not compress sends its gradient, and steps with
-// the mean of all, rounded to the storage.
+// any_borrowing_task with messages. A rule that does not compress sends its gradient, and steps
+// with the mean of all gradients, rounded to the storage.
 template <class Task> class any_message_task final : public Task, public message_task {
 public:
     using Task::Task;
@@ -87,7 +87,8 @@ public:
     }
 
 private:
-    double scale_ = 1; // between the halves of a step of a rule that does not compress, as what follows
+    // Between the halves of a step of a rule that does not compress.
+    double scale_ = 1;
     bool zeroes_ = false, fills_ = false;
     sparse_message message_;
     any_buffer mean_;

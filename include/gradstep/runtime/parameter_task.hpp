@@ -1,20 +1,31 @@
 #pragma once
 #include <cstddef>
-#include <span>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include <gradstep/core/reduce.hpp>
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/scalar.hpp>
+#include <gradstep/core/state_visitor.hpp>
+#include <gradstep/core/step_options.hpp>
+#include <gradstep/core/type_id.hpp>
 #include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/named_gradient.hpp>
+#include <gradstep/model/norm_limit.hpp>
 #include <gradstep/model/parameter_task.hpp>
+#include <gradstep/model/step_task.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
+#include <gradstep/runtime/any_span.hpp>
+#include <gradstep/runtime/any_updater.hpp>
 
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_RUNTIME_ABI {
 
-// A parameter of run time with the parts of its steps.
+// The access to the parts of an any_parameter's steps, for tasks of models and gs::update_all.
 class stepped_parameter : public any_parameter {
 public:
     explicit stepped_parameter(any_parameter of) : any_parameter(std::move(of)) {}
@@ -25,7 +36,9 @@ public:
     using any_parameter::end_halves;
     using any_parameter::gradient;
     using any_parameter::message;
+    using any_parameter::step;
     using any_parameter::take;
+    using any_parameter::update_all;
 };
 
 // A parameter of a model with policies chosen at run time: `net.add("w", gs::any_parameter{...})`.
@@ -78,14 +91,14 @@ protected:
     scalar storage() const { return parameter_.optimizer().storage(); }
     // The options of this parameter's own step.
     step_options clipped(step_options own, double clip) const {
-        if (storage() > scalar::uint64) own.gradient_scale *= clip;
+        if (!is_integer(storage())) own.gradient_scale *= clip;
         return own;
     }
     void follow() {} // its memory stays where it is
 
 private:
-    step_task& step() { return parameter_; }
-    step_task const& step() const { return parameter_; }
+    step_task& step() { return parameter_.step(); }
+    step_task const& step() const { return parameter_.step(); }
 
     stepped_parameter parameter_;
     member_options options_;
@@ -125,8 +138,8 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_RUNTIME_ABI {
-/// For gs::model: what it holds a parameter of run time by, whose memory is its own or the
-/// caller's.
+/// For gs::model::add: makes the object by which a model holds a parameter whose policies are chosen
+/// at run time. The parameter owns its memory, or uses your memory.
 std::unique_ptr<detail::parameter_task> make_task(std::string name, any_parameter owned, member_options options);
 std::unique_ptr<detail::parameter_task> make_task(std::string name, any_updater const& optimizer,
                                                   any_tensor const& tensor, member_options options);

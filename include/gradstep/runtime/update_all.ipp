@@ -14,6 +14,7 @@
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/parameter_scratch.hpp>
+#include <gradstep/runtime/parameter_task.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_RUNTIME_ABI {
@@ -53,7 +54,10 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
         // Those with a skipped step, too: their gradients can be set to zero.
         std::vector<detail::step_task*> tasks;
         std::span<detail::step_task* const> checked = taken;
-        if (!skipped.empty()) checked = tasks = std::vector<detail::step_task*>(all.begin(), all.end());
+        if (!skipped.empty()) {
+            for (any_parameter* const one : all) tasks.push_back(one);
+            checked = tasks;
+        }
         if (auto const found = driver.find_overlap(checked, options.zero_gradient)) {
             auto const name = [&](detail::step_driver::place const& buffer) {
                 return "parameter " + detail::text(buffer.task) + ": " +
@@ -63,7 +67,10 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
                 {name(found->first), " overlaps ", name(found->second), ": every buffer needs memory of its own"});
         }
     }
-    auto const number_of = [&](std::size_t k) { return std::find(all.begin(), all.end(), taken[k]) - all.begin(); };
+    auto const number_of = [&](std::size_t k) {
+        auto const is_taken = [&](any_parameter const* one) { return one == taken[k]; };
+        return std::find_if(all.begin(), all.end(), is_taken) - all.begin();
+    };
     driver.clip_none();
     if (have_limits)
         if (auto const found = driver.clip_by_own_limits(taken, threads, options.gradient_scale))
@@ -80,7 +87,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
 
 GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                                         step_options const& options) {
-    any_parameter::update_all(all, gradients, options);
+    detail::stepped_parameter::update_all(all, gradients, options);
 }
 
 } // namespace GRADSTEP_RUNTIME_ABI
