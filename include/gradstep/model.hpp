@@ -25,25 +25,25 @@
 namespace gradstep {
 
 inline namespace GRADSTEP_ABI {
-/// Named parameters, each with an updater of its own, updated together: one pass, split over
-/// threads by memory traffic whatever the sizes and the updaters are. A parameter is the model's,
-/// or memory of the host's, given as a slice:
+/// Named parameters that you update together, each with its own updater. An update is one pass,
+/// which is split over threads by memory traffic. The model owns a parameter, or updates your
+/// memory, which you give as a slice:
 ///
 ///     gs::model net{pool, {.clip_norm = 1.0}};
 ///     net.add("wide.weight", gs::parameter{gs::make_updater<float>(gs::ftrl{.l1 = 1.0}, gs::constant{0.1}), wide});
 ///     net.add("deep.bias", gs::parameter{optimizer, bias}, {.decay = false});
 ///     net.update({{"wide.weight", g_wide}, {"deep.bias", g_bias}});
 ///
-///     gs::model of_the_host{pool, {.clip_norm = 1.0}};
-///     of_the_host.add("deep.weight", adam, {w, g, m, v});
-///     of_the_host.add("deep.bias", momentum, {bias, g_bias, bias_m}, {.decay = false});
-///     of_the_host.update(); // with the gradients that are in g and g_bias
+///     gs::model over_memory{pool, {.clip_norm = 1.0}};
+///     over_memory.add("deep.weight", adam, {w, g, m, v});
+///     over_memory.add("deep.bias", momentum, {bias, g_bias, bias_m}, {.decay = false});
+///     over_memory.update(); // with the gradients that are in g and g_bias
 ///
-/// An update takes a gradient for each parameter, checks everything, and then updates all of them:
-/// where it throws, all are as they were. Parameters that do not come in pieces are updated on
-/// their own backend: those of row-wise rules one after the other, those of Thrust together. Once
-/// an update has been done, others allocate nothing, but for what row-wise rules, devices and
-/// executors need.
+/// An update takes a gradient for each parameter, checks everything, and then updates all
+/// parameters. If a check fails, it throws and changes nothing. Some parameters cannot be split
+/// into chunks, and their own backends update them: parameters of row-wise rules one after the
+/// other, parameters of Thrust backends together. After the first update, later ones allocate
+/// nothing, except what row-wise rules, devices and executors need.
 class model {
 public:
     /// On the caller's thread. Throws value_error for a clip_norm that is not > 0.
@@ -78,15 +78,16 @@ public:
         tasks_.check_new(name, options);
         tasks_.push_back(make_task(std::move(name), std::move(owned), options));
     }
-    /// Adds memory of the host's: the parameter, its gradient, and the state slots, as a step takes
-    /// them. Containers that are variables are referred to, and every update looks up where their
-    /// memory is; memory that was given as spans stays where it is as long as the model is used.
-    /// What is in it is gone on with, from where the clock of `optimizer` stands; `optimizer` is
-    /// copied. For a new run, `optimizer.initialize(w, m, v)` first. An empty gradient, as
-    /// std::span<float>(), says that every update is given one by name. What a slice says of decay
-    /// and rate_scale holds besides `options`, and its id in stochastic rounding is a hash of the
-    /// name unless it has one. Throws as the other `add`, and size_error or buffer_error for
-    /// buffers that do not fit each other.
+    /// Adds a parameter in your memory: the values, the gradient, and the state slots, as for a
+    /// step. The model refers to containers that are variables, and every update looks up where
+    /// their memory is. Memory given as spans must not move as long as you use the model. The model
+    /// copies `optimizer`, and continues from the memory's contents and the optimizer's clock. For
+    /// a new run, call `optimizer.initialize(w, m, v)` first.
+    ///
+    /// With an empty gradient, as std::span<float>(), every update needs a gradient by name. The
+    /// slice's decay and rate_scale are multiplied with `options`. Its id for stochastic rounding
+    /// is a hash of the name unless the slice has one. Throws the errors of the first `add`, and
+    /// size_error or buffer_error for buffers that do not fit each other.
     template <class Element, class Rule, class Regularizer, class Schedule, class Backend>
     void add(std::string name, updater<Element, Rule, Regularizer, Schedule, Backend> const& optimizer,
              slice<updater<Element, Rule, Regularizer, Schedule, Backend>> tensor, member_options options = {}) {
@@ -106,18 +107,20 @@ public:
         tasks_.push_back(make_task(std::move(name), optimizer, tensor, options));
     }
 
-    /// One step of every parameter, each with its gradient; the order is free, and that of the
-    /// parameters the fastest. Those that were added with a gradient may be left out; one that is
-    /// given is taken instead, for this step. `options` are those of updater::next_step, for all of
-    /// them. Throws, with everything as it was, if a name is unknown, given twice or left out, if a
-    /// gradient does not fit its parameter, or if an updater refuses its step. Only what an
-    /// executor throws, or a device, comes when parts of the step may have happened: the clocks
-    /// then count it. Parameters must not share memory that a step writes: values, state, and
-    /// gradients under zero_gradient. The first update after an `add`, and the first with
-    /// zero_gradient, check that and throw buffer_error.
+    /// One step of every parameter with its gradient. Gradients can come in any order; the order of
+    /// the parameters is the fastest. You can leave out a parameter that was added with a gradient;
+    /// if you give one, it replaces the own gradient in this step. `options` apply to all
+    /// parameters, as in updater::next_step.
+    ///
+    /// Throws if a name is unknown, given twice or left out, if a gradient does not fit its
+    /// parameter, or if an updater rejects its step. Nothing has changed then. If an executor or a
+    /// device fails, parts of the step may have happened: the clocks then count it. Parameters must
+    /// not share memory that a step writes: values, state, and gradients under zero_gradient. The
+    /// first update after an `add`, and the first with zero_gradient, check that and throw
+    /// buffer_error.
     model_result update(std::span<named_gradient const> gradients, step_options const& options = {});
     model_result update(std::initializer_list<named_gradient> gradients, step_options const& options = {});
-    /// The same where every parameter was added with its gradient.
+    /// The same if every parameter was added with its gradient.
     model_result update(step_options const& options = {}) { return update(std::span<named_gradient const>(), options); }
 
     /// The number of parameters, their `names()` in the order in which they were added, and whether
@@ -127,33 +130,32 @@ public:
     bool contains(std::string_view name) const { return tasks_.number_of(name) != detail::name_index::none; }
 
     /// A parameter that the model owns, by name; `Updater` is the type of its optimizer:
-    /// net.get<decltype(optimizer)>("deep.bias").values(). Throws value_error for a name that the
-    /// model does not have, a parameter of another updater, or one whose memory is the host's.
+    /// net.get<decltype(optimizer)>("deep.bias").values(). Throws value_error for an unknown name,
+    /// a parameter of another updater, or a parameter in your memory.
     template <class Updater> auto& get(std::string_view name) { return *find<std::remove_const_t<Updater>>(name); }
     template <class Updater> auto const& get(std::string_view name) const {
         return *find<std::remove_const_t<Updater>>(name);
     }
 
-    /// The clock of a parameter, by name: all that a checkpoint of the host's memory needs besides.
-    /// Each has its own, and an update moves all. `seek` puts it to where a run stood. Throws
-    /// value_error for an unknown name, or a negative count.
+    /// The clock of a parameter, by name. Each parameter has its own clock, and an update moves all
+    /// clocks. If you save your memory yourself, save the clocks too. `seek` sets a clock to the
+    /// progress of a run. Throws value_error for an unknown name, or a negative count.
     gradstep::clock clock(std::string_view name) const { return tasks_[tasks_.index_of(name, "clock")].clock(); }
     void seek(std::string_view name, gradstep::clock at) { tasks_[tasks_.index_of(name, "seek")].seek(at); }
 
-    /// What files say of a parameter: the shape of its values, and, where the model has a part of a
-    /// tensor, which part. `load` then refuses a file that says something else. Throws value_error
-    /// for an unknown name, and size_error for a shape of another number of elements or a part that
-    /// is not within the tensor.
+    /// The shape of a parameter's values, which files carry. `load` then rejects a file with another
+    /// shape. Throws value_error for an unknown name, and size_error for a shape with another
+    /// number of elements.
     void set_shape(std::string_view name, std::vector<std::uint64_t> extents);
     /// The part of a larger tensor that a parameter is, which its files carry and a load compares.
     /// Throws value_error for an unknown name and a rank that is not in [0, ranks), size_error for
     /// a part that is not within the tensor.
     void set_shard(std::string_view name, tensor_shard const& shard);
 
-    /// The average that a parameter keeps (`averaged`), by name, as a copy, whoever has its memory;
-    /// T is the type of its state, which has all its digits. Throws value_error for an unknown
-    /// name, a parameter without an average, and another type of state; sequence_error while a step
-    /// is pending (compressed_model).
+    /// A copy of the average that a parameter keeps (`averaged`), by name. T is the type of its
+    /// state, which has all digits of the average. Throws value_error for an unknown name, a
+    /// parameter without an average, and another type of state. Throws sequence_error while a step
+    /// is pending.
     template <class T = float> std::vector<T> average(std::string_view name) const {
         auto& task = tasks_[tasks_.index_of(name, "average")];
         if (!task.keeps_average())
@@ -165,42 +167,43 @@ public:
                 {"average: the state of ", task.name, " is of another type than was asked for: ", task.description()});
         return out;
     }
-    /// Puts the averages that parameters keep (`averaged`) in the place of their weights, until
-    /// what it returns ends or `restore` is called; parameters without an average stay as they are.
-    /// Weights of the host's are written to where they are. It takes memory for as many weights,
-    /// and no step in the meantime. Where it throws, all weights are there: value_error if no
-    /// parameter keeps an average, sequence_error where an average is in its place already, or while
-    /// a step is pending.
+    /// Puts the averages that parameters keep (`averaged`) in the place of their weights, until the
+    /// result ends or `restore` is called. Parameters without an average do not change. Averages of
+    /// parameters in your memory are written to your memory. The call needs memory for as many
+    /// weights, and no step is possible in the meantime.
+    ///
+    /// Throws value_error if no parameter keeps an average, and sequence_error if an average is
+    /// already in the place of the weights, or while a step is pending. Nothing has changed then.
     [[nodiscard]] applied_average<model> apply_average();
-    /// Brings the trained weights back. Throws sequence_error where no average is in their place.
+    /// Brings the trained weights back. Throws sequence_error if no average is in their place.
     void restore();
     /// Whether the average of a parameter is in its place.
     bool average_is_applied() const;
 
-    /// Writes all that a run needs to go on to a safetensors file (header-only programs include
-    /// gradstep/io/checkpoint.hpp): of every parameter, whoever has its memory, values, state,
-    /// clock and policies (docs/checkpoints.md). The file is there once it is whole and on the
-    /// disk; until then the one before is. Nothing is copied, but for what lies on a device, in
-    /// pieces. Throws sequence_error where an average is in the place of the weights or a step is
-    /// pending, and io_error.
+    /// Writes everything that a run needs to continue to a safetensors file: values, state, clock
+    /// and policies of every parameter (docs/checkpoints.md). Header-only programs include
+    /// gradstep/io/checkpoint.hpp. The new file replaces the old one only when it is whole and on
+    /// the disk. Only device memory is copied, in chunks. Throws io_error, and sequence_error if an
+    /// average is in the place of the weights or a step is pending.
     void save(std::string const& file) const;
-    /// Goes on from where `save` was called, bit for bit: the model has the parameters of that one,
-    /// of the same names, sizes, elements and rules, in any order; the numbers of the policies, and
-    /// its options, are its own. Throws as `save`, and value_error or size_error for a file of
-    /// something else or of none of it, naming the first difference; the model is then as it was.
-    /// Where the system fails to read, or a device, in the middle of the data, parameters are
-    /// partly those of the file.
+    /// Continues from where `save` was called, bit for bit. This model must have parameters with the
+    /// same names, sizes, elements and rules, in any order. It keeps its own options and the
+    /// numbers of its policies.
+    ///
+    /// Throws the errors of `save`, and value_error or size_error for a file that does not fit,
+    /// with the first difference. The model has not changed then. If the system or a device fails
+    /// to read in the middle of the data, some parameters may already have values of the file.
     void load(std::string const& file);
-    /// Loads what `options` ask for of a file (gradstep/io/load_options.hpp): parameters that it
-    /// lacks may stay as they are, others be ignored, names changed, rows added or left out.
-    /// Returns a load_report. Throws as the other.
+    /// Loads what `options` ask for (gradstep/io/load_options.hpp): parameters that the file lacks
+    /// can keep their values, other parameters of the file can be ignored, names changed, rows
+    /// added or left out. Returns a load_report. Throws the same errors.
     load_report load(std::string const& file, load_options const& options);
 
     /// One line for each parameter: its name, its length, and its updater.
     std::string description() const;
 
     /// The parameters and the phases of a step, for classes of gradstep that take steps in other
-    /// ways: `compressed_model`, and the workers of gradstep::distributed.
+    /// phases.
     detail::task_set& tasks() { return tasks_; }
 
 private:

@@ -4,7 +4,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include <gradstep/compression/dgc_step.hpp>
@@ -49,8 +48,8 @@ public:
     explicit compressed_parameter(owned_type owned) : parameter_(std::move(owned)) {}
 
     /// The first half of a step: the clock moves, and the values wait for `apply`. If it throws
-    /// before anything is written, the clock stays. Of a gradient that is not finite, `skip` sends a
-    /// message without entries, `raise` sends none. Throws the errors of `parameter::update`, and
+    /// before anything is written, the clock stays. If the gradient is not finite, `skip` makes a
+    /// message without entries, and `raise` throws. Throws the errors of `parameter::update`, and
     /// sequence_error if the messages of the step before have not been applied, or an average is in
     /// the place of the values. If an executor or a device fails, the state may already contain the
     /// gradient: the clock then counts the step, which has no message, and nothing waits for `apply`.

@@ -21,7 +21,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// An updater with a step that makes messages: that of dgc_momentum.
+// An updater with a step that makes messages: dgc_momentum has one.
 template <class Updater> concept compresses = requires { typename Updater::step_type::pending_message; };
 
 // The tasks of an updater (owning_task, borrowing_task) in a compressed_model. For a rule that
@@ -79,8 +79,8 @@ private:
     sparse_message message_; // without a gradient
 };
 
-// For any other rule: it sends the gradient as it is, and steps with the mean of all, rounded to the
-// storage.
+// For any other rule: it sends the whole gradient, and steps with the mean of all gradients,
+// rounded to the storage.
 template <class Task> class dense_message_task final : public Task, public message_task {
     using updater = typename Task::updater_type;
     using backend = typename updater::backend_type;
@@ -134,7 +134,7 @@ public:
     }
 
 private:
-    std::optional<typename updater::step_type> step_; // between the halves, as what follows
+    std::optional<typename updater::step_type> step_; // between the halves, like the following members
     compute scale_ = 1;
     bool fills_ = false, zeroes_ = false;
     sparse_message message_;

@@ -19,12 +19,12 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// A parameter of a model, whatever its updater is and whoever has its memory. A step gives it its
-// gradient first: `take_gradient`, or `take_own_gradient`.
+// A parameter of a model, with any updater, in its own memory or the application's. A step gives it
+// its gradient first: `take_gradient`, or `take_own_gradient`.
 class parameter_task : public step_task {
 public:
     std::string name;
-    // What files say of it besides its state; null where they say nothing.
+    // What files contain besides its state; null if nothing.
     struct in_files_type {
         std::optional<std::vector<std::uint64_t>> shape = {};
         std::optional<tensor_shard> shard = {};
@@ -46,19 +46,19 @@ public:
 
     virtual gradstep::clock clock() const = 0;
     virtual void seek(gradstep::clock) = 0;
-    virtual type_id parameter_type() const = 0; // of the parameter that it owns; null if its memory is the host's
+    virtual type_id parameter_type() const = 0; // of the parameter that it owns; null over the application's memory
     virtual void* owned_parameter() = 0;
     virtual std::string description() const = 0;
-    virtual void visit_state(state_visitor&) = 0; // where no average is in the place of the weights
+    virtual void visit_state(state_visitor&) = 0;                      // if no average is in the place of the weights
     virtual void append_slots(std::vector<std::string>& to) const = 0; // the names of its tensors in files
 
     virtual bool keeps_average() const = 0;
     virtual bool average_is_applied() const = 0;
-    // Where it keeps one: a copy to `out`, a std::vector of elements of this type; false if the
-    // state's is another.
+    // If it keeps one: copies it to `out`, a std::vector of elements of this type. Returns false if
+    // the state has another type.
     virtual bool average(type_id element, void* out) = 0;
-    virtual void apply_average() = 0; // where it keeps one; throws, and the weights are there
-    virtual void restore() = 0;       // where it is applied
+    virtual void apply_average() = 0; // if it keeps one; if it throws, the weights are there
+    virtual void restore() = 0;       // if it is applied
 };
 
 } // namespace GRADSTEP_ABI

@@ -19,11 +19,10 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// One step of several parameters that have their gradients: those of a model, of a compressed_model,
-// or of `update_all`. A step calls the functions in the order of this list; all but `prepare` and
-// `run` can be left out. Until `prepare` has returned, nothing has changed. Work is split over
-// `threads`, or done on the caller's thread if that is null. All memory of a step is kept for the next
-// one.
+// One step of several parameters that have their gradients. Models and `update_all` use it. A step
+// calls the functions in the order of this list; all but `prepare` and `run` can be left out. Until
+// `prepare` has returned, nothing has changed. Work is split over `threads`, or done on the
+// caller's thread if `threads` is null. All memory of a step is kept for the next one.
 class step_driver {
 public:
     using tasks = std::span<step_task* const>;
@@ -32,7 +31,8 @@ public:
         std::size_t task, number;
     };
 
-    // Two buffers that overlap, the one that was added later first; `zeroes` is step_options::zero_gradient.
+    // Two buffers that overlap, the one that was added later first; `zeroes` is
+    // step_options::zero_gradient.
     std::optional<std::pair<place, place>> find_overlap(tasks all, bool zeroes);
     // The first element that is not finite.
     std::optional<place> find_nonfinite(tasks all, executor_reference const* threads);

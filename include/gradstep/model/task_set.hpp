@@ -24,9 +24,9 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 // The parameters of a model by name, and the phases of their steps. gs::model is made of it;
-// compressed_model and the workers in distributed/ use it for steps in other phases. A step calls
-// `look_at`, `prepare` and `run`, in this order. Until `prepare` has returned, nothing has changed.
-// All memory of a step is kept for the next one.
+// classes that take steps in other phases use it, too. A step calls `look_at`, `prepare` and `run`,
+// in this order. Until `prepare` has returned, nothing has changed. All memory of a step is kept
+// for the next one.
 class task_set {
 public:
     // Throws value_error for a clip_norm that is not > 0.
@@ -34,8 +34,8 @@ public:
 
     // Throws value_error if the name or the options of a new parameter are not allowed.
     void check_new(std::string const& name, member_options const& options) const;
-    // The same for memory of the host's with options of its own. Returns both options in one. `step`
-    // is the tensor's own step, which is not allowed; `what` is its name.
+    // The same for a tensor in the application's memory with its own options. Returns both options
+    // in one. `step` is the tensor's own step, which is not allowed; `what` is its name.
     member_options check_new(std::string const& name, member_options options, member_options const& of_tensor,
                              std::optional<std::int64_t> const& step, char const* what) const;
     void push_back(std::unique_ptr<parameter_task> task);
@@ -76,8 +76,8 @@ public:
     executor_reference const* threads() const { return threads_ ? &*threads_ : nullptr; }
 
 private:
-    // Throws value_error where the tensors of a new parameter have the names of others in files;
-    // returns what it adds to a header.
+    // Throws value_error if the tensors of a new parameter have the same names in files as other
+    // tensors. Returns the bytes that it adds to a header.
     std::uint64_t require_apart_in_files(parameter_task const& task) const;
     // Gives every parameter its gradient.
     void match(std::span<named_gradient const> gradients, step_options const& options, char const* call);
@@ -90,10 +90,10 @@ private:
     std::vector<std::unique_ptr<parameter_task>> tasks_;
     std::vector<step_task*> steps_; // the same
     name_index index_;
-    std::uint64_t header_bytes_ = 0; // at most, of a file's
+    std::uint64_t header_bytes_ = 0; // an upper bound for the header of a file
     bool has_own_limits_ = false;
-    // No two parameters share memory, as an update has shown; nor gradients that are written, as one
-    // with zero_gradient has.
+    // An update has checked that no two parameters share memory; an update with zero_gradient, that
+    // no two gradients do.
     bool is_apart_ = false, gradients_are_apart_ = false;
     refusal refuse_ = nullptr;
     std::vector<bool> given_; // of an update: kept, so that the next one does not allocate

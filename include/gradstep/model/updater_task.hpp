@@ -33,8 +33,8 @@ template <class Updater> using parameter_of = typename parameter_of_updater<Upda
 } // namespace GRADSTEP_ABI
 
 inline namespace GRADSTEP_ISA {
-// An updater with a step that takes some tensors as a whole: `comes_in_pieces(n)` is false for them,
-// and a `pending_update` has all memory that their update needs.
+// An updater with a step that takes some tensors as a whole: `comes_in_pieces(n)` is false for
+// them, and a `pending_update` has all memory that their update needs.
 template <class Updater>
 concept takes_whole_tensors = requires(typename Updater::step_type const& step, std::size_t n,
                                        typename Updater::step_type::pending_update& whole) {
@@ -60,8 +60,7 @@ protected:
     using compute = typename Updater::traits::compute;
     using batch_type = step_batch<Updater>;
     static constexpr bool on_host = std::is_same_v<memory_space, host_memory>;
-    // A row-wise rule looks at the whole tensor, and other backends than these have threads of
-    // their own.
+    // A row-wise rule reads the whole tensor, and backends without run_part have their own threads.
     static constexpr bool splits =
         !row_wise_rule<typename Updater::rule_type> && requires(backend const& b, batch_type const& batch) {
         b.run_part(batch, std::size_t(), std::size_t());
@@ -75,7 +74,7 @@ protected:
     virtual Updater& optimizer() = 0;
     virtual slice<Updater> tensor(std::span<storage> gradient) = 0;
 
-    // Averages to `out`, if that is a std::vector of their type.
+    // Moves averages to `out`, a std::vector of `element`; returns false if their type differs.
     static bool give(std::vector<typename Updater::traits::state> averages, type_id element, void* out) {
         using type = decltype(averages);
         if (element != type_id_of<typename type::value_type>()) return false;
@@ -87,7 +86,7 @@ protected:
         gradient_ = gradient;
         is_writable_ = is_writable;
     }
-    // Calls f; what it refuses, it refuses under the name of the parameter.
+    // Calls f, with the name of the parameter before its error messages.
     template <class F> void named(F const& f) const {
         with_context([&] { return name + ": "; }, f);
     }
@@ -227,7 +226,7 @@ private:
         x.decay = options_.decay;
         x.rate_scale = 1; // it is in the step
         if constexpr (uses_id<Updater>)
-            if (!x.id) x.id = hash_of(name); // whatever else the model has
+            if (!x.id) x.id = hash_of(name); // independent of other parameters
     }
     // It is written only under zero_gradient, which is checked to have writable memory.
     std::span<storage> writable_gradient() const { return {const_cast<storage*>(gradient_.data()), gradient_.size()}; }
@@ -271,7 +270,7 @@ private:
     parameter<Updater> parameter_;
 };
 
-// A task whose memory is the host's.
+// A task over the application's memory.
 template <class Updater> class borrowing_task : public updater_task<Updater> {
     using base = updater_task<Updater>;
 
@@ -350,8 +349,8 @@ private:
     using typename base::backend, typename base::memory_space;
     using buffer = typename backend::template buffer<storage>;
 
-    // Where containers have their memory now. Throws, under the name of the parameter, for buffers
-    // that do not fit each other.
+    // Looks up where containers have their memory now. Throws, with the name of the parameter, if
+    // buffers do not fit each other.
     void look_up() const {
         this->named([&] {
             tensor_.follow();
