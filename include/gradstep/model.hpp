@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,7 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/core/applied_average.hpp>
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
+#include <gradstep/core/slice.hpp>
+#include <gradstep/core/step_options.hpp>
 #include <gradstep/core/tensor_shard.hpp>
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/model/model_options.hpp>
@@ -21,6 +25,7 @@
 #include <gradstep/model/updater_task.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/state/saved_state.hpp>
+#include <gradstep/updater.hpp>
 
 namespace gradstep {
 
@@ -30,7 +35,8 @@ inline namespace GRADSTEP_ABI {
 /// memory, which you give as a slice:
 ///
 ///     gs::model net{pool, {.clip_norm = 1.0}};
-///     net.add("wide.weight", gs::parameter{gs::make_updater<float>(gs::ftrl{.l1 = 1.0}, gs::constant{0.1}), wide});
+///     auto const ftrl = gs::make_updater<float>(gs::ftrl{.l1 = 1.0}, gs::constant{0.1});
+///     net.add("wide.weight", gs::parameter{ftrl, wide});
 ///     net.add("deep.bias", gs::parameter{optimizer, bias}, {.decay = false});
 ///     net.update({{"wide.weight", g_wide}, {"deep.bias", g_bias}});
 ///
@@ -143,9 +149,9 @@ public:
     gradstep::clock clock(std::string_view name) const { return tasks_[tasks_.index_of(name, "clock")].clock(); }
     void seek(std::string_view name, gradstep::clock at) { tasks_[tasks_.index_of(name, "seek")].seek(at); }
 
-    /// The shape of a parameter's values, which files carry. `load` then rejects a file with another
-    /// shape. Throws value_error for an unknown name, and size_error for a shape with another
-    /// number of elements.
+    /// The shape of a parameter's values, which files carry. `load` then rejects a file with a
+    /// different shape. Throws value_error for an unknown name, and size_error for a shape with
+    /// another number of elements.
     void set_shape(std::string_view name, std::vector<std::uint64_t> extents);
     /// The part of a larger tensor that a parameter is, which its files carry and a load compares.
     /// Throws value_error for an unknown name and a rank that is not in [0, ranks), size_error for
@@ -186,8 +192,8 @@ public:
     /// the disk. Only device memory is copied, in chunks. Throws io_error, and sequence_error if an
     /// average is in the place of the weights or a step is pending.
     void save(std::string const& file) const;
-    /// Continues from where `save` was called, bit for bit. This model must have parameters with the
-    /// same names, sizes, elements and rules, in any order. It keeps its own options and the
+    /// Continues from where `save` was called, bit for bit. This model must have parameters with
+    /// the same names, sizes, elements and rules, in any order. It keeps its own options and the
     /// numbers of its policies.
     ///
     /// Throws the errors of `save`, and value_error or size_error for a file that does not fit,

@@ -2,7 +2,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +12,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/saved_names.hpp>
 #include <gradstep/core/sequence.hpp>
+#include <gradstep/core/step_options.hpp>
 #include <gradstep/core/tensor_shard.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/parameter_task.hpp>

@@ -9,11 +9,13 @@
 #include <gradstep/compression/message_task.hpp>
 #include <gradstep/compression/model_message.hpp>
 #include <gradstep/compression/updater_message_task.hpp>
-#include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/slice.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/model/named_gradient.hpp>
+#include <gradstep/model/updater_task.hpp>
 #include <gradstep/parameter.hpp>
+#include <gradstep/updater.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
@@ -75,8 +77,8 @@ public:
     }
 
     /// The first half of a step: returns the message of this trainer. clip_norm limits the norm of
-    /// this trainer's gradients. The clocks move, and the parameters wait for `apply`. If a gradient
-    /// is not finite and on_nonfinite is `skip`, the message has no gradients.
+    /// this trainer's gradients. The clocks move, and the parameters wait for `apply`. If a
+    /// gradient is not finite and on_nonfinite is `skip`, the message has no gradients.
     ///
     /// Throws the errors of `update`, and sequence_error if the messages of the previous step have
     /// not been applied, or an average is in the place of the weights. Nothing has changed then. If

@@ -8,6 +8,7 @@
 #include <gradstep/compression/model_message.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/sequence.hpp>
+#include <gradstep/model/model_options.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/task_set.hpp>

@@ -10,9 +10,12 @@
 #include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/compression/updater_message_task.hpp>
+#include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/fixed_string.hpp>
 #include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/sequence.hpp>
+#include <gradstep/core/slice.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/sparse/row_progress.hpp>
@@ -25,8 +28,8 @@ inline namespace GRADSTEP_ISA {
 /// of this trainer, and `apply` moves the values by the messages of all trainers.
 ///
 ///     gs::compressed_parameter weights{optimizer, initial};
-///     gs::sparse_message const mine = weights.compress(gradient);      // the clock moves
-///     std::vector<gs::sparse_message> const all = exchange_all(mine);  // in the order of their ranks
+///     gs::sparse_message const mine = weights.compress(gradient);     // the clock moves
+///     std::vector<gs::sparse_message> const all = exchange_all(mine); // in the order of the ranks
 ///     weights.apply(all);
 ///
 /// A rule that does not compress does not compile.
@@ -49,10 +52,12 @@ public:
 
     /// The first half of a step: the clock moves, and the values wait for `apply`. If it throws
     /// before anything is written, the clock stays. If the gradient is not finite, `skip` makes a
-    /// message without entries, and `raise` throws. Throws the errors of `parameter::update`, and
-    /// sequence_error if the messages of the step before have not been applied, or an average is in
-    /// the place of the values. If an executor or a device fails, the state may already contain the
-    /// gradient: the clock then counts the step, which has no message, and nothing waits for `apply`.
+    /// message without entries, and `raise` throws.
+    ///
+    /// Throws the errors of `parameter::update`, and sequence_error if the messages of the previous
+    /// step have not been applied, or an average is in the place of the values. If an executor or a
+    /// device fails, the state may already contain the gradient: the clock then counts the step,
+    /// which has no message, and nothing waits for `apply`.
     template <class G> sparse_message compress(G&& gradient, step_options const& options = {}) {
         detail::check(options);
         if (parameter_.average_is_applied()) detail::refuse_applied("compress");
@@ -82,9 +87,9 @@ public:
     /// The second half: the mean of the messages of all trainers moves the values. The messages are
     /// a contiguous range, or given one by one, in the order of the ranks. Throws value_error for
     /// messages that are not of this step and parameter: you can then call it again with others.
-    /// Throws sequence_error if `compress` has not been called, or an average is in the place of the
-    /// values. If an executor or a device fails, a part of the values may have moved: nothing waits
-    /// for `apply` then, because it would move them twice.
+    /// Throws sequence_error if `compress` has not been called, or an average is in the place of
+    /// the values. If an executor or a device fails, a part of the values may have moved: nothing
+    /// waits for `apply` then, because it would move them twice.
     template <class... Messages> void apply(Messages const&... messages) {
         if (!step_) detail::fail<sequence_error>("apply: no step has begun: call compress first");
         if (parameter_.average_is_applied()) detail::refuse_applied("apply");
@@ -128,8 +133,8 @@ public:
     owned_type const& parameter() const { return parameter_; }
     owned_type& parameter() { return parameter_; }
 
-    /// As in `parameter`, with the same files. Throws sequence_error between `compress` and `apply`,
-    /// too. So do the functions of gradstep/io/state.hpp.
+    /// As in `parameter`, with the same files. Also throws sequence_error between `compress` and
+    /// `apply`, as the functions of gradstep/io/state.hpp do.
     void save(std::string const& file) const { detail::save_file(file, *this); }
     /// Continues from where `save` was called.
     void load(std::string const& file) { detail::load_file(file, *this); }

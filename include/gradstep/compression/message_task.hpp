@@ -11,16 +11,16 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// What the task of a parameter in a compressed_model can do besides: a step in two halves. The
-// functions of the first half are called after the task has its gradient, in the order of this list.
-// Once `begin_apply` has returned, `run` or `run_whole` of the task is the second half.
+// The second interface of a parameter's task in a compressed_model: a step in two halves. The
+// functions of the first half are called after the task has its gradient, in the order of this
+// list. Once `begin_apply` has returned, `run` or `run_whole` of the task is the second half.
 class message_task {
 public:
     virtual ~message_task() = default;
     // As parameter_task::prepare. Without a gradient the message has no entries, or zeros.
     virtual void begin_message(step_options const&, double clip, bool has_gradient) = 0;
     virtual sparse_message message() = 0;
-    virtual void begin_apply(message_list const&) = 0; // throws, and nothing has changed
+    virtual void begin_apply(message_list const&) = 0; // if it throws, nothing has changed
     virtual void end_halves() = 0; // after the second half, or instead of it: nothing stays prepared
 };
 

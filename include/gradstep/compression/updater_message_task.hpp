@@ -11,7 +11,9 @@
 #include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/message_task.hpp>
 #include <gradstep/compression/sparse_message.hpp>
+#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/slice.hpp>
 #include <gradstep/core/step_checks.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/model/launch_batch.hpp>

@@ -1,5 +1,4 @@
 #pragma once
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include <gradstep/core/clock.hpp>
+#include <gradstep/core/decay_factor.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/core/tensor_shard.hpp>

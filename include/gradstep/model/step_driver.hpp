@@ -37,9 +37,9 @@ public:
     // The first element that is not finite.
     std::optional<place> find_nonfinite(tasks all, executor_reference const* threads);
 
-    // What `prepare` scales gradients by, besides step_options::gradient_scale: nothing; one factor;
-    // what own limits of the parameters ask for, if all norms are finite, else it returns the first
-    // that is not.
+    // The factors by which `prepare` scales gradients, besides step_options::gradient_scale. None;
+    // one for all; or one for each parameter, by its own limit. The last returns the first norm
+    // that is not finite, if there is one.
     void clip_none() { clips_.clear(); }
     void clip_all(std::size_t count, double clip) { clips_.assign(count, clip); }
     std::optional<gradient_norms::infinite_norm> clip_by_own_limits(tasks all, executor_reference const* threads,

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <gradstep/core/executor.hpp>
-#include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/model/model_options.hpp>
 #include <gradstep/model/name_index.hpp>

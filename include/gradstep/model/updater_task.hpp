@@ -1,7 +1,5 @@
 #pragma once
 #include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,9 +9,22 @@
 
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/core/apart.hpp>
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/concepts.hpp>
+#include <gradstep/core/element.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/prepared_step.hpp>
 #include <gradstep/core/reduce.hpp>
+#include <gradstep/core/sequence.hpp>
+#include <gradstep/core/slice.hpp>
+#include <gradstep/core/state_visitor.hpp>
+#include <gradstep/core/step_options.hpp>
+#include <gradstep/core/type_id.hpp>
 #include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/name_index.hpp>
+#include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/parameter_task.hpp>
 #include <gradstep/parameter.hpp>
 

@@ -10,19 +10,27 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/compression/message_list.hpp>
+#include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/core/apart.hpp>
 #include <gradstep/core/applied_average.hpp>
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/extent.hpp>
 #include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/scalar.hpp>
 #include <gradstep/core/state_visitor.hpp>
+#include <gradstep/core/step_options.hpp>
 #include <gradstep/io/load_options.hpp>
 #include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/norm_limit.hpp>
 #include <gradstep/model/step_task.hpp>
 #include <gradstep/runtime/any_buffer.hpp>
 #include <gradstep/runtime/any_compression.hpp>
+#include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 #include <gradstep/runtime/stamped_rows.hpp>
 
@@ -85,9 +93,10 @@ public:
     /// the errors of update, and value_error for an id out of range; nothing is written then.
     update_result update_rows(any_span ids, any_span gradient_rows, step_options const& options = {});
 
-    /// The two halves of a `dgc_momentum` step, as in gs::compressed_parameter. `compress` makes the
-    /// message for the other trainers. `apply` takes the step with all messages, as a contiguous
-    /// range or one by one, in rank order. Throws the same errors, and value_error for another rule.
+    /// The two halves of a `dgc_momentum` step, as in gs::compressed_parameter. `compress` makes
+    /// the message for the other trainers. `apply` takes the step with all messages, as a
+    /// contiguous range or one by one, in rank order. Throws the same errors, and value_error for
+    /// another rule.
     sparse_message compress(any_span gradient, step_options const& options = {});
     template <class... Messages> void apply(Messages const&... messages) {
         detail::two_phase::require(updater_, "apply");

@@ -10,6 +10,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/extent.hpp>
+#include <gradstep/core/scalar.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/core/subnormals.hpp>
 #include <gradstep/runtime/any_buffer.hpp>

@@ -3,8 +3,6 @@
 #include <cstddef>
 #include <cstring>
 #include <optional>
-#include <span>
-#include <string>
 
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/compression/message_list.hpp>

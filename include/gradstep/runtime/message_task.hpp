@@ -2,7 +2,7 @@
 #include <string>
 
 #include <gradstep/compression/message_task.hpp>
-#include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/step_options.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>

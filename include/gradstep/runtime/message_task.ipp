@@ -14,7 +14,6 @@
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/step_checks.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/runtime/any_buffer.hpp>

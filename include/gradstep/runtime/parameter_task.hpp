@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/core/apart.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/scalar.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/step_options.hpp>
@@ -20,6 +20,7 @@
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/runtime/definitions.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -138,8 +139,8 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_RUNTIME_ABI {
-/// For gs::model::add: makes the object by which a model holds a parameter whose policies are chosen
-/// at run time. The parameter owns its memory, or uses your memory.
+/// For gs::model::add: makes the object by which a model holds a parameter whose policies are
+/// chosen at run time. The parameter owns its memory, or uses your memory.
 std::unique_ptr<detail::parameter_task> make_task(std::string name, any_parameter owned, member_options options);
 std::unique_ptr<detail::parameter_task> make_task(std::string name, any_updater const& optimizer,
                                                   any_tensor const& tensor, member_options options);

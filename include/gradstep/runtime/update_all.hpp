@@ -1,7 +1,9 @@
 #pragma once
 #include <span>
 
+#include <gradstep/core/step_options.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
+#include <gradstep/runtime/any_span.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_RUNTIME_ABI {
