@@ -61,7 +61,8 @@ public:
 
     template <class Executor>
     requires(executor<Executor> && !std::is_lvalue_reference_v<Executor>) explicit model(Executor&&,
-                                                                                         model_options = {}) {
+                                                                                         model_options options = {})
+        : tasks_(options) {
         static_assert(sizeof(Executor) == 0, "gradstep: a model refers to its executor, which must outlive it: give a "
                                              "variable, not a temporary");
     }
