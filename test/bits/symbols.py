@@ -19,7 +19,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 ALLOWED = re.compile(r"(vtable|typeinfo|typeinfo name) for |"
                      r"gradstep::(error|basic_error|\w+_error)::|"
-                     r"gradstep::((\w+::)+members|ranges::\w+|enumerators|missing|missing_count|error_handling::current|detail::average_name)$")
+                     r"gradstep::((\w+::)+hyperparameters|ranges::\w+|enumerators|missing|missing_count|error_handling::current|detail::average_name)$")
 
 
 def without_arguments(name):

@@ -174,7 +174,7 @@ class Docs(unittest.TestCase):
 
 class Commands(unittest.TestCase):
     def test_every_benchmark_is_a_part(self):
-        sections = re.search(r"IsMember\(\{(.*?)\}\)", (ROOT / "benchmarks/bench.cpp").read_text())[1]
+        sections = re.search(r"IsMember\(\{(.*?)\}\)", (ROOT / "benchmarks/bench.cpp").read_text(), re.DOTALL)[1]
         known = {of.command[0] for of in parts.PARTS}
         self.assertEqual(known, {*re.findall(r"\w+", sections), *run.COMMANDS} - {"help", "report", "simulate", "rounding", "before"})
 
