@@ -33,8 +33,6 @@
 
 namespace gs = gradstep;
 
-std::string canonical(std::string_view text) { return gs::to_json(gs::read_configuration(text)); }
-
 namespace {
 
 using json = nlohmann::ordered_json;

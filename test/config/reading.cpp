@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include <gradstep/config.hpp>
 #include <gradstep/core/error.hpp>
 
 #include "config/canonical.hpp"
@@ -11,6 +12,8 @@
 #include "support/refusal.hpp"
 
 namespace gs = gradstep;
+
+std::string canonical(std::string_view text) { return gs::to_json(gs::read_configuration(text)); }
 
 namespace {
 
