@@ -167,13 +167,13 @@ def includes(lines, rounds, typical):
         "includes xsimd": XSIMD,
         "includes `all.hpp`": POLICIES + NOTHING,
         "includes the headers of one adam": FINEST + NOTHING,
-        "includes `gradstep.hpp`": UMBRELLA + NOTHING,
         "includes the headers of one adam and takes its step": one_step(FINEST, "adam{}"),
-        "includes `gradstep.hpp` and takes a step of one adam": one_step(UMBRELLA, "adam{}"),
         "has `gradstep.hpp` precompiled and takes a step of one adam": one_step(PRECOMPILED, "adam{}"),
     }
     for linked, ends in (("", ""), (LINKED, ", and links `gradstep::runtime`")):
         files |= {
+            "includes `gradstep.hpp`" + ends: linked + UMBRELLA + NOTHING,
+            "includes `gradstep.hpp` and takes a step of one adam" + ends: linked + one_step(UMBRELLA, "adam{}"),
             "updates a table of one adam" + ends: linked + TABLE,
             "updates a model of one adam" + ends: linked + UMBRELLA + MODEL + "}\n",
             "includes `io/checkpoint.hpp` as well and saves the model" + ends: linked + CHECKPOINT,
