@@ -896,7 +896,7 @@ TEST_CASE("An instruction set that there is not is refused in words", "[.][unkno
                       [&](gradstep_error* e) {
                           return gradstep_updater_create(adam.data(), adam.size(), GRADSTEP_FLOAT32, &out, e);
                       }),
-              "GRADSTEP_SIMD = sse9: must be one of "));
+              "GRADSTEP_SIMD = sse9: must be one of " LEAST_INSTRUCTION_SET));
 }
 
 TEST_CASE("Optimizers are read by the names of what they are for, and errors name both", "[c]") {

@@ -26,7 +26,7 @@ inline namespace GRADSTEP_ISA {
 ///
 ///     delta    = (local - snapshot) / p         sent to the server, which adds it
 ///     snapshot = snapshot + delta
-///     now      = the server's weights, with this delta and those of other workers
+///     now      = the server's weights, with this delta and all other workers' deltas
 ///     local    = now + (local - snapshot)       keeps the change that was not sent
 ///     snapshot = now
 ///

@@ -48,9 +48,9 @@ private:
 
 inline namespace GRADSTEP_ISA {
 /// Data-parallel training: a worker that takes every step with the mean of the gradients of all
-/// ranks (all-reduce). All ranks make the same update and have the same bits: those of one process
-/// that adds the gradients in the order of the ranks, divides by the number of ranks, and updates a
-/// gs::model of the same parameters. Each rank makes one worker, with the same parameters in the
+/// ranks (all-reduce). All ranks make the same update and have the same bits. One process gets these
+/// bits, too, if it adds the gradients in the order of the ranks, divides by the number of ranks,
+/// and updates a gs::model of the same parameters. Each rank makes one worker, with the same parameters in the
 /// same order:
 ///
 ///     gs::distributed::synchronous worker(by);          // `by` is a communicator, which must outlive it

@@ -154,7 +154,7 @@ struct wire_entry {
     std::string name = {}, policies = {};
     wire_element element = {};
     bool is_rows = false;
-    // Of a dense parameter: elements [first, first + size) of `total`. Of rows: their width.
+    // A dense parameter has elements [first, first + size) of `total`; a table has rows of `width`.
     std::uint64_t first = 0, size = 0, total = 0, width = 0;
 };
 // The server_options that must be equal on all servers: the mode, as an index of wire_mode_names,

@@ -122,8 +122,8 @@ public:
 
     /// The number of pushes and barriers of this worker so far. For a new worker, the number that
     /// all servers have saved: in their checkpoints, or applied if they write none. (Servers that
-    /// hold no parameters do not count.) `go_on_from` sets a smaller number, such as that of the
-    /// beginning of an interrupted step. Servers ignore pushes that they have already applied.
+    /// hold no parameters do not count.) `go_on_from` sets a smaller number, such as the
+    /// position at the beginning of an interrupted step. Servers ignore pushes that they have already applied.
     /// Throws value_error for a larger number, and sequence_error after the first push.
     std::uint64_t position() const;
     void go_on_from(std::uint64_t position);

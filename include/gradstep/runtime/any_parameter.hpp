@@ -230,7 +230,8 @@ protected:
     void end_halves() { halves_.end(updater_); }
 
 private:
-    // Of step_task, for step_driver. They are final, so that calls on an any_parameter are direct.
+    // The functions of step_task, for step_driver. They are final, so that calls on an
+    // any_parameter are direct.
     GRADSTEP_DEFINE_RUNTIME void add_memory(detail::apart_check& to, bool zeroes) final;
     std::size_t buffers() const final { return 2 + updater_.slots(); }
     GRADSTEP_DEFINE_RUNTIME char const* buffer_name(std::size_t i) const final;

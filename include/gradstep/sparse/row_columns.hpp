@@ -35,7 +35,7 @@ using row_columns = std::span<row_column const>;
 // Which columns a table has besides values and state.
 struct kept_columns {
     bool stamps = false, touches = false;
-    // Of rows with keys.
+    // Only if rows have keys.
     bool keys = false, last_touches = false, touch_counts = false;
 };
 inline constexpr std::size_t columns_beside_state = 5;
