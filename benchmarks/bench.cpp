@@ -1,4 +1,4 @@
-/// The numbers of docs/performance.md: every line is a ratio (or a difference) within this run, with its quartiles and what
+/// The numbers of docs/explanation/benchmarks.md: every line is a ratio (or a difference) within this run, with its quartiles and what
 /// it must reach. Lines without a bound are reported only.
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -1,4 +1,4 @@
-/// The tables of docs/elements.md: how far the weights of an element are, after some steps, from those of the rule's
+/// The tables of docs/reference/dtypes.md: how far the weights of an element are, after some steps, from those of the rule's
 /// formula in long double. Prints Markdown, the same on every run. `./dev bench rounding` builds and runs it.
 ///
 /// The problem is a quadratic, a gradient is curvature * (w - target) + noise, and every run takes it at its own weights:

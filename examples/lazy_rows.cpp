@@ -1,5 +1,5 @@
 // What a row of a table does about the steps that it misses: one weight under adagrad with a proximal elastic net and a
-// decaying rate, named by one batch in 250. Given the name of a PNG it draws the picture of docs/sparse.md (by gnuplot).
+// decaying rate, named by one batch in 250. Given the name of a PNG it draws the picture of docs/how_to/embedding_tables.md (by gnuplot).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Every schedule over 1000 steps. Given the name of a PNG it draws the picture of docs/schedules.md (by gnuplot).
+// Every schedule over 1000 steps. Given the name of a PNG it draws the picture of docs/reference/schedules.md (by gnuplot).
 #include <cmath>
 #include <cstdint>
 #include <cstdio>

@@ -35,14 +35,15 @@ void print(std::string const& text) { std::fwrite(text.data(), 1, text.size(), s
 
 int main(int argc, char** argv) {
     namespace tools = gradstep::tools;
-    CLI::App app("Checkpoints of gradstep: safetensors files, which docs/checkpoints.md explains.", "gradstep");
+    CLI::App app("Checkpoints of gradstep: safetensors files, which docs/how_to/checkpoints.md explains.", "gradstep");
     app.set_version_flag("--version", GRADSTEP_PROJECT_VERSION);
     app.require_subcommand(1);
 
     std::string from, to, file, step, samples, epoch, rate;
     tools::import_options options;
     auto* const import = app.add_subcommand("import-torch", "make a checkpoint of a model and an optimizer of torch");
-    import->add_option("IN", from, "what save_for_gradstep (docs/checkpoints.md) has written in Python")->required();
+    import->add_option("IN", from, "what save_for_gradstep (docs/how_to/checkpoints.md) has written in Python")
+        ->required();
     import->add_option("OUT", to, "the checkpoint; a file that is there is replaced")->required();
     import->add_option("--element", options.element,
                        "of all parameters, as \"mixed<bfloat16>\"; without it that of their dtype");
@@ -55,8 +56,9 @@ int main(int argc, char** argv) {
     tools::export_options wanted;
     auto* const out = app.add_subcommand("export-torch", "make a file for torch of a checkpoint");
     out->add_option("IN", from, "the checkpoint")->required();
-    out->add_option("OUT", to,
-                    "what load_from_gradstep (docs/checkpoints.md) reads in Python; a file that is there is replaced")
+    out->add_option(
+           "OUT", to,
+           "what load_from_gradstep (docs/how_to/checkpoints.md) reads in Python; a file that is there is replaced")
         ->required();
     out->add_option("--optimizer", wanted.optimizer,
                     "the class, as AdamW; without it the first that keeps the state of all parameters");

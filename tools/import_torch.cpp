@@ -380,7 +380,7 @@ private:
     std::string const& metadata(char const* key) const {
         auto const at = file_.metadata().find(key);
         if (at == file_.metadata().end())
-            refuse({"has no ", key, " in its metadata: write it by save_for_gradstep, of docs/checkpoints.md"});
+            refuse({"has no ", key, " in its metadata: write it by save_for_gradstep, of docs/how_to/checkpoints.md"});
         return at->second;
     }
 

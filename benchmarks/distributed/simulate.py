@@ -1,7 +1,7 @@
 """Predicts how far each mode of training on several machines scales, by a discrete-event simulation (model.py).
 
 Without arguments two models are simulated, of 4 Mi and of 100 Mi parameters, with 1 to 1000 workers and 8 servers. With --measured, what
-was measured with a few real processes stands beside what the model predicts for them. docs/distributed_simulation.md has the form of
+was measured with a few real processes stands beside what the model predicts for them. docs/explanation/simulation.md has the form of
 that file.
 """
 
@@ -21,7 +21,7 @@ WORKERS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512
 STEPS, WARM_UP = 12, 4
 ALL_STEPS = 1000  # few workers take more, so that all together take so many
 
-# A cluster of machines on 25 GbE. The times of an element are those of one thread in memory (docs/performance.md): adam moves 28
+# A cluster of machines on 25 GbE. The times of an element are those of one thread in memory (docs/explanation/benchmarks.md): adam moves 28
 # bytes at 49 GB/s, adding 12; those of dgc_momentum were measured on 4 Mi and 32 Mi floats, entry_s with 64 and 256 messages; wire_s
 # is a copy and a checksum at 10 GB/s.
 CLUSTER = {

@@ -678,9 +678,9 @@ func TestCounts(t *testing.T) {
 	check(t, u.Apply(nil, []float32{}, state))
 }
 
-// A module follows docs/go.md, where no proxy answers.
+// A module follows docs/how_to/go.md, where no proxy answers.
 func TestDocsBuildAModule(t *testing.T) {
-	docs, err := os.ReadFile("../../docs/go.md")
+	docs, err := os.ReadFile("../../docs/how_to/go.md")
 	check(t, err)
 	linking := string(docs[bytes.Index(docs, []byte("## Linking")):])
 	line := regexp.MustCompile("(?m)^go mod edit .*$").FindString(linking)

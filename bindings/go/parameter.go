@@ -247,7 +247,7 @@ func (p *Parameter[T]) UpdateRows(ids []int64, gradients []T, options ...Option)
 }
 
 // Compress is the first half of a step of "dgc_momentum": the gradient enters the state, and what comes back goes to all trainers
-// (docs/dgc.md). The values wait for Apply. With several trainers every step has both halves: Update takes this trainer's gradient
+// (docs/how_to/compressed_gradients.md). The values wait for Apply. With several trainers every step has both halves: Update takes this trainer's gradient
 // alone.
 func (p *Parameter[T]) Compress(gradient []T, options ...Option) ([]byte, error) {
 	var most, written C.uint64_t

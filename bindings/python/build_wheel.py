@@ -53,7 +53,7 @@ def library() -> Path:
     ):
         if subprocess.run(command, check=False).returncode:
             raise SystemExit(
-                f"cannot build libgradstep.so: `{' '.join(command[:2])} ...` failed, as it says above; docs/python.md#installing has "
+                f"cannot build libgradstep.so: `{' '.join(command[:2])} ...` failed, as it says above; docs/how_to/python.md#installing has "
                 "what the build needs"
             )
     return next(folder.rglob("libgradstep.so")).resolve()

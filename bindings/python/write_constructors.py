@@ -2,8 +2,8 @@
 
     python3 bindings/python/write_constructors.py
 
-Their arguments, ranges and defaults are those of docs/configuration.schema.json, which the library's tests hold to the library; what a
-rule and a schedule are is from the tables of docs/rules.md and docs/schedules.md. The tests of the package fail while the files are not
+Their arguments, ranges and defaults are those of docs/reference/configuration.schema.json, which the library's tests hold to the library; what a
+rule and a schedule are is from the tables of docs/reference/rules.md and docs/reference/schedules.md. The tests of the package fail while the files are not
 what this writes.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parents[1] / "docs"
-HEAD = "# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.\n"
+HEAD = "# Written by bindings/python/write_constructors.py from docs/reference/configuration.schema.json.\n"
 
 
 def names_of(schema: dict) -> str:
@@ -163,8 +163,8 @@ def module(about: str, functions: dict[str, str], is_rule: bool) -> str:
 
 def files() -> dict[str, str]:
     """The text of each file."""
-    definitions = json.loads((DOCS / "configuration.schema.json").read_text())["$defs"]
-    papers, rates = table_of("rules.md", 4), table_of("schedules.md", 1)
+    definitions = json.loads((DOCS / "reference/configuration.schema.json").read_text())["$defs"]
+    papers, rates = table_of("reference/rules.md", 4), table_of("reference/schedules.md", 1)
     rules = variants(definitions["rule"]["oneOf"])
     out = {}
     made = {}
@@ -172,7 +172,7 @@ def files() -> dict[str, str]:
         if rule["dialect"] is None:
             paper = papers.get(rule["name"], "-")
             said = "" if re.match(r"-|as |the same", paper) else f": {paper}"
-            made[rule["name"]] = function(rule, f"The rule `{rule['name']}`{said} (docs/rules.md#{rule['name']}).", True)
+            made[rule["name"]] = function(rule, f"The rule `{rule['name']}`{said} (docs/reference/rules.md#{rule['name']}).", True)
     out["rules.py"] = module(
         "Configurations by rule: `gradstep.adam(lr=1e-3)` is `rules.adam(lr=1e-3)`.\n\nA dict, for `Parameter`, `Table` and "
         "`Updater`.\n",
@@ -180,10 +180,10 @@ def files() -> dict[str, str]:
         True,
     )
     for kind, page, about in (
-        ("schedule", "schedules.md", "Schedules of the learning rate: `gradstep.adam(lr=schedules.cosine(1e-3, steps=1000))`."),
-        ("regularizer", "regularizers.md", "Weight decay, penalties and clips of elements, the `regularizer` of a configuration."),
-        ("average", "averaging.md", "Averages of the values, the `average` of a configuration."),
-        ("clip", "configuration.md", "Gradient clipping, the `clip` of a configuration."),
+        ("schedule", "reference/schedules.md", "Schedules of the learning rate: `gradstep.adam(lr=schedules.cosine(1e-3, steps=1000))`."),
+        ("regularizer", "reference/regularizers.md", "Weight decay, penalties and clips of elements, the `regularizer` of a configuration."),
+        ("average", "how_to/averaging.md", "Averages of the values, the `average` of a configuration."),
+        ("clip", "how_to/configuration.md", "Gradient clipping, the `clip` of a configuration."),
     ):
         made = {}
         for one in variants(definitions[kind]["oneOf"]):
@@ -196,7 +196,7 @@ def files() -> dict[str, str]:
         out[f"{kind}s.py"] = module(about, dict(sorted(made.items())), False)
     names = sorted({x["dialect"] for x in rules if x["dialect"]})
     for dialect in names:
-        link = f"docs/dialects.md#{dialect}"
+        link = f"docs/reference/presets.md#{dialect}"
         made = {
             x["name"]: function(x, f"{x['name']} with the arguments, defaults and numbers of {dialect} ({link}).", True)
             for x in rules

@@ -1,4 +1,4 @@
-"""The documentation site: ./dev docs builds it from docs/*.md and from the comments of include/gradstep."""
+"""The documentation site: ./dev docs builds it from docs/**/*.md and from the comments of include/gradstep."""
 
 import re
 import sys

@@ -188,7 +188,7 @@ public:
     bool average_is_applied() const;
 
     /// Writes everything that a run needs to continue to a safetensors file: values, state, clock
-    /// and policies of every parameter (docs/checkpoints.md). Header-only programs include
+    /// and policies of every parameter (docs/how_to/checkpoints.md). Header-only programs include
     /// gradstep/io/checkpoint.hpp. The new file replaces the old one only when it is whole and on
     /// the disk. Only device memory is copied, in chunks. Throws io_error, and sequence_error if an
     /// average is in the place of the weights or a step is pending.

@@ -246,7 +246,7 @@ public:
     /// Writes all that a run needs to go on to a safetensors file (header-only programs include
     /// gradstep/io/checkpoint.hpp): rows as they are, not caught up, with state, stamps and
     /// touches; clock, history and lap; what new rows begin with; and the policies
-    /// (docs/checkpoints.md). The file is there once it is whole and on the disk; until then the
+    /// (docs/how_to/checkpoints.md). The file is there once it is whole and on the disk; until then the
     /// one before is. Of the rows nothing is copied, but for what lies on a device, in pieces.
     /// Throws sequence_error where averages are in the place of the values, io_error, and
     /// value_error for an element that the format does not have.

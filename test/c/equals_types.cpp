@@ -1,4 +1,4 @@
-// The C library gives the bits of the types that C++ composes, where both have fused multiply-add, or neither (docs/numerics.md).
+// The C library gives the bits of the types that C++ composes, where both have fused multiply-add, or neither (docs/explanation/numerics.md).
 #include <array>
 #include <cstddef>
 #include <cstdint>

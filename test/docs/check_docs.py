@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Checks that the documentation is complete, shows code that is compiled, and that its links resolve.
 
-Every rule in include/gradstep/rules has a heading in docs/rules.md and a line in test/support/oracles; every
+Every rule in include/gradstep/rules has a heading in docs/reference/rules.md and a line in test/support/oracles; every
 regularizer and schedule has a heading in its page. A code block under `<!-- FILE [NAME] -->` is the part of FILE between
 the lines `// [NAME]`, and every part marked in an example is shown by a page. Every relative link of a Markdown file leads
-to a file, and its #anchor to a heading. Every exception has a line in docs/policies.md.
+to a file, and its #anchor to a heading. Every exception has a line in docs/how_to/policies.md.
 """
 
 import re
@@ -39,9 +39,9 @@ def missing_policies() -> list[str]:
     problems = []
     for kind in ("rules", "regularizers", "schedules"):
         names = {header.stem for header in (ROOT / "include/gradstep" / kind).glob("*.hpp")} - NOT_DOCUMENTED
-        page = ROOT / f"docs/{kind}.md"
+        page = ROOT / f"docs/reference/{kind}.md"
         listed = set(re.findall(r"\w+", " ".join(headings(page))))
-        problems += [f"docs/{kind}.md has no heading for {name}" for name in sorted(names - listed)]
+        problems += [f"docs/reference/{kind}.md has no heading for {name}" for name in sorted(names - listed)]
         if kind == "rules":
             oracles = "".join(file.read_text() for file in (ROOT / "test/support/oracles").glob("*.hpp"))
             tested = set(re.findall(r"^constexpr auto line_of\(gs::(\w+)\)", oracles, flags=re.MULTILINE))
@@ -92,11 +92,11 @@ def broken_links() -> list[str]:
 
 
 def missing_errors() -> list[str]:
-    """Errors that a header defines and the table of docs/policies.md lacks."""
-    listed = set(re.findall(r"\b(\w+_error)`", (ROOT / "docs/policies.md").read_text()))
+    """Errors that a header defines and the table of docs/how_to/policies.md lacks."""
+    listed = set(re.findall(r"\b(\w+_error)`", (ROOT / "docs/how_to/policies.md").read_text()))
     defined = {name for header in (ROOT / "include").rglob("*.hpp")
                for name in re.findall(r"^struct (\w+_error)\b.*: \w+", header.read_text(), flags=re.MULTILINE)}
-    return [f"docs/policies.md lists no {name}" for name in sorted(defined - listed - {"basic_error"})]
+    return [f"docs/how_to/policies.md lists no {name}" for name in sorted(defined - listed - {"basic_error"})]
 
 
 def main() -> int:

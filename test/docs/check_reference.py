@@ -6,7 +6,7 @@ Public is what namespace gradstep has outside of `detail`: classes, concepts, en
 and the public functions, aliases and constants of classes. One docstring serves all overloads of a name; that of a class its constructors,
 that of a template its specializations. What the docstring of a class, of an enum or of a member names in code, those
 beside it need not say again; nor what the docstring of a concept asks for, as a rule's `apply`. Every header with
-something public is described by one page of docs/api.
+something public is described by one page of docs/reference/cpp.
 """
 
 import sys
@@ -48,15 +48,15 @@ def missing_docstrings(entities: list[Entity]) -> list[str]:
 
 def misplaced_headers(entities: list[Entity]) -> list[str]:
     problems, places = [], Counter()
-    for page in sorted((ROOT / "docs/api").glob("*.md")):
+    for page in sorted((ROOT / "docs/reference/cpp").glob("*.md")):
         for pattern in reference.page_patterns(page):
             headers = reference.matching_headers(pattern)
             places.update(headers)
             if not headers:
-                problems.append(f"docs/api/{page.name}: there is no header {pattern}")
+                problems.append(f"docs/reference/cpp/{page.name}: there is no header {pattern}")
     public = sorted({each.header for each in entities if not each.is_specialization})
-    problems += [f"include/{header}: no page of docs/api describes it" for header in public if not places[header]]
-    return problems + [f"include/{header}: {count} places in docs/api describe it"
+    problems += [f"include/{header}: no page of docs/reference/cpp describes it" for header in public if not places[header]]
+    return problems + [f"include/{header}: {count} places in docs/reference/cpp describe it"
                        for header, count in places.items() if count > 1]
 
 

@@ -96,7 +96,8 @@ std::string reference_of(json const& schema) {
     std::string out =
         "# Every key of a configuration\n\n"
         "<!-- `./dev generate` writes this page from the hyperparameters of the policies. -->\n"
-        "What each policy of a [configuration](configuration.md) may say beside its `name`, made of the lists that "
+        "What each policy of a [configuration](../how_to/configuration.md) may say beside its `name`, made of the "
+        "lists that "
         "the\n"
         "reader follows. [configuration.schema.json](configuration.schema.json) says the same\nto editors.\n\n";
     struct section {
@@ -104,14 +105,15 @@ std::string reference_of(json const& schema) {
     };
     for (auto const& [definition, title, about] :
          {section{"rule", "Rules", "Formulas and state: [Rules](rules.md)."},
-          section{"average", "Averages", "Formulas: [Averages](averaging.md)."},
+          section{"average", "Averages", "Formulas: [Averages](../how_to/averaging.md)."},
           section{"regularizer", "Regularizers", "Formulas and order: [Regularizers](regularizers.md)."},
           section{"schedule", "Schedules", "Formulas and curves: [Schedules](schedules.md)."},
           section{"clip", "Clips",
                   "What the gradient of an [optimizer](#optimizers) is clipped by: [what each "
-                  "does](configuration.md#clipping)."},
+                  "does](../how_to/configuration.md#clipping)."},
           section{"catch_up", "Catch-up policies",
-                  "What rows of tables do about steps that they missed: [Tables](sparse.md). One without keys may be "
+                  "What rows of tables do about steps that they missed: [Tables](../how_to/embedding_tables.md). One "
+                  "without keys may be "
                   "its name "
                   "alone, as `\"exact\"`."}}) {
         out += "## " + std::string(title) + "\n" + about + "\n\n";
@@ -126,14 +128,14 @@ std::string reference_of(json const& schema) {
     }
 
     out += "## Optimizers\nWhat `read_optimizer` and the C library read besides the policies: [Optimizers that a "
-           "program reads](configuration.md"
+           "program reads](../how_to/configuration.md"
            "#optimizers-that-a-program-reads).\n\n| key | value | default |\n|---|---|---|\n";
     for (auto const& [key, of_key] : schema["properties"].items())
         if (of_key.contains("default"))
             out += "| `" + key + "` | " + values_of(of_key) + " | " + default_of(of_key) + " |\n";
 
     out +=
-        "\n## Presets of other systems\nA rule with a `dialect`: [Dialects](dialects.md) has what each stands for.\n\n";
+        "\n## Presets of other systems\nA rule with a `dialect`: [Dialects](presets.md) has what each stands for.\n\n";
     std::string dialect;
     for (json const& preset : schema["$defs"]["rule"]["oneOf"]) {
         json const& keys = preset["properties"];
@@ -162,13 +164,13 @@ int main(int argc, char** argv) {
     std::string const folder = argc > 1 ? argv[1] : "";
     bool const writes = argc == 3 && std::string(argv[2]) == "--write";
     if (argc != 2 && !writes) {
-        std::fprintf(stderr, "Usage: gradstep_configuration_docs DOCS [--write]\n");
+        std::fprintf(stderr, "Usage: gradstep_configuration_docs FOLDER [--write]\n");
         return 2;
     }
     std::string const schema = gradstep::optimizer_schema() + "\n";
     std::pair<std::string, std::string> const files[] = {
         {folder + "/configuration.schema.json", schema},
-        {folder + "/configuration_reference.md", reference_of(json::parse(schema))}};
+        {folder + "/configuration_keys.md", reference_of(json::parse(schema))}};
     int wrong = 0;
     for (auto const& [path, text] : files) {
         if (text_of(path) == text) continue;

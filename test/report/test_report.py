@@ -164,10 +164,10 @@ class Docs(unittest.TestCase):
             page.filled("<!-- report: ruels -->\n<!-- end of report -->\n", report_of())
 
     def test_the_pages_name_parts_that_there_are(self):
-        named = [name for file in (ROOT / "docs").glob("*.md") for block in page.blocks(file.read_text()) for name in block]
+        named = [name for file in (ROOT / "docs").rglob("*.md") for block in page.blocks(file.read_text()) for name in block]
         self.assertEqual(len(named), len(set(named)))
         self.assertIn("rules", named)
-        for file in (ROOT / "docs").glob("*.md"):
+        for file in (ROOT / "docs").rglob("*.md"):
             text = file.read_text()
             self.assertEqual(text.count("\n<!-- report: "), len(page.blocks(text)), file)
 

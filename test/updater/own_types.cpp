@@ -1,4 +1,4 @@
-// Elements and backends of the user's, with no more than docs/backends.md asks of them, in all that takes a standard one.
+// Elements and backends of the user's, with no more than docs/how_to/backends.md asks of them, in all that takes a standard one.
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>

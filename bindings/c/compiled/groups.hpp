@@ -4,7 +4,7 @@
 
 #include <gradstep/runtime/compile.hpp>
 
-// The combinations that the library has, of one instruction set: docs/c_abi.md has the table. Files of about as much work each.
+// The combinations that the library has, of one instruction set: docs/reference/compiled_combinations.md has the table. Files of about as much work each.
 namespace gradstep::runtime {
 
 compiled_group const& float_first();

@@ -7,7 +7,7 @@
     print(w.values())
 
 `Parameter`, `Table` and `Model` keep values and state in the library; `Updater` works on memory of the caller's, and
-`gradstep.torch` has optimizers for torch. docs/python.md is the manual, docs/configuration_reference.md has every key of a
+`gradstep.torch` has optimizers for torch. docs/how_to/python.md is the manual, docs/reference/configuration_keys.md has every key of a
 configuration; `gradstep.adam` and the other rules, `schedules`, `regularizers`, `averages` and `clips` make them.
 """
 

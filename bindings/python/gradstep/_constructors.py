@@ -15,7 +15,7 @@ Rate = Union[float, "numpy.floating[Any]", Policy]
 
 
 class Options(TypedDict, total=False):
-    """What a configuration has beside its rule and its schedule (docs/configuration_reference.md#optimizers)."""
+    """What a configuration has beside its rule and its schedule (docs/reference/configuration_keys.md#optimizers)."""
 
     regularizer: Policy  #: one of `regularizers`, as weight decay or a clip of each element
     average: Policy | Sequence[Policy]  #: one of `averages`, which the parameter keeps of its values

@@ -219,7 +219,7 @@ class Parameter(_Values):
         w.update(gradient)
         w.values()
 
-    config: a dict, or a str of JSON (docs/configuration.md), which may also have "element", "threads", "clip", "on_nonfinite",
+    config: a dict, or a str of JSON (docs/how_to/configuration.md), which may also have "element", "threads", "clip", "on_nonfinite",
     "seed" and "id".
     initial: the values at the start, which are copied: an array of numpy, or a tensor with `__dlpack__`. Or None, with a
     shape and a dtype ("float32" by default) of zeros.
@@ -271,7 +271,7 @@ class Parameter(_Values):
 
     def compress(self, gradient: Array, **options: Unpack[StepOptions]) -> bytes:
         """The first half of a step of "dgc_momentum": the gradient enters the state, and what comes back goes to all trainers
-        (docs/dgc.md). The values wait for `apply`. With several trainers every step has both halves: `update` takes
+        (docs/how_to/compressed_gradients.md). The values wait for `apply`. With several trainers every step has both halves: `update` takes
         this trainer's gradient alone."""
         found = _arrays.checked(gradient, "gradient", self._element, self.size, zeroes(options))
         bound, written = ctypes.c_uint64(), ctypes.c_uint64()
@@ -561,7 +561,7 @@ class Model(Mapping[str, "Parameter | Table"]):
                 raise error(Status.BAD_HANDLE, f"{name}: this {type(parameter).__name__} has been released")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Everything that a run needs to go on bit for bit, as a safetensors file (docs/checkpoints.md). The file is there
+        """Everything that a run needs to go on bit for bit, as a safetensors file (docs/how_to/checkpoints.md). The file is there
         once it is whole and on the disk; until then the one before is."""
         failure = new_error()
         status = library.gradstep_parameters_save_file(*self._named(), path_bytes(path), ctypes.byref(failure))

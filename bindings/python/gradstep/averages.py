@@ -1,4 +1,4 @@
-# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
+# Written by bindings/python/write_constructors.py from docs/reference/configuration.schema.json.
 """Averages of the values, the `average` of a configuration."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = [
 
 
 def ema(*, decay: float = 0.999, debias: bool = False, start: int = 0) -> dict[str, Any]:
-    """The average `ema` (docs/averaging.md).
+    """The average `ema` (docs/how_to/averaging.md).
 
     decay: >= 0 and < 1.
     start: >= 0.
@@ -24,7 +24,7 @@ def ema(*, decay: float = 0.999, debias: bool = False, start: int = 0) -> dict[s
 
 
 def polyak(*, start: int = 0) -> dict[str, Any]:
-    """The average `polyak` (docs/averaging.md).
+    """The average `polyak` (docs/how_to/averaging.md).
 
     start: >= 0.
     """
@@ -32,7 +32,7 @@ def polyak(*, start: int = 0) -> dict[str, Any]:
 
 
 def window(rate: float, *, min: int = 10000, max: int = 10000) -> dict[str, Any]:
-    """The average `window` (docs/averaging.md).
+    """The average `window` (docs/how_to/averaging.md).
 
     rate: > 0 and <= 1.
     min: >= 1.

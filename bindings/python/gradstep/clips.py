@@ -1,4 +1,4 @@
-# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
+# Written by bindings/python/write_constructors.py from docs/reference/configuration.schema.json.
 """Gradient clipping, the `clip` of a configuration."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = [
 
 
 def clip_global_norm(limit: float) -> dict[str, Any]:
-    """The clip `clip_global_norm` (docs/configuration.md#clipping).
+    """The clip `clip_global_norm` (docs/how_to/configuration.md#clipping).
 
     limit: > 0.
     """
@@ -24,7 +24,7 @@ def clip_global_norm(limit: float) -> dict[str, Any]:
 
 
 def clip_norm(limit: float) -> dict[str, Any]:
-    """The clip `clip_norm` (docs/configuration.md#clipping).
+    """The clip `clip_norm` (docs/how_to/configuration.md#clipping).
 
     limit: > 0.
     """
@@ -32,7 +32,7 @@ def clip_norm(limit: float) -> dict[str, Any]:
 
 
 def clip_value(limit: float) -> dict[str, Any]:
-    """The clip `clip_value` (docs/configuration.md#clipping).
+    """The clip `clip_value` (docs/how_to/configuration.md#clipping).
 
     limit: > 0.
     """
@@ -40,5 +40,5 @@ def clip_value(limit: float) -> dict[str, Any]:
 
 
 def none() -> dict[str, Any]:
-    """The clip `none` (docs/configuration.md#clipping)."""
+    """The clip `none` (docs/how_to/configuration.md#clipping)."""
     return policy({"name": "none"})

@@ -1,4 +1,4 @@
-# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
+# Written by bindings/python/write_constructors.py from docs/reference/configuration.schema.json.
 """Weight decay, penalties and clips of elements, the `regularizer` of a configuration."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def after_step(decay: Policy) -> dict[str, Any]:
-    """The regularizer `after_step` (docs/regularizers.md#after_step).
+    """The regularizer `after_step` (docs/reference/regularizers.md#after_step).
 
     decay: made by `decoupled`.
     """
@@ -31,7 +31,7 @@ def after_step(decay: Policy) -> dict[str, Any]:
 
 
 def all_of(regularizers: Sequence[Policy]) -> dict[str, Any]:
-    """The regularizer `all_of` (docs/regularizers.md#all_of).
+    """The regularizer `all_of` (docs/reference/regularizers.md#all_of).
 
     regularizers: each made by a function of `regularizers`.
     """
@@ -39,7 +39,7 @@ def all_of(regularizers: Sequence[Policy]) -> dict[str, Any]:
 
 
 def clip_value(limit: float) -> dict[str, Any]:
-    """The regularizer `clip_value` (docs/regularizers.md#clip_value).
+    """The regularizer `clip_value` (docs/reference/regularizers.md#clip_value).
 
     limit: > 0.
     """
@@ -47,7 +47,7 @@ def clip_value(limit: float) -> dict[str, Any]:
 
 
 def decoupled(rate: float, *, scaled_by: Literal["learning_rate", "one"] = "learning_rate") -> dict[str, Any]:
-    """The regularizer `decoupled` (docs/regularizers.md#decoupled).
+    """The regularizer `decoupled` (docs/reference/regularizers.md#decoupled).
 
     rate: >= 0.
     """
@@ -55,7 +55,7 @@ def decoupled(rate: float, *, scaled_by: Literal["learning_rate", "one"] = "lear
 
 
 def elastic_net(l1: float, l2: float) -> dict[str, Any]:
-    """The regularizer `elastic_net` (docs/regularizers.md#elastic_net).
+    """The regularizer `elastic_net` (docs/reference/regularizers.md#elastic_net).
 
     l1: >= 0.
     l2: >= 0.
@@ -64,7 +64,7 @@ def elastic_net(l1: float, l2: float) -> dict[str, Any]:
 
 
 def l1(rate: float) -> dict[str, Any]:
-    """The regularizer `l1` (docs/regularizers.md#l1).
+    """The regularizer `l1` (docs/reference/regularizers.md#l1).
 
     rate: >= 0.
     """
@@ -72,7 +72,7 @@ def l1(rate: float) -> dict[str, Any]:
 
 
 def l2(rate: float) -> dict[str, Any]:
-    """The regularizer `l2` (docs/regularizers.md#l2).
+    """The regularizer `l2` (docs/reference/regularizers.md#l2).
 
     rate: >= 0.
     """
@@ -80,12 +80,12 @@ def l2(rate: float) -> dict[str, Any]:
 
 
 def none() -> dict[str, Any]:
-    """The regularizer `none` (docs/regularizers.md#none)."""
+    """The regularizer `none` (docs/reference/regularizers.md#none)."""
     return policy({"name": "none"})
 
 
 def proximal(penalty: Policy) -> dict[str, Any]:
-    """The regularizer `proximal` (docs/regularizers.md#proximal).
+    """The regularizer `proximal` (docs/reference/regularizers.md#proximal).
 
     penalty: made by `l1`, `l2`, `elastic_net`.
     """
@@ -93,5 +93,5 @@ def proximal(penalty: Policy) -> dict[str, Any]:
 
 
 def zero_nonfinite() -> dict[str, Any]:
-    """The regularizer `zero_nonfinite` (docs/regularizers.md#zero_nonfinite)."""
+    """The regularizer `zero_nonfinite` (docs/reference/regularizers.md#zero_nonfinite)."""
     return policy({"name": "zero_nonfinite"})

@@ -1,4 +1,4 @@
-# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
+# Written by bindings/python/write_constructors.py from docs/reference/configuration.schema.json.
 """Configurations by rule: `gradstep.adam(lr=1e-3)` is `rules.adam(lr=1e-3)`.
 
 A dict, for `Parameter`, `Table` and `Updater`.
@@ -57,7 +57,8 @@ def adabelief(
     epsilon_root: float = 1e-16,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `adabelief`: Zhuang et al. 2020, arXiv:2010.07468, algorithm 2 (docs/rules.md#adabelief).
+    """The rule `adabelief`: Zhuang et al. 2020, arXiv:2010.07468, algorithm 2
+    (docs/reference/rules.md#adabelief).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -80,7 +81,7 @@ def adabelief(
 
 
 def adadelta(lr: Rate, *, rho: float = 0.95, epsilon: float = 1e-06, **options: Unpack[Options]) -> dict[str, Any]:
-    """The rule `adadelta`: Zeiler 2012, arXiv:1212.5701, algorithm 1 (docs/rules.md#adadelta).
+    """The rule `adadelta`: Zeiler 2012, arXiv:1212.5701, algorithm 1 (docs/reference/rules.md#adadelta).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -98,7 +99,7 @@ def adagrad(
     epsilon_place: Literal["outside", "inside"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `adagrad`: Duchi, Hazan & Singer 2011, JMLR 12, section 5 (docs/rules.md#adagrad).
+    """The rule `adagrad`: Duchi, Hazan & Singer 2011, JMLR 12, section 5 (docs/reference/rules.md#adagrad).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     epsilon: >= 0.
@@ -126,7 +127,7 @@ def adam(
     epsilon_place: Literal["outside", "inside", "hat"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `adam`: Kingma & Ba 2015, arXiv:1412.6980, algorithm 1 (docs/rules.md#adam).
+    """The rule `adam`: Kingma & Ba 2015, arXiv:1412.6980, algorithm 1 (docs/reference/rules.md#adam).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -156,7 +157,7 @@ def adamax(
     epsilon_place: Literal["outside", "inside", "accumulated"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `adamax`: Kingma & Ba 2015, algorithm 2 (docs/rules.md#adamax).
+    """The rule `adamax`: Kingma & Ba 2015, algorithm 2 (docs/reference/rules.md#adamax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -178,7 +179,7 @@ def adamax(
 
 
 def add_delta(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
-    """The rule `add_delta` (docs/rules.md#add_delta).
+    """The rule `add_delta` (docs/reference/rules.md#add_delta).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     options: what else a configuration has, as `gradstep.Options` lists it.
@@ -196,7 +197,7 @@ def amsgrad(
     maximum_of: Literal["raw", "corrected"] = "raw",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `amsgrad`: Reddi, Kale & Kumar 2018, algorithm 2 (docs/rules.md#amsgrad).
+    """The rule `amsgrad`: Reddi, Kale & Kumar 2018, algorithm 2 (docs/reference/rules.md#amsgrad).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -230,7 +231,7 @@ def centered_momentum_rmsprop(
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `centered_momentum_rmsprop`: Graves 2013, arXiv:1308.0850, eq. 38-45
-    (docs/rules.md#centered_momentum_rmsprop).
+    (docs/reference/rules.md#centered_momentum_rmsprop).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -263,7 +264,8 @@ def centered_rmsprop(
     initial_accumulator: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `centered_rmsprop`: Graves 2013, arXiv:1308.0850, eq. 38-41 (docs/rules.md#centered_rmsprop).
+    """The rule `centered_rmsprop`: Graves 2013, arXiv:1308.0850, eq. 38-41
+    (docs/reference/rules.md#centered_rmsprop).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -295,7 +297,7 @@ def constant_rate_ftrl(
     l2_shrinkage: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `constant_rate_ftrl` (docs/rules.md#constant_rate_ftrl).
+    """The rule `constant_rate_ftrl` (docs/reference/rules.md#constant_rate_ftrl).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     l1: >= 0.
@@ -328,7 +330,7 @@ def decayed_adagrad(
     epsilon: float = 1e-06,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `decayed_adagrad` (docs/rules.md#decayed_adagrad).
+    """The rule `decayed_adagrad` (docs/reference/rules.md#decayed_adagrad).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -353,7 +355,7 @@ def dgc_momentum(
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `dgc_momentum`: Lin, Han, Mao, Wang & Dally 2018, arXiv:1712.01887, algorithm 4
-    (docs/rules.md#dgc_momentum).
+    (docs/reference/rules.md#dgc_momentum).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     mu: >= 0 and < 1.
@@ -393,7 +395,7 @@ def ftrl(
     initial_accumulator: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `ftrl`: McMahan et al. 2013 (KDD), algorithm 1 (docs/rules.md#ftrl).
+    """The rule `ftrl`: McMahan et al. 2013 (KDD), algorithm 1 (docs/reference/rules.md#ftrl).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     l1: >= 0.
@@ -426,7 +428,7 @@ def lamb(
     decay: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `lamb`: You et al. 2020, arXiv:1904.00962, algorithm 2 (docs/rules.md#lamb).
+    """The rule `lamb`: You et al. 2020, arXiv:1904.00962, algorithm 2 (docs/reference/rules.md#lamb).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -456,7 +458,8 @@ def lars(
     epsilon: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `lars`: You, Gitman & Ginsburg 2017, arXiv:1708.03888, algorithm 1 (docs/rules.md#lars).
+    """The rule `lars`: You, Gitman & Ginsburg 2017, arXiv:1708.03888, algorithm 1
+    (docs/reference/rules.md#lars).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     mu: >= 0 and < 1.
@@ -468,7 +471,7 @@ def lars(
 
 
 def lion(lr: Rate, *, beta1: float = 0.9, beta2: float = 0.99, **options: Unpack[Options]) -> dict[str, Any]:
-    """The rule `lion`: Chen et al. 2023, arXiv:2302.06675, algorithm 2 (docs/rules.md#lion).
+    """The rule `lion`: Chen et al. 2023, arXiv:2302.06675, algorithm 2 (docs/reference/rules.md#lion).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -486,7 +489,7 @@ def momentum(
     rate_place: Literal["outside", "inside"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `momentum`: Polyak 1964; Sutskever et al. 2013, section 2 (docs/rules.md#momentum).
+    """The rule `momentum`: Polyak 1964; Sutskever et al. 2013, section 2 (docs/reference/rules.md#momentum).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     mu: >= 0 and < 1.
@@ -516,7 +519,7 @@ def momentum_rmsprop(
     rate_place: Literal["outside", "inside"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `momentum_rmsprop`: Tieleman & Hinton 2012 (docs/rules.md#momentum_rmsprop).
+    """The rule `momentum_rmsprop`: Tieleman & Hinton 2012 (docs/reference/rules.md#momentum_rmsprop).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -550,7 +553,7 @@ def nadam(
     epsilon_place: Literal["outside", "inside", "hat"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `nadam`: Dozat 2016 (docs/rules.md#nadam).
+    """The rule `nadam`: Dozat 2016 (docs/reference/rules.md#nadam).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -582,7 +585,7 @@ def nesterov(
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `nesterov`: Nesterov 1983; Sutskever et al. 2013, eq. 3-4; Bengio et al. 2013,
-    arXiv:1212.0901, eq. 7 (docs/rules.md#nesterov).
+    arXiv:1212.0901, eq. 7 (docs/reference/rules.md#nesterov).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     mu: >= 0 and < 1.
@@ -611,7 +614,7 @@ def nesterov_adam(
     momentum_bias: Literal["this_step", "next_step"] = "this_step",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `nesterov_adam`: Dozat 2016, with a constant momentum (docs/rules.md#nesterov_adam).
+    """The rule `nesterov_adam`: Dozat 2016, with a constant momentum (docs/reference/rules.md#nesterov_adam).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -642,7 +645,7 @@ def proximal_adagrad(
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `proximal_adagrad`: Duchi & Singer 2009; Duchi, Hazan & Singer 2011, section 5.1
-    (docs/rules.md#proximal_adagrad).
+    (docs/reference/rules.md#proximal_adagrad).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     l1: >= 0.
@@ -671,7 +674,7 @@ def radam(
     epsilon_place: Literal["outside", "inside", "hat"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `radam`: Liu et al. 2020, arXiv:1908.03265, algorithm 2 (docs/rules.md#radam).
+    """The rule `radam`: Liu et al. 2020, arXiv:1908.03265, algorithm 2 (docs/reference/rules.md#radam).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -701,7 +704,7 @@ def rmsprop(
     initial_accumulator: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `rmsprop`: Tieleman & Hinton 2012, lecture 6.5 (docs/rules.md#rmsprop).
+    """The rule `rmsprop`: Tieleman & Hinton 2012, lecture 6.5 (docs/reference/rules.md#rmsprop).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -730,7 +733,7 @@ def rowwise_adagrad(
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `rowwise_adagrad`: Mudigere et al. 2022, arXiv:2104.05158, section 4.1.4
-    (docs/rules.md#rowwise_adagrad).
+    (docs/reference/rules.md#rowwise_adagrad).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     epsilon: >= 0.
@@ -756,7 +759,7 @@ def rowwise_adam(
     epsilon: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `rowwise_adam` (docs/rules.md#rowwise_adam).
+    """The rule `rowwise_adam` (docs/reference/rules.md#rowwise_adam).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -768,7 +771,7 @@ def rowwise_adam(
 
 
 def sgd(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
-    """The rule `sgd`: Robbins & Monro 1951 (docs/rules.md#sgd).
+    """The rule `sgd`: Robbins & Monro 1951 (docs/reference/rules.md#sgd).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     options: what else a configuration has, as `gradstep.Options` lists it.
@@ -785,7 +788,7 @@ def two_buffer_adagrad(
     epsilon_place: Literal["outside", "inside"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `two_buffer_adagrad` (docs/rules.md#two_buffer_adagrad).
+    """The rule `two_buffer_adagrad` (docs/reference/rules.md#two_buffer_adagrad).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     epsilon: >= 0.
@@ -815,7 +818,7 @@ def yogi(
     initial_accumulator: float = 1e-06,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The rule `yogi`: Zaheer et al. 2018, algorithm 2 (docs/rules.md#yogi).
+    """The rule `yogi`: Zaheer et al. 2018, algorithm 2 (docs/reference/rules.md#yogi).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.

@@ -1,4 +1,4 @@
-# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
+# Written by bindings/python/write_constructors.py from docs/reference/configuration.schema.json.
 """Schedules of the learning rate: `gradstep.adam(lr=schedules.cosine(1e-3, steps=1000))`."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 def by_epochs(inner: Policy) -> dict[str, Any]:
     """The schedule `by_epochs`: the rate at step t is inner at the samples or epochs of the clock
-    (docs/schedules.md#by_samples-by_epochs).
+    (docs/reference/schedules.md#by_samples-by_epochs).
 
     inner: made by a function of `schedules`.
     """
@@ -44,7 +44,7 @@ def by_epochs(inner: Policy) -> dict[str, Any]:
 
 def by_samples(inner: Policy) -> dict[str, Any]:
     """The schedule `by_samples`: the rate at step t is inner at the samples or epochs of the clock
-    (docs/schedules.md#by_samples-by_epochs).
+    (docs/reference/schedules.md#by_samples-by_epochs).
 
     inner: made by a function of `schedules`.
     """
@@ -52,7 +52,8 @@ def by_samples(inner: Policy) -> dict[str, Any]:
 
 
 def chain(schedules: Sequence[Policy], *, boundaries: Sequence[int] = ()) -> dict[str, Any]:
-    """The schedule `chain`: the rate at step t is one schedule after the other (docs/schedules.md#chain).
+    """The schedule `chain`: the rate at step t is one schedule after the other
+    (docs/reference/schedules.md#chain).
 
     schedules: each made by a function of `schedules`.
     boundaries: each >= 0.
@@ -62,7 +63,7 @@ def chain(schedules: Sequence[Policy], *, boundaries: Sequence[int] = ()) -> dic
 
 def clamped(inner: Policy, low: float, high: float) -> dict[str, Any]:
     """The schedule `clamped`: the rate at step t is min(max(inner(t), low), high)
-    (docs/schedules.md#clamped).
+    (docs/reference/schedules.md#clamped).
 
     inner: made by a function of `schedules`.
     low: >= 0.
@@ -72,7 +73,7 @@ def clamped(inner: Policy, low: float, high: float) -> dict[str, Any]:
 
 
 def constant(rate: float) -> dict[str, Any]:
-    """The schedule `constant`: the rate at step t is rate (docs/schedules.md#constant).
+    """The schedule `constant`: the rate at step t is rate (docs/reference/schedules.md#constant).
 
     rate: >= 0.
     """
@@ -81,7 +82,7 @@ def constant(rate: float) -> dict[str, Any]:
 
 def cosine(rate: float, steps: int, *, end: float = 0.0) -> dict[str, Any]:
     """The schedule `cosine`: the rate at step t is end + (rate - end)/2 * (1 + cos(pi * min(t, steps)/steps))
-    (docs/schedules.md#cosine).
+    (docs/reference/schedules.md#cosine).
 
     rate: >= 0.
     steps: >= 1.
@@ -99,7 +100,7 @@ def cosine_restarts(
     decay: float = 1.0,
 ) -> dict[str, Any]:
     """The schedule `cosine_restarts`: the rate at step t is that again and again
-    (docs/schedules.md#cosine_restarts).
+    (docs/reference/schedules.md#cosine_restarts).
 
     rate: >= 0.
     steps: >= 1.
@@ -128,7 +129,7 @@ def cyclic(
     mode: Literal["triangular", "triangular2", "exp_range"] = "triangular",
     gamma: float = 1.0,
 ) -> dict[str, Any]:
-    """The schedule `cyclic`: the rate at step t is triangles (docs/schedules.md#cyclic).
+    """The schedule `cyclic`: the rate at step t is triangles (docs/reference/schedules.md#cyclic).
 
     low: >= 0.
     high: >= 0.
@@ -151,7 +152,7 @@ def cyclic(
 
 def exponential(rate: float, decay: float, steps: int, *, staircase: bool = False) -> dict[str, Any]:
     """The schedule `exponential`: the rate at step t is rate * decay^(t/steps)
-    (docs/schedules.md#exponential).
+    (docs/reference/schedules.md#exponential).
 
     rate: >= 0.
     decay: > 0.
@@ -161,13 +162,14 @@ def exponential(rate: float, decay: float, steps: int, *, staircase: bool = Fals
 
 
 def external() -> dict[str, Any]:
-    """The schedule `external`: the rate at step t is what the host gives (docs/schedules.md#external)."""
+    """The schedule `external`: the rate at step t is what the host gives
+    (docs/reference/schedules.md#external)."""
     return policy({"name": "external"})
 
 
 def inverse_time(rate: float, decay: float, steps: int, *, staircase: bool = False) -> dict[str, Any]:
     """The schedule `inverse_time`: the rate at step t is rate / (1 + decay * t/steps)
-    (docs/schedules.md#inverse_time).
+    (docs/reference/schedules.md#inverse_time).
 
     rate: >= 0.
     decay: >= 0.
@@ -177,7 +179,7 @@ def inverse_time(rate: float, decay: float, steps: int, *, staircase: bool = Fal
 
 
 def linear(rate: float, a: float, b: float) -> dict[str, Any]:
-    """The schedule `linear`: the rate at step t is max(rate - a*t, b) (docs/schedules.md#linear).
+    """The schedule `linear`: the rate at step t is max(rate - a*t, b) (docs/reference/schedules.md#linear).
 
     rate: >= 0.
     a: >= 0.
@@ -188,7 +190,7 @@ def linear(rate: float, a: float, b: float) -> dict[str, Any]:
 
 def natural_exp(rate: float, decay: float, steps: int, *, staircase: bool = False) -> dict[str, Any]:
     """The schedule `natural_exp`: the rate at step t is rate * exp(-decay * t/steps)
-    (docs/schedules.md#natural_exp).
+    (docs/reference/schedules.md#natural_exp).
 
     rate: >= 0.
     decay: >= 0.
@@ -199,7 +201,7 @@ def natural_exp(rate: float, decay: float, steps: int, *, staircase: bool = Fals
 
 def noam(rate: float, width: int, steps: int) -> dict[str, Any]:
     """The schedule `noam`: the rate at step t is rate * width^(-1/2) * min(t^(-1/2), t * steps^(-3/2))
-    (docs/schedules.md#noam).
+    (docs/reference/schedules.md#noam).
 
     rate: >= 0.
     width: >= 1.
@@ -217,7 +219,8 @@ def one_cycle(
     end_divisor: float = 10000.0,
     shape: Literal["linear", "cosine", "sqrt"] = "cosine",
 ) -> dict[str, Any]:
-    """The schedule `one_cycle`: the rate at step t is up, and far down (docs/schedules.md#one_cycle).
+    """The schedule `one_cycle`: the rate at step t is up, and far down
+    (docs/reference/schedules.md#one_cycle).
 
     rate: >= 0.
     steps: >= 1.
@@ -240,7 +243,7 @@ def one_cycle(
 
 def piecewise(*, boundaries: Sequence[int] = (), rates: Sequence[float] = ()) -> dict[str, Any]:
     """The schedule `piecewise`: the rate at step t is rates[i] for boundaries[i-1] < t <= boundaries[i]
-    (docs/schedules.md#piecewise).
+    (docs/reference/schedules.md#piecewise).
 
     boundaries: each >= 0.
     rates: each >= 0.
@@ -249,7 +252,7 @@ def piecewise(*, boundaries: Sequence[int] = (), rates: Sequence[float] = ()) ->
 
 
 def poly(rate: float, a: float, b: float) -> dict[str, Any]:
-    """The schedule `poly`: the rate at step t is rate * (1 + a*t)^(-b) (docs/schedules.md#poly).
+    """The schedule `poly`: the rate at step t is rate * (1 + a*t)^(-b) (docs/reference/schedules.md#poly).
 
     rate: >= 0.
     a: >= 0.
@@ -260,7 +263,7 @@ def poly(rate: float, a: float, b: float) -> dict[str, Any]:
 
 def polynomial(rate: float, steps: int, *, end: float = 0.0, power: float = 1.0) -> dict[str, Any]:
     """The schedule `polynomial`: the rate at step t is (rate - end) * (1 - min(t, steps)/steps)^power + end
-    (docs/schedules.md#polynomial).
+    (docs/reference/schedules.md#polynomial).
 
     rate: >= 0.
     steps: >= 1.
@@ -271,7 +274,7 @@ def polynomial(rate: float, steps: int, *, end: float = 0.0, power: float = 1.0)
 
 
 def scaled(inner: Policy, factor: float) -> dict[str, Any]:
-    """The schedule `scaled`: the rate at step t is factor * inner(t) (docs/schedules.md#scaled).
+    """The schedule `scaled`: the rate at step t is factor * inner(t) (docs/reference/schedules.md#scaled).
 
     inner: made by a function of `schedules`.
     factor: >= 0.
@@ -287,7 +290,8 @@ def warmup(
     shape: Literal["linear", "exponential", "constant"] = "linear",
     in_place: bool = False,
 ) -> dict[str, Any]:
-    """The schedule `warmup`: the rate at step t is a ramp, then another schedule (docs/schedules.md#warmup).
+    """The schedule `warmup`: the rate at step t is a ramp, then another schedule
+    (docs/reference/schedules.md#warmup).
 
     after: made by a function of `schedules`.
     steps: >= 0.
@@ -316,7 +320,7 @@ def warmup_stable_decay(
     shape: Literal["linear", "cosine", "sqrt"] = "linear",
 ) -> dict[str, Any]:
     """The schedule `warmup_stable_decay`: the rate at step t is up, level, down
-    (docs/schedules.md#warmup_stable_decay).
+    (docs/reference/schedules.md#warmup_stable_decay).
 
     rate: >= 0.
     warmup: >= 0.

@@ -857,7 +857,7 @@ class Constructors(unittest.TestCase):
         for name, text in files.items():
             message = f"{name}: run ./dev generate"
             self.assertEqual((package / "gradstep" / name).read_text(), text, message)
-        schema = json.loads((HEADER.parents[3] / "docs/configuration.schema.json").read_text())
+        schema = json.loads((HEADER.parents[3] / "docs/reference/configuration.schema.json").read_text())
         options = set(schema["properties"]) - {"$schema", "rule", "schedule"}
         self.assertEqual(set(gradstep.Options.__annotations__), options)
 
@@ -915,7 +915,7 @@ class Constructors(unittest.TestCase):
         for module in (gradstep.rules, gradstep.schedules, gradstep.regularizers, gradstep.averages, gradstep.clips):
             for name in module.__all__:
                 document = getattr(module, name).__doc__
-                page, anchor = re.search(r"\(docs/(\w+\.md)(?:#([\w-]+))?\)", document).groups()
+                page, anchor = re.search(r"\(docs/(\w+/\w+\.md)(?:#([\w-]+))?\)", document).groups()
                 text = (HEADER.parents[3] / "docs" / page).read_text()
                 if anchor:
                     headings = [re.sub("[`,]", "", x).lower().replace(" ", "-") for x in re.findall("^#+ (.*)$", text, re.M)]
@@ -930,7 +930,7 @@ def gradstep_dialects() -> list:
 
 class Documentation(unittest.TestCase):
     def test_the_ten_lines_run(self):
-        pages = [(HEADER.parents[3] / page).read_text() for page in ("README.md", "docs/python.md")]
+        pages = [(HEADER.parents[3] / page).read_text() for page in ("README.md", "docs/how_to/python.md")]
         blocks = [re.search(r"```python\n(import gradstep, numpy\n.*?)```", page, flags=re.DOTALL)[1] for page in pages]
         self.assertEqual(*blocks)
         names: dict = {"print": lambda *_: None}

@@ -30,8 +30,8 @@ PROGRAM = os.environ["GRADSTEP_PROGRAM"]
 
 
 def documented(name: str):
-    """A function of docs/checkpoints.md, so that what the page shows is what is tested."""
-    page = (ROOT / "docs/checkpoints.md").read_text()
+    """A function of docs/how_to/checkpoints.md, so that what the page shows is what is tested."""
+    page = (ROOT / "docs/how_to/checkpoints.md").read_text()
     code = next(x for x in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) if f"def {name}" in x)
     out: dict = {}
     exec(code, out)

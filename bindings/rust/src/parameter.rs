@@ -159,7 +159,7 @@ impl<T: Element> Parameter<T> {
     }
 
     /// The first half of a step of "dgc_momentum": the gradient enters the state, and what comes back goes to all trainers
-    /// (docs/dgc.md). The values wait for `apply`. With several trainers every step has both halves: `update` takes this trainer's
+    /// (docs/how_to/compressed_gradients.md). The values wait for `apply`. With several trainers every step has both halves: `update` takes this trainer's
     /// gradient alone.
     pub fn compress(&mut self, gradient: &[T], options: &StepOptions) -> Result<Vec<u8>, Error> {
         let (data, count, options) = (gradient.as_ptr().cast(), gradient.len() as u64, options.to_c(false));

@@ -1,7 +1,7 @@
 #pragma once
 /// Quotients and roots of floats on AVX-512 by multiply-adds instead of the divider: estimates of
 /// 14 bits that multiply-adds make exact. They are correctly rounded, so they have the divider's
-/// bits. The proof is in docs/numerics.md, "Proof for quotients and roots by multiply-adds".
+/// bits. The proof is in docs/explanation/numerics.md, "Proof for quotients and roots by multiply-adds".
 ///
 /// These multiply-adds ignore the caller's rounding mode; operands that go to the divider follow
 /// it. They raise no exception that the divider would not raise.
@@ -21,7 +21,7 @@ namespace detail::x86 {
 inline namespace GRADSTEP_ISA {
 
 /// Which divisions a divider-bound loop computes by multiply-adds. The best choice depends on the
-/// processor (docs/performance.md); no bit depends on it.
+/// processor (docs/explanation/benchmarks.md); no bit depends on it.
 enum class newton_mode {
     not_looked_up, ///< not initialised yet
     none,

@@ -1,4 +1,4 @@
-/* gradstep for C, and for every language that can call C. C99 and C++. docs/c_abi.md is the
+/* gradstep for C, and for every language that can call C. C99 and C++. docs/reference/compiled_combinations.md is the
  * manual.
  *
  * A function that can fail returns 0 or a negative gradstep_status_code. On failure it writes
@@ -9,7 +9,7 @@
  * memory after a call returns, unless a comment says so. Handles are not thread-safe. Different
  * handles can be used from different threads.
  *
- * A JSON string, the configuration, describes an optimizer (docs/configuration_reference.md
+ * A JSON string, the configuration, describes an optimizer (docs/reference/configuration_keys.md
  * documents every key):
  *
  *     {"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.001}}
@@ -282,7 +282,7 @@ GRADSTEP_API gradstep_status gradstep_parameter_save(gradstep_parameter*, void* 
 GRADSTEP_API gradstep_status gradstep_parameter_load(gradstep_parameter*, const void* buffer, uint64_t bytes,
                                                      gradstep_error*);
 /* The same for n named parameters in one safetensors file, which C++, Python and any other
- * reader of the format can open (docs/checkpoints.md). The file replaces the previous one once
+ * reader of the format can open (docs/how_to/checkpoints.md). The file replaces the previous one once
  * it is complete and on the disk. `load_file` requires exactly the names in the file, in any
  * order. If the system stops reading in the middle of the data (GRADSTEP_IO_ERROR), a part has
  * been loaded. */
@@ -341,7 +341,7 @@ GRADSTEP_API gradstep_status gradstep_file_names(const char* path, char* buffer,
 /* NULL is allowed. */
 GRADSTEP_API void gradstep_parameter_release(gradstep_parameter*);
 
-/* ---- Compressed gradients: parameters of rule "dgc_momentum" (docs/dgc.md) ----
+/* ---- Compressed gradients: parameters of rule "dgc_momentum" (docs/how_to/compressed_gradients.md) ----
  *
  * The trainers of a model have one parameter each, with the same configuration and the same
  * initial values. In every step they send each other a message over your own network. For a

@@ -12,7 +12,7 @@
 namespace gradstep {
 
 /// The position of epsilon in an adaptive rule. It differs between frameworks, and so do the
-/// results (docs/dialects.md).
+/// results (docs/reference/presets.md).
 enum class epsilon {
     outside, ///< outside the root, after bias correction: sqrt(v) + epsilon
     inside,  ///< inside the root, after bias correction: sqrt(v + epsilon)

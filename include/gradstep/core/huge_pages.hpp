@@ -43,7 +43,7 @@ inline void* map_huge_pages(std::size_t bytes) {
 inline void unmap_huge_pages(void* p, std::size_t bytes) { munmap(p, mapped_size(bytes)); }
 
 // Large arrays that are read and written side by side. By default, mappings are adjacent or a page
-// apart. With arrays of a power of two of elements this is the worst distance (docs/performance.md,
+// apart. With arrays of a power of two of elements this is the worst distance (docs/explanation/benchmarks.md,
 // "Placing big buffers"). So each array begins some lines further into its first page than the one
 // before.
 constexpr bool is_large_stream(std::size_t bytes) { return bytes >= 16 * huge_page; }

@@ -137,7 +137,7 @@ template <class S> struct plain_gradient {
 };
 
 // The reader of steps without options, of the step or of the rule: nearly all steps. In these, a
-// rule can leave out the operations of its options (`apply_default`, docs/adding_a_rule.md) and
+// rule can leave out the operations of its options (`apply_default`, docs/how_to/add_a_rule.md) and
 // rare slots.
 template <class S> struct default_gradient : plain_gradient<S> {
     static constexpr bool in_default_form = true, is_quiet = true;

@@ -16,7 +16,7 @@
 ///         return all;
 ///     }
 ///
-/// The library gradstep::runtime has the common combinations (docs/c_abi.md) for every instruction
+/// The library gradstep::runtime has the common combinations (docs/reference/compiled_combinations.md) for every instruction
 /// set. Programs that link it need none of these files.
 
 #include <array>
@@ -87,7 +87,7 @@ template <class Rules, class Averages, class Regularizers, class F> constexpr vo
 /// The combinations of an element with every rule, regularizer and average of three lists, compiled
 /// where `group` is used. In `Regularizers`, the types of compiled_regularizers stand for
 /// themselves, and any_regularizer for all, including several together. Its code is about three
-/// times as large, and slower in cache (docs/configuration.md). In `Averages`, void means none.
+/// times as large, and slower in cache (docs/how_to/configuration.md). In `Averages`, void means none.
 template <class Element, class Rules, class Regularizers, class Averages = type_list<void>> struct compiled_list {
     /// The combinations.
     static constexpr auto entries = [] {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the files gradstep_CASE.safetensors of this folder: a model trained by gradstep.torch for three steps, saved for
-`gradstep import-torch` by the function that docs/checkpoints.md shows, and in gradstep_after.safetensors what gradstep.torch makes
+`gradstep import-torch` by the function that docs/how_to/checkpoints.md shows, and in gradstep_after.safetensors what gradstep.torch makes
 of it in the next three, which a checkpoint must reproduce bit for bit.
 
     GRADSTEP_LIBRARY=build/release/bindings/c/libgradstep.so PYTHONPATH=bindings/python \\

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the files of this folder: a model trained by torch for three steps, saved for `gradstep import-torch` by the function
-that docs/checkpoints.md shows, and in after.safetensors what torch makes of it in the next three.
+that docs/how_to/checkpoints.md shows, and in after.safetensors what torch makes of it in the next three.
 
     python3 -m venv venv
     venv/bin/pip install --no-deps --requirement benchmarks/peers/requirements.txt safetensors==0.8.0 packaging
@@ -54,7 +54,7 @@ DTYPES = {"adamw_double": torch.float64, "adam_bfloat16": torch.bfloat16, "sgd_f
 
 def documented() -> dict:
     """What the Python of the page defines, so that it is what was tested."""
-    page = (FOLDER.parents[2] / "docs/checkpoints.md").read_text()
+    page = (FOLDER.parents[2] / "docs/how_to/checkpoints.md").read_text()
     code = next(block for block in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
                 if "def save_for_gradstep" in block)
     out: dict = {}

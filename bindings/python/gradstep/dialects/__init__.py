@@ -1,4 +1,4 @@
-# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
+# Written by bindings/python/write_constructors.py from docs/reference/configuration.schema.json.
 """Configurations by the names of other frameworks: `gradstep.dialects.keras.adam(lr=1e-3)`."""
 
 from . import keras, optax, paddle, tensorflow, torch

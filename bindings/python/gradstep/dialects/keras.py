@@ -1,5 +1,5 @@
-# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
-"""Configurations by the names of keras: its arguments, defaults and numbers, a dialect of gradstep (docs/dialects.md#keras)."""
+# Written by bindings/python/write_constructors.py from docs/reference/configuration.schema.json.
+"""Configurations by the names of keras: its arguments, defaults and numbers, a dialect of gradstep (docs/reference/presets.md#keras)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def adadelta(lr: Rate, *, rho: float = 0.95, epsilon: float = 1e-07, **options: Unpack[Options]) -> dict[str, Any]:
-    """adadelta with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """adadelta with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -50,7 +50,7 @@ def adagrad(
     epsilon: float = 1e-07,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adagrad with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """adagrad with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     initial_accumulator_value: >= 0.
@@ -77,7 +77,7 @@ def adam(
     epsilon: float = 1e-07,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adam with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """adam with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta_1: >= 0 and < 1.
@@ -106,7 +106,7 @@ def adam_amsgrad(
     epsilon: float = 1e-07,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adam_amsgrad with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """adam_amsgrad with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta_1: >= 0 and < 1.
@@ -135,7 +135,7 @@ def adamax(
     epsilon: float = 1e-07,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adamax with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """adamax with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta_1: >= 0 and < 1.
@@ -164,7 +164,7 @@ def adamw(
     epsilon: float = 1e-07,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adamw with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """adamw with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta_1: >= 0 and < 1.
@@ -193,7 +193,7 @@ def adamw_amsgrad(
     epsilon: float = 1e-07,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adamw_amsgrad with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """adamw_amsgrad with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta_1: >= 0 and < 1.
@@ -225,7 +225,7 @@ def ftrl(
     beta: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """ftrl with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """ftrl with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     learning_rate_power: <= 0.
@@ -260,7 +260,7 @@ def lamb(
     epsilon: float = 1e-07,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """lamb with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """lamb with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta_1: >= 0 and < 1.
@@ -282,7 +282,7 @@ def lamb(
 
 
 def lion(lr: Rate, *, beta_1: float = 0.9, beta_2: float = 0.99, **options: Unpack[Options]) -> dict[str, Any]:
-    """lion with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """lion with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta_1: > 0 and < 1.
@@ -300,7 +300,7 @@ def nadam(
     epsilon: float = 1e-07,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """nadam with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """nadam with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta_1: >= 0 and < 1.
@@ -322,7 +322,7 @@ def nadam(
 
 
 def rmsprop(lr: Rate, *, rho: float = 0.9, epsilon: float = 1e-07, **options: Unpack[Options]) -> dict[str, Any]:
-    """rmsprop with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """rmsprop with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -339,7 +339,7 @@ def rmsprop_centered(
     epsilon: float = 1e-07,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """rmsprop_centered with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """rmsprop_centered with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -366,7 +366,8 @@ def rmsprop_centered_momentum(
     epsilon: float = 1e-07,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """rmsprop_centered_momentum with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """rmsprop_centered_momentum with the arguments, defaults and numbers of keras
+    (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -395,7 +396,7 @@ def rmsprop_momentum(
     epsilon: float = 1e-07,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """rmsprop_momentum with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """rmsprop_momentum with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -417,7 +418,7 @@ def rmsprop_momentum(
 
 
 def sgd(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
-    """sgd with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """sgd with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     options: what else a configuration has, as `gradstep.Options` lists it.
@@ -426,7 +427,7 @@ def sgd(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
 
 
 def sgd_momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
-    """sgd_momentum with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """sgd_momentum with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     momentum: >= 0 and < 1.
@@ -436,7 +437,7 @@ def sgd_momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options])
 
 
 def sgd_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
-    """sgd_nesterov with the arguments, defaults and numbers of keras (docs/dialects.md#keras).
+    """sgd_nesterov with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     momentum: >= 0 and < 1.

@@ -1,5 +1,5 @@
-# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
-"""Configurations by the names of optax: its arguments, defaults and numbers, a dialect of gradstep (docs/dialects.md#optax)."""
+# Written by bindings/python/write_constructors.py from docs/reference/configuration.schema.json.
+"""Configurations by the names of optax: its arguments, defaults and numbers, a dialect of gradstep (docs/reference/presets.md#optax)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def adabelief(
     eps_root: float = 1e-16,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adabelief with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """adabelief with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     b1: >= 0 and < 1.
@@ -69,7 +69,7 @@ def adabelief(
 
 
 def adadelta(lr: Rate, *, rho: float = 0.9, eps: float = 1e-06, **options: Unpack[Options]) -> dict[str, Any]:
-    """adadelta with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """adadelta with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -86,7 +86,7 @@ def adagrad(
     eps: float = 1e-07,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adagrad with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """adagrad with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     initial_accumulator_value: >= 0.
@@ -113,7 +113,7 @@ def adam(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adam with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """adam with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     b1: >= 0 and < 1.
@@ -132,7 +132,7 @@ def adamax(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adamax with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """adamax with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     b1: >= 0 and < 1.
@@ -151,7 +151,7 @@ def adamaxw(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adamaxw with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """adamaxw with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     b1: >= 0 and < 1.
@@ -170,7 +170,7 @@ def adamw(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adamw with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """adamw with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     b1: >= 0 and < 1.
@@ -189,7 +189,7 @@ def amsgrad(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """amsgrad with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """amsgrad with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     b1: >= 0 and < 1.
@@ -209,7 +209,7 @@ def lamb(
     weight_decay: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """lamb with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """lamb with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     b1: >= 0 and < 1.
@@ -240,7 +240,7 @@ def lars(
     momentum: float = 0.9,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """lars with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """lars with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     trust_coefficient: > 0.
@@ -262,7 +262,7 @@ def lars(
 
 
 def lion(lr: Rate, *, b1: float = 0.9, b2: float = 0.99, **options: Unpack[Options]) -> dict[str, Any]:
-    """lion with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """lion with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     b1: >= 0 and < 1.
@@ -280,7 +280,7 @@ def nadam(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """nadam with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """nadam with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     b1: >= 0 and < 1.
@@ -299,7 +299,7 @@ def nadamw(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """nadamw with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """nadamw with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     b1: >= 0 and < 1.
@@ -318,7 +318,7 @@ def radam(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """radam with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """radam with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     b1: >= 0 and < 1.
@@ -338,7 +338,7 @@ def rmsprop(
     eps_in_sqrt: bool = True,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """rmsprop with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """rmsprop with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     decay: >= 0 and < 1.
@@ -369,7 +369,7 @@ def rmsprop_centered(
     eps_in_sqrt: bool = True,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """rmsprop_centered with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """rmsprop_centered with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     decay: >= 0 and < 1.
@@ -401,7 +401,8 @@ def rmsprop_centered_momentum(
     momentum: float = 0.9,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """rmsprop_centered_momentum with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """rmsprop_centered_momentum with the arguments, defaults and numbers of optax
+    (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     decay: >= 0 and < 1.
@@ -435,7 +436,7 @@ def rmsprop_momentum(
     momentum: float = 0.9,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """rmsprop_momentum with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """rmsprop_momentum with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     decay: >= 0 and < 1.
@@ -460,7 +461,7 @@ def rmsprop_momentum(
 
 
 def sgd(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
-    """sgd with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """sgd with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     options: what else a configuration has, as `gradstep.Options` lists it.
@@ -469,7 +470,7 @@ def sgd(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
 
 
 def sgd_momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
-    """sgd_momentum with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """sgd_momentum with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     momentum: >= 0 and < 1.
@@ -479,7 +480,7 @@ def sgd_momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options])
 
 
 def sgd_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
-    """sgd_nesterov with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """sgd_nesterov with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     momentum: >= 0 and < 1.
@@ -496,7 +497,7 @@ def yogi(
     eps: float = 0.001,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """yogi with the arguments, defaults and numbers of optax (docs/dialects.md#optax).
+    """yogi with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     b1: >= 0 and < 1.

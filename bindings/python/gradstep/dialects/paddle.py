@@ -1,5 +1,5 @@
-# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
-"""Configurations by the names of paddle: its arguments, defaults and numbers, a dialect of gradstep (docs/dialects.md#paddle)."""
+# Written by bindings/python/write_constructors.py from docs/reference/configuration.schema.json.
+"""Configurations by the names of paddle: its arguments, defaults and numbers, a dialect of gradstep (docs/reference/presets.md#paddle)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def adadelta(lr: Rate, *, epsilon: float = 1e-06, rho: float = 0.95, **options: Unpack[Options]) -> dict[str, Any]:
-    """adadelta with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """adadelta with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     epsilon: >= 0.
@@ -51,7 +51,7 @@ def adagrad(
     initial_accumulator_value: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adagrad with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """adagrad with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     epsilon: >= 0.
@@ -78,7 +78,7 @@ def adam(
     epsilon: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adam with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """adam with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -107,7 +107,7 @@ def adam_amsgrad(
     epsilon: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adam_amsgrad with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """adam_amsgrad with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -136,7 +136,7 @@ def adamax(
     epsilon: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adamax with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """adamax with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -165,7 +165,7 @@ def adamw(
     epsilon: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adamw with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """adamw with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -194,7 +194,7 @@ def adamw_amsgrad(
     epsilon: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adamw_amsgrad with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """adamw_amsgrad with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -222,7 +222,7 @@ def decayed_adagrad(
     epsilon: float = 1e-06,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """decayed_adagrad with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """decayed_adagrad with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     decay: >= 0 and < 1.
@@ -249,7 +249,7 @@ def ftrl(
     lr_power: float = -0.5,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """ftrl with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """ftrl with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     l1: >= 0.
@@ -269,7 +269,7 @@ def lamb(
     epsilon: float = 1e-06,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """lamb with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """lamb with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     lamb_weight_decay: >= 0.
@@ -293,7 +293,7 @@ def lamb(
 
 
 def momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
-    """momentum with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """momentum with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     momentum: >= 0 and < 1.
@@ -303,7 +303,8 @@ def momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> 
 
 
 def momentum_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
-    """momentum_nesterov with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """momentum_nesterov with the arguments, defaults and numbers of paddle
+    (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     momentum: >= 0 and < 1.
@@ -321,7 +322,7 @@ def nadam(
     momentum_decay: float = 0.004,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """nadam with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """nadam with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -352,7 +353,7 @@ def radam(
     epsilon: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """radam with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """radam with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -374,7 +375,7 @@ def radam(
 
 
 def rmsprop(lr: Rate, *, rho: float = 0.95, epsilon: float = 1e-06, **options: Unpack[Options]) -> dict[str, Any]:
-    """rmsprop with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """rmsprop with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -391,7 +392,7 @@ def rmsprop_centered(
     epsilon: float = 1e-06,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """rmsprop_centered with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """rmsprop_centered with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -418,7 +419,8 @@ def rmsprop_centered_momentum(
     momentum: float = 0.9,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """rmsprop_centered_momentum with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """rmsprop_centered_momentum with the arguments, defaults and numbers of paddle
+    (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -447,7 +449,7 @@ def rmsprop_momentum(
     momentum: float = 0.9,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """rmsprop_momentum with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """rmsprop_momentum with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -469,7 +471,7 @@ def rmsprop_momentum(
 
 
 def sgd(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
-    """sgd with the arguments, defaults and numbers of paddle (docs/dialects.md#paddle).
+    """sgd with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     options: what else a configuration has, as `gradstep.Options` lists it.

@@ -1,5 +1,5 @@
-# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
-"""Configurations by the names of tensorflow: its arguments, defaults and numbers, a dialect of gradstep (docs/dialects.md#tensorflow)."""
+# Written by bindings/python/write_constructors.py from docs/reference/configuration.schema.json.
+"""Configurations by the names of tensorflow: its arguments, defaults and numbers, a dialect of gradstep (docs/reference/presets.md#tensorflow)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def ada_max(
     epsilon: float = 1e-07,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """ada_max with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """ada_max with the arguments, defaults and numbers of tensorflow (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -62,7 +62,7 @@ def ada_max(
 
 
 def adadelta(lr: Rate, *, rho: float = 0.95, epsilon: float = 1e-08, **options: Unpack[Options]) -> dict[str, Any]:
-    """adadelta with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """adadelta with the arguments, defaults and numbers of tensorflow (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -73,7 +73,7 @@ def adadelta(lr: Rate, *, rho: float = 0.95, epsilon: float = 1e-08, **options: 
 
 
 def adagrad(lr: Rate, *, initial_accumulator_value: float = 0.1, **options: Unpack[Options]) -> dict[str, Any]:
-    """adagrad with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """adagrad with the arguments, defaults and numbers of tensorflow (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     initial_accumulator_value: > 0.
@@ -97,7 +97,8 @@ def adagrad_v2(
     epsilon: float = 1e-07,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adagrad_v2 with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """adagrad_v2 with the arguments, defaults and numbers of tensorflow
+    (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     initial_accumulator_value: >= 0.
@@ -124,7 +125,7 @@ def adam(
     epsilon: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adam with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """adam with the arguments, defaults and numbers of tensorflow (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -153,7 +154,8 @@ def adam_amsgrad(
     epsilon: float = 1e-07,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adam_amsgrad with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """adam_amsgrad with the arguments, defaults and numbers of tensorflow
+    (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -182,7 +184,8 @@ def adam_nesterov(
     epsilon: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adam_nesterov with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """adam_nesterov with the arguments, defaults and numbers of tensorflow
+    (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -214,7 +217,7 @@ def ftrl(
     beta: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """ftrl with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """ftrl with the arguments, defaults and numbers of tensorflow (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     learning_rate_power: <= 0.
@@ -242,7 +245,8 @@ def ftrl(
 
 
 def gradient_descent(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
-    """gradient_descent with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """gradient_descent with the arguments, defaults and numbers of tensorflow
+    (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     options: what else a configuration has, as `gradstep.Options` lists it.
@@ -251,7 +255,8 @@ def gradient_descent(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
 
 
 def keras_momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
-    """keras_momentum with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """keras_momentum with the arguments, defaults and numbers of tensorflow
+    (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     momentum: >= 0 and < 1.
@@ -262,7 +267,7 @@ def keras_momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options
 
 def keras_momentum_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
     """keras_momentum_nesterov with the arguments, defaults and numbers of tensorflow
-    (docs/dialects.md#tensorflow).
+    (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     momentum: >= 0 and < 1.
@@ -280,7 +285,7 @@ def keras_momentum_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpac
 
 
 def momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
-    """momentum with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """momentum with the arguments, defaults and numbers of tensorflow (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     momentum: >= 0 and < 1.
@@ -290,7 +295,8 @@ def momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> 
 
 
 def momentum_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
-    """momentum_nesterov with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """momentum_nesterov with the arguments, defaults and numbers of tensorflow
+    (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     momentum: >= 0 and < 1.
@@ -307,7 +313,8 @@ def proximal_adagrad(
     l2_regularization_strength: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """proximal_adagrad with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """proximal_adagrad with the arguments, defaults and numbers of tensorflow
+    (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     initial_accumulator_value: > 0.
@@ -329,7 +336,7 @@ def proximal_adagrad(
 
 
 def rmsprop(lr: Rate, *, decay: float = 0.9, epsilon: float = 1e-10, **options: Unpack[Options]) -> dict[str, Any]:
-    """rmsprop with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """rmsprop with the arguments, defaults and numbers of tensorflow (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     decay: >= 0 and < 1.
@@ -355,7 +362,8 @@ def rmsprop_centered(
     epsilon: float = 1e-10,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """rmsprop_centered with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """rmsprop_centered with the arguments, defaults and numbers of tensorflow
+    (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     decay: >= 0 and < 1.
@@ -383,7 +391,7 @@ def rmsprop_centered_momentum(
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """rmsprop_centered_momentum with the arguments, defaults and numbers of tensorflow
-    (docs/dialects.md#tensorflow).
+    (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     decay: >= 0 and < 1.
@@ -412,7 +420,8 @@ def rmsprop_momentum(
     epsilon: float = 1e-10,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """rmsprop_momentum with the arguments, defaults and numbers of tensorflow (docs/dialects.md#tensorflow).
+    """rmsprop_momentum with the arguments, defaults and numbers of tensorflow
+    (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     decay: >= 0 and < 1.

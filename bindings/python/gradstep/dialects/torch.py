@@ -1,5 +1,5 @@
-# Written by bindings/python/write_constructors.py from docs/configuration.schema.json.
-"""Configurations by the names of torch: its arguments, defaults and numbers, a dialect of gradstep (docs/dialects.md#torch)."""
+# Written by bindings/python/write_constructors.py from docs/reference/configuration.schema.json.
+"""Configurations by the names of torch: its arguments, defaults and numbers, a dialect of gradstep (docs/reference/presets.md#torch)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def adadelta(lr: Rate, *, rho: float = 0.9, eps: float = 1e-06, **options: Unpack[Options]) -> dict[str, Any]:
-    """adadelta with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """adadelta with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     rho: >= 0 and < 1.
@@ -49,7 +49,7 @@ def adagrad(
     eps: float = 1e-10,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adagrad with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """adagrad with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     initial_accumulator_value: >= 0.
@@ -76,7 +76,7 @@ def adam(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adam with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """adam with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -105,7 +105,7 @@ def adam_amsgrad(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adam_amsgrad with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """adam_amsgrad with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -134,7 +134,7 @@ def adamax(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adamax with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """adamax with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -163,7 +163,7 @@ def adamw(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adamw with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """adamw with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -192,7 +192,7 @@ def adamw_amsgrad(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """adamw_amsgrad with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """adamw_amsgrad with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -222,7 +222,7 @@ def nadam(
     momentum_decay: float = 0.004,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """nadam with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """nadam with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -253,7 +253,7 @@ def radam(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """radam with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """radam with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.
@@ -275,7 +275,7 @@ def radam(
 
 
 def rmsprop(lr: Rate, *, alpha: float = 0.99, eps: float = 1e-08, **options: Unpack[Options]) -> dict[str, Any]:
-    """rmsprop with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """rmsprop with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     alpha: >= 0 and < 1.
@@ -292,7 +292,7 @@ def rmsprop_centered(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """rmsprop_centered with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """rmsprop_centered with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     alpha: >= 0 and < 1.
@@ -310,7 +310,8 @@ def rmsprop_centered_momentum(
     momentum: float = 0.9,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """rmsprop_centered_momentum with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """rmsprop_centered_momentum with the arguments, defaults and numbers of torch
+    (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     alpha: >= 0 and < 1.
@@ -339,7 +340,7 @@ def rmsprop_momentum(
     momentum: float = 0.9,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """rmsprop_momentum with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """rmsprop_momentum with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     alpha: >= 0 and < 1.
@@ -361,7 +362,7 @@ def rmsprop_momentum(
 
 
 def sgd(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
-    """sgd with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """sgd with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     options: what else a configuration has, as `gradstep.Options` lists it.
@@ -376,7 +377,7 @@ def sgd_momentum(
     dampening: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """sgd_momentum with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """sgd_momentum with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     momentum: >= 0 and < 1.
@@ -396,7 +397,7 @@ def sgd_momentum(
 
 
 def sgd_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
-    """sgd_nesterov with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """sgd_nesterov with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     momentum: > 0 and < 1.
@@ -413,7 +414,7 @@ def sparse_adam(
     eps: float = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """sparse_adam with the arguments, defaults and numbers of torch (docs/dialects.md#torch).
+    """sparse_adam with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     beta1: >= 0 and < 1.

@@ -77,7 +77,7 @@ class Optimizer(torch.optim.Optimizer):
 
         gradstep.torch.Optimizer(model.parameters(), {"rule": {"name": "lion"}, "regularizer": {"name": "decoupled", "rate": 0.1}}, lr=1e-4)
 
-    config: the policies, a dict (docs/configuration.md); the learning rate is the group's `lr`, and there is no "schedule". A group
+    config: the policies, a dict (docs/how_to/configuration.md); the learning rate is the group's `lr`, and there is no "schedule". A group
     may have a `config` of its own. State has the library's names: "m", "v", "master".
     threads: of a step; 0: torch.get_num_threads().
 
