@@ -35,12 +35,12 @@ def builds(arguments):
     if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= runs:
         instruction_sets.append(["-march=x86-64-v4"])
     if arguments.cross or arguments.other_xsimd:
-        other = [arguments.cross, "-O1"] if arguments.cross else ["g++", "-march=native", "-O2",
-                                                                  "-I" + arguments.other_xsimd]
-        for lines in ([], [EVERY_RULE], [TABLES]):
+        other = [arguments.cross] if arguments.cross else ["g++", "-march=native", "-I" + arguments.other_xsimd]
+        # The references are builds that every other comparison has too, so that a compiler cache has them.
+        for level, lines in (("-O1", [EVERY_RULE]), ("-O2 -ffp-contract=off", []), ("-O1", [TABLES])):
             for reference in instruction_sets[:1]:
-                yield ["g++", *reference, "-O1", *lines], True
-            yield [*other, *lines], True
+                yield ["g++", *reference, *level.split(), *lines], True
+            yield [*other, "-O1", *lines], True
         return
     # g++ by every instruction set, the best at its widest optimisation, and both contractions; of clang the ends, since the
     # other builds of CI run the properties of some rules by it. Every rule on Thrust is a test of its own, and its systems
@@ -71,9 +71,9 @@ def builds(arguments):
 
 
 def build_and_run(command, program, arguments):
-    compile_command = arguments.launcher + command + ["-std=c++20", "-pthread"]
-    # The build that it is compared with takes xsimd from the compiler's own folders.
-    compile_command += ["-I" + path for path in arguments.include if path != arguments.other_xsimd]
+    compile_command = arguments.launcher + command + ["-std=c++20", "-pthread", f"-I{HERE.parents[1] / 'include'}"]
+    if command[0] == arguments.cross:
+        compile_command += ["-I" + path for path in arguments.include] # its own folders have no xsimd
     # Compiled and linked apart, so that a compiler cache can help.
     for step in (["-c", HERE / "bits.cpp", "-o", program + ".o"], [program + ".o", "-o", program]):
         subprocess.run(compile_command + step, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -95,14 +95,14 @@ def main():
 
     references, failed = {}, False
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        jobs = []
-        for number, (command, has_fma) in enumerate(builds(arguments)):
-            program = os.path.join(folder, f"bits{number}")
-            jobs.append((command, has_fma, pool.submit(build_and_run, command, program, arguments)))
-        for command, has_fma, job in jobs:
+        wanted = list(enumerate(builds(arguments)))
+        jobs = {} # by number; the programs that take longest to build come first
+        for number, (command, _) in sorted(wanted, key=lambda one: EVERY_RULE not in one[1][0]):
+            jobs[number] = pool.submit(build_and_run, command, os.path.join(folder, f"bits{number}"), arguments)
+        for number, (command, has_fma) in wanted:
             name = " ".join(command)
             try:
-                output = job.result()
+                output = jobs[number].result()
             except subprocess.CalledProcessError as error:
                 print(f"FAILED     {name}\n{error.output}", flush=True)
                 failed = True
