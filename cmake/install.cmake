@@ -2,6 +2,9 @@
 # is built that library, as the components c and c_static, what it is made of, as runtime, and gradstep-c.pc.
 include(CMakePackageConfigHelpers)
 
+# By default `cmake --install` installs both components. cmake/debian.cmake makes a package of each.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME libgradstep-dev)
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gradstep)
 get_property(gradstep_components GLOBAL PROPERTY gradstep_components)
 set(gradstep_architecture ARCH_INDEPENDENT)
@@ -12,7 +15,8 @@ if(TARGET gradstep_compiled AND GRADSTEP_BUILD_COMPILED)
 endif()
 if(TARGET gradstep_c)
     foreach(component c runtime c_static)
-        install(TARGETS gradstep_${component} EXPORT gradstep-${component})
+        install(TARGETS gradstep_${component} EXPORT gradstep-${component}
+                LIBRARY COMPONENT libgradstep0 NAMELINK_COMPONENT libgradstep-dev)
         list(APPEND gradstep_components ${component})
     endforeach()
     set(gradstep_architecture "")
@@ -49,3 +53,6 @@ if(TARGET gradstep_c)
     install(FILES ${PROJECT_BINARY_DIR}/gradstep-c.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/gradstep)
+if(TARGET gradstep_c AND PROJECT_IS_TOP_LEVEL)
+    include(cmake/debian.cmake)
+endif()

@@ -1,7 +1,8 @@
 package gradstep
 
 /*
-#cgo LDFLAGS: -lgradstep
+#cgo !gradstep_static LDFLAGS: -lgradstep
+#cgo gradstep_static LDFLAGS: -lgradstep_c -lgradstep_runtime -lstdc++ -lpthread -ldl -lm
 #include <stdlib.h>
 #include <gradstep/c/gradstep.h>
 */

@@ -1,30 +1,55 @@
-"""Builds the wheel: the package and libgradstep.so in a zip file. `pip wheel bindings/python` and `pip install bindings/python`
-call it (PEP 517); it needs nothing but Python.
+"""The build backend (PEP 517) that pip calls for `pip install bindings/python`: the wheel, which is the package with libgradstep.so
+in a zip file, and the source distribution. It needs nothing but Python.
 
-The library is the one that the environment variable GRADSTEP_LIBRARY names; without it, it is built by CMake, for all x86-64
-processors, into build/wheel.
+The library is the one that the environment variable GRADSTEP_LIBRARY names. Without it, CMake builds the library into build/wheel,
+for every x86-64 processor: some minutes on two cores. GRADSTEP_CMAKE_ARGS holds further arguments for CMake:
+`-DGRADSTEP_INSTRUCTION_SETS=avx2` takes about a third of the time. pip hides what a backend prints, so progress goes to the terminal.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+IN_SDIST = (HERE / "library").is_dir()
+ROOT = HERE / "library" if IN_SDIST else HERE.parents[1]
+SOURCES = ("CMakeLists.txt", "LICENSE", "cmake", "include", "bindings/c")  # that the library is built from
+PACKAGE = ("build_wheel.py", "pyproject.toml", "README.md", "gradstep")
 REQUIREMENTS = ["numpy>=1.23", 'ml_dtypes; extra == "bfloat16"', 'torch>=2.2; extra == "torch"']
 
 
 def version() -> str:
     header = (ROOT / "include/gradstep/version.hpp").read_text()
     return ".".join(re.findall(r"GRADSTEP_VERSION_[A-Z]+ (\d+)", header))
+
+
+def run(command: list[str]) -> int:
+    """Runs a command; its exit status. Ninja's `[12/60]` is shown on the terminal, if there is one."""
+    try:
+        terminal = open("/dev/tty", "w") if not os.isatty(1) else None
+    except OSError:
+        terminal = None
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process:
+        for line in process.stdout or ():
+            print(line, end="", flush=True)
+            step = re.match(r"\[\d+/\d+\]", line)
+            if terminal and step:
+                print(f"\r\x1b[Kgradstep: compiling libgradstep.so {step[0]}", end="", file=terminal, flush=True)
+    if terminal:
+        print("\r\x1b[K", end="", file=terminal)
+        terminal.close()
+    return process.returncode
 
 
 def library() -> Path:
@@ -34,29 +59,35 @@ def library() -> Path:
         if not Path(given).is_file():
             raise SystemExit(f"GRADSTEP_LIBRARY: {given} is not a file; expected the path of a libgradstep.so")
         return Path(given).resolve()
-    needed = {"cmake": ["cmake"], "ninja": ["ninja", "ninja-build", "samu"]}  # and what CMake itself asks for
+    needed = {"cmake": ["cmake"], "ninja": ["ninja", "ninja-build", "samu"], "a C++ compiler": [os.environ.get("CXX", "c++"), "g++", "clang++"]}
     missing = [name for name, programs in needed.items() if not any(map(shutil.which, programs))]
     if missing:
         raise SystemExit(
-            f"cannot build libgradstep.so: {' and '.join(missing)} not found; expected cmake, ninja and a C++20 compiler on the PATH "
-            "(Debian: apt-get install g++ cmake ninja-build), or GRADSTEP_LIBRARY=/path/to/libgradstep.so"
+            f"cannot build libgradstep.so: {', '.join(missing)} not found; expected cmake, ninja, a C++20 compiler, xsimd and nlohmann-json "
+            "(Debian: apt-get install g++ cmake ninja-build libxsimd-dev nlohmann-json3-dev), or GRADSTEP_LIBRARY=/path/to/libgradstep.so"
         )
-    folder = ROOT / "build/wheel"
+    folder = (HERE if IN_SDIST else ROOT) / "build/wheel"
     wanted = {
         "BUILD_C": "ON",
         **dict.fromkeys(("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "BUILD_TOOLS", "INSTALL", "CUDA"), "OFF"),
     }
     options = [f"-DGRADSTEP_{name}={value}" for name, value in wanted.items()]
+    more = shlex.split(os.environ.get("GRADSTEP_CMAKE_ARGS", ""))
     for command in (
-        ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release", *options],
+        ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release", *options, *more],
         ["cmake", "--build", str(folder), "--target", "gradstep_c", "--parallel"],
     ):
-        if subprocess.run(command, check=False).returncode:
+        if run(command):
             raise SystemExit(
-                f"cannot build libgradstep.so: `{' '.join(command[:2])} ...` failed, as it says above; docs/how_to/python.md#installing has "
-                "what the build needs"
+                f"cannot build libgradstep.so: `{' '.join(command[:2])} ...` failed, as it says above; expected a C++20 compiler, xsimd and "
+                "nlohmann-json (Debian: apt-get install g++ cmake ninja-build libxsimd-dev nlohmann-json3-dev)"
             )
     return next(folder.rglob("libgradstep.so")).resolve()
+
+
+def readme() -> str:
+    """The front page of the package, whose links lead into the repository."""
+    return (HERE / "README.md").read_text()
 
 
 def metadata() -> str:
@@ -65,12 +96,20 @@ def metadata() -> str:
         "Name: gradstep",
         f"Version: {version()}",
         "Requires-Python: >=3.9",
-        "Summary: Optimizer update rules in one pass over memory",
+        "Summary: Optimizer steps for numpy and PyTorch on the CPU: AdamW, FTRL, Adagrad, LAMB and more in one pass over memory",
+        "License: Apache-2.0",
+        "Classifier: License :: OSI Approved :: Apache Software License",
+        "Classifier: Operating System :: POSIX :: Linux",
+        "Classifier: Programming Language :: Python :: 3",
+        "Classifier: Programming Language :: C++",
+        "Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Classifier: Typing :: Typed",
         "Provides-Extra: bfloat16",
         "Provides-Extra: torch",
         *(f"Requires-Dist: {requirement}" for requirement in REQUIREMENTS),
+        "Description-Content-Type: text/markdown",
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n\n" + readme()
 
 
 def build_wheel(wheel_directory: str, config_settings: object = None, metadata_directory: object = None) -> str:
@@ -98,6 +137,20 @@ def build_wheel(wheel_directory: str, config_settings: object = None, metadata_d
 
 
 def build_sdist(sdist_directory: str, config_settings: object = None) -> str:
-    raise SystemExit(
-        "gradstep has no source distribution for Python: build the wheel in a checkout, `pip wheel bindings/python`"
-    )
+    """Writes the source distribution into a folder; its name. It holds the package, and in library/ what libgradstep.so is built from."""
+    base = f"gradstep-{version()}"
+    with tarfile.open(Path(sdist_directory, f"{base}.tar.gz"), "w:gz") as archive:
+
+        def add(name: str, place: Path) -> None:
+            archive.add(place, f"{base}/{name}", filter=lambda x: None if "__pycache__" in x.name else x)
+
+        for name in PACKAGE:
+            add(name, HERE / name)
+        for name in SOURCES:
+            add(f"library/{name}", ROOT / name)
+        add("LICENSE", ROOT / "LICENSE")
+        information = tarfile.TarInfo(f"{base}/PKG-INFO")
+        text = metadata().encode()
+        information.size = len(text)
+        archive.addfile(information, io.BytesIO(text))
+    return f"{base}.tar.gz"

@@ -16,10 +16,11 @@ class GradstepConan(ConanFile):
     description = "Optimizer update rules at the speed of memory"
     license = "Apache-2.0"
     topics = ("optimizer", "machine-learning", "sgd", "adam", "simd", "header-only")
-    package_type = "header-library"
     settings = "os", "arch", "compiler", "build_type"
-    # Each adds the CMake target gradstep::<name>; with_thrust also thrust_cpp, and with_tbb beside it thrust_tbb.
-    options = {f"with_{name}": [True, False] for name in ("xtensor", "eigen", "json", "keyed", "openmp", "tbb", "mpi", "thrust", "cuda")}
+    # Each adds the CMake target gradstep::<name>; with_thrust also thrust_cpp, and with_tbb beside it thrust_tbb. with_compiled compiles
+    # what contains no kernel, of json and keyed too if they are chosen, into a static library: programs of many files compile faster.
+    options = {f"with_{name}": [True, False] for name in
+               ("xtensor", "eigen", "json", "keyed", "openmp", "tbb", "mpi", "thrust", "cuda", "compiled")}
     default_options = {name: False for name in options}
     no_copy_source = True
 
@@ -36,6 +37,9 @@ class GradstepConan(ConanFile):
     def export_sources(self):
         for pattern in ("CMakeLists.txt", "LICENSE", "cmake/*", "include/*", self._module):
             copy(self, pattern, src=self._root, dst=self.export_sources_folder)
+
+    def configure(self):
+        self.package_type = "static-library" if self.options.with_compiled else "header-library"
 
     def layout(self):
         cmake_layout(self)
@@ -58,26 +62,37 @@ class GradstepConan(ConanFile):
         check_min_cppstd(self, 20)
 
     def package_id(self):
-        self.info.clear()
+        if not self.info.options.with_compiled:
+            self.info.clear()
+            return
+        for name in ("xtensor", "eigen", "openmp", "tbb", "mpi", "thrust", "cuda"):
+            self.info.options.rm_safe(f"with_{name}")
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        # The same files whatever the options are, as package_id says: the options are for package_info.
+        # The headers are the same whatever the options are, as package_id says: most options are for package_info.
         for name in ("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "BUILD_TOOLS", "XTENSOR", "EIGEN", "JSON",
                      "KEYED", "OPENMP", "TBB", "MPI", "THRUST", "CUDA"):
             toolchain.cache_variables[f"GRADSTEP_{name}"] = False
+        if self.options.with_compiled:
+            for name, option in (("BUILD_COMPILED", "compiled"), ("JSON", "json"), ("KEYED", "keyed")):
+                toolchain.cache_variables[f"GRADSTEP_{name}"] = bool(self.options.get_safe(f"with_{option}"))
         toolchain.cache_variables["GRADSTEP_INSTALL"] = True
         toolchain.cache_variables["GRADSTEP_REQUIRE_ALL"] = True
         toolchain.generate()
         CMakeDeps(self).generate()
 
     def build(self):
-        CMake(self).configure()
+        cmake = CMake(self)
+        cmake.configure()
+        if self.options.with_compiled:
+            cmake.build()
 
     def package(self):
         CMake(self).install()
         # CMakeDeps and PkgConfigDeps write these for the packages of Conan.
-        rmdir(self, os.path.join(self.package_folder, "lib"))
+        for folder in ("cmake", "pkgconfig"):
+            rmdir(self, os.path.join(self.package_folder, "lib", folder))
         rmdir(self, os.path.join(self.package_folder, "share"))
         copy(self, "LICENSE", src=self.source_folder, dst=os.path.join(self.package_folder, "licenses"))
         modules = os.path.join(self.package_folder, "lib", "cmake")
@@ -97,6 +112,11 @@ class GradstepConan(ConanFile):
         self._component("gradstep", "xsimd::xsimd").set_property("pkg_config_name", "gradstep")
         if self.settings.os in ("Linux", "FreeBSD"):
             self.cpp_info.components["gradstep"].system_libs = ["pthread"]
+        if self.options.with_compiled:
+            compiled = self._component("compiled", "gradstep")
+            compiled.libdirs = ["lib"]
+            compiled.libs = ["gradstep_compiled"]
+            compiled.defines = ["GRADSTEP_COMPILED=1"]
         if self.options.with_xtensor:
             self._component("xtensor", "xtensor::xtensor")
         if self.options.with_eigen:

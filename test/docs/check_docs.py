@@ -99,8 +99,14 @@ def missing_errors() -> list[str]:
     return [f"docs/how_to/policies.md lists no {name}" for name in sorted(defined - listed - {"basic_error"})]
 
 
+def stale_licences() -> list[str]:
+    """Copies of LICENSE that packages carry."""
+    text = (ROOT / "LICENSE").read_text()
+    return [f"bindings/{name}/LICENSE is not LICENSE" for name in ("go", "rust") if (ROOT / f"bindings/{name}/LICENSE").read_text() != text]
+
+
 def main() -> int:
-    problems = missing_policies() + missing_errors() + stale_code() + broken_links()
+    problems = stale_licences() + missing_policies() + missing_errors() + stale_code() + broken_links()
     for problem in problems:
         print(problem)
     if not problems:

@@ -48,6 +48,7 @@ list(TRANSFORM names PREPEND with_)
 run(${CONAN} inspect ${recipe} --format=json)
 string(JSON options GET "${output}" options)
 json_members(options "${options}")
+list(APPEND names with_compiled)
 expect_same("options of the recipe" "${options}" "${names}")
 set(everything "")
 string(REPLACE "," ";" components "${COMPONENTS}")
@@ -72,7 +73,7 @@ run(${CONAN} create ${recipe} ${settings} --build=missing ${everything})
 run(${CONAN} test ${recipe}/test_package gradstep/${VERSION} ${settings} ${everything}
           -c tools.cmake.cmakedeps:new=will_break_next)
 
-# One package for all settings and options, which holds no more than it says.
+# One package for all settings and options without with_compiled, which holds no more than it says.
 run(${CONAN} list gradstep/*:* --format=json)
 string(JSON revisions GET "${output}" "Local Cache" gradstep/${VERSION} revisions)
 string(JSON revision MEMBER "${revisions}" 0)
@@ -91,3 +92,12 @@ foreach(name openmp mpi thrust thrust_cpp thrust_tbb cuda)
     list(APPEND wanted lib/cmake/gradstep-${name}-dependencies.cmake)
 endforeach()
 expect_same("files of the package" "${files}" "${wanted}")
+
+# With the compiled library, another one, whose program links it.
+run(${CONAN} create ${recipe} ${settings} --build=missing -o &:with_compiled=True)
+run(${CONAN} list gradstep/*:* --format=json)
+string(JSON packages GET "${output}" "Local Cache" gradstep/${VERSION} revisions ${revision} packages)
+string(JSON count LENGTH "${packages}")
+if(NOT count EQUAL 2)
+    message(FATAL_ERROR "with_compiled did not give a second package: ${packages}")
+endif()

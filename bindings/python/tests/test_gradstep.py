@@ -211,10 +211,11 @@ class Wheel(unittest.TestCase):
     def test_a_missing_program_is_named(self):
         with tempfile.TemporaryDirectory() as scratch:
             said = self.said(PATH=scratch)
-            self.assertRegex(said, "^cannot build libgradstep.so: cmake and ninja not found; expected .*GRADSTEP_LIBRARY=")
+            self.assertRegex(said, "^cannot build libgradstep.so: cmake, ninja, a C.. compiler not found; expected .*GRADSTEP_LIBRARY=")
             cmake = Path(scratch, "cmake")
             cmake.write_text("#!/bin/sh\nexit 1\n")
             cmake.chmod(0o755)
+            shutil.copy(cmake, Path(scratch, "g++"))
             self.assertRegex(self.said(PATH=scratch), "^cannot build libgradstep.so: ninja not found; expected")
             cmake.rename(Path(scratch, "ninja"))
             self.assertRegex(self.said(PATH=scratch), "^cannot build libgradstep.so: cmake not found; expected")

@@ -20,6 +20,7 @@
 #endif
 
 #include <cstdio>
+#include <type_traits>
 #include <vector>
 
 namespace gs = gradstep;
@@ -53,6 +54,15 @@ int main() {
 #if defined(WITH_TBB)
     gs::tbb_executor tbb;
     good &= steps("TBB", gs::simd_backend{tbb});
+#endif
+#if defined(WITH_COMPILED)
+    gs::thread_pool pool(2); // its threads are the library's
+    std::vector<float> weights(100, 3.0f), of_weights(100, 2.0f);
+    gs::model net{pool};
+    auto const sgd = gs::make_updater<float>(gs::sgd{}, gs::constant{0.5});
+    net.add("weights", gs::parameter{sgd, weights});
+    net.update({{"weights", of_weights}});
+    good &= net.get<std::remove_cv_t<decltype(sgd)>>("weights").values()[99] == 2.0f;
 #endif
 #if defined(WITH_THRUST)
     good &= steps("Thrust", gs::thrust_backend{thrust::device});
