@@ -21,7 +21,7 @@ public:
         sent_[rank] = std::move(mine);
         together_.arrive_and_wait();
         auto const all = sent_;
-        together_.arrive_and_wait(); // nobody sends again before all have read
+        together_.arrive_and_wait(); // all trainers read before any of them sends again
         return all;
     }
 

@@ -24,7 +24,7 @@ int main() {
     std::mt19937 random(1);
     int right = 0;
     for (int step = 0; step < 20'000; ++step) {
-        // What is shown is one of 50 items, and a word that nobody has seen before. Even items are liked.
+        // Each example has one of 50 items, and a word that has not occurred before. Even items are liked.
         auto const item = random() % 50;
         // [update]
         std::vector<std::uint64_t> const keys{gs::stable_hash("item=" + std::to_string(item)),

@@ -24,7 +24,7 @@ char const* const built_in = R"({
 })";
 // [configuration]
 
-// Of the line y = 2 x - 1: half the mean of the squared errors, and its gradient.
+// Half the mean squared error for the line y = 2 x - 1, and its gradient.
 double loss_of(std::span<float const> w, std::vector<float>& g) {
     constexpr int points = 64;
     double loss = 0;

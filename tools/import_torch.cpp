@@ -593,7 +593,7 @@ private:
                     " steps leave there: --step must be the count that it stands for"});
         return *options_.step;
     }
-    // The rule computes the product of torch's momenta from the number of the step: it has to be that of these options. torch
+    // The rule computes the product of torch's momenta from the number of the step: it must equal the product for these options. torch
     // keeps it in float: with the rounding of each momentum and of each product, (1 + u)^(2 t) of it at most, or less than
     // the smallest normal number.
     void require_product(safetensors_entry const& x, nadam const& rule, std::int64_t step) const {

@@ -8,7 +8,7 @@ namespace gradstep::tools {
 
 /// What the file of torch does not say.
 struct import_options {
-    std::string element = {};              // of all parameters; empty: that of each parameter's own dtype
+    std::string element = {};              // of all parameters; empty: each parameter keeps its dtype
     std::optional<std::int64_t> step = {}; // the steps taken, where torch does not count them
     std::int64_t samples = 0, epoch = 0;   // of the clock
 };

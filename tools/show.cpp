@@ -21,7 +21,7 @@ std::string show(std::string const& path) {
         out += joined({" of ", shortened(x.element), ", ", shortened(x.rule), slots, "; step ", x.clock.step,
                        ", samples ", x.clock.samples, ", epoch ", x.clock.epoch});
         out += x.shard ? ", " + detail::shard_in_words(*x.shard) + "\n" : "\n";
-        // Longer than what else is somebody's text, and kept from a terminal as that is.
+        // Longer than other text of users, and made safe for a terminal in the same way.
         if (!x.policies.empty()) out += "    ";
         for (std::string_view left = x.policies; !left.empty();) {
             std::size_t const letters = detail::beginning(left, 100).size(), taken = letters == 0 ? 1 : letters;

@@ -319,7 +319,7 @@ gradstep_status gradstep_parameter_config(const gradstep_parameter* parameter, c
     return guarded(error, [&] {
         auto const& own = held(parameter);
         optimizer_configuration config = own.config;
-        // Those of a state that was loaded.
+        // A loaded state can have changed them.
         config.options.id = static_cast<std::int64_t>(own.parameter.options().id);
         config.options.seed = static_cast<std::int64_t>(own.parameter.seed());
         write_text(gradstep::to_json(config), buffer, bytes, written);

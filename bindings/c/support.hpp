@@ -117,7 +117,7 @@ template <class F> decltype(auto) of_config(F const& f) {
         refuse(GRADSTEP_BAD_CONFIG, wrong.what());
     }
 }
-/// The element of a dtype for an optimizer, which takes unsigned integers for those of their size.
+/// The element of a dtype for an optimizer, which handles signed integers as unsigned ones of their size.
 scalar scalar_of(std::int32_t dtype, char const* name);
 scalar storage_of(std::int32_t dtype, configuration const& policies);
 
@@ -161,7 +161,7 @@ public:
     virtual ~threads() = default;
     virtual detail::executor_reference reference() = 0;
 };
-/// Those of `threads` of a configuration; null for the caller's alone.
+/// The threads that `threads` of a configuration asks for; null for the caller's thread alone.
 std::shared_ptr<threads> threads_for(std::int64_t count);
 
 } // namespace gradstep::c

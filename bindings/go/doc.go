@@ -1,6 +1,6 @@
 // Package gradstep calls the C library of gradstep: optimizer update rules at the speed of memory.
 //
-// An optimizer is described by a JSON string, whose keys are those of docs/reference/configuration_keys.md:
+// An optimizer is described by a JSON string, whose keys docs/reference/configuration_keys.md lists:
 //
 //	const adamW = `{
 //	    "rule": {"name": "adam"},

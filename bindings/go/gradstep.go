@@ -253,7 +253,7 @@ func Epoch(n int64) Option { return Option{what: epoch, count: n} }
 // ZeroGradient sets every gradient to zero as soon as it is read.
 func ZeroGradient() Option { return Option{what: zeroGradient} }
 
-// put writes options to `to`, which has room for them; nil where there are none.
+// put writes options to `to`, and returns it; without options it returns nil.
 func put(options []Option, to *C.gradstep_step_options) *C.gradstep_step_options {
 	if len(options) == 0 {
 		return nil

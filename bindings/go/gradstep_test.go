@@ -1036,8 +1036,8 @@ func TestFinalizers(t *testing.T) {
 	}
 }
 
-// finalize collects what nobody holds, and waits until a finalizer of that collection has run: they run one after the other on a
-// goroutine of their own, later than runtime.GC returns. So those of the collection before have all run.
+// finalize runs the garbage collector, and waits until a finalizer of that collection has run. Finalizers run one after the other on
+// a separate goroutine, after runtime.GC has returned. So all finalizers of the collection before have run.
 func finalize(t *testing.T) {
 	t.Helper()
 	done := make(chan struct{})

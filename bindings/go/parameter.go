@@ -33,7 +33,7 @@ static gradstep_status compress(uintptr_t parameter, const uint8_t* gradient, ui
                                 uint8_t* buffer, uint64_t bytes, uint64_t* written, gradstep_error* error) {
     return gradstep_parameter_compress((gradstep_parameter*)parameter, gradient, count, options, buffer, bytes, written, error);
 }
-// Of messages that lie one after the other.
+// Applies messages that lie one after the other in memory.
 static gradstep_status apply_messages(uintptr_t parameter, const uint8_t* all, const uint64_t* bytes, uint64_t n, gradstep_error* error) {
     const void** const at = (const void**)malloc((n + 1) * sizeof *at);
     if (at == NULL) {

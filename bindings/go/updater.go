@@ -154,7 +154,7 @@ func (u *Updater[T]) Initialize(values []T) ([]Slot, error) {
 	return state, nil
 }
 
-// addresses of slots that are those of the updater for `count` elements.
+// addresses returns the addresses of slots, which must fit the updater and `count` elements.
 func (u *updater) addresses(state []Slot, count int) (at [C.most_slots]*C.uint8_t, err error) {
 	if err := u.check(); err != nil {
 		return at, err

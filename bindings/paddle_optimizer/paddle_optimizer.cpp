@@ -32,7 +32,7 @@ using gradstep::paddle::TensorProto;
 
 // ---- The configuration ----
 
-// As JSON has it. Of a number that is not finite this is no JSON, and gradstep refuses it.
+// A number as JSON. NaN and infinity are no JSON, and gradstep rejects them.
 std::string text(double x) {
     char digits[32];
     return {digits, std::to_chars(digits, digits + sizeof digits, x).ptr};
@@ -85,7 +85,7 @@ std::string configuration_of(OptimizerConfig const& config) {
     std::string const clip = R"({"name":"clip_value","limit":)" + text(config.clip_value()) + "}";
     std::string const decay =
         R"({"name":")" + std::string(found->regularizer) + R"(","rate":)" + text(found->decay) + "}";
-    std::string regularizer = R"({"name":"none"})"; // one alone by its name: that is a faster loop than that of all_of
+    std::string regularizer = R"({"name":"none"})"; // one alone by its name: its loop is faster than the loop of all_of
     if (config.clip_value() != 0 && found->decay != 0)
         regularizer = R"({"name":"all_of","regularizers":[)" + clip + "," + decay + "]}";
     else if (config.clip_value() != 0) regularizer = clip;
@@ -127,7 +127,7 @@ struct release {
 };
 using memory = std::unique_ptr<void, release>;
 
-// Of the library's own: zero, from a cache line on, in huge pages where it is large.
+// Memory that this library owns: zeros, aligned to a cache line, in huge pages if it is large.
 using tensor_memory = std::vector<std::byte, gradstep::huge_page_allocator<std::byte>>;
 
 bool is_float(paddle_element_type type) { return type == PADDLE_ELEMENT_TYPE_FLOAT32; }
@@ -272,7 +272,7 @@ struct paddle_optimizer {
 
 namespace {
 
-// Of a message; without a parameter. NULL where the message is not right.
+// The optimizer that a message describes, without a parameter. NULL if the message is invalid.
 std::unique_ptr<paddle_optimizer> optimizer_of(OptimizerConfig const& config, paddle_element_type type,
                                                std::size_t count, void const* values) {
     auto const rate = learning_rate_of(config);
@@ -343,7 +343,7 @@ paddle_optimizer* paddle_create_optimizer(const unsigned char* config_proto, int
             if (!all.ParseFromArray(state, state_len) || !o->restore(all, values.data())) return nullptr;
             std::memcpy(param_buffer, values.data(), bytes);
         }
-        o->parameter.reset(param_buffer); // the last thing: until here it is the caller's
+        o->parameter.reset(param_buffer); // last, because the caller owns it if anything before fails
         return o.release();
     });
 }

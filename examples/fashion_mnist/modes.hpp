@@ -27,7 +27,7 @@
 
 namespace gd = gradstep::distributed;
 
-/// MPI's ranks, and how many bytes have come to this one and gone from it: a communicator of one's own, which hands everything on.
+/// A transport that forwards everything to MPI, and counts the bytes that this rank has received and sent.
 class counted {
 public:
     explicit counted(gd::mpi_communicator& by) : by_(by) {}

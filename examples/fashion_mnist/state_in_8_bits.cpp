@@ -40,7 +40,7 @@ template <class Rule> contender with(std::string name, double peak_rate, Rule ru
 }
 // [elements]
 
-/// Of one rule, over the seeds: test accuracies in %, and the bytes of parameters, gradients and state.
+/// The results of one rule over all seeds: test accuracies in %, and the bytes of parameters, gradients and state.
 struct outcome {
     std::vector<double> in_float, in_8_bits;
     std::size_t bytes_in_float = 0, bytes_in_8_bits = 0;

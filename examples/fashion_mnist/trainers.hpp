@@ -50,7 +50,7 @@ public:
         }
     }
     double sparsity() const { return step_->sparsity(); }
-    /// Whether the weights are those of another trainer, bit for bit.
+    /// Whether the weights equal another trainer's, bit for bit.
     bool agrees_with(trainer const& other) const {
         return std::ranges::equal(this->slices_, other.slices_, [](auto const& mine, auto const& its) {
             return std::memcmp(mine.weight.data(), its.weight.data(), mine.weight.size_bytes()) == 0;

@@ -82,7 +82,7 @@ inline float dot(float const* a, float const* b) {
 ///     -log s(in . out_true) - sum over negatives of log s(-in . out_negative),    s(x) = 1 / (1 + exp(-x))
 template <class Updater> class skip_gram {
 public:
-    /// Vectors start small and random, those of neighbours at 0, as in word2vec.
+    /// Vectors start small and random, and vectors of neighbours at 0, as in word2vec.
     skip_gram(Updater const& optimizer, std::size_t words, std::uint64_t seed)
         : in_(optimizer, words, width, gs::exact{}, {.initial = gs::uniform{-0.5 / width, 0.5 / width, seed}}),
           out_(optimizer, words, width, gs::exact{}) {}

@@ -49,7 +49,7 @@ inline auto const by_adagrad =
     gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::elastic_net{.l1 = 1e-4, .l2 = 1e-6}}, gs::constant{0.5});
 // [optimizers]
 
-/// Verses of both testaments. Throws data_error for those of one alone.
+/// Verses of both testaments. Throws data_error if they are all of one testament.
 inline std::vector<verse> read_testaments(testament_options const& chosen) {
     std::vector<verse> out = read_verses(chosen.text, chosen.verses);
     if (auto const of_new = std::ranges::count(out, true, &verse::is_new); of_new == 0 || of_new == std::ssize(out))

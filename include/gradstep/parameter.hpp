@@ -65,14 +65,14 @@ template <class Updater> class parameter {
 
 public:
     /// The types of a value and of an element of the state, `storage` and `state_type`, and whether
-    /// the memory is the host's, `on_host`.
+    /// they are in host memory, `on_host`.
     using storage = typename traits::storage;
     using state_type = typename traits::state;
     static constexpr bool on_host = std::is_same_v<typename backend::memory_space, host_memory>;
 
     /// Copies the policies of `optimizer` and the values of `initial`, a contiguous buffer of the
     /// host or of the backend's memory (a span is taken for the backend's), in row-major order, and
-    /// sets the state to that of step 0.
+    /// sets the state to the state of step 0.
     template <class Buffer>
     parameter(Updater const& optimizer, Buffer const& initial, parameter_options options = {})
         : updater_(optimizer), options_(options) {
@@ -221,7 +221,7 @@ public:
     /// and the rule of that one; the numbers of the policies are its own. Throws as `save`, and
     /// value_error or size_error for a file of something else or of none of it, naming the first
     /// difference; the parameter is then as it was. Where the system fails to read, or a device, in
-    /// the middle of the data, values and state are partly those of the file.
+    /// the middle of the data, values and state come partly from the file.
     void load(std::string const& file) { detail::load_file(file, *this); }
     /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values".
     /// Returns a load_report. Throws as the other. A parameter knows no shape: under

@@ -247,7 +247,7 @@ public:
     /// gradstep/io/checkpoint.hpp): rows as they are, not caught up, with state, stamps and
     /// touches; clock, history and lap; what new rows begin with; and the policies
     /// (docs/how_to/checkpoints.md). The file is there once it is whole and on the disk; until then the
-    /// one before is. Of the rows nothing is copied, but for what lies on a device, in pieces.
+    /// previous file stays. Rows are not copied, except rows on a device, which are copied in chunks.
     /// Throws sequence_error where averages are in the place of the values, io_error, and
     /// value_error for an element that the format does not have.
     void save(std::string const& file) const { detail::save_file(file, *this); }

@@ -31,7 +31,7 @@ template <class P> constexpr kind kind_of() {
     else return kind::unknown;
 }
 
-// The step of a rule: its own (`template <class Updater> using step_type`), or that of every rule.
+// The step of a rule: its own (`template <class Updater> using step_type`), or the default step.
 template <class Rule, class Updater> struct step_of { using type = step<Updater>; };
 template <class Rule, class Updater>
 requires(has_own_step<Rule>) struct step_of<Rule, Updater> {

@@ -55,7 +55,7 @@ class Updater(Owner):
             slot = CSlot(ctypes.sizeof(CSlot))
             self._call("slot", index, ctypes.byref(slot))
             slots.append(Slot(slot.name.decode(), _arrays.dtype_of_code(slot.dtype).name, slot.count == 1))
-        self.slots = tuple(slots)  #: those of the state, in the order of the rule
+        self.slots = tuple(slots)  #: the slots of the state, in the order of the rule
         self._zeroes = False  # whether the step that is prepared writes into its gradients
         self._prepared: dict[str, Any] | None = None  # the options of that step
 

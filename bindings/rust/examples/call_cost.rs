@@ -7,7 +7,7 @@ const TENSORS: usize = 1000;
 const ELEMENTS: usize = 1000;
 const FEW: usize = 16;
 
-/// Of a call, once the cache has what it works on.
+/// The time of a call whose data is in the cache.
 fn nanoseconds(calls: u32, mut f: impl FnMut() -> Result<(), Error>) -> Result<f64, Error> {
     for _ in 0..5 {
         f()?;

@@ -3,7 +3,7 @@ use gradstep::{Error, Parameter, StepOptions};
 
 const POINTS: usize = 64;
 
-/// Of the mean squared error of y = w[0] x + w[1].
+/// The gradient of the mean squared error of y = w[0] x + w[1].
 fn gradient_of(w: &[f32]) -> [f32; 2] {
     let mut gradient = [0.0; 2];
     for i in 0..POINTS {

@@ -26,7 +26,7 @@ mod sealed {
 pub trait Element: sealed::Sealed + Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static {
     /// `enum gradstep_dtype`.
     const DTYPE: i32;
-    /// Of averages and most slots.
+    /// The element of averages and of most state slots.
     type State: Element;
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn name_of_element<T: Element>() -> &'static str {
     name.rsplit("::").next().unwrap_or(name)
 }
 
-/// The bytes of an element of a dtype; 0 where there is none.
+/// The bytes of an element of a dtype; 0 for an unknown dtype.
 pub(crate) fn size_of_dtype(dtype: i32) -> usize {
     match dtype {
         sys::GRADSTEP_BFLOAT16 | sys::GRADSTEP_FLOAT16 => 2,

@@ -59,7 +59,7 @@ impl Drop for Shared {
     }
 }
 
-/// What there is to do in one update: parts, each of which one thread takes.
+/// The work of one update: parts, each for one thread.
 #[derive(Debug)]
 pub struct Work<'a> {
     parts: u64,

@@ -1,6 +1,6 @@
 //! Optimizer update rules at the speed of memory: the C library of gradstep, from Rust.
 //!
-//! An optimizer is described by a JSON string, whose keys are those of `docs/reference/configuration_keys.md`:
+//! An optimizer is described by a JSON string, whose keys `docs/reference/configuration_keys.md` lists:
 //!
 //! ```
 //! use gradstep::{Parameter, StepOptions};

@@ -60,7 +60,7 @@ impl<T: Element> Drop for Parameter<T> {
 pub struct Slot<'a> {
     /// As the library names it.
     pub name: String,
-    /// Of as many elements as the parameter has, or one for all.
+    /// As many values as the parameter has, or one for all elements.
     pub values: Values<'a>,
 }
 
@@ -386,7 +386,7 @@ pub struct Update<'a> {
 unsafe impl Send for Update<'_> {}
 
 /// One step of each of several parameters, whatever their elements and optimizers are, in one call and split over threads
-/// together: those of the parameter that has most. All are checked before any is written.
+/// together; the parameter with the most threads provides them. All are checked before any is written.
 ///
 /// ```
 /// # use gradstep::{update_all, Parameter, StepOptions};

@@ -3,7 +3,7 @@ use crate::{sys, Code, Error};
 use std::ffi::{CStr, CString};
 use std::os::raw::c_char;
 
-/// Of the library, as "0.1.0".
+/// The version of the library, for example "0.1.0".
 pub fn version() -> &'static str {
     unsafe { CStr::from_ptr(sys::gradstep_version()) }
         .to_str()

@@ -213,7 +213,7 @@ unsafe impl<T: Element> Sync for Step<'_, T> {}
 pub struct Tensor<'a, T: Element> {
     /// The parameter.
     pub values: &'a mut [T],
-    /// Of as many elements.
+    /// As many elements as `values`.
     pub gradient: &'a [T],
     /// That `initialize` made of the tensor.
     pub state: &'a mut State,

@@ -913,7 +913,7 @@ fn threads() -> Result<(), Error> {
     Ok(())
 }
 
-/// A dense step is that of momentum with the mean, bit for bit; what is refused changes nothing.
+/// A dense step equals a step of momentum with the mean, bit for bit; a rejected call changes nothing.
 #[test]
 fn trainers_send_each_other_what_they_compress() -> Result<(), Error> {
     const N: usize = 40;

@@ -100,7 +100,7 @@ public:
             return compress(slice<optimizer>(detail::for_one_call{}, buffers...));
         }
     }
-    /// The same of a slice, with its decay.
+    /// The same for a slice, with its decay.
     sparse_message compress(slice<optimizer> const& x) const { return pending_message(*this, x).run(); }
 
     /// What a trainer sends that has no gradient for a tensor of n elements in this step: no
@@ -415,7 +415,7 @@ private:
         return w;
     }
 
-    // `number` is that of the first tensor, for errors.
+    // `number` is the number of the first tensor, for errors.
     void update_all(std::span<slice<optimizer> const> tensors, std::size_t number) const {
         std::vector<slice<optimizer>> dense;
         std::vector<std::unique_ptr<pending_update>> sparse;

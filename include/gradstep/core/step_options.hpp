@@ -22,8 +22,8 @@ struct step_options {
     bool zero_gradient = false;
     /// The learning rate of this step instead of the schedule's. Finite and >= 0.
     std::optional<double> rate = {};
-    /// Of stochastic rounding: with the number of the step and the id of a tensor it says which way
-    /// each element rounds.
+    /// The seed of stochastic rounding: with the number of the step and the id of a tensor it says
+    /// which way each element rounds.
     std::uint64_t seed = 0;
     /// The clock's epoch from this step on, for schedules that look at it; left out, it stays. >=
     /// 0.

@@ -75,7 +75,7 @@ template <communicator C> class compressed final : public detail::in_step_over<C
 
 public:
     /// On the caller's thread. Throws value_error for options out of range (model_options): norm
-    /// and finite are those of each rank's own gradients.
+    /// and finite are computed from each rank's own gradients.
     explicit compressed(C& by, model_options const& options = {})
         : base(by, "compressed"), options_(options), model_(options), messages_(by, base::second_channel) {
         this->add_operation(messages_);
@@ -105,7 +105,7 @@ public:
         this->add_pushed(
             [&](int) { return std::make_unique<detail::kept_parameter<storage>>(std::move(name), options, added); });
     }
-    /// The same of an optimizer and initial values.
+    /// The same for an optimizer and initial values.
     template <class Updater, class Buffer>
     void add(std::string name, Updater const& optimizer, Buffer const& initial, member_options options = {}) {
         add(std::move(name), parameter<Updater>(optimizer, initial), options);

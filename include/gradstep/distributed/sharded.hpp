@@ -34,9 +34,9 @@ inline namespace GRADSTEP_ISA {
 class piece_of_parameter : public distributed_parameter {
 public:
     using distributed_parameter::distributed_parameter;
-    virtual void gather() = 0; // sends the piece of the values, and takes those of the others
-    // Of the own piece of the mean gradient: the sums of squares of its blocks, times `scale`
-    // squared; the first element that is not finite, SIZE_MAX if all are.
+    virtual void gather() = 0; // sends this rank's shard of the values, and receives the other shards
+    // Computed from this rank's shard of the mean gradient: the sums of squares of its blocks, times
+    // `scale` squared; the first non-finite element, SIZE_MAX if there is none.
     virtual void append_block_sums(std::vector<double>& to, double scale) const = 0;
     virtual std::size_t first_nonfinite() const = 0;
     // Other ranks have other pieces of the state.
@@ -129,7 +129,7 @@ template <communicator C> class sharded final : public detail::in_step_over<C> {
 
 public:
     /// On the caller's thread. Throws value_error for options out of range (model_options): norm
-    /// and finite are those of the mean gradients, of all pieces.
+    /// and finite are computed from the mean gradients, of all shards.
     explicit sharded(C& by, model_options const& options = {}) : base(by, "sharded"), options_(checked(options)) {}
     /// Updates on the threads of an executor, which must outlive the worker.
     template <class Executor>
@@ -222,7 +222,7 @@ private:
         }
         return out;
     }
-    // Pieces are blocks: their sums are added in the order of the blocks, as those of a whole
+    // Shards consist of blocks: their sums are added in the order of the blocks, as for a whole
     // tensor.
     double sum_of_squares(double scale) {
         std::vector<double> own;

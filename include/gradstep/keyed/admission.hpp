@@ -22,7 +22,7 @@ inline namespace GRADSTEP_ABI {
 //
 //     p_j = floor(word_j * w / 2^32),  j = 0 to 3           word: philox4x32 of the key, with the seed as its key
 //     c   = min of counter[j][p_j]                          c = n - 1: the n-th appearance, or a later one
-//     if c < n - 1: those of the four counters that equal c become c + 1
+//     if c < n - 1: each of the four counters that equals c becomes c + 1
 //
 // A counter is never below the true count, so no key is admitted later than at its n-th appearance.
 // It can be above if other keys share its counters: a key is admitted m or more appearances too

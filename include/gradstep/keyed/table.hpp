@@ -154,7 +154,7 @@ public:
     template <class Chosen> std::uint64_t evict(Chosen const& chosen) { return core_.evict(chosen); }
     /// Evicts rows until there are at most `rows`: the least recently updated ones, or the ones
     /// with the lowest score(row), a number computed from a `keyed_row` after a flush of all rows.
-    /// Of equal ones, the larger keys are evicted. It needs at least 24 bytes per row temporarily.
+    /// If scores are equal, the larger keys are evicted. It needs at least 24 bytes per row temporarily.
     std::uint64_t evict_to(std::uint64_t rows) { return core_.evict_to(rows); }
     template <class Score> std::uint64_t evict_to(std::uint64_t rows, Score const& score) {
         return core_.evict_to(rows, score);

@@ -8,8 +8,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// What holds the norm of a parameter's gradient to a limit of its own: that of the parameter, or of
-// all with the same limit.
+// Clips the gradient of a parameter that has a limit of its own: by the norm of this gradient, or of
+// all gradients with the same limit.
 struct norm_limit {
     double limit = std::numeric_limits<double>::infinity();
     bool of_all = false;

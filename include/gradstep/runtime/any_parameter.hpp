@@ -203,8 +203,8 @@ public:
     /// The name for random bits, if the updater draws any.
     std::optional<std::uint64_t> drawing_id() const;
     std::uint64_t seed() const { return seed_; }
-    /// The rows with pending steps, else null. For checkpoints, which then equal those of a
-    /// gs::table.
+    /// The rows with pending steps, else null. For checkpoints, which then equal the checkpoints of
+    /// a gs::table.
     rows_type* stamps() { return stamps_ ? &*stamps_ : nullptr; }
     rows_type const* stamps() const { return stamps_ ? &*stamps_ : nullptr; }
     /// The options of the constructor.

@@ -218,7 +218,7 @@ template <class Rule, class Regularizer, class T> struct pending_steps {
     row_state<Rule, T> row_before;
     bool may_stop;
     step step_bound;
-    // Of the steps not repeated.
+    // Covers the steps that are not repeated.
     [[no_unique_address]] std::conditional_t<averages != 0, map_of_averages, nothing> rest;
 
     GRADSTEP_HD bool any() const { return steps != 0; }

@@ -14,7 +14,7 @@ namespace gradstep {
 /// How the steps before they joined apply to rows that are added to a table.
 enum class new_rows {
     as_of_now,       ///< not at all: weight and state have their initial values
-    since_the_start, ///< as pending steps, like those of older rows: the new rows have caught up
+    since_the_start, ///< as pending steps, as for older rows: the new rows have caught up
 };
 
 /// The options of a table, besides its updater and its catch-up policy.

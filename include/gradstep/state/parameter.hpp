@@ -17,7 +17,7 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 template <class Updater> struct state_access<parameter<Updater>> {
-    // Of memory that stays where it is as long as this is used; so does `at`, which takes the
+    // The memory must stay where it is as long as this is used; so must `at`, which receives the
     // progress of a table.
     static saved_state get(parameter<Updater> const& x, char const* call, row_progress&) {
         if (x.average_is_applied()) refuse_applied(call);

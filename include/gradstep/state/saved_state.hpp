@@ -49,7 +49,7 @@ struct saved_tensor {
 // What a table has besides: where its run stands, and what rows begin with that it grows by.
 struct saved_rows {
     enum class distribution { constant, uniform, normal };
-    row_progress progress = {}; // its clock is that of the state, its history a tensor
+    row_progress progress = {}; // its clock is the clock of the state, its history a tensor
     distribution initial = distribution::constant;
     double first = 0, second = 0; // the constant; low and high; mean and deviation
     std::uint64_t seed = 0;
@@ -72,7 +72,7 @@ struct saved_state {
     saved_tensor const* find(std::string_view slot) const;
 };
 
-// A saved state that is read from: a file's, or that of bytes in memory.
+// A saved state to read from: in a file, or in bytes in memory.
 class saved_source {
 public:
     virtual ~saved_source() = default;

@@ -91,7 +91,7 @@ template <class Updater, class CatchUp> struct state_access<table<Updater, Catch
     }
 
 private:
-    // Of a table of so many rows, without its memory.
+    // Describes a table of `rows` rows, without its memory.
     static saved_state of_shape(table<Updater, CatchUp> const& x, std::uint64_t rows, std::uint64_t history) {
         saved_state out;
         saved_state_of to(out);
