@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Checks how the project's text is written: docs/, the front pages, and the comments of the library and its bindings.
+
+- A phrase that readers stumble over: PHRASES below has each with what to write instead.
+- A line of Markdown over 130 columns, tables and links apart.
+- A page over 2500 words, code and tables apart: 1500 for one that shows how to do a task. Reference pages have no limit.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("*.md", "docs/**/*.md", "bindings/*/README.md", "examples/README.md", "packaging/README.md")
+SOURCES = ("include/**/*.[hi]pp", "include/**/*.h", "bindings/**/*.[ch]pp", "bindings/**/*.go", "bindings/**/*.rs", "bindings/python/gradstep/**/*.py",
+           "examples/**/*.[ch]*", "tools/*.[ch]pp")
+LONGEST_LINE = 130
+WORDS = {"docs/how_to": 1500, "docs/reference": None}
+MOST_WORDS = 2500
+
+# What to write instead, and what finds it.
+PHRASES = [
+    ("except", r"\bbut for (?!example|this reason)"),
+    ("your, its or their", r"\bof (?:yours|theirs|ours)\b"),
+    ("the noun again, in place of a pronoun", r"\b(?:that|those|the same) of\b"),
+    ("callers, users or a function's name", r"(?:^|[.;:] )(?:[Tt]hose who|[Ww]ho(?:ever)?)\b|\b(?:nobody|somebody|no one)\b"),
+    ("the subject first", r"(?:^|[.] )Of (?:a|an|the|those|what|\w+)\b"),
+    ("a noun as the subject", r"(?:^|[.] )What \w+ (?:is|are|has|was|may|can|does)\b"),
+    ("belongs to, or is up to", r"\b(?:is|are) the (?:host|caller|program|user)'s\b"),
+    ("if there is", r"\bis there where\b|\bwhere (?:there )?(?:is|are) (?:none|one)\b"),
+    ("evict", r"\bgive up rows\b"),
+    ("must", r"\bhad? to have come\b"),
+]
+
+
+def files(patterns: tuple[str, ...]) -> list[Path]:
+    found = {file for pattern in patterns for file in ROOT.glob(pattern) if file.is_file()}
+    return sorted(file for file in found if not {"build", "target", "_static"} & set(file.relative_to(ROOT).parts))
+
+
+def prose_of_page(text: str) -> list[str]:
+    """The lines of a page, those of code emptied."""
+    lines, code = [], False
+    for line in text.splitlines():
+        if line.lstrip().startswith(("```", "~~~")):
+            code = not code
+            line = ""
+        lines.append("" if code else line)
+    return lines
+
+
+def comments_of(text: str) -> list[str]:
+    """The comment of each line of a source."""
+    return [found[1] if (found := re.search(r"(?:///?|^\s*#|\s#:?)\s?[<!]?\s?(.*)", line)) else "" for line in text.splitlines()]
+
+
+def phrases(name: str, lines: list[str]) -> list[str]:
+    return [f"{name}:{number}: \"{found[0].strip('.;: ')}\": write {instead}" for number, line in enumerate(lines, 1)
+            for instead, pattern in PHRASES if (found := re.search(pattern, line))]
+
+
+def long_lines(name: str, lines: list[str]) -> list[str]:
+    return [f"{name}:{number}: {len(line)} columns; expected at most {LONGEST_LINE}" for number, line in enumerate(lines, 1)
+            if len(line) > LONGEST_LINE and not line.lstrip().startswith(("|", "<", "!["))
+            and len(re.sub(r"\]\([^)]*\)", "]", line)) > LONGEST_LINE]
+
+
+def too_long(name: str, lines: list[str]) -> list[str]:
+    most = next((words for folder, words in WORDS.items() if name.startswith(folder)), MOST_WORDS)
+    text = re.sub(r"<!--.*?-->", "", "\n".join(line for line in lines if not line.startswith("|")), flags=re.DOTALL)
+    count = len(text.split())
+    return [f"{name}: {count} words; expected at most {most}"] if most and count > most else []
+
+
+def main() -> int:
+    problems = []
+    for file in files(PAGES):
+        name, lines = str(file.relative_to(ROOT)), prose_of_page(file.read_text())
+        problems += phrases(name, [re.sub(r"`[^`]*`", "``", line) for line in lines]) + long_lines(name, lines) + too_long(name, lines)
+    for file in files(SOURCES):
+        problems += phrases(str(file.relative_to(ROOT)), comments_of(file.read_text()))
+    for problem in problems:
+        print(problem)
+    if not problems:
+        print("no phrase, line or page is one that readers stumble over")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
