@@ -1,5 +1,5 @@
 // Quotients and roots by multiply-adds have the divider's bits: the computed part of the proof in
-// docs/explanation/numerics.md, comparisons over all that can be gone through, and rules on either.
+// docs/explanation/numerics_proofs.md, comparisons over all that can be gone through, and rules on either.
 #include <support/catch.hpp>
 
 #include <gradstep/gradstep.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 /// Quotients and roots of floats on AVX-512 by multiply-adds instead of the divider: estimates of
 /// 14 bits that multiply-adds make exact. They are correctly rounded, so they have the divider's
-/// bits. The proof is in docs/explanation/numerics.md, "Proof for quotients and roots by multiply-adds".
+/// bits. The proof is in docs/explanation/numerics_proofs.md.
 ///
 /// These multiply-adds ignore the caller's rounding mode; operands that go to the divider follow
 /// it. They raise no exception that the divider would not raise.
