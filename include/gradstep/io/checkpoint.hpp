@@ -13,8 +13,8 @@
 
 /// Checkpoint files, for `save` and `load` of parameters, models and tables. A header-only program
 /// must include this header if it calls them, and needs nlohmann-json. A program that links
-/// gradstep::compiled need not include it. The files are safetensors; docs/how_to/checkpoints.md describes
-/// their contents.
+/// gradstep::compiled need not include it. The files are safetensors;
+/// docs/reference/file_formats.md describes their contents.
 
 namespace gradstep {
 namespace detail {

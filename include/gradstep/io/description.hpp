@@ -6,7 +6,7 @@
 #include <gradstep/state/saved_state.hpp>
 
 // The description of a parameter in a file, as JSON: everything except its tensors. See
-// docs/how_to/checkpoints.md.
+// docs/reference/file_formats.md.
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
