@@ -57,9 +57,10 @@ int main() {
         w.assign(weights.values().begin(), weights.values().end());
     }
 
-    auto changed = gs::make_updater<float>(gs::adam{.beta2 = 0.99}, gs::l2{0}, gs::constant{0.02}); // the same types
-    changed.seek(weights.clock());                                                                  // go on at step 101
-    weights.optimizer() = changed; // values and state stay
+    // The same types with other numbers, at the same step: values and state stay.
+    auto changed = gs::make_updater<float>(gs::adam{.beta2 = 0.99}, gs::l2{0}, gs::constant{0.02});
+    changed.seek(weights.clock());
+    weights.optimizer() = changed;
     // [numbers]
     for (int t = 0; t < 300; ++t) {
         backward(w, g);
