@@ -1,5 +1,5 @@
-// What a row of a table does about the steps that it misses: one weight under adagrad with a proximal elastic net and a
-// decaying rate, named by one batch in 250. Given the name of a PNG it draws the picture of docs/how_to/embedding_tables.md (by gnuplot).
+// How a row of a table accounts for the steps that do not contain it: one weight under adagrad with a proximal elastic net and a
+// decaying rate, in one batch of 250. Given the name of a PNG it draws the picture of docs/how_to/embedding_tables.md (by gnuplot).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -22,15 +22,18 @@ int main(int argc, char** argv) {
     // [tables]
     gs::parameter dense{optimizer, std::vector<float>(8, 1.0f)}; // the row by itself, given 0 where it is not named
 
-    // What other systems do: the gap times today's rate.
+    // What other systems do: the number of missed steps times today's rate.
     double approximate = 1;
     std::int64_t seen = 0;
 
-    figure picture{"One weight of a row that one batch in 250 names", "step", steps, {}};
-    picture.panels.push_back(
-        {"adagrad, proximal elastic net, rate halved every 300 steps", {}, false, false, "right center"});
+    figure picture{"Weight of a row that appears in one batch of 250", "step", steps, {}};
+    picture.panels.push_back({"weight, under adagrad with a proximal elastic net; rate halved every 300 steps",
+                              {},
+                              false,
+                              false,
+                              "right center"});
     auto& curves = picture.panels[0].curves;
-    curves = {{"dense", {}, 7}, {"exact", {}}, {"the gap times today's rate", {}}, {"touch_only", {}}};
+    curves = {{"dense", {}, 7}, {"exact", {}}, {"missed steps times today's rate", {}}, {"touch_only", {}}};
     double furthest = 0, missed_by_gap = 0;
     for (std::int64_t t = 1; t <= steps; ++t) {
         bool const named = t % every == 0;
@@ -58,7 +61,8 @@ int main(int argc, char** argv) {
         for (std::size_t k = 0; k < curves.size(); ++k) curves[k].points.push_back({x, all[k]});
     }
     // A dense float run rounds once a step.
-    std::printf("furthest from the dense run: exact %.1e, the gap times today's rate %.1e\n", furthest, missed_by_gap);
+    std::printf("furthest from the dense run: exact %.1e, missed steps times today's rate %.1e\n", furthest,
+                missed_by_gap);
     if (argc > 1) plot(picture, argv[1]);
     return furthest < steps * 0x1p-24 && missed_by_gap > 0.01 ? 0 : 1;
 }

@@ -55,8 +55,8 @@ concept weight_average = requires(A const& a, typename A::template coeffs<float>
 /// You can nest averages; each one averages the same weights. The second one's slots are
 /// "average2", or "sum_1_2" and so on, the next one's "average3", up to "average9".
 ///
-/// State: the rule's, then the average's. docs/how_to/embedding_tables.md describes how a table averages inactive
-/// rows.
+/// State: the rule's, then the average's. docs/explanation/lazy_updates.md describes how a table
+/// averages inactive rows.
 template <class Rule, class Average> struct averaged;
 
 namespace detail {
