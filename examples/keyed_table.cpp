@@ -1,7 +1,8 @@
-// A logistic regression on hashed features: rows of a keyed table begin as their keys are seen often enough, old ones are evicted,
-// and a replica that serves reads takes in what has changed.
+// A logistic regression on hashed features: a key gets a row when it was seen often enough, old rows are evicted, and a replica
+// that serves reads applies the changes.
 #include <gradstep/core/stable_hash.hpp>
 #include <gradstep/gradstep.hpp>
+#include <gradstep/keyed/striped.hpp>
 #include <gradstep/keyed_table.hpp>
 
 #include <cmath>
@@ -10,6 +11,7 @@
 #include <cstdio>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gs = gradstep;
@@ -21,10 +23,15 @@ int main() {
     gs::keyed_table replica{optimizer, 1, gs::exact{}, {}};
     // [table]
 
+    // [hourly]
+    std::int64_t hour_ago = features.clock().step; // at the start, and after load
+    auto const every_hour = [&] { features.evict_older_than(std::exchange(hour_ago, features.clock().step)); };
+    // [hourly]
+
     std::mt19937 random(1);
     int right = 0;
     for (int step = 0; step < 20'000; ++step) {
-        // Each example has one of 50 items, and a word that has not occurred before. Even items are liked.
+        // Each example has one of 50 items and a new word. The label of even items is 1.
         auto const item = random() % 50;
         // [update]
         std::vector<std::uint64_t> const keys{gs::stable_hash("item=" + std::to_string(item)),
@@ -53,5 +60,18 @@ int main() {
     }
     bool const same = replica.row(gs::stable_hash("item=7")) == features.row(gs::stable_hash("item=7"));
     std::printf("the replica %s\n", same ? "has the same weights" : "differs");
-    return same && features.num_rows() == 50 ? 0 : 1;
+    bool const admitted = features.num_rows() == 50;
+
+    every_hour();
+    every_hour(); // no step between them: all rows are old
+    bool const evicted = features.num_rows() <= 1;
+
+    std::vector<std::uint64_t> const keys{1, 2};
+    std::vector<float> const gradient(2, 1.0f);
+    // [striped]
+    gs::striped shared{std::move(features)};
+    shared.update(keys, gradient); // from any thread
+    shared.alone([](auto& table) { table.evict_to(1'000'000); });
+    // [striped]
+    return same && admitted && evicted ? 0 : 1;
 }
