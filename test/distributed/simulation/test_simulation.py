@@ -105,7 +105,7 @@ class Collective(Model):
         np.testing.assert_allclose(ranks.direct(np.zeros(2), 4e6)[1], 1 + piece, rtol=1e-14)
 
     def test_messages_have_the_bytes_of_the_format(self) -> None:
-        self.assertEqual(replace(PLAIN, parameters=8, sparsity=0.75).message_bytes, 56)  # the example of docs/how_to/compressed_gradients.md
+        self.assertEqual(replace(PLAIN, parameters=8, sparsity=0.75).message_bytes, 56)  # the example of docs/reference/message_formats.md
         self.assertEqual(replace(PLAIN, parameters=8, sparsity=0.625).message_bytes, 40 + 16 + 12)  # 3 indices, padded
         self.assertEqual(replace(PLAIN, parameters=2**31, sparsity=1.0).message_bytes, 40 + 8 + 4)  # one entry at least
 
