@@ -23,8 +23,7 @@ struct options {
 };
 
 // [averages]
-// The averages of one training, around each other: the window's is the outermost, which `average` and `apply_average` read;
-// those inside are slots.
+// Three averages of one training, nested: `average` and `apply_average` read the outermost, the window. The others are slots.
 auto averaging(double rate, std::int64_t steps) {
     return gs::make_updater<float>(
         gs::averaged{gs::averaged{gs::averaged{gs::momentum{}, gs::ema{0.998}}, gs::polyak{.start = steps / 2}},

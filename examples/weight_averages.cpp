@@ -1,0 +1,57 @@
+// The average of the weights in the pass of the update, read as a copy and in the place of the weights; and an average of weights
+// that other code trains, in memory of its own.
+#include <cstddef>
+#include <cstdio>
+#include <span>
+#include <vector>
+
+#include <gradstep/gradstep.hpp>
+
+namespace gs = gradstep;
+
+namespace {
+
+float evaluate(std::span<float const> weights) { return weights[0]; }
+
+bool in_the_update() {
+    std::vector<float> const initial(100, 1.0f);
+    int const steps = 200;
+    // [averaged]
+    gs::parameter weights{
+        gs::make_updater<float>(gs::averaged{gs::momentum{}, gs::ema{.decay = 0.99}}, gs::constant{0.01}), initial};
+    for (int t = 0; t < steps; ++t) {
+        std::vector<float> const gradient(weights.values().begin(), weights.values().end()); // backward
+        weights.update(gradient);
+    }
+    std::vector<float> const average = weights.average(); // a copy
+    float shown = 0;
+    {
+        auto const applied = weights.apply_average(); // the average replaces the weights until the end of the scope
+        shown = evaluate(weights.values());
+    }
+    // [averaged]
+    return shown == average[0] && shown != weights.values()[0];
+}
+
+bool in_other_memory() {
+    std::vector<float> const initial(100, 1.0f), gradient(100, 0.5f);
+    int const steps = 5;
+    // [averager]
+    gs::parameter weights{gs::make_updater<float>(gs::sgd{}, gs::constant{0.1}), initial};
+    gs::averager average{gs::polyak{}, weights}; // of a parameter or of memory; then the backend of the sums
+    for (int t = 0; t < steps; ++t) {
+        weights.update(gradient);
+        average.add(weights); // after every step
+    }
+    auto const applied = weights.apply_average(average.average()); // until the end of the scope
+    // [averager]
+    return weights.values()[0] > 0.84f && weights.values()[0] < 0.86f; // the mean of 0.95, 0.9, ..., 0.75
+}
+
+} // namespace
+
+int main() {
+    bool const right = in_the_update() && in_other_memory();
+    std::puts(right ? "the averages are as they should be" : "the averages are wrong");
+    return right ? 0 : 1;
+}
