@@ -99,7 +99,7 @@ def cosine_restarts(
     multiply: float = 1.0,
     decay: float = 1.0,
 ) -> dict[str, Any]:
-    """The schedule `cosine_restarts`: the rate at step t is that again and again
+    """The schedule `cosine_restarts`: the rate at step t is a cosine that restarts
     (docs/reference/schedules.md#cosine_restarts).
 
     rate: >= 0.
@@ -129,7 +129,7 @@ def cyclic(
     mode: Literal["triangular", "triangular2", "exp_range"] = "triangular",
     gamma: float = 1.0,
 ) -> dict[str, Any]:
-    """The schedule `cyclic`: the rate at step t is triangles (docs/reference/schedules.md#cyclic).
+    """The schedule `cyclic`: the rate at step t is a triangle wave (docs/reference/schedules.md#cyclic).
 
     low: >= 0.
     high: >= 0.
@@ -162,7 +162,7 @@ def exponential(rate: float, decay: float, steps: int, *, staircase: bool = Fals
 
 
 def external() -> dict[str, Any]:
-    """The schedule `external`: the rate at step t is what the host gives
+    """The schedule `external`: the rate at step t is the step option rate
     (docs/reference/schedules.md#external)."""
     return policy({"name": "external"})
 
@@ -219,7 +219,7 @@ def one_cycle(
     end_divisor: float = 10000.0,
     shape: Literal["linear", "cosine", "sqrt"] = "cosine",
 ) -> dict[str, Any]:
-    """The schedule `one_cycle`: the rate at step t is up, and far down
+    """The schedule `one_cycle`: the rate at step t is a rise, then a long fall
     (docs/reference/schedules.md#one_cycle).
 
     rate: >= 0.
@@ -319,7 +319,7 @@ def warmup_stable_decay(
     end: float = 0.0,
     shape: Literal["linear", "cosine", "sqrt"] = "linear",
 ) -> dict[str, Any]:
-    """The schedule `warmup_stable_decay`: the rate at step t is up, level, down
+    """The schedule `warmup_stable_decay`: the rate at step t is a rise, a constant, then a fall
     (docs/reference/schedules.md#warmup_stable_decay).
 
     rate: >= 0.
