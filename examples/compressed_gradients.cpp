@@ -1,5 +1,5 @@
-// Four trainers that send each other compressed gradients: each works on the data that it has, all hold the same weights.
-// Here they are threads, and the network is a piece of shared memory.
+// Four trainers that send each other compressed gradients: each trains on its own data, and all hold the same weights. Here they
+// are threads, and the network is a piece of shared memory.
 #include <barrier>
 #include <cmath>
 #include <cstddef>
@@ -14,14 +14,14 @@ namespace gs = gradstep;
 
 constexpr std::size_t trainers = 4;
 
-/// What MPI and others call all-gather: gives each trainer what all have sent, in the order of their ranks.
+/// An all-gather, as in MPI: gives each trainer the messages of all, in the order of their ranks.
 class all_gather {
 public:
     std::vector<std::vector<std::byte>> operator()(std::size_t rank, std::vector<std::byte> mine) {
         sent_[rank] = std::move(mine);
         together_.arrive_and_wait();
         auto const all = sent_;
-        together_.arrive_and_wait(); // all trainers read before any of them sends again
+        together_.arrive_and_wait(); // no trainer sends again before all have read
         return all;
     }
 
@@ -30,7 +30,7 @@ private:
     std::barrier<> together_{trainers};
 };
 
-/// What the trainer `rank` has learned from, of which the minimum over all trainers is 1 in every weight.
+/// The data of trainer `rank`. The minimum over all trainers is 1 in every weight.
 float data(std::size_t i, std::size_t rank) { return 1 + 0.1f * (static_cast<float>((i + rank) % trainers) - 1.5f); }
 
 int main() {
@@ -51,7 +51,7 @@ int main() {
     auto const train = [&](std::size_t rank) {
         std::vector<float>& w = weights[rank];
         // [loop]
-        auto mine = optimizer; // each trainer has a clock, u and v of its own
+        auto mine = optimizer; // each trainer has its own clock, u and v
         std::vector<float> g(n), u(n), v(n);
         mine.initialize(w, u, v);
         for (std::int64_t t = 0; t < steps; ++t) {

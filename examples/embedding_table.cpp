@@ -1,5 +1,5 @@
-// An embedding table that is trained by batches of ids: steps, pooled gradients, readers, growth, threads, averages, memory of
-// the program's own, and a checkpoint.
+// An embedding table that is trained by batches of ids: steps, pooled gradients, readers, growth, threads, averages, your own
+// memory, and a checkpoint.
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/io/checkpoint.hpp>
@@ -21,7 +21,7 @@ namespace gs = gradstep;
 
 namespace {
 
-// The rows of 0 learn to be 1, by batches in which each id has the gradient of half a square.
+
 bool trains() {
     // [table]
     auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::decoupled{1e-4}, gs::constant{0.1});
