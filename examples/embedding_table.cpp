@@ -21,14 +21,13 @@ namespace gs = gradstep;
 
 namespace {
 
-
 bool trains() {
     // [table]
     auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::decoupled{1e-4}, gs::constant{0.1});
     gs::table embeddings{optimizer,
-                         100'000,
-                         16,
-                         gs::exact{}, // rows, elements of a row, catch-up policy
+                         100'000, // rows
+                         16,      // elements of a row
+                         gs::exact{},
                          {.initial = gs::uniform{-0.05, 0.05, 1}, .ignore_id = -1}};
     // [table]
     std::vector<float> rows(64);
