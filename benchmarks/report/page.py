@@ -264,22 +264,33 @@ def draw(report: dict[str, Any], folder: Path) -> dict[str, str]:
     return found
 
 
-BLOCK = re.compile(r"(^<!-- report: ([\w\- ]+) -->\n).*?(^<!-- end of report -->$)", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"(^<!-- report: ([\w\- ]+?)(?: \[(.+)\])? -->\n).*?(^<!-- end of report -->$)", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: str) -> list[list[str]]:
-    """The parts of each block of a page of docs/; raises ValueError for one that there is not."""
+    """The parts of each block of a page; raises ValueError if a block names a part that does not exist."""
     return [[part(name).name for name in match[2].split()] for match in BLOCK.finditer(page)]
 
 
+def selected(of: Measured, pattern: str | None) -> Measured:
+    """The part with only those lines whose "SECTION: WHAT" contains a match of the pattern; raises ValueError if there is none."""
+    if pattern is None:
+        return of
+    lines = [line for line in of["lines"] if re.search(pattern, f"{line['section']}: {line['what']}")]
+    if not lines:
+        raise ValueError(f"no line of the part '{of['name']}' matches '{pattern}'")
+    return {**of, "lines": lines}
+
+
 def filled(page: str, report: dict[str, Any]) -> str:
-    """A page of docs/ with the tables of the report between `<!-- report: PART... -->` and `<!-- end of report -->`. A block stays as it
-    is unless all of its parts were measured."""
+    """A page with the tables of the report in its blocks. A block begins with `<!-- report: PART... -->`, or with
+    `<!-- report: PART... [PATTERN] -->` if it shows only some lines of its parts, and ends with `<!-- end of report -->`. The same
+    part can have blocks on several pages. A block stays as it is unless all of its parts were measured."""
     blocks(page)
     known = {of["name"]: of for of in report["parts"] if of["state"] == "measured"}
 
     def replaced(match: re.Match[str]) -> str:
-        here = [known[name] for name in match[2].split() if name in known]
+        here = [selected(known[name], match[3]) for name in match[2].split() if name in known]
         if len(here) != len(match[2].split()):
             return match[0]
         about: dict[str, str] = {}
@@ -291,6 +302,6 @@ def filled(page: str, report: dict[str, Any]) -> str:
             machine.get("processor", "unknown processor"), machine.get("cores", ""), machine.get("caches of a core", ""),
             ", ".join(f"{name} {version}" for name, version in sorted(about.items())), f"commit {report['commit']}", report["date"],
             f"a load average of {min(lows):.1f} to {max(highs):.1f}"]))
-        return f"{match[1]}{cell(sentence)}. `{report['command']}`\n\n" + "\n".join(grids(of) for of in here) + match[3]
+        return f"{match[1]}{cell(sentence)}. `{report['command']}`\n\n" + "\n".join(grids(of) for of in here) + match[4]
 
     return BLOCK.sub(replaced, page)

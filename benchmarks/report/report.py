@@ -140,6 +140,21 @@ def write(report: dict[str, Any], folder: Path) -> None:
         print("report.html was not written: Python-Markdown (Debian: python3-markdown) is missing")
 
 
+def write_pages(pages: dict[Path, str], report: dict[str, Any]) -> list[str]:
+    """Fills the blocks of each page, and returns what is wrong with a page; that page stays as it is."""
+    wrong = []
+    for page, text in pages.items():
+        try:
+            new = filled(text, report)
+        except ValueError as problem:
+            wrong.append(f"{page}: {problem}")
+            continue
+        if new != text:
+            page.write_text(new)
+            print(f"          {page}")
+    return wrong
+
+
 def known_part(name: str) -> str:
     try:
         return part(name).name
@@ -155,15 +170,17 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few rounds of small things: whether everything runs, not how fast")
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="(default: build/report, or that of --from)")
     parser.add_argument("--from", dest="source", type=Path, metavar="FILE", help="measure nothing: the page of this report.json")
-    parser.add_argument("--docs", action="append", default=[], type=Path, metavar="PAGE",
-                        help="also put the tables of parts that were measured into this page of docs/, between `<!-- report: PART... -->` and "
-                             "`<!-- end of report -->`; may be repeated")
+    parser.add_argument("--docs", nargs="*", action="extend", type=Path, metavar="PAGE",
+                        help="also put the tables of parts that were measured into these pages, between `<!-- report: PART... -->` and "
+                             "`<!-- end of report -->`; without PAGE: into README.md and all pages of docs/")
     parser.add_argument("--strict", action="store_true", help="exit with 1 also if a line misses its bound")
     options = parser.parse_args(given)
     options.arguments = given
     options.output = (options.output or (options.source.parent if options.source else ROOT / "build/report")).resolve()
-    if options.docs and options.quick:
-        parser.error("--docs with --quick: numbers that say nothing do not belong into docs/")
+    if options.docs is not None and options.quick:
+        parser.error("--docs with --quick: --quick only shows that everything runs, its numbers do not belong into docs/")
+    if options.docs == []:
+        options.docs = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return options
 
 
@@ -172,17 +189,18 @@ def main(given: list[str]) -> int:
     try:
         if options.source:
             report = json.loads(options.source.read_text())
-        pages = {page: page.read_text() for page in options.docs}
+        pages = {page: page.read_text() for page in options.docs or []}
         for text in pages.values():
-            blocks(text)  # that there is no part of a name is said before anything is measured
+            blocks(text)  # a block of an unknown part is an error before anything is measured
         options.output.mkdir(parents=True, exist_ok=True)
         if not options.source:
             report = run(options)
         write(report, options.output)
-        if options.docs and report["quick"]:
+        if pages and report["quick"]:
             raise ValueError("a report that was measured with --quick does not belong into docs/")
-        for page, text in pages.items():
-            page.write_text(filled(text, report))
+        wrong = write_pages(pages, report)
+        if wrong:
+            raise ValueError("; ".join(wrong))
     except (OSError, ValueError, KeyError) as problem:
         print(f"./dev bench report: {problem!r}" if isinstance(problem, KeyError) else f"./dev bench report: {problem}", file=sys.stderr)
         return 2

@@ -159,17 +159,29 @@ class Docs(unittest.TestCase):
                                         "a load average of 0.5 to 2.0. `./dev bench report`\n\n| in memory |"), text)
         self.assertEqual(page.filled(text, report_of(measured("rules", HOLDS))), text)
 
+    def test_a_block_can_show_some_lines_of_a_part(self):
+        start = "<!-- report: rules [in memory: ftrl|nothing] -->\n"
+        text = page.filled(start + "<!-- end of report -->\n" + self.PAGE, report_of(measured("rules", HOLDS, MISSES, SPEED)))
+        block = text[:text.index("<!-- end of report -->")]
+        self.assertTrue(block.startswith(start))
+        self.assertIn("| ftrl's, 32 Mi |", block)
+        self.assertNotIn("sgd", block)
+        self.assertNotIn("speed", block)
+        self.assertIn("GB/s", text)  # the other block shows the whole part
+        with self.assertRaisesRegex(ValueError, "no line of the part 'rules' matches 'lamb'"):
+            page.filled("<!-- report: rules [lamb] -->\n<!-- end of report -->\n", report_of(measured("rules", HOLDS)))
+
     def test_a_block_of_no_part_is_refused(self):
         with self.assertRaisesRegex(ValueError, "there is no part 'ruels': there is rules, divider"):
             page.filled("<!-- report: ruels -->\n<!-- end of report -->\n", report_of())
 
     def test_the_pages_name_parts_that_there_are(self):
-        named = [name for file in (ROOT / "docs").rglob("*.md") for block in page.blocks(file.read_text()) for name in block]
-        self.assertEqual(len(named), len(set(named)))
-        self.assertIn("rules", named)
-        for file in (ROOT / "docs").rglob("*.md"):
+        files = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        named = {name for file in files for block in page.blocks(file.read_text()) for name in block}
+        self.assertEqual(named, {of.name for of in parts.PARTS})
+        for file in files:
             text = file.read_text()
-            self.assertEqual(text.count("\n<!-- report: "), len(page.blocks(text)), file)
+            self.assertEqual(len(re.findall(r"^<!-- report: ", text, re.MULTILINE)), len(page.blocks(text)), file)
 
 
 class Commands(unittest.TestCase):
@@ -241,6 +253,24 @@ class Run(InFolder):
         code, _, wrong = self.call("--from", str(self.folder / "short.json"), "--docs", str(self.folder / "page.md"))
         self.assertEqual((code, (self.folder / "page.md").read_text()), (2, Docs.PAGE))
         self.assertIn("--quick does not belong", wrong)
+
+    def test_docs_are_all_pages_or_those_given(self):
+        pages = report.arguments(["--docs"]).docs
+        for page in ("README.md", "docs/explanation/benchmarks.md", "docs/reference/dtypes.md"):
+            self.assertIn(ROOT / page, pages)
+        self.assertEqual(report.arguments(["--docs", "a.md", "b.md", "--docs", "c.md"]).docs, [Path("a.md"), Path("b.md"), Path("c.md")])
+        self.assertIsNone(report.arguments([]).docs)
+
+    def test_a_wrong_page_keeps_no_other_from_being_filled(self):
+        (self.folder / "own.json").write_text(json.dumps(report_of(measured("rules", HOLDS))))
+        wrong, right = self.folder / "wrong.md", self.folder / "right.md"
+        wrong.write_text("<!-- report: rules [lamb] -->\n<!-- end of report -->\n")
+        right.write_text("<!-- report: rules -->\n<!-- end of report -->\n")
+        code, said, problem = self.call("--from", str(self.folder / "own.json"), "--docs", str(wrong), str(right))
+        self.assertEqual(code, 2)
+        self.assertIn(f"{wrong}: no line of the part 'rules' matches 'lamb'", problem)
+        self.assertIn("| adam", right.read_text())
+        self.assertIn(str(right), said)
 
     def test_strict_counts_misses(self):
         (self.folder / "own.json").write_text(json.dumps(report_of(measured("rules", MISSES))))
