@@ -4,7 +4,8 @@
 Every rule in include/gradstep/rules has a heading in docs/reference/rules.md and a line in test/support/oracles; every
 regularizer and schedule has a heading in its page. A code block under `<!-- FILE [NAME] -->` is the part of FILE between
 the lines `// [NAME]`, and every part marked in an example is shown by a page. Every relative link of a Markdown file leads
-to a file, and its #anchor to a heading. Every exception has a line in docs/how_to/policies.md.
+to a file, and its #anchor to a heading. Every exception has a line in docs/how_to/policies.md. Measured times and ratios
+stand in blocks that `./dev bench report --docs` fills (numbers_outside_blocks).
 """
 
 import re
@@ -18,7 +19,8 @@ NOT_DOCUMENTED = {"all", "without_decay"}  # headers that define no policy
 
 
 def pages() -> list[Path]:
-    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bindings/*/*.md"), *ROOT.glob("examples/*.md"),
+                   *ROOT.glob("packaging/*.md")])
 
 
 def prose(path: Path) -> str:
@@ -105,8 +107,80 @@ def stale_licences() -> list[str]:
     return [f"bindings/{name}/LICENSE is not LICENSE" for name in ("go", "rust") if (ROOT / f"bindings/{name}/LICENSE").read_text() != text]
 
 
+NUMBER = r"(?<![\w.,^-])\d[\d,]*(?:\.\d+)?"
+COUNT = rf"(?:{NUMBER}|\b(?:half an?|one|two|three|four|five|six|eight|nine|ten|twelve|twenty|thirty|a few|some|several))"
+MEASURED = [re.compile(pattern, re.IGNORECASE | re.MULTILINE) for pattern in (
+    rf"{NUMBER}\s*(?:ns|us|µs|μs|ms|s)\b(?!\^)",  # 12 ns
+    rf"{COUNT}[\s-]+(?:nano|micro|milli)seconds?\b",
+    rf"{NUMBER}[\s-]+seconds?\b|\b(?:two|three|five|ten|some|few) seconds\b",  # not "a second copy"
+    rf"{COUNT}[\s-]+(?:minutes?|hours?)\b",
+    r"\b(?:takes?|took|costs?|needs?|about|in|less than|more than)\s+(?:about\s+)?an?\s+(?:second|minute|hour)\b(?!\s+\w+ly\b)",
+    rf"{NUMBER}\s*(?:[kMGT]i?\s?)?(?:B|bytes?|bits?|rows?|ids?|keys?|updates?|elements?|floats?|examples?|steps?)\s*(?:/\s*s\b|(?:a|per) second)",
+    rf"{NUMBER}\s*(?:times|x|×|-fold)\s+(?:as\b|faster|slower|longer|the time|their|its|our|more|less|torch|\w+'s)",  # 3.8 times as long
+    r"(?<![\w.])\d+\.\d+\s*(?:times\b(?! the (?:bytes|memory|size|width))|x(?![\w ]*\d)|-fold)",  # 3.8 times
+    r"\b(?:twice|two times|half|a third|a quarter|two thirds|double|three times|four times|ten times)\s+(?:as\s+(?:fast|long|slow)|"
+    r"(?:of\s+)?(?:the|its|their|our)\s+(?:\w+\s+)?times?\b|the speed)",
+    rf"{NUMBER}\s+of\s+(?:the|its|their|our|that)\s+(?:\w+\s+)?times?\b",  # 0.43 of the time
+    rf"factors?\s+(?:of|is|are)?\s*(?:about\s+)?(?:{NUMBER}|two|three|four|ten)\b(?=[^|.]*(?:fast|slow|time|speed))",
+    rf"{NUMBER}(?:\s+to\s+\d+)?\s*(?:%|percent)\s+(?:faster|slower|longer|more time|less time|fewer instructions|more instructions|of the time|overhead|speed)",
+    rf"{NUMBER}\s+(?:faster|slower)\b|\b(?:faster|slower)\s+by\s+{NUMBER}",
+    r"^\|.*[,(/|]\s*(?:ns|us|µs|ms|seconds)\s*(?=[,(|]).*",  # a row or a head of a table such as "| lookup, ns | 12.5 |"
+    r"^\|(?:[^|\n]*\|)+\s*times?(?:,[^|\n]*)?\s*\|.*",  # a head such as "| step | time, AVX2 |"
+)]
+ALLOWED = "<!-- not measured -->"
+ALLOWED_BLOCK = re.compile(r"^<!-- not measured: [^\n]+ -->$.*?^<!-- end of not measured -->$", re.MULTILINE | re.DOTALL)
+REPORT_BLOCK = re.compile(r"^<!-- report: .*?^<!-- end of report -->$", re.MULTILINE | re.DOTALL)
+# Pages that still show measured numbers in their prose. Take a page out of the list when its numbers are gone.
+NOT_CONVERTED = {
+    "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs/explanation/simulation.md", "docs/how_to/backends.md", "docs/how_to/build.md",
+    "docs/how_to/configuration.md", "docs/how_to/distributed.md", "docs/how_to/go.md", "docs/how_to/in_your_framework.md",
+    "docs/how_to/keyed_tables.md", "docs/how_to/python.md", "docs/reference/dtypes.md"}
+
+
+def numbers_outside_blocks(text: str) -> list[tuple[int, str]]:
+    """Measured times, rates and ratios in the prose of a page: line numbers and what was found.
+
+    A measured number stands in a block between `<!-- report: PART -->` and `<!-- end of report -->`, which
+    `./dev bench report --docs` fills, or in the output of a program in a code block. Elsewhere the page states the conclusion
+    and links to docs/explanation/benchmarks.md. The check finds numbers with a unit of time, numbers of bytes, rows or steps a
+    second, and ratios of times and speeds such as "3.8 times", "0.43 of the time", "twice as fast" and "5 % slower".
+
+    Allowed are numbers without such a unit (sizes in bytes, widths, counts, error bounds, hyperparameters), everything in
+    `code`, and these numbers if they are marked: a timeout, a default, a bound that follows from a formula, the duration of
+    something that the text supposes, and simulated time. Mark one by `<!-- not measured -->` at the end of its line, and a
+    section by `<!-- not measured: WHY -->` and `<!-- end of not measured -->` on lines of their own.
+    """
+    def blank(match: re.Match[str]) -> str:
+        return re.sub(r"[^\n]", " ", match[0])
+
+    lines = text.splitlines()
+    for hidden in (ALLOWED_BLOCK, REPORT_BLOCK, re.compile(r"^ *(```|~~~).*?^ *\1", re.MULTILINE | re.DOTALL),
+                   re.compile(r"`[^`\n]*`"), re.compile(r"\]\([^)\s]*\)"), re.compile(r"<!--.*?-->", re.DOTALL)):
+        text = hidden.sub(blank, text)
+    found: dict[int, str] = {}
+    for pattern in MEASURED:
+        for match in pattern.finditer(text):
+            first, last = (text.count("\n", 0, place) for place in (match.start(), match.end()))
+            if not any(ALLOWED in line for line in lines[first:last + 1]):
+                found.setdefault(first + 1, " ".join(match[0].split()))
+    return sorted(found.items())
+
+
+def measured_numbers() -> list[str]:
+    problems = []
+    for page in pages():
+        name = str(page.relative_to(ROOT))
+        found = numbers_outside_blocks(page.read_text())
+        if name not in NOT_CONVERTED:
+            problems += [f"{name}:{line}: \"{what}\" stands outside a block of ./dev bench report --docs; expected a conclusion with a "
+                         f"link to docs/explanation/benchmarks.md, or {ALLOWED}" for line, what in found]
+        elif not found:
+            problems.append(f"{name} has no measured numbers left; take it out of NOT_CONVERTED in test/docs/check_docs.py")
+    return problems
+
+
 def main() -> int:
-    problems = stale_licences() + missing_policies() + missing_errors() + stale_code() + broken_links()
+    problems = stale_licences() + missing_policies() + missing_errors() + stale_code() + broken_links() + measured_numbers()
     for problem in problems:
         print(problem)
     if not problems:
