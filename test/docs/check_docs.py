@@ -4,8 +4,9 @@
 Every rule in include/gradstep/rules has a heading in docs/reference/rules.md and a line in test/support/oracles; every
 regularizer and schedule has a heading in its page. A code block under `<!-- FILE [NAME] -->` is the part of FILE between
 the lines `// [NAME]`, and every part marked in an example is shown by a page. Every relative link of a Markdown file leads
-to a file, and its #anchor to a heading. Every exception has a line in docs/how_to/policies.md. Measured times and ratios
-stand in blocks that `./dev bench report --docs` fills (numbers_outside_blocks).
+to a file, and its #anchor to a heading. Every exception has a line in docs/how_to/policies.md. docs/reference/cmake.md lists
+the options and targets of the CMake files. Measured times and ratios stand in blocks that `./dev bench report --docs` fills
+(numbers_outside_blocks).
 """
 
 import re
@@ -107,6 +108,21 @@ def stale_licences() -> list[str]:
     return [f"bindings/{name}/LICENSE is not LICENSE" for name in ("go", "rust") if (ROOT / f"bindings/{name}/LICENSE").read_text() != text]
 
 
+def wrong_cmake() -> list[str]:
+    """Options and targets that the CMake files or docs/reference/cmake.md lack."""
+    files = [*ROOT.glob("CMakeLists.txt"), *ROOT.glob("cmake/*.cmake"),
+             *(file for folder in ("benchmarks", "bindings", "examples", "test", "tools") for file in (ROOT / folder).rglob("CMakeLists.txt"))]
+    code = "".join(file.read_text() for file in files)
+    options = {*re.findall(r"^\s*option\((GRADSTEP_\w+)", code, re.MULTILINE),
+               *re.findall(r"^\s*set\((GRADSTEP_\w+) [^()]*?\bCACHE [A-Z]+\b", code, re.MULTILINE)}
+    targets = {"gradstep::" + re.sub(r"gradstep-(\w+)-.*", r"\1", file.name) for file in ROOT.glob("cmake/gradstep-*-dependencies.cmake")}
+    page = (ROOT / "docs/reference/cmake.md").read_text()
+    told = set(re.findall(r"^\| `(\S+?)` \|", page.partition("\n## Macros")[0], re.MULTILINE))
+    has = options | targets | {"gradstep::core", "gradstep::c"}
+    return ([f"docs/reference/cmake.md has no line for {name}" for name in sorted(has - told)]
+            + [f"docs/reference/cmake.md lists {name}, which the CMake files do not have" for name in sorted(told - has)])
+
+
 NUMBER = r"(?<![\w.,^-])\d[\d,]*(?:\.\d+)?"
 COUNT = rf"(?:{NUMBER}|\b(?:half an?|one|two|three|four|five|six|eight|nine|ten|twelve|twenty|thirty|a few|some|several))"
 MEASURED = [re.compile(pattern, re.IGNORECASE | re.MULTILINE) for pattern in (
@@ -132,7 +148,7 @@ ALLOWED_BLOCK = re.compile(r"^<!-- not measured: [^\n]+ -->$.*?^<!-- end of not 
 REPORT_BLOCK = re.compile(r"^<!-- report: .*?^<!-- end of report -->$", re.MULTILINE | re.DOTALL)
 # Pages that still show measured numbers in their prose. Take a page out of the list when its numbers are gone.
 NOT_CONVERTED = {
-    "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs/explanation/simulation.md", "docs/how_to/backends.md", "docs/how_to/build.md",
+    "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs/explanation/simulation.md", "docs/how_to/backends.md",
     "docs/how_to/configuration.md", "docs/how_to/distributed.md", "docs/how_to/go.md", "docs/how_to/in_your_framework.md",
     "docs/how_to/keyed_tables.md", "docs/how_to/python.md", "docs/reference/dtypes.md"}
 
@@ -180,7 +196,7 @@ def measured_numbers() -> list[str]:
 
 
 def main() -> int:
-    problems = stale_licences() + missing_policies() + missing_errors() + stale_code() + broken_links() + measured_numbers()
+    problems = stale_licences() + missing_policies() + missing_errors() + stale_code() + broken_links() + wrong_cmake() + measured_numbers()
     for problem in problems:
         print(problem)
     if not problems:
