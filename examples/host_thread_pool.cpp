@@ -74,12 +74,14 @@ int main() {
 
     framework_pool pool(2);
     std::size_t parts_run = 0;
+    // [callback]
     gs::callback_executor on_pool(2, [&](std::size_t parts, gs::task work) {
         std::vector<std::future<void>> done;
         for (std::size_t part = 0; part < parts; ++part) done.push_back(pool.submit([=] { work(part); }));
         for (std::future<void>& part : done) part.get();
         parts_run += parts;
     });
+    // [callback]
     compare("the framework's pool:", on_pool.concurrency(), trained_on(gs::simd_backend{on_pool}));
 
     gs::openmp_executor on_openmp; // as many as the framework tells OpenMP

@@ -45,7 +45,7 @@ AARCH64_FLAGS = ["", *("-march=" + name for name in (
     "armv8-a+rcpc", "armv8.2-a+dotprod", "armv8.2-a+fp16", "armv8.2-a+fp16fml", "armv8.2-a+bf16", "armv8.2-a+i8mm",
     "armv8.2-a+sha3", "armv8.2-a+sve", "armv8.2-a+sve -msve-vector-bits=256", "armv9-a+sve2-bitperm"))]
 
-# As docs/how_to/backends.md and core/instruction_set.hpp spell them.
+# As docs/how_to/build.md and core/instruction_set.hpp spell them.
 SPELLED = {"-march=x86-64": "isa_v1", "-march=x86-64-v2": "isa_v2", "-march=x86-64-v3": "isa_v3",
            "-march=x86-64-v4": "isa_v4", "-mavx -mfma": "isa_v2_avx_fma",
            "-march=x86-64-v3 -fno-exceptions": "isa_v3_no_exceptions", "-march=armv8-a": "isa_aarch64"}

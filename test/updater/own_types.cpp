@@ -1,4 +1,4 @@
-// Elements and backends of the user's, with no more than docs/how_to/backends.md asks of them, in all that takes a standard one.
+// Elements and backends of the user's, with no more than docs/how_to/add_a_backend.md asks of them, in all that takes a standard one.
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>
@@ -31,6 +31,7 @@ template <class Number> struct fixed {
 template <class Number> struct fixed_element {};
 
 /// What a backend has to have.
+// [backend]
 struct plain_backend {
     using memory_space = gs::host_memory;
     template <class T> using buffer = std::vector<T>;
@@ -49,6 +50,7 @@ struct plain_backend {
     }
 };
 static_assert(gs::backend<plain_backend>);
+// [backend]
 
 } // namespace
 

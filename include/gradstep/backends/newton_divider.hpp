@@ -21,7 +21,7 @@ namespace detail::x86 {
 inline namespace GRADSTEP_ISA {
 
 /// Which divisions a divider-bound loop computes by multiply-adds. The best choice depends on the
-/// processor (docs/explanation/benchmarks.md); no bit depends on it.
+/// processor (docs/explanation/performance_model.md); no bit depends on it.
 enum class newton_mode {
     not_looked_up, ///< not initialised yet
     none,

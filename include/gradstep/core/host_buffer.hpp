@@ -17,8 +17,8 @@ inline namespace GRADSTEP_ISA {
 // store fastest; large arrays are on huge pages. Other arrays of at least 2 KiB begin at a multiple
 // of 1 KiB, so that their offsets within a page are equal or far apart. If the lowest twelve bits
 // of two addresses are equal, a processor takes a read for a read of recently written data, and
-// waits (4K aliasing). Arrays whose offsets differ by 64 to 256 bytes, as a heap places arrays of a
-// power of two of elements, take up to 1.5 times as long, and more (docs/explanation/benchmarks.md).
+// waits (4 KiB aliasing). Arrays whose offsets differ by 64 to 256 bytes, as a heap places arrays
+// of a power of two of elements, are the worst case (docs/explanation/performance_model.md).
 template <class T> struct line_allocator {
     using value_type = T;
     static constexpr std::size_t line = 64, apart = 1024;

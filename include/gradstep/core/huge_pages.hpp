@@ -43,9 +43,9 @@ inline void* map_huge_pages(std::size_t bytes) {
 inline void unmap_huge_pages(void* p, std::size_t bytes) { munmap(p, mapped_size(bytes)); }
 
 // Large arrays that are read and written side by side. By default, mappings are adjacent or a page
-// apart. With arrays of a power of two of elements this is the worst distance (docs/explanation/benchmarks.md,
-// "Placing big buffers"). So each array begins some lines further into its first page than the one
-// before.
+// apart. With arrays of a power of two of elements this is the worst distance
+// (docs/explanation/performance_model.md, "Large buffers"). So each array begins some lines further
+// into its first page than the one before.
 constexpr bool is_large_stream(std::size_t bytes) { return bytes >= 16 * huge_page; }
 inline void* map_stream(std::size_t bytes) {
     static std::atomic<std::size_t> mapped = 0;
@@ -70,7 +70,7 @@ inline void unmap_stream(void*, std::size_t) {}
 
 inline namespace GRADSTEP_ISA {
 /// An allocator for large arrays that are accessed at random rows. On Linux it asks for huge pages,
-/// which make such access 1.2 to 3 times faster (a TLB entry then covers 2 MiB instead of 4 KiB).
+/// which make such access faster (a TLB entry then covers 2 MiB instead of 4 KiB).
 /// The kernel grants them if /sys/kernel/mm/transparent_hugepage/enabled says `madvise` or
 /// `always`; otherwise the memory has small pages.
 ///

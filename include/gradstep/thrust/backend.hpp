@@ -152,7 +152,7 @@ inline namespace GRADSTEP_ISA {
 ///
 /// On CUDA, buffers are in device memory (thrust::device_vector, or a span of it); host containers
 /// do not compile. The tensors of a call share a launch, as many as fit into a kernel's argument
-/// (docs/how_to/backends.md). Device errors are thrown as thrust::system_error. On the CPU systems, blocks
+/// (docs/how_to/gpu.md). Device errors are thrown as thrust::system_error. On the CPU systems, blocks
 /// of elements run with packs of `Arch`, an architecture of xsimd: by default the best that the
 /// compiler's flags allow. If xsimd is not found, `Arch` is `void`, which runs one element at a
 /// time.
