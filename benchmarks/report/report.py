@@ -171,7 +171,7 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="(default: build/report, or that of --from)")
     parser.add_argument("--from", dest="source", type=Path, metavar="FILE", help="measure nothing: the page of this report.json")
     parser.add_argument("--docs", nargs="*", action="extend", type=Path, metavar="PAGE",
-                        help="also put the tables of parts that were measured into these pages, between `<!-- report: PART... -->` and "
+                        help="also put the tables of parts that were measured into these pages, between `<!-- report: PART... [PATTERN] -->` and "
                              "`<!-- end of report -->`; without PAGE: into README.md and all pages of docs/")
     parser.add_argument("--strict", action="store_true", help="exit with 1 also if a line misses its bound")
     options = parser.parse_args(given)
