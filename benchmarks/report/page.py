@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from parts import part
@@ -302,6 +303,7 @@ def filled(page: str, report: dict[str, Any]) -> str:
             machine.get("processor", "unknown processor"), machine.get("cores", ""), machine.get("caches of a core", ""),
             ", ".join(f"{name} {version}" for name, version in sorted(about.items())), f"commit {report['commit']}", report["date"],
             f"a load average of {min(lows):.1f} to {max(highs):.1f}"]))
-        return f"{match[1]}{cell(sentence)}. `{report['command']}`\n\n" + "\n".join(grids(of) for of in here) + match[4]
+        head = fill(f"{cell(sentence)}. `{report['command']}`", 130, break_long_words=False, break_on_hyphens=False)
+        return f"{match[1]}{head}\n\n" + "\n".join(grids(of) for of in here) + match[4]
 
     return BLOCK.sub(replaced, page)

@@ -150,7 +150,7 @@ REPORT_BLOCK = re.compile(r"^<!-- report: .*?^<!-- end of report -->$", re.MULTI
 NOT_CONVERTED = {
     "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs/explanation/simulation.md",
     "docs/how_to/configuration.md", "docs/how_to/distributed.md", "docs/how_to/go.md", "docs/how_to/in_your_framework.md",
-    "docs/how_to/keyed_tables.md", "docs/how_to/python.md", "docs/reference/dtypes.md"}
+    "docs/how_to/keyed_tables.md", "docs/how_to/python.md"}
 
 
 def numbers_outside_blocks(text: str) -> list[tuple[int, str]]:

@@ -39,13 +39,14 @@ def files(patterns: tuple[str, ...]) -> list[Path]:
 
 
 def prose_of_page(text: str) -> list[str]:
-    """The lines of a page, those of code emptied."""
-    lines, code = [], False
+    """The lines of a page. Lines of code, and of blocks that ./dev bench report fills, are empty."""
+    lines, code, report = [], False, False
     for line in text.splitlines():
+        report = (report or line.startswith("<!-- report: ")) and not line.startswith("<!-- end of report -->")
         if line.lstrip().startswith(("```", "~~~")):
             code = not code
             line = ""
-        lines.append("" if code else line)
+        lines.append("" if code or report else line)
     return lines
 
 
