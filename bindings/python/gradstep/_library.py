@@ -32,15 +32,20 @@ class Status(enum.IntEnum):
 
 
 class Error(Exception):
-    """Whatever gradstep refuses, in a sentence that names the value and what is allowed. Unless the method says otherwise,
-    nothing has changed then.
+    """The base class of gradstep's exceptions. The message contains the value and what is allowed. Unless a method says
+    otherwise, a failed call changes nothing.
 
-    Each kind is also the exception of Python that fits, so that `except ValueError` does what it says.
+    Each class is also the matching exception of Python, so that `except ValueError` works.
     """
 
     def __init__(self, message: str, code: Status = Status.INTERNAL_ERROR) -> None:
         super().__init__(message)
         self.code = code  #: a `Status`
+
+    @property
+    def id(self) -> str:
+        """The stable id of the kind of error, such as "bad_size"; docs/reference/errors.md lists each with cause and cure."""
+        return self.code.name.lower()
 
 
 class ConfigError(Error, ValueError):

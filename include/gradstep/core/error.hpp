@@ -23,6 +23,9 @@ struct error {
     virtual ~error() = default;
     /// The message: one sentence.
     virtual char const* what() const noexcept = 0;
+    /// The stable id of the kind of error, such as "bad_size". It is the name of the C status code
+    /// in lower case; docs/reference/errors.md lists every id with its cause and cure.
+    virtual char const* id() const noexcept = 0;
 };
 
 /// An `error` that is also the std exception `Std`.
@@ -34,39 +37,46 @@ template <class Std> struct basic_error : Std, error {
 /// Buffers of one call differ in length; the message contains both lengths.
 struct size_error : basic_error<std::invalid_argument> {
     using basic_error::basic_error;
+    char const* id() const noexcept override { return "bad_size"; }
 };
 
 /// A number is missing or outside its range; the message contains the hyperparameter, the value and
 /// the allowed range.
 struct value_error : basic_error<std::invalid_argument> {
     using basic_error::basic_error;
+    char const* id() const noexcept override { return "bad_value"; }
 };
 
 /// A combination of policies and element that was not compiled into the program (gradstep/runtime);
 /// the message lists the compiled ones.
 struct not_compiled_error : value_error {
     using value_error::value_error;
+    char const* id() const noexcept override { return "not_compiled"; }
 };
 
 /// Memory that cannot be used: null, overlapping, read-only, or with the wrong layout.
 struct buffer_error : basic_error<std::invalid_argument> {
     using basic_error::basic_error;
+    char const* id() const noexcept override { return "bad_buffer"; }
 };
 
 /// The system does not provide memory; the message contains the purpose and the size.
 struct memory_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
+    char const* id() const noexcept override { return "out_of_memory"; }
 };
 
 /// A gradient contains NaN or infinity, with `nonfinite::raise`.
 struct nonfinite_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
+    char const* id() const noexcept override { return "not_finite"; }
 };
 
 /// A callback of the application did not run its parts, or the system does not provide the threads
 /// of a pool.
 struct executor_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
+    char const* id() const noexcept override { return "executor_failed"; }
 };
 
 /// A file cannot be read or written, or has the wrong content; the message contains its name and
@@ -75,11 +85,13 @@ struct io_error : basic_error<std::runtime_error> {
     explicit io_error(std::string const& sentence, int code = 0) : basic_error(sentence), system_code(code) {}
     /// The errno of the system call that failed; 0 if none did.
     int system_code;
+    char const* id() const noexcept override { return "io_error"; }
 };
 
 /// A call in the wrong order, such as an update while averages are applied.
 struct sequence_error : basic_error<std::logic_error> {
     using basic_error::basic_error;
+    char const* id() const noexcept override { return "bad_sequence"; }
 };
 
 /// Receives the message of an error if exceptions are disabled. It must not return, since the

@@ -24,6 +24,7 @@ namespace gradstep::distributed {
 /// same call can wait again. A rank that does not call again must exit, and so must the job.
 struct rank_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
+    char const* id() const noexcept override { return "rank_failed"; }
 };
 
 /// Bytes that one rank has sent to another.

@@ -22,6 +22,7 @@ namespace gradstep::distributed {
 /// A call of MPI failed. The message has the name of the call and MPI's error text.
 struct mpi_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
+    char const* id() const noexcept override { return "mpi_failed"; }
 };
 
 namespace detail {
