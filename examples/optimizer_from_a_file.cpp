@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
             throw gs::value_error("rule.name: this program has adam, momentum and ftrl");
         // [read]
     } catch (gs::error const& wrong) {
-        std::fprintf(stderr, "%s\n", wrong.what()); // "rule.beta1: 1.5 is not in [0, 1)"
+        std::fprintf(stderr, "%s\n", wrong.what()); // "rule.beta1: 1.5 is out of range; expected [0, 1)"
         return 1;
     }
 }

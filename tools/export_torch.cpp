@@ -61,12 +61,12 @@ class exporter {
 public:
     exporter(std::string const& path, export_options const& options) : path_(path), options_(options), files_(path) {
         if (options.rate && !ranges::non_negative.contains(*options.rate))
-            fail<value_error>({"--rate ", *options.rate, ": must be ", ranges::non_negative.text});
+            fail<value_error>({"--rate ", *options.rate, "; expected ", ranges::non_negative.text});
         bool const is_known = is_torch_optimizer(options.optimizer) || options.optimizer == any_optimizer;
         if (!options.optimizer.empty() && !is_known)
-            fail<value_error>({"--optimizer ", in_quotes(options.optimizer), ": must be one of ", known_optimizers()});
+            fail<value_error>({"--optimizer ", in_quotes(options.optimizer), "; expected one of ", known_optimizers()});
         for (saved_state const& state : files_.states()) policies_.push_back(policies_of(state));
-        if (policies_.empty()) fail<value_error>({path, ": has no parameter: must have at least one"});
+        if (policies_.empty()) fail<value_error>({path, ": has no parameter; expected at least one"});
         choose();
         group();
     }
@@ -135,7 +135,7 @@ private:
     // The policies of a parameter, with the learning rate of its next step in a schedule that torch has.
     configuration policies_of(saved_state const& state) const {
         if (state.rows) refuse(state, {"is a table: torch's optimizers keep the state of parameters alone"});
-        if (state.find("") == nullptr) refuse(state, {"has no values: must be a parameter"});
+        if (state.find("") == nullptr) refuse(state, {"has no values; expected a parameter"});
         if (std::ranges::find(layouts, state.element, &layout::element) == layouts.end())
             refuse(state, {"is of ", detail::shortened(state.element), ", which torch does not keep state of"});
         if (state.policies.empty()) refuse(state, {"the file does not say its policies: save it anew"});

@@ -58,7 +58,8 @@ instruction_set choose() {
         if (wanted.empty() || wanted == one.set.name) best = &one.set;
     }
     if (best != nullptr) return *best;
-    refusal = "GRADSTEP_SIMD = " + detail::shortened(wanted) + ": must be one of " + refusal + ", which run here";
+    refusal = "GRADSTEP_SIMD: " + detail::shortened(wanted) + " is not allowed; expected one of " + refusal +
+              ", which run here";
     return {"", nullptr, refusal.c_str()};
 }
 

@@ -210,7 +210,7 @@ gradstep_status gradstep_parameter_compress(gradstep_parameter* parameter, const
         if (bytes < most) { // before the state has given the message away
             *written = most;
             refuse(GRADSTEP_BAD_SIZE,
-                   "the buffer has " + std::to_string(bytes) + " bytes: must have at least " + std::to_string(most));
+                   "the buffer has " + std::to_string(bytes) + " bytes; expected at least " + std::to_string(most));
         }
         own.parameter.require_apart({"buffer", buffer, most, most});
         auto const message = own.parameter.compress(own.span(gradient, count), options_of(options));
@@ -370,7 +370,7 @@ gradstep_status gradstep_parameter_save(gradstep_parameter* parameter, void* buf
         std::uint64_t const needed = gradstep::state_bytes(own);
         if (bytes < needed)
             refuse(GRADSTEP_BAD_SIZE,
-                   "the buffer has " + std::to_string(bytes) + " bytes: must have at least " + std::to_string(needed));
+                   "the buffer has " + std::to_string(bytes) + " bytes; expected at least " + std::to_string(needed));
         own.require_apart({"buffer", buffer, needed, needed});
         gradstep::save_state(own, std::span(static_cast<std::byte*>(buffer), needed));
         *written = needed;

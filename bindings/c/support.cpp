@@ -87,8 +87,8 @@ optimizer_configuration with_numbers(optimizer_configuration config, char const*
 
 scalar scalar_of(std::int32_t dtype, char const* name) {
     if (dtype < GRADSTEP_INT32 || dtype > GRADSTEP_BFLOAT16)
-        refuse(GRADSTEP_UNSUPPORTED_TYPE,
-               std::string(name) + " = " + std::to_string(dtype) + ": must be one of enum gradstep_dtype, 0 to 7");
+        refuse(GRADSTEP_UNSUPPORTED_TYPE, std::string(name) + ": " + std::to_string(dtype) +
+                                              " is out of range; expected one of enum gradstep_dtype, 0 to 7");
     return static_cast<scalar>(dtype);
 }
 scalar storage_of(std::int32_t dtype, configuration const& policies) {
@@ -121,15 +121,15 @@ step_options options_of(gradstep_step_options const* options, std::uint64_t seed
     gradstep_step_options const given =
         known_part(options, gradstep_step_options(GRADSTEP_STEP_OPTIONS_INIT), "gradstep_step_options");
     if (given.reserved != 0 || given.reserved_too != 0 || given.reserved_last != 0)
-        refuse(GRADSTEP_BAD_VALUE, "step_options.reserved: must be 0, and reserved_too, and reserved_last");
+        refuse(GRADSTEP_BAD_VALUE, "step_options.reserved, reserved_too or reserved_last: not 0; expected 0");
     constexpr std::uint32_t all_bits = GRADSTEP_GIVEN_RATE | GRADSTEP_GIVEN_EPOCH;
     if ((given.given & ~all_bits) != 0)
         refuse(GRADSTEP_BAD_VALUE, "step_options.given: " + std::to_string(given.given) +
                                        " has bits that this library does not know; expected a sum of "
                                        "GRADSTEP_GIVEN_RATE and GRADSTEP_GIVEN_EPOCH");
     if (given.zero_gradient != 0 && given.zero_gradient != 1)
-        refuse(GRADSTEP_BAD_VALUE,
-               "step_options.zero_gradient = " + std::to_string(given.zero_gradient) + ": must be 0 or 1");
+        refuse(GRADSTEP_BAD_VALUE, "step_options.zero_gradient: " + std::to_string(given.zero_gradient) +
+                                       " is out of range; expected 0 or 1");
     out.gradient_scale = given.gradient_scale;
     out.rate_scale = given.rate_scale;
     out.samples = given.samples;
@@ -151,14 +151,14 @@ void write_text(std::string const& text, char* buffer, std::uint64_t bytes, std:
     require(buffer, "buffer", bytes);
     *written = text.size();
     if (bytes <= text.size())
-        refuse(GRADSTEP_BAD_SIZE, "the buffer has " + std::to_string(bytes) + " bytes: must have at least " +
+        refuse(GRADSTEP_BAD_SIZE, "the buffer has " + std::to_string(bytes) + " bytes; expected at least " +
                                       std::to_string(text.size() + 1));
     std::memcpy(buffer, text.c_str(), text.size() + 1);
 }
 
 gradstep_slot slot_of(any_updater const& of, std::uint64_t index) {
     if (index >= of.slots())
-        refuse(GRADSTEP_BAD_VALUE, "index = " + std::to_string(index) + ": must be below " +
+        refuse(GRADSTEP_BAD_VALUE, "index: " + std::to_string(index) + " is out of range; expected below " +
                                        std::to_string(of.slots()) + ", the number of slots");
     gradstep_slot out = GRADSTEP_SLOT_INIT;
     auto const i = static_cast<std::size_t>(index);
@@ -172,7 +172,7 @@ gradstep_clock clock_of(gradstep::clock at) { return {sizeof(gradstep_clock), 0,
 gradstep::clock clock_of(gradstep_clock const* at) {
     require(at, "clock");
     gradstep_clock const given = known_part(at, gradstep_clock(GRADSTEP_CLOCK_INIT), "gradstep_clock");
-    if (given.reserved != 0) refuse(GRADSTEP_BAD_VALUE, "clock.reserved: must be 0");
+    if (given.reserved != 0) refuse(GRADSTEP_BAD_VALUE, "clock.reserved: not 0; expected 0");
     return {given.step, given.samples, given.epoch};
 }
 

@@ -131,8 +131,8 @@ template <class T> T known_part(T const* from, T const& defaults, char const* na
     T out = defaults;
     if (from == nullptr) return out;
     if (from->struct_size < 2 * sizeof(std::uint32_t))
-        refuse(GRADSTEP_BAD_SIZE, std::string(name) + ".struct_size = " + std::to_string(from->struct_size) +
-                                      ": must be sizeof(" + name + ")");
+        refuse(GRADSTEP_BAD_SIZE, std::string(name) + ".struct_size: " + std::to_string(from->struct_size) +
+                                      " is out of range; expected sizeof(" + name + ")");
     std::memcpy(&out, from, std::min<std::size_t>(from->struct_size, sizeof out));
     return out;
 }
@@ -140,8 +140,8 @@ template <class T> void write_known_part(T from, T* to, char const* name) {
     require(to, name);
     std::uint32_t const size = to->struct_size;
     if (size < 2 * sizeof(std::uint32_t))
-        refuse(GRADSTEP_BAD_SIZE,
-               std::string(name) + ".struct_size = " + std::to_string(size) + ": must be sizeof(" + name + ")");
+        refuse(GRADSTEP_BAD_SIZE, std::string(name) + ".struct_size: " + std::to_string(size) +
+                                      " is out of range; expected sizeof(" + name + ")");
     from.struct_size = size;
     std::memcpy(to, &from, std::min<std::size_t>(size, sizeof from));
 }

@@ -74,7 +74,7 @@ void require_apart(any_updater const& of, std::vector<tensor_of_call> const& ten
             return gradstep::detail::buffer_name(i / each, buffer);
         };
         gradstep::detail::fail<gradstep::buffer_error>(
-            {name(found->second), " overlaps ", name(found->first), ": every buffer needs memory of its own"});
+            {name(found->second), " overlaps ", name(found->first), "; expected separate memory for each buffer"});
     }
 }
 

@@ -9,7 +9,7 @@
 //	}`
 //	weights, err := gradstep.NewParameter(adamW, initial)
 //	if err != nil {
-//	    return err // for example "rule.beta1: 1.5 is not in [0, 1)"
+//	    return err // for example "rule.beta1: 1.5 is out of range; expected [0, 1)"
 //	}
 //	defer weights.Close()
 //	err = weights.Update(gradient)

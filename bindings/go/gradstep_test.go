@@ -373,7 +373,7 @@ func TestTrainersSendEachOtherWhatTheyCompress(t *testing.T) {
 	}
 	wants(t, trainers[0].Apply(nil), BadSequence, "call compress first")
 	_, err := momentum.Compress(initial)
-	wants(t, err, BadValue, "must be dgc_momentum")
+	wants(t, err, BadValue, "expected dgc_momentum")
 }
 
 func TestErrors(t *testing.T) {

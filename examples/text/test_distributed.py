@@ -36,7 +36,7 @@ class Distributed(unittest.TestCase):
         self.assertIn("all are of one testament", ran.stderr)
         ran = self.run_ranks("--servers", "4")
         self.assertNotEqual(ran.returncode, 0)
-        self.assertIn("num_servers = 4: must be in [1, 4)", ran.stderr)
+        self.assertIn("num_servers: 4 is out of range; expected [1, 4)", ran.stderr)
 
 
 del Texts  # its tests are of other programs

@@ -149,7 +149,8 @@ public:
     }
     template <detail::contiguous_buffer Weights> void add(Weights const& weights) {
         auto const now = span_of(weights);
-        if (now.size() != size_) detail::fail<size_error>({"averager::add: ", now.size(), " weights: must be ", size_});
+        if (now.size() != size_)
+            detail::fail<size_error>({"averager::add: ", now.size(), " weights; expected ", size_});
         way_.begin(source_, now, clock_.step + 1, adding());
         ++clock_.step;
     }
@@ -216,7 +217,8 @@ private:
     template <class Weights> static std::span<storage const> span_of(Weights const& weights) {
         auto const out = detail::as_span<storage const, typename Source::memory_space>(weights);
         if (out.data() == nullptr && !out.empty())
-            detail::fail<buffer_error>({"averager: the weights are null: give ", out.size(), " elements of memory"});
+            detail::fail<buffer_error>(
+                {"averager: the weights are null; expected ", out.size(), " elements of memory"});
         return out;
     }
     typename rule_type::template state<state_type*> state_pointers() {

@@ -1,7 +1,8 @@
 #pragma once
 /// Reads policies from JSON text at run time, and writes them as JSON, with the names and members
 /// that the policies have in C++. Reading is strict: an unknown or duplicate key, a number out of
-/// range, or a missing key throws a value_error with the path: "rule.beta1: 1.5 is not in [0, 1)".
+/// range, or a missing key throws a value_error with the path: "rule.beta1: 1.5 is out of range;
+/// expected [0, 1)".
 
 #include <span>
 #include <string>

@@ -30,7 +30,7 @@ GRADSTEP_DEFINE configuration read_configuration(json const& document, json_path
         if (json const* const found = document.find(key)) read(*found, json_path(at, key));
     };
     auto const required = [&](char const* key, char const* example) {
-        if (document.find(key) == nullptr) json_path(at, key).refuse_missing({"give one, as ", example});
+        if (document.find(key) == nullptr) json_path(at, key).refuse_missing({"one, as ", example});
     };
     required("rule", "{\"name\": \"sgd\"}");
     required("schedule", "{\"name\": \"constant\", \"rate\": 0.1}");

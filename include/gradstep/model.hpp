@@ -166,7 +166,7 @@ public:
     template <class T = float> std::vector<T> average(std::string_view name) const {
         auto& task = tasks_[tasks_.index_of(name, "average")];
         if (!task.keeps_average())
-            detail::fail<value_error>({"average: ", task.name, " keeps no average: give gs::averaged{...}"});
+            detail::fail<value_error>({"average: ", task.name, " keeps no average; expected gs::averaged{...}"});
         tasks_.require_idle("average"); // the clocks have moved, the averages have not
         std::vector<T> out;
         if (!task.average(detail::type_id_of<T>(), &out))

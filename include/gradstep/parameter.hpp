@@ -37,7 +37,7 @@ std::optional<std::size_t> refused_nonfinite(Backend const& backend, nonfinite w
         fail<nonfinite_error>(
             {"gradient[", found->index, "] is not finite, and on_nonfinite is raise: the step is not taken"});
     } else {
-        fail<buffer_error>("on_nonfinite looks at the gradient before the step: give memory instead of a lazy "
+        fail<buffer_error>("on_nonfinite looks at the gradient before the step; expected memory instead of a lazy "
                            "expression");
     }
 }
@@ -80,7 +80,7 @@ public:
         using space = std::conditional_t<detail::lives_in<Buffer, own>, own, host_memory>;
         auto const from = detail::as_span<storage const, space>(initial);
         if (from.data() == nullptr && !from.empty())
-            detail::fail<buffer_error>({"initial is null: give ", from.size(), " elements of memory"});
+            detail::fail<buffer_error>({"initial is null; expected ", from.size(), " elements of memory"});
         detail::require_layout(initial, from);
         values_ = updater_.backend().copy_of(from, space{});
         for (std::size_t i = 0; i != Updater::slots; ++i) // there may be none, and nvcc warns of a < 0
@@ -124,7 +124,7 @@ public:
         } else {
             if (!options_.bfloat16_copy.empty())
                 detail::fail<buffer_error>(
-                    "parameter_options.bfloat16_copy is set, and the gradient is lazy: give memory instead");
+                    "parameter_options.bfloat16_copy is set, and the gradient is lazy; expected memory instead");
             call([&](auto... slots) {
                 auto values = value_span();
                 run(step.begin(options_.id, values, gradient, slots...));
@@ -192,9 +192,10 @@ public:
         auto const from = detail::as_span<detail::element_type<Averages const>, host_memory>(averages);
         if (from.size() != size())
             detail::fail<size_error>(
-                {"apply_average: ", from.size(), " averages for ", size(), " values: must be as many"});
+                {"apply_average: ", from.size(), " averages for ", size(), " values; expected as many"});
         if (from.data() == nullptr && !from.empty())
-            detail::fail<buffer_error>({"apply_average: averages is null: give ", from.size(), " elements of memory"});
+            detail::fail<buffer_error>(
+                {"apply_average: averages is null; expected ", from.size(), " elements of memory"});
         std::vector<storage> rounded(size());
         for (std::size_t i = 0; i < size(); ++i)
             rounded[i] = storage(static_cast<typename traits::compute>(detail::widen(from[i])));

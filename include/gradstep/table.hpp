@@ -287,7 +287,7 @@ public:
         static_assert(i < Updater::slots, "gradstep: the updater has no state slot of this name");
         if (segments() != 1)
             detail::fail<value_error>({"state: the rows of this table, which is const, lie in ", segments(),
-                                       " segments: must be 1, as after memory()"});
+                                       " segments; expected 1, as after memory()"});
         return store_.rows().state[i];
     }
 

@@ -117,7 +117,7 @@ TEST_CASE("Eigen's matrices of one shape and order are paired, and others refuse
     CHECK(refusal<gs::size_error>([&] {
               column_major const turned = w.transpose();
               optimizer().next_step()(w, turned, m);
-          }) == "a buffer is 4 x 3, the parameter is 3 x 4: shapes must be equal");
+          }) == "a buffer is 4 x 3, the parameter is 3 x 4; expected equal shapes");
 
     SECTION("what has one order only goes with any") {
         column_major const before = w;
@@ -181,10 +181,10 @@ TEST_CASE("slices and models follow a matrix that is assigned to or resized") {
     before = w;
     g.resize(7, 6);
     CHECK(refusal<gs::size_error>([&] { o.next_step()(slices); }) ==
-          "a buffer is 7 x 6, the parameter is 5 x 7: shapes must be equal");
+          "a buffer is 7 x 6, the parameter is 5 x 7; expected equal shapes");
     bias_m.resize(4);
     CHECK(refusal<gs::size_error>([&] { net.update(); }) ==
-          "bias: m has 4 elements, parameter has 3: all buffers of a tensor must be of one length");
+          "bias: m has 4 elements, parameter has 3; expected the same length for all buffers of a tensor");
     CHECK(w == before);
 }
 

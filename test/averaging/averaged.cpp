@@ -166,6 +166,6 @@ TEST_CASE("bad numbers of an average are refused by name", "[core][averaged]") {
     auto const refused = [](auto const& rule) {
         return refusal<gs::value_error>([&] { gs::make_updater<float>(rule, gs::constant{1}); });
     };
-    CHECK(refused(gs::averaged{gs::sgd{}, gs::ema{1}}) == "ema.decay = 1: must be in [0, 1)");
-    CHECK(refused(gs::averaged{gs::adam{.beta1 = -1}, gs::ema{}}) == "adam.beta1 = -1: must be in [0, 1)");
+    CHECK(refused(gs::averaged{gs::sgd{}, gs::ema{1}}) == "ema.decay: 1 is out of range; expected [0, 1)");
+    CHECK(refused(gs::averaged{gs::adam{.beta1 = -1}, gs::ema{}}) == "adam.beta1: -1 is out of range; expected [0, 1)");
 }

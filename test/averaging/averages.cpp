@@ -365,9 +365,9 @@ TEMPLATE_TEST_CASE("an averager of weights that others update has the bits of th
         }
         CHECK(same_bits(copy(plain.values()), memory));
         CHECK(refusal<gs::size_error>([&] { plain.apply_average(std::vector<float>(3)).dismiss(); }) ==
-              "apply_average: 3 averages for 1003 values: must be as many");
+              "apply_average: 3 averages for 1003 values; expected as many");
         CHECK(refusal<gs::size_error>([&] { of_memory.add(std::vector<storage>(3)); }) ==
-              "averager::add: 3 weights: must be 1003");
+              "averager::add: 3 weights; expected 1003");
     };
     check(gs::window{.rate = 0.5, .min = 2, .max = 5});
     check(gs::ema{0.9, true, 3});
@@ -396,7 +396,7 @@ TEST_CASE("a model shows the averages of the parameters that keep one", "[core][
     CHECK(same_bits(net.average("own"), average));
     CHECK(same_bits(net.average("host"), of_host));
     CHECK(refusal<gs::value_error>([&] { net.average("plain"); }) ==
-          "average: plain keeps no average: give gs::averaged{...}");
+          "average: plain keeps no average; expected gs::averaged{...}");
     CHECK_THROWS_AS(net.average("none"), gs::value_error);
     CHECK_THROWS_AS(net.average<double>("own"), gs::value_error);
     {
@@ -425,14 +425,15 @@ TEST_CASE("bad numbers of windows and starts are refused by name", "[core][avera
             gs::make_updater<float>(gs::averaged{gs::sgd{}, average}, gs::constant{1});
         });
     };
-    CHECK(refused(gs::window{}) == "window.rate is missing: give a number that is in (0, 1]");
-    CHECK(refused(gs::window{.rate = 0}) == "window.rate = 0: must be in (0, 1]");
-    CHECK(refused(gs::window{.rate = 1.5}) == "window.rate = 1.5: must be in (0, 1]");
-    CHECK(refused(gs::window{.rate = 0.5, .min = 0}) == "window.min = 0: must be >= 1");
-    CHECK(refused(gs::window{.rate = 0.5, .min = 30, .max = 20}) == "window.min = 30: must be at most window.max = 20");
-    CHECK(refused(gs::polyak{-1}) == "polyak.start = -1: must be >= 0");
-    CHECK(refused(gs::ema{0.5, false, -1}) == "ema.start = -1: must be >= 0");
+    CHECK(refused(gs::window{}) == "window.rate is missing; expected a number that is in (0, 1]");
+    CHECK(refused(gs::window{.rate = 0}) == "window.rate: 0 is out of range; expected (0, 1]");
+    CHECK(refused(gs::window{.rate = 1.5}) == "window.rate: 1.5 is out of range; expected (0, 1]");
+    CHECK(refused(gs::window{.rate = 0.5, .min = 0}) == "window.min: 0 is out of range; expected >= 1");
+    CHECK(refused(gs::window{.rate = 0.5, .min = 30, .max = 20}) ==
+          "window.min: 30 is out of range; expected at most window.max = 20");
+    CHECK(refused(gs::polyak{-1}) == "polyak.start: -1 is out of range; expected >= 0");
+    CHECK(refused(gs::ema{0.5, false, -1}) == "ema.start: -1 is out of range; expected >= 0");
     CHECK(refusal<gs::value_error>([&] {
               gs::averager{gs::window{}, std::vector<float>(3)};
-          }) == "window.rate is missing: give a number that is in (0, 1]");
+          }) == "window.rate is missing; expected a number that is in (0, 1]");
 }

@@ -240,7 +240,7 @@ TEST_CASE("a pool runs many more parts than it has threads", "[backends][threads
     gs::thread_pool pool(2);
     int runs = 0;
     CHECK(refusal<gs::value_error>([&] { pool.run(std::size_t(1) << 32, [&](std::size_t) { ++runs; }); }) ==
-          "thread_pool: parts = 4294967296: must be in [0, 4294967295]");
+          "thread_pool: parts: 4294967296 is out of range; expected [0, 4294967295]");
     CHECK(runs == 0);
 }
 
@@ -422,11 +422,11 @@ TEST_CASE("a child of fork runs the parts of its parent's pool on one thread, "
 
 TEST_CASE("a pool of no threads, or of more than there are, is refused", "[backends]") {
     CHECK(refusal<gs::value_error>([] { gs::thread_pool pool(0); }) ==
-          "thread_pool: threads = 0: must be in [1, 65535]");
+          "thread_pool: threads: 0 is out of range; expected [1, 65535]");
     CHECK(refusal<gs::value_error>([] { gs::thread_pool pool(-1); }) ==
-          "thread_pool: threads = -1: must be in [1, 65535]");
+          "thread_pool: threads: -1 is out of range; expected [1, 65535]");
     CHECK(refusal<gs::value_error>([] { gs::thread_pool pool(std::size_t(65536)); }) ==
-          "thread_pool: threads = 65536: must be in [1, 65535]");
+          "thread_pool: threads: 65536 is out of range; expected [1, 65535]");
     CHECK(gs::thread_pool().concurrency() >= 1);
 }
 
@@ -455,9 +455,9 @@ TEST_CASE("a pool says how many threads the system gives, and gives them back", 
 
 TEST_CASE("a callback executor needs parts and a callback", "[backends]") {
     CHECK(refusal<gs::value_error>([] { gs::callback_executor(0, [](std::size_t, gs::task) {}); }) ==
-          "callback_executor: concurrency = 0: must be >= 1");
+          "callback_executor: concurrency: 0 is out of range; expected >= 1");
     CHECK(refusal<gs::value_error>([] { gs::callback_executor(2, nullptr); }) ==
-          "callback_executor: the callback is empty: give a function of (parts, work)");
+          "callback_executor: the callback is empty; expected a function of (parts, work)");
 }
 
 TEST_CASE("a callback executor hands every part to the host", "[backends][threads]") {
@@ -480,16 +480,16 @@ TEST_CASE("a host that does not run each part once is found out", "[backends]") 
         return text;
     };
     CHECK(refused([](std::size_t, gs::task work) { work(0), work(2); }, {1, 0, 1}) ==
-          "callback_executor: the host made 2 calls and ran 2 of 3 parts: must be each part once");
+          "callback_executor: the host made 2 calls and ran 2 of 3 parts; expected each part once");
     CHECK(refused([](std::size_t, gs::task) {}, {0, 0, 0}) ==
-          "callback_executor: the host made 0 calls and ran 0 of 3 parts: must be each part once");
+          "callback_executor: the host made 0 calls and ran 0 of 3 parts; expected each part once");
     // A part that is asked for again, or does not exist, is not run.
     CHECK(refused([](std::size_t, gs::task work) { work(0), work(1), work(1); }, {1, 1, 0}) ==
-          "callback_executor: the host made 3 calls and ran 2 of 3 parts: must be each part once");
+          "callback_executor: the host made 3 calls and ran 2 of 3 parts; expected each part once");
     CHECK(refused([](std::size_t, gs::task work) { work(0), work(1), work(2), work(0); }, {1, 1, 1}) ==
-          "callback_executor: the host made 4 calls and ran 3 of 3 parts: must be each part once");
+          "callback_executor: the host made 4 calls and ran 3 of 3 parts; expected each part once");
     CHECK(refused([](std::size_t parts, gs::task work) { work(0), work(1), work(parts); }, {1, 1, 0}) ==
-          "callback_executor: the host made 3 calls and ran 2 of 3 parts: must be each part once");
+          "callback_executor: the host made 3 calls and ran 2 of 3 parts; expected each part once");
 }
 
 TEST_CASE("a host is any function of the parts and the work, and is asked anew at each call", "[backends]") {
@@ -511,7 +511,7 @@ TEST_CASE("a host is any function of the parts and the work, and is asked anew a
     CHECK(counts_of(by_pointer, 4) == ones(4));
     gs::callback_executor by_function(2, std::function<void(std::size_t, gs::task)>(by_order));
     CHECK(counts_of(by_function, 4) == ones(4));
-    auto const empty = "callback_executor: the callback is empty: give a function of (parts, work)";
+    auto const empty = "callback_executor: the callback is empty; expected a function of (parts, work)";
     CHECK(refusal<gs::value_error>([] { gs::callback_executor(2, std::function<void(std::size_t, gs::task)>()); }) ==
           empty);
     CHECK(refusal<gs::value_error>(

@@ -34,7 +34,7 @@ for line in symbols("-g", static):
         continue
     sets += line[2].startswith("gradstep_groups_")
     if line[2] not in (f"gradstep_groups_{name[1]}", f"gradstep_rows_{name[1]}"):
-        sys.exit(f"{member} has the global symbol {line[2]}: must be gradstep_groups_{name[1]} and gradstep_rows_{name[1]} alone")
+        sys.exit(f"{member} has the global symbol {line[2]}; expected gradstep_groups_{name[1]} and gradstep_rows_{name[1]} alone")
 if sets == 0:
     sys.exit(f"{static} has no instruction set")
 print(f"{len(exported)} functions, {sets} instruction sets")

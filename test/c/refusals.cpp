@@ -54,7 +54,7 @@ TEST_CASE(
     };
     CHECK(has(
         refused(GRADSTEP_BAD_CONFIG, create(config_of(R"({"name": "adam", "beta1": 1.5})"), GRADSTEP_FLOAT32, 1, 12)),
-        "rule.beta1: 1.5 is not in [0, 1)"));
+        "rule.beta1: 1.5 is out of range; expected [0, 1)"));
     CHECK(has(refused(GRADSTEP_BAD_CONFIG, create(config_of(R"({"name": "adan"})"), GRADSTEP_FLOAT32, 1, 12)), "adam"));
     CHECK(has(refused(GRADSTEP_BAD_CONFIG,
                       create(config_of(R"({"name": "adam"})", R"("thread": 2)"), GRADSTEP_FLOAT32, 1, 12)),
@@ -794,7 +794,7 @@ TEST_CASE(
     };
     picture const start = of(mine);
     CHECK(has(refused(GRADSTEP_BAD_SEQUENCE, apply_to(mine, {})), "call compress first"));
-    CHECK(has(refused(GRADSTEP_BAD_SIZE, compress_to(mine, 87)), "must have at least 88"));
+    CHECK(has(refused(GRADSTEP_BAD_SIZE, compress_to(mine, 87)), "expected at least 88"));
     CHECK(written == 88);
     refused(GRADSTEP_NULL_ARGUMENT, [&](gradstep_error* e) {
         return gradstep_parameter_compress(mine, g.data(), 12, nullptr, nullptr, 88, &written, e);
@@ -821,7 +821,7 @@ TEST_CASE(
         refused(GRADSTEP_BAD_SEQUENCE,
                 [&](gradstep_error* e) { return gradstep_parameter_update(mine, g.data(), 12, nullptr, e); });
         refused(GRADSTEP_BAD_SEQUENCE, save);
-        CHECK(has(refused(GRADSTEP_BAD_VALUE, apply_to(mine, {first})), "there are 1 messages: must be 2"));
+        CHECK(has(refused(GRADSTEP_BAD_VALUE, apply_to(mine, {first})), "there are 1 messages; expected 2"));
         refused(GRADSTEP_BAD_VALUE, apply_to(mine, {}));
         CHECK(has(refused(GRADSTEP_BAD_VALUE, apply_to(mine, {first, {}})), "messages[1]: sparse_message::decode"));
         for (std::size_t i = 0; i < first.size(); ++i) {
@@ -848,7 +848,7 @@ TEST_CASE(
     CHECK(of(mine).step == 2);
 
     c_parameter const plain = make(adam, initial);
-    CHECK(has(refused(GRADSTEP_BAD_VALUE, compress_to(plain, 1000)), "must be dgc_momentum"));
+    CHECK(has(refused(GRADSTEP_BAD_VALUE, compress_to(plain, 1000)), "expected dgc_momentum"));
     refused(GRADSTEP_BAD_VALUE, apply_to(plain, {}));
     gradstep_updater* updater = nullptr;
     CHECK(has(refused(GRADSTEP_NOT_COMPILED,
@@ -896,7 +896,7 @@ TEST_CASE("An instruction set that there is not is refused in words", "[.][unkno
                       [&](gradstep_error* e) {
                           return gradstep_updater_create(adam.data(), adam.size(), GRADSTEP_FLOAT32, &out, e);
                       }),
-              "GRADSTEP_SIMD = sse9: must be one of " LEAST_INSTRUCTION_SET));
+              "GRADSTEP_SIMD: sse9 is not allowed; expected one of " LEAST_INSTRUCTION_SET));
 }
 
 TEST_CASE("Optimizers are read by the names of what they are for, and errors name both", "[c]") {
@@ -916,7 +916,7 @@ TEST_CASE("Optimizers are read by the names of what they are for, and errors nam
         return "nothing was refused";
     };
     CHECK(has(refusal_of(R"({"deep": )" + config_of(R"({"name": "adam", "beta1": 1.5})") + "}"),
-              "deep.rule.beta1: 1.5 is not in [0, 1)"));
+              "deep.rule.beta1: 1.5 is out of range; expected [0, 1)"));
     CHECK(has(refusal_of(R"({"deep": )" + config_of(R"({"name": "adam"})", R"("element": "mixt")") + "}"),
               "deep.element: "));
     CHECK(has(refusal_of(R"({"deep": )" + config_of(R"({"name": "adam"})", R"("seed": -1)") + "}"), "deep.seed: "));

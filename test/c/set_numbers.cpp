@@ -149,7 +149,7 @@ TEST_CASE("A number that a configuration would refuse changes none of those give
         CHECK(text_of(of) == before);
     };
     gradstep_parameter* const p = x;
-    wrong(p, "rule.beta1", 1.5, "rule.beta1: 1.5 is not in [0, 1)");
+    wrong(p, "rule.beta1", 1.5, "rule.beta1: 1.5 is out of range; expected [0, 1)");
     wrong(p, "rule.beta1", NAN, "rule.beta1: ");
     wrong(p, "rule.beta_1", 0.5, "rule.beta_1: unknown key; did you mean \"beta1\"?");
     wrong(p, "rule.name", 0.5, "rule.name");

@@ -134,7 +134,7 @@ TEST_CASE("global_norm takes tensors of several element types in one call", "[co
 TEST_CASE("a null gradient has no norm", "[core]") {
     std::span<float const> const null(static_cast<float const*>(nullptr), 3);
     CHECK(refusal<gs::buffer_error>([&] { gs::global_norm(gs::serial_backend{}, null); }) ==
-          "gradient is null: give 3 elements");
+          "gradient is null; expected 3 elements");
 }
 
 TEST_CASE("clip_scale brings a norm down to its limit and leaves the others", "[core]") {
@@ -152,14 +152,15 @@ TEST_CASE("clip_scale refuses a norm that would spoil the weights and a limit th
         return refusal<gs::value_error>([&] { gs::clip_scale(norm, limit); });
     };
     CHECK(refused(infinity, 1) ==
-          "clip_scale: norm = inf: must be finite and >= 0; a gradient, or their norm, is not finite");
+          "clip_scale: norm: inf is out of range; expected finite and >= 0; a gradient, or their norm, is not finite");
     CHECK(refused(nan, 1) ==
-          "clip_scale: norm = nan: must be finite and >= 0; a gradient, or their norm, is not finite");
-    CHECK_THAT(refused(-1, 1), Catch::Matchers::StartsWith("clip_scale: norm = -1: must be finite and >= 0"));
-    CHECK(refused(1, 0) == "clip_scale: limit = 0: must be finite and > 0");
-    CHECK(refused(1, -2) == "clip_scale: limit = -2: must be finite and > 0");
-    CHECK(refused(1, nan) == "clip_scale: limit = nan: must be finite and > 0");
-    CHECK(refused(1, infinity) == "clip_scale: limit = inf: must be finite and > 0");
+          "clip_scale: norm: nan is out of range; expected finite and >= 0; a gradient, or their norm, is not finite");
+    CHECK_THAT(refused(-1, 1),
+               Catch::Matchers::StartsWith("clip_scale: norm: -1 is out of range; expected finite and >= 0"));
+    CHECK(refused(1, 0) == "clip_scale: limit: 0 is out of range; expected finite and > 0");
+    CHECK(refused(1, -2) == "clip_scale: limit: -2 is out of range; expected finite and > 0");
+    CHECK(refused(1, nan) == "clip_scale: limit: nan is out of range; expected finite and > 0");
+    CHECK(refused(1, infinity) == "clip_scale: limit: inf is out of range; expected finite and > 0");
 }
 
 TEST_CASE("clipping by the global norm is one more number of the step", "[core]") {

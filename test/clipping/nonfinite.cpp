@@ -126,7 +126,7 @@ TEST_CASE("first_nonfinite counts the tensors of a range and of slices", "[core]
 
     CHECK(refusal<gs::buffer_error>([&] {
               gs::first_nonfinite(backend, std::span(static_cast<float*>(nullptr), 3));
-          }) == "gradient is null: give 3 elements");
+          }) == "gradient is null; expected 3 elements");
 }
 
 TEST_CASE("zero_nonfinite takes for 0 what is not finite, and for itself what is", "[core][nonfinite]") {
@@ -223,15 +223,15 @@ TEST_CASE("bad options are refused where the step would be skipped, too", "[core
                           {.on_nonfinite = gs::nonfinite::skip}};
     std::vector<float> const bad{1, not_a_number, 3};
     CHECK(refusal<gs::value_error>([&] { weights.update(bad, {.rate_scale = -1}); }) ==
-          "step_options.rate_scale = -1: must be finite and >= 0");
+          "step_options.rate_scale: -1 is out of range; expected finite and >= 0");
     CHECK_THAT(refusal<gs::size_error>([&] {
                    weights.update(std::vector<float>{not_a_number, 1});
                }),
                Catch::Matchers::StartsWith("gradient has 2 elements, parameter has 3"));
     CHECK(refusal<gs::value_error>([&] { weights.update(bad, {.rate = not_a_number}); }) ==
-          "step_options.rate = nan: must be finite and >= 0");
+          "step_options.rate: nan is out of range; expected finite and >= 0");
     CHECK(refusal<gs::value_error>([&] { weights.update(bad, {.epoch = -1}); }) ==
-          "step_options.epoch = -1: must be >= 0");
+          "step_options.epoch: -1 is out of range; expected >= 0");
     CHECK_THAT(refusal<gs::buffer_error>([&] { weights.update(bad, {.zero_gradient = true}); }),
                Catch::Matchers::StartsWith("gradient is const or lazy, and zero_gradient is set"));
     CHECK(weights.clock().step == 0);
@@ -269,7 +269,7 @@ TEST_CASE("on_nonfinite refuses a gradient that can be read once", "[core][nonfi
     for (auto const how : {gs::nonfinite::skip, gs::nonfinite::raise}) {
         gs::parameter weights{optimizer, std::vector<float>(3), {.on_nonfinite = how}};
         CHECK(refusal<gs::buffer_error>([&] { weights.update(lazy_ones{3}); }) ==
-              "on_nonfinite looks at the gradient before the step: give memory instead of a lazy expression");
+              "on_nonfinite looks at the gradient before the step; expected memory instead of a lazy expression");
         CHECK(weights.clock().step == 0);
         CHECK(weights.values()[0] == 0);
     }

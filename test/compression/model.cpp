@@ -166,7 +166,7 @@ TEST_CASE("A model refuses messages of other models, steps and trainers, and is 
     CHECK(sequence([&] { net.apply(list(2)); }) == "apply: no step has begun: call compress first");
     CHECK(value([&] {
               net.compress({{"weight", g.weight}});
-          }) == "compress: the gradient of bias is missing: give one for each parameter");
+          }) == "compress: the gradient of bias is missing; expected one for each parameter");
     CHECK(value([&] { net.compress({{"wait", g.weight}}); }).starts_with("compress: there is no parameter wait"));
     auto const first = net.compress(g.named());
     net.apply(list{first, first});
@@ -176,13 +176,13 @@ TEST_CASE("A model refuses messages of other models, steps and trainers, and is 
     CHECK(sequence([&] { net.update(g.named()); }) ==
           "update: the messages of the step before have not been applied: call apply first");
     CHECK(sequence([&] { net.compress(g.named()); }).starts_with("compress: the messages of the step before"));
-    CHECK(value([&] { net.apply(list{}); }) == "apply: there are no messages: give one of each trainer");
+    CHECK(value([&] { net.apply(list{}); }) == "apply: there are no messages; expected one of each trainer");
     CHECK_THAT(value([&] { net.apply(list{second}); }), ContainsSubstring("weight: apply: there are 1 messages"));
-    CHECK_THAT(value([&] { net.apply(list{second, first}); }), ContainsSubstring("is of step 1: must be of step 2"));
+    CHECK_THAT(value([&] { net.apply(list{second, first}); }), ContainsSubstring("is of step 1; expected step 2"));
     CHECK_THAT(value([&] {
                    net.apply(list{second, gs::model_message()});
                }),
-               ContainsSubstring("messages[1] has 0 parameters, none of them weight: must have the 3"));
+               ContainsSubstring("messages[1] has 0 parameters, none of them weight; expected the 3"));
     gs::compressed_model smaller;
     smaller.add("weight", gs::parameter{compressing, numbers<float>(many, 1)});
     smaller.seek("weight", {.step = 1});
@@ -190,7 +190,7 @@ TEST_CASE("A model refuses messages of other models, steps and trainers, and is 
     CHECK_THAT(value([&] {
                    net.apply(list{second, other});
                }),
-               ContainsSubstring("messages[1] has 1 parameters, one of them weight: must have the 3"));
+               ContainsSubstring("messages[1] has 1 parameters, one of them weight; expected the 3"));
     CHECK((contents(net) == before));
     net.apply(list{second, second});
     CHECK((contents(net) != before));

@@ -120,7 +120,7 @@ TEST_CASE("top_k of nothing is nothing, and of more than there are is refused", 
     CHECK(gs::top_k(gs::serial_backend{}, none, 0).empty());
     CHECK(gs::top_k(gs::simd_backend{}, some, 0).empty());
     CHECK(refusal<gs::value_error>([&] { gs::top_k(gs::simd_backend{}, some, 4); }) ==
-          "top_k: k = 4: must be at most 3, the number of values");
+          "top_k: k: 4 is out of range; expected at most 3, the number of values");
     CHECK_THAT(refusal<gs::buffer_error>(
                    [&] { gs::top_k(gs::simd_backend{}, std::span<float>(static_cast<float*>(nullptr), 3), 1); }),
                ContainsSubstring("null"));
@@ -262,13 +262,13 @@ TEST_CASE("A message whose checksum is right is refused for what it says", "[cor
     };
     std::int64_t const huge = std::numeric_limits<std::int64_t>::max();
     CHECK_THAT(refused(put(0, 'G')), ContainsSubstring("does not begin with \"gradstep\""));
-    CHECK_THAT(refused(put(8, std::uint8_t(2))), ContainsSubstring("is of version 2: must be 1"));
-    CHECK_THAT(refused(put(9, std::uint8_t(0))), ContainsSubstring("has the element 0: must be 1 to 4"));
-    CHECK_THAT(refused(put(9, std::uint8_t(5))), ContainsSubstring("has the element 5: must be 1 to 4"));
+    CHECK_THAT(refused(put(8, std::uint8_t(2))), ContainsSubstring("is of version 2; expected 1"));
+    CHECK_THAT(refused(put(9, std::uint8_t(0))), ContainsSubstring("has the element 0; expected 1 to 4"));
+    CHECK_THAT(refused(put(9, std::uint8_t(5))), ContainsSubstring("has the element 5; expected 1 to 4"));
     CHECK_THAT(refused(put(10, std::uint8_t(4))), ContainsSubstring("has unknown flags: 4 and 0"));
-    CHECK_THAT(refused(put(10, std::uint8_t(1))), ContainsSubstring("has 3 entries of 10 elements: must be as many"));
+    CHECK_THAT(refused(put(10, std::uint8_t(1))), ContainsSubstring("has 3 entries of 10 elements; expected as many"));
     CHECK_THAT(refused(put(10, std::uint8_t(2))), ContainsSubstring("says 64 bits of the indices of 10 elements"));
-    CHECK_THAT(refused(put(16, std::int64_t(2))), ContainsSubstring("has 3 entries of 2 elements: must be at most"));
+    CHECK_THAT(refused(put(16, std::int64_t(2))), ContainsSubstring("has 3 entries of 2 elements; expected at most"));
     CHECK_THAT(refused(put(16, std::int64_t(-1))), ContainsSubstring("a tensor of -1 elements"));
     CHECK_THAT(refused(put(24, std::int64_t(0))), ContainsSubstring("is of step 0"));
     CHECK_THAT(refused(put(32, std::int64_t(2))), ContainsSubstring("has 68 bytes: they are not those of 2 entries"));
@@ -301,14 +301,14 @@ TEST_CASE("Indices of tensors of 2^31 elements and more have 64 bits", "[core][c
         CHECK(message.values<float>()[0] == 0.5f);
         CHECK(message.encode() == bytes);
         CHECK_THAT(refusal<gs::value_error>([&] { message.indices<std::int32_t>(); }),
-                   ContainsSubstring("must be read as std::int64_t"));
+                   ContainsSubstring("expected read as std::int64_t"));
     }
 }
 
 TEST_CASE("A message says of what type it is read as another", "[core][compression]") {
     auto const message = message_of<double>(10, 0.7);
     CHECK(refusal<gs::value_error>([&] { message.values<float>(); }) ==
-          "values: the message is of double: must be read as that");
+          "values: the message is of double; expected to be read as that");
     CHECK(refusal<gs::value_error>([&] { message.indices<std::int64_t>(); }) ==
-          "indices: the tensor has 10 elements: must be read as std::int32_t");
+          "indices: the tensor has 10 elements; expected to be read as std::int32_t");
 }

@@ -170,7 +170,7 @@ template <class Policy> policy listed(json head, Policy const& with) {
             one.other.push_back(1);
             one.has_default = true;
         } else if constexpr (std::is_arithmetic_v<value_type>) {
-            one.range = m.allowed.text;
+            one.range = gs::detail::bounds_of(m.allowed);
             one.has_default = !gs::detail::is_left_out(defaults.*m.at);
             one.good.push_back(given<value_type>(m.allowed));
             if (std::isfinite(m.allowed.low) && !m.allowed.low_open) one.good.push_back(m.allowed.low);
@@ -186,7 +186,7 @@ template <class Policy> policy listed(json head, Policy const& with) {
             one.other.push_back("neither");
             one.has_default = true;
         } else if constexpr (gs::detail::numbers<value_type>) {
-            one.range = m.allowed.text;
+            one.range = gs::detail::bounds_of(m.allowed);
             one.has_default = true;
             for (json const& x : outside<typename value_type::value_type>(m.allowed))
                 one.outside.push_back(json::array({x}));
@@ -265,7 +265,7 @@ void check_members(char const* key, policy const& one) {
         left_out.erase(m.name);
         CHECK(fits_schema(key, left_out) == m.has_default);
         if (m.has_default) CHECK(says["default"] == one.of_nothing_given[m.name]);
-        else CHECK_THAT(refused(key, left_out), Catch::Matchers::StartsWith(path + m.name + " is missing: give "));
+        else CHECK_THAT(refused(key, left_out), Catch::Matchers::StartsWith(path + m.name + " is missing; expected "));
 
         for (json const& value : m.good) {
             json changed = one.document;
@@ -281,7 +281,8 @@ void check_members(char const* key, policy const& one) {
         for (json const& value : m.outside) {
             bool const is_list = value.is_array();
             CHECK(is_refused_here(value) == path + m.name + (is_list ? "[0]: " : ": ") +
-                                                (is_list ? value[0] : value).dump() + " is not " + m.range);
+                                                (is_list ? value[0] : value).dump() + " is out of range; expected " +
+                                                m.range);
         }
         for (json const& value : m.other) is_refused_here(value);
     }
@@ -431,12 +432,14 @@ TEST_CASE("what an optimizer has beside its policies is read and written, and th
     CHECK(complete["clip"] == json{{"name", "none"}});
     for (char const* const name : {"clip_value", "clip_norm", "clip_global_norm"}) {
         CHECK(read(with("clip", {{"name", name}, {"limit", 2}}))["clip"] == json{{"name", name}, {"limit", 2.0}});
-        CHECK(refused_with("clip", {{"name", name}, {"limit", 0}}) == "clip.limit: 0 is not finite and > 0");
-        CHECK(refused_with("clip", {{"name", name}}) == "clip.limit is missing: give a number that is finite and > 0");
+        CHECK(refused_with("clip", {{"name", name}, {"limit", 0}}) ==
+              "clip.limit: 0 is out of range; expected finite and > 0");
+        CHECK(refused_with("clip", {{"name", name}}) ==
+              "clip.limit is missing; expected a number that is finite and > 0");
     }
     CHECK_THAT(refused_with("clip", {{"name", "clip_norms"}, {"limit", 1}}),
                ContainsSubstring("clip.name: \"clip_norms\" is not a clip; did you mean \"clip_norm\"?"));
-    CHECK(refused_with("threads", -1) == "threads: -1 is not >= 0");
+    CHECK(refused_with("threads", -1) == "threads: -1 is out of range; expected >= 0");
 }
 
 TEST_CASE("a policy of a type that is known is read by itself", "[config]") {
@@ -446,16 +449,17 @@ TEST_CASE("a policy of a type that is known is read by itself", "[config]") {
     CHECK(std::get<gs::ftrl>(gs::read_policy<gs::any_rule>(R"({"name": "ftrl", "l1": 3})")).l1 == 3);
 
     auto const refused_by = [](auto read) { return refusal<gs::value_error>(read); };
-    CHECK(refused_by([] { gs::read_policy<gs::adam>(R"({"beta1": 2})"); }) == "adam.beta1: 2 is not in [0, 1)");
+    CHECK(refused_by([] { gs::read_policy<gs::adam>(R"({"beta1": 2})"); }) ==
+          "adam.beta1: 2 is out of range; expected [0, 1)");
     CHECK(refused_by([] { gs::read_policy<gs::adam>(R"({"name": "lion"})"); }) ==
           "adam.name: \"lion\" is not what is read here; there is adam");
     CHECK(refused_by([] { gs::read_policy<gs::any_rule>(R"({"name": "adam", "beta1": 2})"); }) ==
-          "rule.beta1: 2 is not in [0, 1)");
+          "rule.beta1: 2 is out of range; expected [0, 1)");
     CHECK(refused_by([] { gs::read_policy<gs::any_average>(R"({"name": "ema", "decay": 2})"); }) ==
-          "average.decay: 2 is not in [0, 1)");
-    CHECK(refused_by([] { gs::read_policy<gs::any_regularizer>("3"); }) == "regularizer: 3 is not an object");
-    CHECK(refused_by([] { gs::read_policy<gs::any_schedule>("3"); }) == "schedule: 3 is not an object");
-    CHECK(refused_by([] { gs::read_policy<gs::any_catch_up>("3"); }) == "catch_up: 3 is not an object");
+          "average.decay: 2 is out of range; expected [0, 1)");
+    CHECK(refused_by([] { gs::read_policy<gs::any_regularizer>("3"); }) == "regularizer: 3; expected an object");
+    CHECK(refused_by([] { gs::read_policy<gs::any_schedule>("3"); }) == "schedule: 3; expected an object");
+    CHECK(refused_by([] { gs::read_policy<gs::any_catch_up>("3"); }) == "catch_up: 3; expected an object");
 }
 
 TEST_CASE("policies that have types are written as a configuration that is read", "[config]") {
@@ -503,12 +507,13 @@ TEST_CASE("what no configuration can hold is not written", "[config]") {
     CHECK(not_written(gs::any_schedule(halves)) == function);
     CHECK(not_written(gs::chain{gs::constant{1}, 5, halves}) == function);
     CHECK(not_written(gs::make_updater<float>(gs::sgd{}, gs::any_schedule(halves), gs::serial_backend{})) == function);
-    CHECK(not_written(gs::any_schedule{}) == "the schedule is missing: give one, as gs::constant{rate}");
-    CHECK(not_written(gs::constant{}) == "constant.rate is missing: give a number that is finite and >= 0");
-    CHECK(not_written(gs::adam{.beta1 = 2}) == "adam.beta1 = 2: must be in [0, 1)");
+    CHECK(not_written(gs::any_schedule{}) == "the schedule is missing; expected one, as gs::constant{rate}");
+    CHECK(not_written(gs::constant{}) == "constant.rate is missing; expected a number that is finite and >= 0");
+    CHECK(not_written(gs::adam{.beta1 = 2}) == "adam.beta1: 2 is out of range; expected [0, 1)");
     CHECK(not_written(gs::configuration{.rule = gs::adam{.epsilon = infinity}, .schedule = gs::constant{1}}) ==
-          "adam.epsilon = inf: must be finite and >= 0");
-    CHECK(not_written(gs::chain{gs::constant{1}, -5, gs::constant{2}}) == "chain: boundary -5 must be >= 0");
+          "adam.epsilon: inf is out of range; expected finite and >= 0");
+    CHECK(not_written(gs::chain{gs::constant{1}, -5, gs::constant{2}}) ==
+          "chain: boundary -5 is out of range; expected >= 0");
 }
 
 TEST_CASE("a configuration is read from a file, whose name errors begin with", "[config]") {
@@ -518,7 +523,7 @@ TEST_CASE("a configuration is read from a file, whose name errors begin with", "
     CHECK(std::get<gs::adam>(gs::read_configuration_file(name).rule).beta1 == 0.8);
     std::ofstream(name) << R"({"rule": {"name": "adam", "beta1": 1.5}, "schedule": {"name": "external"}})";
     CHECK(refusal<gs::value_error>([&] { gs::read_configuration_file(name); }) ==
-          name + ": rule.beta1: 1.5 is not in [0, 1)");
+          name + ": rule.beta1: 1.5 is out of range; expected [0, 1)");
     CHECK_THROWS_AS(gs::read_configuration_file(name + "x"), gs::io_error);
 }
 

@@ -61,6 +61,8 @@ TEST_CASE("shard_of: shards are even, and 0 of them are refused") {
     double const mean = double{keys} / shards; // a deviation is its root; 7 of them are as above
     CHECK(*std::min_element(count.begin(), count.end()) > mean - 7 * std::sqrt(mean));
     CHECK(*std::max_element(count.begin(), count.end()) < mean + 7 * std::sqrt(mean));
-    CHECK(refusal<gs::value_error>([] { (void)gs::shard_of(1, 0); }) == "num_shards = 0: must be at least 1");
-    CHECK(refusal<gs::value_error>([] { (void)gs::shard_of("w", 0); }) == "num_shards = 0: must be at least 1");
+    CHECK(refusal<gs::value_error>([] { (void)gs::shard_of(1, 0); }) ==
+          "num_shards: 0 is out of range; expected at least 1");
+    CHECK(refusal<gs::value_error>([] { (void)gs::shard_of("w", 0); }) ==
+          "num_shards: 0 is out of range; expected at least 1");
 }

@@ -32,8 +32,8 @@ TEST_CASE("a number out of range is refused by the rule that it is given to", "[
         return refusal<gs::value_error>(
             [&] { gs::make_updater<float>(rule, gs::constant{0.1}, gs::serial_backend{}); });
     };
-    CHECK(refused(gs::dialects::torch::adam({.beta2 = 1})) == "adam.beta2 = 1: must be in [0, 1)");
-    CHECK(refused(gs::dialects::optax::rmsprop({.decay = -1})) == "rmsprop.rho = -1: must be in [0, 1)");
+    CHECK(refused(gs::dialects::torch::adam({.beta2 = 1})) == "adam.beta2: 1 is out of range; expected [0, 1)");
+    CHECK(refused(gs::dialects::optax::rmsprop({.decay = -1})) == "rmsprop.rho: -1 is out of range; expected [0, 1)");
 }
 
 TEST_CASE("the centered root of a gradient that stays the same is a number, where torch's becomes NaN", "[dialects]") {

@@ -177,8 +177,9 @@ TEST_CASE("an argument of a dialect that is out of range is refused by the syste
             double const before = *value;
             for (double const x : outside(allowed)) {
                 *value = x;
-                CHECK(refusal<gs::value_error>(one.check_arguments) ==
-                      name + " = " + gs::detail::text(x) + ": must be " + allowed.text);
+                CHECK(refusal<gs::value_error>(one.check_arguments) == name + ": " + gs::detail::text(x) +
+                                                                           " is out of range; expected " +
+                                                                           std::string(gs::detail::bounds_of(allowed)));
             }
             *value = before;
         }
@@ -202,13 +203,14 @@ TEST_CASE("arguments in the ranges of a dialect make a rule that is in its own",
 
 TEST_CASE("arguments that a system refuses, where the rule would not, are refused", "[dialects]") {
     auto const refused = [](auto arguments) { return refusal<gs::value_error>([&] { gs::check_policy(arguments); }); };
-    CHECK(refused(dialects::keras::lion_arguments{.beta_1 = 0}) == "lion_arguments.beta_1 = 0: must be in (0, 1)");
+    CHECK(refused(dialects::keras::lion_arguments{.beta_1 = 0}) ==
+          "lion_arguments.beta_1: 0 is out of range; expected (0, 1)");
     CHECK(refused(dialects::tensorflow::adagrad_arguments{0}) ==
-          "adagrad_arguments.initial_accumulator_value = 0: must be finite and > 0");
+          "adagrad_arguments.initial_accumulator_value: 0 is out of range; expected finite and > 0");
     CHECK(refused(dialects::tensorflow::proximal_adagrad_arguments{.initial_accumulator_value = 0}) ==
-          "proximal_adagrad_arguments.initial_accumulator_value = 0: must be finite and > 0");
+          "proximal_adagrad_arguments.initial_accumulator_value: 0 is out of range; expected finite and > 0");
     CHECK(refused(dialects::torch::sgd_nesterov_arguments{0}) ==
-          "sgd_nesterov_arguments.momentum = 0: must be in (0, 1)");
+          "sgd_nesterov_arguments.momentum: 0 is out of range; expected (0, 1)");
     CHECK(refused(dialects::torch::sparse_adam_arguments{.eps = 0}) ==
-          "sparse_adam_arguments.eps = 0: must be finite and > 0");
+          "sparse_adam_arguments.eps: 0 is out of range; expected finite and > 0");
 }

@@ -78,8 +78,8 @@ TEST_CASE("a worker knows of each parameter which server has what", "[distribute
         return out;
     };
     CHECK(refused("v", gs::scalar::float32, false) == "push: there is no parameter v; there is w, r, b");
-    CHECK(refused("w", gs::scalar::float32, true) == "push: w is no table: give no keys");
-    CHECK(refused("r", gs::scalar::float32, false) == "push: r is a table: give keys");
+    CHECK(refused("w", gs::scalar::float32, true) == "push: w is no table; expected no keys");
+    CHECK(refused("r", gs::scalar::float32, false) == "push: r is a table; expected keys");
     CHECK(refused("w", gs::scalar::float64, false) == "push: w is of float: rank 3 has double");
     CHECK_THROWS_WITH(directory(3, 2).parameter("pull", "w", {}, false),
                       "pull: there is no parameter w; there is none");

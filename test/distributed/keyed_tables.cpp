@@ -175,8 +175,9 @@ TEST_CASE("what a task of a server throws ends the run for all with its words; o
           "[keyed][distributed][refuses]") {
     auto const adding = gs::make_updater<float>(gs::add_delta{}, gs::constant{1});
     gd::server refusing(0, 2);
-    CHECK_THROWS_WITH(refusing.after_every(0, [](gd::server&) {}), "after_every: pushes = 0: must be > 0");
-    CHECK_THROWS_WITH(refusing.after_every(1, {}), "after_every: there is no task: give a function");
+    CHECK_THROWS_WITH(refusing.after_every(0, [](gd::server&) {}),
+                      "after_every: pushes: 0 is out of range; expected > 0");
+    CHECK_THROWS_WITH(refusing.after_every(1, {}), "after_every: there is no task; expected a function");
     std::string heard;
     CHECK_THROWS_WITH(gd::thread_ranks(2, std::chrono::seconds(10)).run([&](gd::thread_communicator& by) {
         if (by.rank() == 0) {

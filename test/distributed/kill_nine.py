@@ -62,7 +62,7 @@ def check(folder):
     of_servers = [list(map(int, (folder / f"counts_{server}").read_text().split())) for server in range(SERVERS)]
     *counts, _ = map(sum, zip(*of_servers))
     expected = [9000 * STEPS * WORKERS, 3 * STEPS * WORKERS, 3 * STEPS * WORKERS]
-    assert counts == expected, f"counted {counts}: must be {expected}"
+    assert counts == expected, f"counted {counts}; expected {expected}"
     assert all(given_up > 100 for *_, given_up in of_servers), f"few rows were given up: {of_servers}"
 
 

@@ -147,14 +147,14 @@ TEST_CASE("ranks that differ are told on every rank in what, and nothing is done
             gd::finish(by, barrier, "the others");
         }));
     };
-    told({.has_two = true}, "the number of parameters is 1 on rank 0, and 2 on rank 1: must be the same");
+    told({.has_two = true}, "the number of parameters is 1 on rank 0, and 2 on rank 1; expected the same");
     told({.name = "v"}, "the name of parameter 0 is w on rank 0, and v on rank 1");
     told({.size = few + 1}, "the size of w is 10 on rank 0, and 11 on rank 1");
     told({.rule = {.beta1 = 0.5}},
          "the optimizer of w is adam{beta1 = 0.9, beta2 = 0.999, epsilon = 1e-08, epsilon_place = outside}, none, "
          "constant{rate = 0.1}, rate_scale = 1 on rank 0, and adam{beta1 = 0.5,");
     told({.initial = 1}, "the checksum of the values of w is ");
-    told({.rate_scale = 2}, "rate_scale = 2 on rank 1: must be the same");
+    told({.rate_scale = 2}, "rate_scale = 2 on rank 1; expected the same");
     told({.step = 4}, "the clock of w is step 0, samples 0, epoch 0 on rank 0, and step 4,");
     told({.options = {.clip_norm = 3}}, "model_options.clip_norm is inf on rank 0, and 3 on rank 1");
     told({.options = {.on_nonfinite = gs::nonfinite::skip}},
@@ -163,7 +163,7 @@ TEST_CASE("ranks that differ are told on every rank in what, and nothing is done
     REQUIRE_NOTHROW(gd::thread_ranks(2).run([&](communicator& by) {
         std::string const sentence =
             by.rank() == 0 ? train(in_mode<gd::synchronous>(), by, {}) : train(in_mode<gd::sharded>(), by, {});
-        require_contains(sentence, "the mode is synchronous on rank 0, and sharded on rank 1: must be the same");
+        require_contains(sentence, "the mode is synchronous on rank 0, and sharded on rank 1; expected the same");
         auto barrier = gd::begin_barrier(by, 99);
         gd::finish(by, barrier, "the others");
     }));
@@ -222,7 +222,7 @@ TEST_CASE("what a worker refuses has not been sent", "[distributed][modes][failu
 
         gd::compressed other(by);
         require_contains(refusal<gs::value_error>([&] { other.add("w", properties::dgc(3), w); }),
-                         "add: w: dgc_momentum.num_trainers = 3: must be 2, the number of ranks");
+                         "add: w: dgc_momentum.num_trainers: 3 is out of range; expected 2, the number of ranks");
         gd::sharded third(by, {.clip_norm = 1});
         auto const counter = gs::make_updater<std::int32_t>(gs::add_delta{}, gs::constant{1}, gs::serial_backend{});
         require_contains(refusal<gs::value_error>([&] { third.add("c", counter, std::vector<std::int32_t>(4)); }),

@@ -257,7 +257,7 @@ TEST_CASE("a server goes on from its checkpoint, and refuses that of another", "
         with_workers(workers, add,
                      [&](gd::server& server) { CHECK_THROWS_WITH(server.load(file.name), ContainsSubstring(why)); });
     };
-    refused(3, add_two, "the slot workers: has 2 x 3 elements: must have 3 x 3");
+    refused(3, add_two, "the slot workers: has 2 x 3 elements; expected 3 x 3");
     refused(
         2, [](gd::server& server) { server.add("dense", counter, std::vector<std::int64_t>(9000)); },
         "\"rows\" is not known here");
@@ -284,7 +284,7 @@ TEST_CASE("two servers cannot have one checkpoint", "[distributed][restart][refu
     add(second);
     first.save(file.name);
     CHECK_THROWS_WITH(second.load(file.name),
-                      ContainsSubstring("is of the rule server 0 of 2: must be of server 1 of 2"));
+                      ContainsSubstring("is of the rule server 0 of 2; expected server 1 of 2"));
     std::remove(file.name.c_str());
     CHECK_THROWS_WITH((serving::job(
                           2, 1, {},

@@ -326,7 +326,7 @@ TEST_CASE("messages that are no messages have no effect, and their sender is tol
         gd::detail::wire_writer::seal(changed);
         return table.refusal(1, changed);
     };
-    CHECK_THAT(resealed(8, 9, 1), ContainsSubstring("is of version 9: must be 1"));
+    CHECK_THAT(resealed(8, 9, 1), ContainsSubstring("is of version 9; expected 1"));
     CHECK_THAT(resealed(9, 200, 1), ContainsSubstring("is of the kind 200"));
     CHECK_THAT(resealed(9, 10, 1), ContainsSubstring("which servers send"));
     CHECK_THAT(resealed(10, 7, 1), ContainsSubstring("has the element 7"));
@@ -345,24 +345,24 @@ TEST_CASE("what does not fit a parameter is refused, with the rank and the value
                ContainsSubstring("rank 1: deep is pushed before it was pulled: pull it first"));
     table.pulled(keep);
     CHECK_THAT(table.refusal(1, table.push(1, 0, elements - 1)),
-               ContainsSubstring("rank 1: deep: is pushed with 36 elements: must be 37"));
+               ContainsSubstring("rank 1: deep: is pushed with 36 elements; expected 37"));
     auto of = table.header(1, wire_kind::push, "deep");
     of.sequence = 1;
     of.element = gs::scalar::float64;
     CHECK_THAT(table.refusal(1, gd::detail::wire_writer(of, 0, 0).take()),
-               ContainsSubstring("is pushed as double: must be float"));
+               ContainsSubstring("is pushed as double; expected float"));
     of.kind = wire_kind::pull;
     CHECK_THAT(table.refusal(1, gd::detail::wire_writer(of, 0, 0).take()),
-               ContainsSubstring("is pulled as double: must be float"));
+               ContainsSubstring("is pulled as double; expected float"));
     CHECK_THAT(table.refusal(1, table.bytes(table.header(1, wire_kind::pull, "deep"), {3})),
                ContainsSubstring("has 1 keys"));
     CHECK_THAT(table.refusal(1, table.bytes(table.header(1, wire_kind::pull, "wide"), {3, 40})),
-               ContainsSubstring("rank 1: wide: there is no row 40: must be below 40"));
+               ContainsSubstring("rank 1: wide: there is no row 40; expected below 40"));
     CHECK_THAT(table.refusal(1, table.bytes(table.header(1, wire_kind::pull, "bias"))),
                ContainsSubstring("for the parameter of the hash"));
     CHECK_THAT(
         table.refusal(2, table.hello(2, "gradstep 9.0.0, 1 server among 3 ranks")),
-        ContainsSubstring("rank 2 is of \"gradstep 9.0.0, 1 server among 3 ranks\": must be of \"gradstep 0.1.0, "));
+        ContainsSubstring("rank 2 is of \"gradstep 9.0.0, 1 server among 3 ranks\"; expected \"gradstep 0.1.0, "));
     CHECK_THAT(table.refusal(1, table.bytes(table.header(1, wire_kind::welcome))),
                ContainsSubstring("which servers send"));
     CHECK(table.server.handle(0, table.push(1, 0)).empty()); // of no worker: there is nobody to tell
@@ -457,18 +457,19 @@ TEST_CASE("a worker refuses what does not fit before it sends anything", "[distr
         says(refusal<gs::value_error>([&] { worker.pull("bias", dense); }),
              "there is no parameter bias; there is deep, wide");
         says(refusal<gs::value_error>([&] { worker.pull("deep", of_double); }), "deep is of float: rank 1 has double");
-        says(refusal<gs::size_error>([&] { worker.pull("deep", few); }), "rank 1 has 3 elements: must have 37");
-        says(refusal<gs::value_error>([&] { worker.pull("wide", dense); }), "wide is a table: give keys");
-        says(refusal<gs::value_error>([&] { worker.pull("deep", keys, few); }), "deep is no table: give no keys");
+        says(refusal<gs::size_error>([&] { worker.pull("deep", few); }), "rank 1 has 3 elements; expected 37");
+        says(refusal<gs::value_error>([&] { worker.pull("wide", dense); }), "wide is a table; expected keys");
+        says(refusal<gs::value_error>([&] { worker.pull("deep", keys, few); }), "deep is no table; expected no keys");
         says(refusal<gs::value_error>([&] { worker.pull("wide", negative, few); }), "there is no row -1");
         says(refusal<gs::sequence_error>([&] { worker.push("deep", dense); }),
              "rank 1 has not pulled deep: pull it first");
         says(refusal<gs::buffer_error>(
                  [&] { worker.pull("deep", std::span<float>(static_cast<float*>(nullptr), elements)); }),
              "is null");
-        says(refusal<gs::value_error>([&] { worker.go_on_from(1); }), "position = 1: must be at most 0");
+        says(refusal<gs::value_error>([&] { worker.go_on_from(1); }),
+             "position: 1 is out of range; expected at most 0");
         worker.pull("deep", dense);
-        says(refusal<gs::size_error>([&] { worker.push("deep", few); }), "rank 1 has 3 elements: must have 37");
+        says(refusal<gs::size_error>([&] { worker.push("deep", few); }), "rank 1 has 3 elements; expected 37");
         worker.push("deep", dense);
         says(refusal<gs::sequence_error>([&] { worker.go_on_from(0); }), "pushed already");
         worker.stop();
@@ -487,7 +488,7 @@ TEST_CASE("a worker refuses what does not fit before it sends anything", "[distr
             std::vector<float> rows(width);
             on_ranks::require_contains(
                 on_ranks::refusal<gs::value_error>([&] { worker.pull("wide", beyond, rows); }),
-                "server 0 refuses what rank 1 has sent: rank 1: wide: there is no row 40: must be below 40");
+                "server 0 refuses what rank 1 has sent: rank 1: wide: there is no row 40; expected below 40");
             worker.pull("wide", first, rows);
             on_ranks::require_equal(rows[0], 0.25f, "a row after a refusal");
             worker.push("wide", beyond, rows);
@@ -699,7 +700,7 @@ TEST_CASE("ranks that are not alike are told so when they begin", "[distributed]
         run(
             1, [](gd::server& server, int) { server.add("w", deep, numbers(9000, 1)); }, alike),
         ContainsSubstring(
-            ", 1 server among 4 ranks\": must be of \"gradstep 0.1.0, 2 servers among 4 ranks\" as this server"));
+            ", 1 server among 4 ranks\"; expected \"gradstep 0.1.0, 2 servers among 4 ranks\" as this server"));
     CHECK_THROWS_WITH(
         run(
             2,
@@ -749,17 +750,17 @@ TEST_CASE("ranks that are not alike are told so when they begin", "[distributed]
                       ContainsSubstring("servers 0 and 1 differ in server_options.mode: asynchronous and synchronous"));
     CHECK_THROWS_WITH(gd::server(1, 2), ContainsSubstring("rank 1 is a worker"));
     CHECK_THROWS_WITH(gd::server(0, 2, {.num_servers = 2}),
-                      ContainsSubstring("server_options.num_servers = 2: must be in [1, 2)"));
+                      ContainsSubstring("server_options.num_servers: 2 is out of range; expected [1, 2)"));
     gd::server geo(0, 2, {.mode = gd::server_mode::geo});
-    CHECK_THROWS_WITH(geo.add("w", deep, numbers(4, 1)), ContainsSubstring("the rule must be add_delta"));
+    CHECK_THROWS_WITH(geo.add("w", deep, numbers(4, 1)), ContainsSubstring("expected the rule add_delta"));
     CHECK_THROWS_WITH(geo.add("w", adding, numbers(4, 1), {.delay_compensation = 1}),
-                      ContainsSubstring("delay_compensation = 1: must be 0"));
+                      ContainsSubstring("delay_compensation: 1 is out of range; expected 0"));
     CHECK_THROWS_WITH(geo.add("gradstep.w", adding, numbers(4, 1)), ContainsSubstring("\"gradstep.w\""));
     gd::server synchronous(0, 2, {.mode = gd::server_mode::synchronous});
     for (auto const way : {gs::duplicates::mean, gs::duplicates::unique, gs::duplicates::assume_unique})
         CHECK_THROWS_WITH(synchronous.add("rows", gs::table{adding, 4, 1, gs::touch_only{}, {.duplicates = way}}),
                           ContainsSubstring("rows: the mode is synchronous") &&
-                              ContainsSubstring("must have duplicates::sum"));
+                              ContainsSubstring("expected a table with duplicates::sum"));
     geo.add("w", adding, numbers(4, 1));
     CHECK_THROWS_WITH(geo.add("w", adding, numbers(4, 1)), ContainsSubstring("there is a parameter w already"));
 }

@@ -99,14 +99,14 @@ TEST_CASE("An average in memory of its own is saved and goes on with the same bi
     gs::averager other{gs::polyak{}, weights(0)};
     std::vector<std::byte> const before = bytes_of(other);
     CHECK_THAT(refusal<gs::value_error>([&] { other.load(in / "average"); }),
-               ContainsSubstring("is of the rule window: must be of polyak"));
+               ContainsSubstring("is of the rule window; expected polyak"));
     gs::averager longer{share, numbers<float>(71, 1)};
     CHECK_THAT(refusal<gs::size_error>([&] { longer.load(in / "average"); }),
-               ContainsSubstring("the slot sum_1: has 70 elements: must have 71"));
+               ContainsSubstring("the slot sum_1: has 70 elements; expected 71"));
     CHECK_THAT(refusal<gs::value_error>([&] {
                    gs::parameter{adam, weights(0)}.load(in / "average");
                }),
-               ContainsSubstring("is of the rule window: must be of adam"));
+               ContainsSubstring("is of the rule window; expected adam"));
     CHECK(bytes_of(other) == before);
     rewrite(in / "average", in / "bad", [](auto& entries, auto& metadata) {
         replace(metadata["gradstep.parameter.values"], R"(["sum_1","sum_2","sum_3"])", "[]");
@@ -163,7 +163,7 @@ TEST_CASE("A state of something else is refused by the first difference, and so 
     CHECK_THAT(said(weights, table), ContainsSubstring("is a table, and not a parameter"));
     CHECK_THAT(said(table, weights), ContainsSubstring("is a parameter, and not a table"));
     CHECK(refusal<gs::size_error>([&] { gs::load_state(weights, bytes_of(longer)); }) ==
-          "load_state: the blob: the values: has 6 elements: must have 5");
+          "load_state: the blob: the values: has 6 elements; expected 5");
     std::vector<std::byte> room(gs::state_bytes(weights) - 1);
     CHECK_THAT(refusal<gs::size_error>([&] { gs::save_state(weights, room); }),
                ContainsSubstring("as state_bytes says"));
@@ -177,7 +177,7 @@ TEST_CASE("A state of something else is refused by the first difference, and so 
         std::memcpy(blob.data() + 28, given, 5); // "float"
         sign(blob);
         CHECK(refusal<gs::value_error>([&] { gs::load_state(weights, blob); }) ==
-              "load_state: the blob: is of " + std::string(kept) + ": must be of float");
+              "load_state: the blob: is of " + std::string(kept) + "; expected float");
     }
 }
 
@@ -216,5 +216,5 @@ TEST_CASE("state: blocks of 8 bits, saved and gone on with, the same bits") {
     gs::parameter of_floats{gs::make_updater<float>(gs::adam{}, gs::constant{0.01}, gs::serial_backend{}),
                             std::vector<float>(n)};
     CHECK_THAT(refusal<gs::value_error>([&] { of_floats.load(file); }),
-               ContainsSubstring("is of block8<float>: must be of float"));
+               ContainsSubstring("is of block8<float>; expected float"));
 }

@@ -118,12 +118,12 @@ TEST_CASE("A file of another table is refused by the first difference, and nothi
         return refused(error, in / "bad");
     };
     CHECK_THAT(said_of(size, "\"num_rows\":40", "\"num_rows\":41"),
-               ContainsSubstring("has 40 x 3 elements: must have 41 x 3"));
+               ContainsSubstring("has 40 x 3 elements; expected 41 x 3"));
     CHECK_THAT(said_of(size, "\"num_rows\":40", "\"num_rows\":1152921504606846976"), ContainsSubstring("elements"));
     CHECK_THAT(said_of(value, "\"num_rows\":40", "\"num_rows\":9223372036854775808"),
-               ContainsSubstring("must be < 2^63"));
+               ContainsSubstring("expected < 2^63"));
     CHECK_THAT(said_of(value, "\"history\":\"factors\"", "\"history\":\"rates\""),
-               ContainsSubstring("must be factors"));
+               ContainsSubstring("expected factors"));
     CHECK_THAT(said_of(value, "\"history\":\"factors\"", "\"history\":\"other\""),
                ContainsSubstring("history has an unknown value"));
     CHECK_THAT(said_of(value, "\"max_history\":8", "\"max_history\":7"), ContainsSubstring("a power of two"));
@@ -138,7 +138,7 @@ TEST_CASE("A file of another table is refused by the first difference, and nothi
         for (auto& x : entries)
             if (x.name == "values/stamps") x.dtype = "I32";
     });
-    CHECK_THAT(refused(value, in / "bad"), ContainsSubstring("the slot stamps is of I32: must be of U32"));
+    CHECK_THAT(refused(value, in / "bad"), ContainsSubstring("the slot stamps is of I32; expected U32"));
 
     std::string bytes = bytes_of(in / "good");
     gs::safetensors_reader const good(in / "good");
@@ -146,12 +146,12 @@ TEST_CASE("A file of another table is refused by the first difference, and nothi
     std::string const nan(7, '\xff');
     bytes.replace(data_at + good.find("values/history")->begin + 1, nan.size(), nan);
     std::ofstream(in / "bad", std::ios::binary) << bytes;
-    CHECK_THAT(refused(value, in / "bad"), ContainsSubstring("nan: must be finite"));
+    CHECK_THAT(refused(value, in / "bad"), ContainsSubstring("nan; expected finite"));
 
     gs::table{adagrad, 40, width + 1, gs::exact{}, options}.save(in / "other");
-    CHECK_THAT(refused(size, in / "other"), ContainsSubstring("has 40 x 4 elements: must have 40 x 3"));
+    CHECK_THAT(refused(size, in / "other"), ContainsSubstring("has 40 x 4 elements; expected 40 x 3"));
     gs::table{adagrad, 39, width, gs::exact{}, options}.save(in / "other");
-    CHECK_THAT(refused(size, in / "other"), ContainsSubstring("has 39 rows: must have at least the 40 of the table"));
+    CHECK_THAT(refused(size, in / "other"), ContainsSubstring("has 39 rows; expected at least the 40 of the table"));
     gs::parameter{adagrad, numbers<float>(120, 1)}.save(in / "other");
     CHECK_THAT(refused(value, in / "other"), ContainsSubstring("is a parameter, and not a table"));
     gs::parameter weights{adagrad, numbers<float>(120, 1)};

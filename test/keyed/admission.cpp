@@ -177,12 +177,12 @@ TEST_CASE("admission: counters that are saved go on where they were, and others 
     std::vector<std::byte> const before = copy_of(a);
     std::vector<std::byte> wrong = before;
     CHECK(refusal<gs::size_error>([&] { a.restore(std::span(wrong).first(4094), 1); }) ==
-          "the sketch of admission has 4094 bytes, that of this table 4096: both must be of the same sketch_bytes and "
+          "the sketch of admission has 4094 bytes, that of this table 4096; expected the same sketch_bytes and "
           "admit_after");
     wrong[10] = std::byte{0xff};
     wrong[11] = std::byte{0xff};
     CHECK(refusal<gs::value_error>([&] { a.restore(wrong, 1); }) ==
-          "counter 5 of the sketch of admission is 65535: must be below admit_after = 300");
+          "counter 5 of the sketch of admission is 65535; expected below admit_after = 300");
     CHECK(copy_of(a) == before);
 }
 
@@ -252,13 +252,13 @@ TEST_CASE("admission: numbers out of range are refused, and counting allocates n
     auto const refused = [](std::int64_t after, double probability, std::int64_t bytes) {
         return refusal<gs::value_error>([&] { admission(after, probability, 0, bytes); });
     };
-    CHECK(refused(0, 1, 0) == "admit_after = 0: must be in [1, 65536]");
-    CHECK(refused(65537, 1, 0) == "admit_after = 65537: must be in [1, 65536]");
-    CHECK(refused(1, 0, 0) == "admit_probability = 0: must be in (0, 1]");
-    CHECK(refused(1, 1.5, 0) == "admit_probability = 1.5: must be in (0, 1]");
-    CHECK(refused(2, 1, 3) == "sketch_bytes = 3: must be 0, or in [4, 17179869184]");
-    CHECK(refused(2, 1, -1) == "sketch_bytes = -1: must be 0, or in [4, 17179869184]");
-    CHECK(refused(300, 1, 7) == "sketch_bytes = 7: must be 0, or in [8, 34359738368]");
+    CHECK(refused(0, 1, 0) == "admit_after: 0 is out of range; expected [1, 65536]");
+    CHECK(refused(65537, 1, 0) == "admit_after: 65537 is out of range; expected [1, 65536]");
+    CHECK(refused(1, 0, 0) == "admit_probability: 0 is out of range; expected (0, 1]");
+    CHECK(refused(1, 1.5, 0) == "admit_probability: 1.5 is out of range; expected (0, 1]");
+    CHECK(refused(2, 1, 3) == "sketch_bytes: 3 is out of range; expected 0, or in [4, 17179869184]");
+    CHECK(refused(2, 1, -1) == "sketch_bytes: -1 is out of range; expected 0, or in [4, 17179869184]");
+    CHECK(refused(300, 1, 7) == "sketch_bytes: 7 is out of range; expected 0, or in [8, 34359738368]");
 
     admission a(10, 1.0, 3, 1024);
     a.reserve(1000);

@@ -111,12 +111,12 @@ TEST_CASE("changes are written into memory of the caller's") {
     CHECK(std::memcmp(room.data(), message.data(), message.size()) == 0);
     CHECK(bytes(room.end() - 8, room.end()) == bytes(8, std::byte{0x5a}));
     CHECK(refusal<gs::size_error>([&] { changes.encode(std::span(room).first(message.size() - 1)); }) ==
-          "encode: the memory has " + std::to_string(message.size() - 1) + " bytes: must have at least " +
+          "encode: the memory has " + std::to_string(message.size() - 1) + " bytes; expected at least " +
               std::to_string(message.size()));
     auto cut = changes;
     cut.values.pop_back();
     CHECK(refusal<gs::size_error>([&] { cut.encode(); }) == "encode: values has " + std::to_string(cut.values.size()) +
-                                                                " elements: must have " +
+                                                                " elements; expected " +
                                                                 std::to_string(changes.values.size()));
 }
 
@@ -152,13 +152,13 @@ TEST_CASE("bytes that are not those of changes are refused") {
         }
     }
     bytes const good = source.changed_since(4).encode();
-    CHECK(refused({}) == "has 0 bytes: must have at least 24, the header");
+    CHECK(refused({}) == "has 0 bytes; expected at least 24, the header");
     bytes other = good;
     other[3] = std::byte{'x'};
     CHECK(refused(other) == "does not begin with \"gs-delta\": these are other bytes");
     other = good;
     put(other, 8, std::uint32_t{2});
-    CHECK(refused(other) == "is of version 2: must be 1");
+    CHECK(refused(other) == "is of version 2; expected 1");
     other = good;
     other.back() ^= std::byte{1};
     CHECK(refused(other).ends_with(": it was changed on its way"));
@@ -171,10 +171,10 @@ TEST_CASE("bytes that are not those of changes are refused") {
         put(changed, at, x);
         return refused(changed);
     };
-    CHECK(with(numbers, std::uint8_t{2}) == "has the number 2 where it must be at most 1");
-    CHECK(with(numbers + 1, std::uint8_t{4}) == "has the number 4 where it must be at most 3");
+    CHECK(with(numbers, std::uint8_t{2}) == "has the number 2; expected at most 1");
+    CHECK(with(numbers + 1, std::uint8_t{4}) == "has the number 4; expected at most 3");
     CHECK(with(numbers + 1, std::uint8_t{1}) == "says that it has touches, and has none");
-    CHECK(with(kind, std::uint64_t{4}) == "has the number 4 where it must be below 4");
+    CHECK(with(kind, std::uint64_t{4}) == "has the number 4; expected below 4");
     CHECK(with(keys, ~std::uint64_t{0}).find("keys of rows of width 5, and ") != std::string::npos);
     CHECK(with(keys - 8, ~std::uint64_t{0}) == "breaks off");  // evicted
     CHECK(with(keys - 16, ~std::uint64_t{0}) == "breaks off"); // the history
@@ -190,12 +190,12 @@ TEST_CASE("a replica of another rule, element or width refuses changes in words"
     auto const decode_for = [&]<class Table>(Table const&) {
         return refusal<gs::value_error>([&] { Table::changes_type::decode(message); });
     };
-    CHECK(decode_for(other_rule) == "row_changes::decode: the message is of the rule momentum: must be of adagrad");
-    CHECK(decode_for(other_element) == "row_changes::decode: the message is of the element float: must be of double");
+    CHECK(decode_for(other_rule) == "row_changes::decode: the message is of the rule momentum; expected adagrad");
+    CHECK(decode_for(other_element) == "row_changes::decode: the message is of the element float; expected double");
     gs::keyed_table wide{decaying, width + 1, gs::exact{}};
     auto const changes = decltype(source)::changes_type::decode(message);
     CHECK(refusal<gs::size_error>([&] { wide.apply(changes); }) ==
-          "apply: the changes are of rows of width 5: must be 6");
+          "apply: the changes are of rows of width 5; expected 6");
     gs::keyed_table still{decaying, width, gs::touch_only{}};
     CHECK(refusal<gs::value_error>([&] { still.apply(changes); }) != "");
 }

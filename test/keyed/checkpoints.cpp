@@ -129,17 +129,17 @@ TEST_CASE("a keyed table is as it was where a file is not its own") {
     copied();
     std::int64_t const late = 71;
     overwrite(bad, "values/evictions", 0, &late, 8);
-    CHECK(refused(other).find("was evicted at step 71: must be in order, and at most 70") != std::string::npos);
+    CHECK(refused(other).find("was evicted at step 71; expected in order, and at most 70") != std::string::npos);
     for (std::int64_t const since : {std::int64_t{-1}, std::int64_t{72}, std::numeric_limits<std::int64_t>::max()}) {
         copied();
         overwrite(bad, "values/remembered_since", 0, &since, 8);
-        CHECK(refused(other) ==
-              "remembered_since = " + std::to_string(since) + ": must be from 0 to 71, one after its step");
+        CHECK(refused(other) == "remembered_since: " + std::to_string(since) +
+                                    " is out of range; expected from 0 to 71, one after its step");
     }
     copied();
     std::uint8_t const full = 9;
     overwrite(bad, "values/sketch", 100, &full, 1);
-    CHECK(refusal<gs::value_error>([&] { other.load(bad); }).find("must be below admit_after = 2") !=
+    CHECK(refusal<gs::value_error>([&] { other.load(bad); }).find("expected below admit_after = 2") !=
           std::string::npos);
     CHECK(same(other, before));
 
@@ -206,7 +206,7 @@ TEST_CASE("the keys of a file were admitted by its admit_seed") {
     train(refusing, 0, 20);
     auto const before = refusing;
     CHECK(refusal<gs::value_error>([&] { refusing.load(file); }) ==
-          file + ": \"values\": its keys were admitted by admit_seed = 5: must be 6");
+          file + ": \"values\": its keys were admitted by admit_seed: 5 is out of range; expected 6");
     CHECK(same(refusing, before));
     // Files that do not say it are taken as they were.
     gs::row_progress at;

@@ -179,7 +179,8 @@ TEST_CASE("changes end at a step to which ages can be added") {
     for (std::int64_t const until : {latest + 1, std::numeric_limits<std::int64_t>::max()}) {
         changes.until = changes.progress.clock.step = until;
         CHECK(refusal<gs::value_error>([&] { replica.apply(changes); }) ==
-              "apply: changes until " + std::to_string(until) + ": must be at most 4611686018427387904, which is 2^62");
+              "apply: changes until " + std::to_string(until) +
+                  "; expected at most 4611686018427387904, which is 2^62");
         CHECK(seen(replica) == before);
     }
     changes.until = changes.progress.clock.step = latest;
@@ -262,20 +263,20 @@ TEST_CASE("changes that do not fit are refused") {
     auto const before = seen(replica);
     auto const late = source.changed_since(5);
     CHECK(refusal<gs::sequence_error, std::logic_error>([&] { replica.apply(late); }) ==
-          "apply: the changes are of the steps from 5 to 10, and this table is at step 1: it must be at one of these");
+          "apply: the changes are of the steps from 5 to 10, and this table is at step 1; expected one of these");
     CHECK(refusal<gs::value_error>([&] { replica.apply(source.changed_since(1)); }) ==
           "apply: the changes are of 9 steps, and the history serves rows that were inactive for 7: apply them more "
           "often, or take all rows, since 0");
     auto cut = source.changed_since(0);
     cut.values.pop_back();
-    CHECK(refusal<gs::size_error>([&] { replica.apply(cut); }) == "apply: values has 5 elements: must have 6");
+    CHECK(refusal<gs::size_error>([&] { replica.apply(cut); }) == "apply: values has 5 elements; expected 6");
     auto wide = source.changed_since(0);
     wide.width = 4;
     CHECK(refusal<gs::size_error>([&] { replica.apply(wide); }) ==
-          "apply: the changes are of rows of width 4: must be 3");
+          "apply: the changes are of rows of width 4; expected 3");
     CHECK(seen(replica) == before);
     CHECK(refusal<gs::value_error>([&] { source.changed_since(11); }) ==
-          "changed_since: step 11: must be from 0 to 10, the step of the table");
+          "changed_since: step 11; expected from 0 to 10, the step of the table");
     auto untracked = table_of({.last_touches = false});
     CHECK(refusal<gs::sequence_error, std::logic_error>([&] { untracked.evict_older_than(1); }) ==
           "evict_older_than: this table does not keep when its rows were touched: make it with "
@@ -288,16 +289,16 @@ TEST_CASE("a keyed table refuses what no run can have") {
     };
     floats const values(width);
     CHECK(refuse({.initial = values}) ==
-          "keyed_options.initial holds values: must be a number, uniform or normal, since keys have no order");
-    CHECK(refusal<gs::value_error>([] { table_of().reserve(-1); }) == "rows = -1: must be >= 0");
+          "keyed_options.initial holds values; expected a number, uniform or normal, since keys have no order");
+    CHECK(refusal<gs::value_error>([] { table_of().reserve(-1); }) == "rows: -1 is out of range; expected >= 0");
     CHECK(refusal<gs::value_error>([] { table_of().reserve(std::uint64_t{1} << 31); }) ==
-          "reserve: rows = 2147483648: must be at most 2147483647");
-    CHECK(refuse({.max_rows = -1}) == "keyed_options.max_rows = -1: must be >= 0");
+          "reserve: rows: 2147483648 is out of range; expected at most 2147483647");
+    CHECK(refuse({.max_rows = -1}) == "keyed_options.max_rows: -1 is out of range; expected >= 0");
     CHECK(refuse({.max_rows = std::int64_t{1} << 31}) ==
-          "keyed_options.max_rows = 2147483648: must be at most 2147483647");
-    CHECK(refuse({.sketch_half_life = -1}) == "keyed_options.sketch_half_life = -1: must be >= 0");
-    CHECK(refuse({.admit_after = 0}) == "keyed_options.admit_after = 0: must be >= 1");
-    CHECK(refuse({.admit_probability = 0}) == "keyed_options.admit_probability = 0: must be in (0, 1]");
+          "keyed_options.max_rows: 2147483648 is out of range; expected at most 2147483647");
+    CHECK(refuse({.sketch_half_life = -1}) == "keyed_options.sketch_half_life: -1 is out of range; expected >= 0");
+    CHECK(refuse({.admit_after = 0}) == "keyed_options.admit_after: 0 is out of range; expected >= 1");
+    CHECK(refuse({.admit_probability = 0}) == "keyed_options.admit_probability: 0 is out of range; expected (0, 1]");
     CHECK(refuse({.last_touches = false, .touch_counts = true}) ==
           "keyed_options.touch_counts = true: needs last_touches, by which a step counts once");
 
@@ -305,7 +306,7 @@ TEST_CASE("a keyed table refuses what no run can have") {
     step(table, {1, 1, 2});
     auto const before = seen(table);
     CHECK(refusal<gs::size_error>([&] { table.update(keys64{2}, floats(2)); }) ==
-          "gradient rows have 2 elements: must be 1 keys x width 3");
+          "gradient rows have 2 elements; expected 1 keys x width 3");
     CHECK(refusal<gs::value_error>([&] {
               table.update(keys64{2}, floats(3), {.rate_scale = -1});
           }).find("rate_scale") != std::string::npos);
@@ -325,7 +326,7 @@ TEST_CASE("a keyed table refuses what no run can have") {
     CHECK(unique.num_rows() == 0);
     CHECK(refusal<gs::value_error>([&] {
               table.evict_to(0, [](auto const&) { return std::numeric_limits<double>::quiet_NaN(); });
-          }) == "evict_to: the score of key 1 is NaN: must be a number");
+          }) == "evict_to: the score of key 1 is NaN; expected a number");
 }
 
 TEST_CASE("a gradient that is not finite does not reach its row, and the norm of a row is limited") {

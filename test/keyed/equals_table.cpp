@@ -156,5 +156,5 @@ TEST_CASE("rows of integers are counts, which wrap around and have no mean") {
     CHECK(by_key.counts() == gs::keyed_counts{.admitted = 2, .turned_away = 2});
     CHECK(refusal<gs::value_error>([] {
               gs::keyed_table{of_counts, width, gs::touch_only{}, {.duplicates = duplicates::mean}};
-          }) == "table_options.duplicates = mean: integers have none: must be sum, unique or assume_unique");
+          }) == "table_options.duplicates = mean: integers have none; expected sum, unique or assume_unique");
 }

@@ -210,7 +210,7 @@ TEST_CASE("striped keys: what it refuses leaves everything as it was") {
               shared.update(keys64{2}, floats(2), {.rate_scale = -1});
           }).find("rate_scale") != std::string::npos);
     CHECK(refusal<gs::size_error>([&] { shared.update(keys64{2}, floats(3)); }) ==
-          "gradient rows have 3 elements: must be 1 keys x width 2");
+          "gradient rows have 3 elements; expected 1 keys x width 2");
     CHECK(shared.clock().step == 1);
     CHECK(shared.num_rows() == 0);
     shared.update(keys64{3}, floats(2)); // its first appearance that counts

@@ -83,7 +83,7 @@ TEST_CASE("decoupled decay scaled by one shrinks by its rate, whatever the learn
     CHECK_THAT(refusal<gs::value_error>([] {
                    weight_of(gs::decoupled{1, gs::decay_scale::one}, 3);
                }),
-               Catch::Matchers::StartsWith("decoupled: rate = 1: must be < 1"));
+               Catch::Matchers::StartsWith("decoupled: rate: 1 is out of range; expected < 1"));
 }
 
 TEST_CASE("decoupled decay after the step shrinks what the rule has moved", "[regularizers]") {

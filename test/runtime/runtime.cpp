@@ -142,7 +142,7 @@ TEST_CASE("regularizers that are chosen at run time are counted, described and c
     std::vector<gs::any_regularizer::part> parts(gs::any_regularizer::most, decay);
     CHECK(gs::any_regularizer(parts).parts().size() == 6);
     parts.push_back(clipping);
-    std::string const too_many = "any_regularizer: more than 6 regularizers: must be at most 6";
+    std::string const too_many = "any_regularizer: more than 6 regularizers; expected at most 6";
     CHECK(refusal<gs::value_error>([&] { gs::any_regularizer{std::span<gs::any_regularizer::part const>(parts)}; }) ==
           too_many);
     CHECK(refusal<gs::value_error>([&] {
@@ -153,9 +153,10 @@ TEST_CASE("regularizers that are chosen at run time are counted, described and c
     auto const refused = [](gs::any_regularizer const& given) {
         return refusal<gs::value_error>([&] { gs::make_updater<float>(gs::sgd{}, given, gs::constant{1}); });
     };
-    CHECK(refused(gs::all_of{clipping, gs::l2{-1}}) == "l2.rate = -1: must be finite and >= 0");
-    CHECK(refused(gs::l1{}) == "l1.rate is missing: give a number that is finite and >= 0");
-    CHECK_THAT(refused(gs::l2{1e300}), Catch::Matchers::StartsWith("l2.rate = 1e+300: must be at most 3.4"));
+    CHECK(refused(gs::all_of{clipping, gs::l2{-1}}) == "l2.rate: -1 is out of range; expected finite and >= 0");
+    CHECK(refused(gs::l1{}) == "l1.rate is missing; expected a number that is finite and >= 0");
+    CHECK_THAT(refused(gs::l2{1e300}),
+               Catch::Matchers::StartsWith("l2.rate: 1e+300 is out of range; expected at most 3.4"));
 }
 
 TEST_CASE("a step with policies that are chosen at run time allocates nothing", "[config]") {
@@ -215,22 +216,24 @@ TEST_CASE("a schedule that is chosen at run time says what it holds, and that it
     CHECK(!none);
     CHECK(none.get<gs::constant>() == nullptr);
     CHECK(gs::describe(none) == "no schedule");
-    std::string const missing = "the schedule is missing: give one, as gs::constant{rate}";
+    std::string const missing = "the schedule is missing; expected one, as gs::constant{rate}";
     auto const refused = [](auto const& schedule) {
         return refusal<gs::value_error>([&] { gs::make_updater<float>(gs::sgd{}, gs::any_schedule(schedule)); });
     };
     CHECK(refusal<gs::value_error>([&] { none({}); }) == missing);
     CHECK(refused(none) == missing);
     CHECK(refused(gs::warmup{none, 5}) == missing);
-    CHECK(refused(gs::constant{}) == "constant.rate is missing: give a number that is finite and >= 0");
-    CHECK(refused(gs::warmup{gs::any_schedule(gs::constant{-1}), 5}) == "constant.rate = -1: must be finite and >= 0");
+    CHECK(refused(gs::constant{}) == "constant.rate is missing; expected a number that is finite and >= 0");
+    CHECK(refused(gs::warmup{gs::any_schedule(gs::constant{-1}), 5}) ==
+          "constant.rate: -1 is out of range; expected finite and >= 0");
 
     using chain = gs::chain<std::vector<gs::any_schedule>, std::vector<std::int64_t>>;
-    CHECK(refused(chain{}) == "chain.schedules is missing: give one schedule or more");
-    CHECK(refused(chain{{any, any}, {}}) == "chain.boundaries has 0 items: must have 1, one between any two schedules");
+    CHECK(refused(chain{}) == "chain.schedules is missing; expected one schedule or more");
+    CHECK(refused(chain{{any, any}, {}}) == "chain.boundaries has 0 items; expected 1, one between any two schedules");
     CHECK(refused(chain{{any, none}, {5}}) == missing);
-    CHECK(refused(chain{{any, any}, {-5}}) == "chain.boundaries[0] = -5: must be >= 0");
-    CHECK(refused(chain{{any, any, any}, {5, 4}}) == "chain.boundaries[1] = 4: must be >= 5, the boundary before it");
+    CHECK(refused(chain{{any, any}, {-5}}) == "chain.boundaries[0]: -5 is out of range; expected >= 0");
+    CHECK(refused(chain{{any, any, any}, {5, 4}}) ==
+          "chain.boundaries[1]: 4 is out of range; expected >= 5, the boundary before it");
 }
 
 TEST_CASE("a host that has schedules of its own gives the rate to one that is chosen at run time", "[config]") {
@@ -380,8 +383,9 @@ TEST_CASE("a parameter whose optimizer is chosen at run time refuses a copy in b
     std::vector<gs::bfloat16> copy(of_floats.size());
     CHECK(refusal<gs::value_error>([&] {
               gs::any_parameter{one.optimizer(), of_floats, {.bfloat16_copy = copy}};
-          }) == "parameter_options.bfloat16_copy is set, and the parameter's optimizer was chosen at run time: must be "
-                "empty");
+          }) ==
+          "parameter_options.bfloat16_copy is set, and the parameter's optimizer was chosen at run time; expected "
+          "empty");
 }
 
 namespace {
@@ -494,7 +498,7 @@ TEST_CASE("A model whose policies are chosen at run time sends and applies what 
             // What is refused changes nothing, and the right messages may come.
             CHECK(refusal<gs::value_error>([&] {
                       any[0].apply(std::vector{messages[0]});
-                  }).find("weight: apply: there are 1 messages: must be 2") != std::string::npos);
+                  }).find("weight: apply: there are 1 messages; expected 2") != std::string::npos);
             gradients g(1);
             CHECK(refusal<gs::sequence_error, std::logic_error>([&] { any[0].update(g.named()); }) != "");
             CHECK(refusal<gs::sequence_error, std::logic_error>(
@@ -564,7 +568,7 @@ TEST_CASE("What dgc_momentum that is chosen at run time refuses, it refuses as i
     CHECK(same_bits(copy_of<float>(weights.values()), before));
     gs::any_parameter plain = made(R"({"name": "sgd"})", with_l2, initial), dense = made(rule, with_l2, initial);
     CHECK(refusal<gs::value_error>([&] { plain.compress(g); }) ==
-          "compress: the rule compresses no gradients: must be dgc_momentum");
+          "compress: the rule compresses no gradients; expected dgc_momentum");
     CHECK(refusal<gs::value_error>([&] { plain.message_bound(); }) != "");
 
     // Memory of the caller's has no messages: a sparse step is refused, a dense one is taken.
@@ -637,11 +641,11 @@ TEST_CASE("spans of run time follow their containers to other memory", "[config]
     }
     moving.m.resize(n - 1);
     optimizer.next_step();
-    CHECK(refusal<gs::size_error>([&] { optimizer.apply(x); }) == "m has 39 elements: must be 40");
+    CHECK(refusal<gs::size_error>([&] { optimizer.apply(x); }) == "m has 39 elements; expected 40");
     CHECK(same_bits(moving.w, still.w));
     moving.g.push_back(1);
     CHECK(refusal<gs::size_error>([&] { gs::update_all(all, gradients); }) ==
-          "parameter 0: the gradient has 41 elements: must be 40");
+          "parameter 0: the gradient has 41 elements; expected 40");
 }
 
 namespace {
@@ -794,7 +798,7 @@ TEST_CASE("many tensors of run time in one call have the bits of slices", "[conf
           "tensor 5: step: 0 is out of range; expected >= 1");
     all[5].step = 1;
     moved[6].g.pop_back();
-    CHECK(refusal<gs::size_error>([&] { optimizer.apply(all); }) == "tensor 6: gradient has 11 elements: must be 12");
+    CHECK(refusal<gs::size_error>([&] { optimizer.apply(all); }) == "tensor 6: gradient has 11 elements; expected 12");
     for (std::size_t k = 0; k < sizes.size(); ++k) CHECK(same_bits(moved[k].w, expected[k].w));
 }
 
@@ -858,12 +862,12 @@ TEST_CASE("a model takes updaters of run time over memory of the host", "[config
 
     moved[3].m.pop_back();
     auto const before = moved[2].w;
-    CHECK(refusal<gs::size_error>([&] { net.update(); }) == "w3: m has 2 elements: must be 3");
+    CHECK(refusal<gs::size_error>([&] { net.update(); }) == "w3: m has 2 elements; expected 3");
     CHECK(same_bits(moved[2].w, before));
     CHECK(net.clock("w2").step == 4);
     CHECK(refusal<gs::value_error>([&] { net.get<gs::any_updater>("w2"); }) ==
           "get: the memory of w2 is the host's: its values and state are there, and its clock is clock(name)");
     CHECK(refusal<gs::size_error>([&] { net.add("x", optimizer, moved[3].get()); }) ==
-          "x: m has 2 elements: must be 3");
+          "x: m has 2 elements; expected 3");
     CHECK(!net.contains("x"));
 }

@@ -403,7 +403,7 @@ TEMPLATE_TEST_CASE("ids outside the table are refused by name and position", "",
             CHECK(check_ids<TestType>(ids, 1000, none_ignored) == 0);
             ids[at] = 1000;
             ids[k - 1] = std::max<TestType>(ids[k - 1], 1000); // the first of two is named
-            std::string const named = "ids[" + std::to_string(at) + "] = 1000: must be in [0, 1000)";
+            std::string const named = "ids[" + std::to_string(at) + "]: 1000 is out of range; expected [0, 1000)";
             CHECK(refusal<gs::value_error>([&] { check_ids<TestType>(ids, 1000, none_ignored); }) == named);
             CHECK(refusal<gs::value_error>([&] { check_ids<TestType>(ids, 1000, -1); }) ==
                   named + " or ignore_id = -1");
@@ -413,9 +413,9 @@ TEMPLATE_TEST_CASE("ids outside the table are refused by name and position", "",
 TEST_CASE("negative ids, and the largest") {
     std::vector<std::int32_t> const small{3, 1, 2, -5};
     CHECK(refusal<gs::value_error>([&] { check_ids<std::int32_t>(small, 1000, none_ignored); }) ==
-          "ids[3] = -5: must be in [0, 1000)");
+          "ids[3]: -5 is out of range; expected [0, 1000)");
     CHECK(refusal<gs::value_error>([&] { check_ids<std::int32_t>(small, 1000, -1); }) ==
-          "ids[3] = -5: must be in [0, 1000) or ignore_id = -1");
+          "ids[3]: -5 is out of range; expected [0, 1000) or ignore_id = -1");
     CHECK(check_ids<std::int32_t>(small, 1000, -5) == 1);
 
     std::int32_t const most32 = std::numeric_limits<std::int32_t>::max(), least32 = -most32 - 1;
@@ -433,7 +433,7 @@ TEST_CASE("negative ids, and the largest") {
     std::uint64_t const beyond = (std::uint64_t(1) << 63) + 5;
     CHECK(check_ids<std::uint64_t>(std::vector{beyond}, beyond + 1, none_ignored) == 0);
     CHECK(refusal<gs::value_error>([&] { check_ids<std::uint64_t>(std::vector{beyond}, beyond, none_ignored); }) ==
-          "ids[0] = 9223372036854775813: must be in [0, 9223372036854775813)");
+          "ids[0]: 9223372036854775813 is out of range; expected [0, 9223372036854775813)");
     CHECK(check_ids<std::uint64_t>(std::vector{~std::uint64_t(0)}, 10, -1) == 1); // padding of -1, as uint64
 
     CHECK_THROWS_AS(check_ids<std::int32_t>(std::vector{0}, 0, none_ignored), gs::value_error);
@@ -531,14 +531,14 @@ TEMPLATE_TEST_CASE("offsets become the bag of every id", "", std::int32_t, std::
     };
     gs::value_error* const value = nullptr;
     gs::size_error* const size = nullptr;
-    CHECK(refused(size, {0, 1}, 6, 4) == "offsets has 2 entries: must have 4 or 5, since bag_rows has 4 rows");
+    CHECK(refused(size, {0, 1}, 6, 4) == "offsets has 2 entries; expected 4 or 5, since bag_rows has 4 rows");
     CHECK(refused(size, {0, 1, 2, 3, 4, 6}, 6, 4) ==
-          "offsets has 6 entries: must have 4 or 5, since bag_rows has 4 rows");
+          "offsets has 6 entries; expected 4 or 5, since bag_rows has 4 rows");
     CHECK(refused(size, {}, 6, 0) == "6 ids, but no bag that holds them");
-    CHECK(refused(value, {1, 2}, 6, 2) == "offsets[0] = 1: must be 0");
-    CHECK(refused(value, {0, 4, 3}, 6, 3) == "offsets[2] = 3: must be at least offsets[1] = 4");
-    CHECK(refused(value, {0, 7}, 6, 2) == "offsets[1] = 7: must be at most 6, the number of ids");
-    CHECK(refused(value, {0, 3, 5}, 6, 2) == "offsets[2] = 5: must be 6, the number of ids");
+    CHECK(refused(value, {1, 2}, 6, 2) == "offsets[0]: 1 is out of range; expected 0");
+    CHECK(refused(value, {0, 4, 3}, 6, 3) == "offsets[2]: 3 is out of range; expected at least offsets[1] = 4");
+    CHECK(refused(value, {0, 7}, 6, 2) == "offsets[1]: 7 is out of range; expected at most 6, the number of ids");
+    CHECK(refused(value, {0, 3, 5}, 6, 2) == "offsets[2]: 5 is out of range; expected 6, the number of ids");
     if constexpr (std::is_signed_v<TestType>)
-        CHECK(refused(value, {0, -2}, 6, 2) == "offsets[1] = -2: must be at least offsets[0] = 0");
+        CHECK(refused(value, {0, -2}, 6, 2) == "offsets[1]: -2 is out of range; expected at least offsets[0] = 0");
 }

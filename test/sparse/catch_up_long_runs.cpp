@@ -101,7 +101,7 @@ TEST_CASE("a table that grew goes through a checkpoint", "[history]") {
 
         auto smaller = make(1000);
         CHECK(refusal<gs::size_error>([&] { smaller.restore(saved.progress); }) ==
-              "row_progress.num_rows = 100000: must be 1000, the rows of the table; grow it first");
+              "row_progress.num_rows: 100000 is out of range; expected 1000, the rows of the table; grow it first");
     };
     auto const shrinking =
         gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::elastic_net{1e-3, 1e-2}},
@@ -136,16 +136,18 @@ TEST_CASE("a checkpoint of another moment, size or policy is refused by a senten
         CHECK(difference(held(table), before) == "");
         return text;
     };
-    CHECK(refuses(exact, linear.progress()) == "row_progress.kind = products: must be factors, which the catch-up "
-                                               "policy keeps with this rule and regularizer");
-    CHECK(refuses(stands, exact.progress()) ==
-          "row_progress.kind = factors: must be none, which the catch-up policy keeps with this rule and regularizer");
+    CHECK(refuses(exact, linear.progress()) ==
+          "row_progress.kind: products is not allowed; expected factors, which the catch-up "
+          "policy keeps with this rule and regularizer");
+    CHECK(refuses(stands, exact.progress()) == "row_progress.kind: factors is not allowed; expected none, which the "
+                                               "catch-up policy keeps with this rule and regularizer");
     auto bad = exact.progress();
     bad.max_history = 24;
-    CHECK(refuses(exact, bad) == "row_progress.max_history = 24: must be a power of two from 4 to 2^30");
+    CHECK(refuses(exact, bad) ==
+          "row_progress.max_history: 24 is out of range; expected a power of two from 4 to 2^30");
     bad = exact.progress();
     bad.lap_row = 4, bad.lap_rows = 3;
-    CHECK(refuses(exact, bad) == "row_progress: lap_row = 4, lap_rows = 3: must be at most lap_rows, and at most "
+    CHECK(refuses(exact, bad) == "row_progress: lap_row = 4, lap_rows = 3; expected at most lap_rows, and at most "
                                  "num_rows = 5");
 
     // Stamps that no step has given yet, and steps that the history has lost, now or when the sweep comes to the row.
@@ -157,11 +159,12 @@ TEST_CASE("a checkpoint of another moment, size or policy is refused by a senten
         table.restore(progress);
         return text;
     };
-    std::string const why = ": must be at most 20, the low half of the step, and not older than the steps that the "
-                            "history keeps: the rows' memory and row_progress must be of one moment";
+    std::string const why =
+        " is out of range; expected at most 20, the low half of the step, and not older than the steps that the "
+        "history keeps: the rows' memory and row_progress must be of one moment";
     for (std::uint32_t const stamp : {21u, 4'000'000'000u, 3u, 12u}) {
-        CHECK(with_stamp(exact, 2, stamp) == "stamps[2] = " + std::to_string(stamp) + why);
-        CHECK(with_stamp(linear, 2, stamp) == "stamps[2] = " + std::to_string(stamp) + why);
+        CHECK(with_stamp(exact, 2, stamp) == "stamps[2]: " + std::to_string(stamp) + why);
+        CHECK(with_stamp(linear, 2, stamp) == "stamps[2]: " + std::to_string(stamp) + why);
     }
     CHECK(with_stamp(stands, 2, 21) == "stamps[2] = 21" + why);
 
@@ -386,7 +389,7 @@ TEST_CASE("a coupled l2 that turns a weight's sign has no exact catch-up", "[his
     for (double const rate : {2.0, 3.0})
         CHECK(refusal<gs::value_error>([&] { table.update(ids64{1}, std::vector<double>{1}, {.rate = rate}); }) ==
               "a step without gradient at the learning rate " + gs::detail::text(rate) + " multiplies the weight by " +
-                  gs::detail::text(1 - rate / 2) + ": must be > 0 for exact catch-up; a coupled l2 needs lr * l2 < 1");
+                  gs::detail::text(1 - rate / 2) + "; expected > 0 for exact catch-up; a coupled l2 needs lr * l2 < 1");
     CHECK(difference(held(table), before) == "");
     leave(table, 1, {.rate = 1.0});
     CHECK(table.row(0)[0] == 0.0625);

@@ -59,36 +59,37 @@ TEST_CASE("ids and gradients that do not fit") {
     auto const update = [&](ids64 ids, auto const& gradients) {
         return [&gradients, ids](auto& table) { table.update(ids, gradients); };
     };
-    v.refuses<gs::size_error>("gradient rows have 6 elements: must be 3 ids x width 3", update({1, 2, 3}, six));
-    v.refuses<gs::size_error>("gradient rows have 6 elements: must be 1 ids x width 3", update({1}, six));
-    v.refuses<gs::size_error>("gradient rows have 6 elements: must be 0 ids x width 3", update({}, six));
+    v.refuses<gs::size_error>("gradient rows have 6 elements; expected 3 ids x width 3", update({1, 2, 3}, six));
+    v.refuses<gs::size_error>("gradient rows have 6 elements; expected 1 ids x width 3", update({1}, six));
+    v.refuses<gs::size_error>("gradient rows have 6 elements; expected 0 ids x width 3", update({}, six));
     floats const seven(7);
-    v.refuses<gs::size_error>("gradient rows have 7 elements: must be 2 ids x width 3", update({1, 2}, seven));
+    v.refuses<gs::size_error>("gradient rows have 7 elements; expected 2 ids x width 3", update({1, 2}, seven));
     std::span<float const> const nothing(static_cast<float const*>(nullptr), 6);
-    v.refuses<gs::buffer_error>("gradient rows are null: give 6 elements of memory", update({1, 2}, nothing));
+    v.refuses<gs::buffer_error>("gradient rows are null; expected 6 elements of memory", update({1, 2}, nothing));
 
-    v.refuses<gs::value_error>("ids[1] = -1: must be in [0, 8)", update({0, -1}, six));
-    v.refuses<gs::value_error>("ids[0] = 8: must be in [0, 8)", update({8, -1}, six));
-    v.refuses<gs::value_error>("ids[1] = 9223372036854775807: must be in [0, 8)",
+    v.refuses<gs::value_error>("ids[1]: -1 is out of range; expected [0, 8)", update({0, -1}, six));
+    v.refuses<gs::value_error>("ids[0]: 8 is out of range; expected [0, 8)", update({8, -1}, six));
+    v.refuses<gs::value_error>("ids[1]: 9223372036854775807 is out of range; expected [0, 8)",
                                update({7, std::numeric_limits<std::int64_t>::max()}, six));
-    v.refuses<gs::value_error>("ids[1] = -9223372036854775808: must be in [0, 8)",
+    v.refuses<gs::value_error>("ids[1]: -9223372036854775808 is out of range; expected [0, 8)",
                                update({7, std::numeric_limits<std::int64_t>::min()}, six));
-    v.refuses<gs::value_error>("ids[0] = 18446744073709551615: must be in [0, 8)", [&](auto& table) {
+    v.refuses<gs::value_error>("ids[0]: 18446744073709551615 is out of range; expected [0, 8)", [&](auto& table) {
         table.update(std::vector<std::uint64_t>{~std::uint64_t{0}, 1}, six);
     });
-    v.refuses<gs::value_error>("ids[1] = -2147483648: must be in [0, 8)", [&](auto& table) {
+    v.refuses<gs::value_error>("ids[1]: -2147483648 is out of range; expected [0, 8)", [&](auto& table) {
         table.update(std::vector<std::int32_t>{1, std::numeric_limits<std::int32_t>::min()}, six);
     });
     // A number of 64 bits whose low half is a row.
-    v.refuses<gs::value_error>("ids[0] = 4294967297: must be in [0, 8)", update({(std::int64_t{1} << 32) + 1, 1}, six));
-    v.refuses<gs::buffer_error>("ids are null: give 2 elements of memory", [&](auto& table) {
+    v.refuses<gs::value_error>("ids[0]: 4294967297 is out of range; expected [0, 8)",
+                               update({(std::int64_t{1} << 32) + 1, 1}, six));
+    v.refuses<gs::buffer_error>("ids are null; expected 2 elements of memory", [&](auto& table) {
         table.update(std::span(static_cast<std::int64_t const*>(nullptr), 2), six);
     });
 
     gs::table padded{optimizer, num_rows, width, gs::exact{}, {.ignore_id = -7}};
     CHECK(refusal<gs::value_error>([&] {
               padded.update(ids64{-7, -1}, six);
-          }) == "ids[1] = -1: must be in [0, 8) or ignore_id = -7");
+          }) == "ids[1]: -1 is out of range; expected [0, 8) or ignore_id = -7");
     CHECK(padded.clock().step == 0);
 }
 
@@ -98,24 +99,24 @@ TEST_CASE("offsets that do not fit") {
     auto const update = [&](ids64 offsets) {
         return [&, offsets](auto& table) { table.update(ids64{1, 2, 2, 5}, offsets, bags); };
     };
-    v.refuses<gs::value_error>("offsets[0] = 1: must be 0", update({1, 2}));
-    v.refuses<gs::value_error>("offsets[0] = -1: must be 0", update({-1, 2}));
-    v.refuses<gs::value_error>("offsets[2] = 2: must be at least offsets[1] = 3", update({0, 3, 2}));
-    v.refuses<gs::value_error>("offsets[1] = -4: must be at least offsets[0] = 0", update({0, -4}));
-    v.refuses<gs::value_error>("offsets[1] = 5: must be at most 4, the number of ids", update({0, 5}));
-    v.refuses<gs::value_error>("offsets[2] = 3: must be 4, the number of ids", update({0, 1, 3}));
-    v.refuses<gs::size_error>("offsets has 1 entries: must have 2 or 3, since bag_rows has 2 rows", update({0}));
-    v.refuses<gs::size_error>("offsets has 4 entries: must have 2 or 3, since bag_rows has 2 rows",
+    v.refuses<gs::value_error>("offsets[0]: 1 is out of range; expected 0", update({1, 2}));
+    v.refuses<gs::value_error>("offsets[0]: -1 is out of range; expected 0", update({-1, 2}));
+    v.refuses<gs::value_error>("offsets[2]: 2 is out of range; expected at least offsets[1] = 3", update({0, 3, 2}));
+    v.refuses<gs::value_error>("offsets[1]: -4 is out of range; expected at least offsets[0] = 0", update({0, -4}));
+    v.refuses<gs::value_error>("offsets[1]: 5 is out of range; expected at most 4, the number of ids", update({0, 5}));
+    v.refuses<gs::value_error>("offsets[2]: 3 is out of range; expected 4, the number of ids", update({0, 1, 3}));
+    v.refuses<gs::size_error>("offsets has 1 entries; expected 2 or 3, since bag_rows has 2 rows", update({0}));
+    v.refuses<gs::size_error>("offsets has 4 entries; expected 2 or 3, since bag_rows has 2 rows",
                               update({0, 1, 2, 4}));
-    v.refuses<gs::size_error>("gradient rows have 5 elements: must be 1 bags x width 3",
+    v.refuses<gs::size_error>("gradient rows have 5 elements; expected 1 bags x width 3",
                               [&](auto& table) { table.update(ids64{1}, ids64{0}, floats(5)); });
     v.refuses<gs::size_error>("2 ids, but no bag that holds them", [&](auto& table) {
         table.update(ids64{1, 2}, ids64{}, floats{});
     });
-    v.refuses<gs::value_error>("ids[2] = 8: must be in [0, 8)", [&](auto& table) {
+    v.refuses<gs::value_error>("ids[2]: 8 is out of range; expected [0, 8)", [&](auto& table) {
         table.update(ids64{1, 2, 8}, ids64{0, 1}, bags);
     });
-    v.refuses<gs::buffer_error>("ids are null: give 2 elements of memory", [&](auto& table) {
+    v.refuses<gs::buffer_error>("ids are null; expected 2 elements of memory", [&](auto& table) {
         table.update(ids64{1, 2}, std::span(static_cast<std::int64_t const*>(nullptr), 2), bags);
     });
 }
@@ -133,21 +134,21 @@ TEST_CASE("options of a step that are out of range") {
         CHECK_THROWS_AS(update({.rate = bad})(v.table), gs::value_error);
         v.is_untouched();
     }
-    v.refuses<gs::value_error>("step_options.rate = -1: must be finite and >= 0", update({.rate = -1}));
-    v.refuses<gs::value_error>("step_options.samples = -1: must be >= 0", update({.samples = -1}));
-    v.refuses<gs::value_error>(
-        "step_options.gradient_scale = 1e+39: must be at most 3.4028234663852886e+38, the largest number of the "
-        "element's arithmetic",
-        update({.gradient_scale = 1e39}));
-    v.refuses<gs::value_error>("decoupled: lr * rate = 2 * 0.5: must be < 1, or the weight changes its sign",
+    v.refuses<gs::value_error>("step_options.rate: -1 is out of range; expected finite and >= 0", update({.rate = -1}));
+    v.refuses<gs::value_error>("step_options.samples: -1 is out of range; expected >= 0", update({.samples = -1}));
+    v.refuses<gs::value_error>("step_options.gradient_scale: 1e+39 is out of range; expected at most "
+                               "3.4028234663852886e+38, the largest number of the "
+                               "element's arithmetic",
+                               update({.gradient_scale = 1e39}));
+    v.refuses<gs::value_error>("decoupled: lr * rate = 2 * 0.5; expected < 1, or the weight changes its sign",
                                update({.rate = 2}));
-    v.refuses<gs::buffer_error>("gradient rows are const, and zero_gradient is set: give writable memory",
+    v.refuses<gs::buffer_error>("gradient rows are const, and zero_gradient is set; expected writable memory",
                                 [](auto& table) {
                                     floats const constant(6, 1);
                                     table.update(ids64{1, 1}, constant, {.zero_gradient = true});
                                 });
     floats g(6, 1); // refused, so not zeroed
-    v.refuses<gs::value_error>("ids[1] = 8: must be in [0, 8)", [&](auto& table) {
+    v.refuses<gs::value_error>("ids[1]: 8 is out of range; expected [0, 8)", [&](auto& table) {
         table.update(ids64{1, 8}, g, {.zero_gradient = true});
     });
     CHECK(g == floats(6, 1));
@@ -165,26 +166,28 @@ TEST_CASE("a duplicate under unique") {
 
 TEST_CASE("gradients inside the table") {
     victim v;
-    v.refuses<gs::buffer_error>("gradient overlaps values: every buffer needs memory of its own", [](auto& table) {
+    v.refuses<gs::buffer_error>("gradient overlaps values; expected separate memory for each buffer", [](auto& table) {
         table.update(ids64{1, 2}, table.memory().values.subspan(9, 6));
     });
-    v.refuses<gs::buffer_error>("gradient overlaps values: every buffer needs memory of its own",
+    v.refuses<gs::buffer_error>("gradient overlaps values; expected separate memory for each buffer",
                                 [](auto& table) { table.update(ids64{1}, ids64{0}, table.memory().values.last(3)); });
 }
 
 TEST_CASE("readers that ask for what is not there") {
     victim v;
-    v.refuses<gs::value_error>("ids[0] = 8: must be in [0, 8)", [](auto& table) { table.row(8); });
-    v.refuses<gs::value_error>("ids[0] = -1: must be in [0, 8)", [](auto& table) { table.row(-1); });
+    v.refuses<gs::value_error>("ids[0]: 8 is out of range; expected [0, 8)", [](auto& table) { table.row(8); });
+    v.refuses<gs::value_error>("ids[0]: -1 is out of range; expected [0, 8)", [](auto& table) { table.row(-1); });
     floats out(3, 7), longer(4), all_but_one(23);
-    v.refuses<gs::size_error>("out has 4 elements: must be 1 ids x width 3",
+    v.refuses<gs::size_error>("out has 4 elements; expected 1 ids x width 3",
                               [&](auto& table) { table.row(1, longer); });
-    v.refuses<gs::size_error>("out has 3 elements: must be 2 ids x width 3", [&](auto& table) {
+    v.refuses<gs::size_error>("out has 3 elements; expected 2 ids x width 3", [&](auto& table) {
         table.rows(ids64{1, 2}, out);
     });
     v.refuses<gs::size_error>("copy_to: the buffer has 23 elements, the table has 24",
                               [&](auto& table) { table.copy_to(all_but_one); });
-    v.refuses<gs::value_error>("ids[1] = 8: must be in [0, 8)", [](auto& table) { table.reset(ids64{0, 8}); });
+    v.refuses<gs::value_error>("ids[1]: 8 is out of range; expected [0, 8)", [](auto& table) {
+        table.reset(ids64{0, 8});
+    });
     CHECK_THROWS_AS(v.table.row(9, out), gs::value_error);
     CHECK(out == floats(3, 7));
 }
@@ -193,19 +196,19 @@ TEST_CASE("tables that cannot be") {
     auto const make = [](auto rows, auto columns, gs::table_options const& options = {}) {
         return gs::table{optimizer, rows, columns, gs::exact{}, options};
     };
-    CHECK(refusal<gs::value_error>([&] { make(8, 0); }) == "width = 0: must be >= 1");
-    CHECK(refusal<gs::value_error>([&] { make(8, -3); }) == "width = -3: must be >= 1");
-    CHECK(refusal<gs::value_error>([&] { make(-1, 3); }) == "num_rows = -1: must be >= 0");
+    CHECK(refusal<gs::value_error>([&] { make(8, 0); }) == "width: 0 is out of range; expected >= 1");
+    CHECK(refusal<gs::value_error>([&] { make(8, -3); }) == "width: -3 is out of range; expected >= 1");
+    CHECK(refusal<gs::value_error>([&] { make(-1, 3); }) == "num_rows: -1 is out of range; expected >= 0");
     CHECK(refusal<gs::value_error>([&] { make(~std::uint64_t{0}, 3); }) ==
-          "num_rows = 18446744073709551615: must be < 2^63");
+          "num_rows: 18446744073709551615 is out of range; expected < 2^63");
     CHECK(refusal<gs::size_error>([&] { make(std::int64_t{1} << 60, 1 << 20); }) ==
           "num_rows = 1152921504606846976 x width = 1048576: more elements than can be counted");
     CHECK(refusal<gs::value_error>([&] { make(8, 3, {.max_history = -1}); }) ==
-          "table_options.max_history = -1: must be >= 0");
+          "table_options.max_history: -1 is out of range; expected >= 0");
     CHECK(refusal<gs::value_error>([&] { make(8, 3, {.max_history = (std::int64_t{1} << 30) + 1}); }) ==
-          "table_options.max_history = 1073741825: must be at most 1073741824");
+          "table_options.max_history: 1073741825 is out of range; expected at most 1073741824");
     CHECK(refusal<gs::value_error>([&] { gs::table(optimizer, 8, 3, gs::replay{0}); }) ==
-          "replay.max_steps = 0: must be >= 1");
+          "replay.max_steps: 0 is out of range; expected >= 1");
     CHECK_THROWS_AS(gs::table(optimizer, 8, 3, gs::replay{}), gs::value_error);
     CHECK_THROWS_AS(gs::table(optimizer, 8, 3, gs::replay{5}, {.row_steps = true}), gs::value_error);
 
@@ -214,7 +217,7 @@ TEST_CASE("tables that cannot be") {
     CHECK(refusal<gs::size_error>([&] { make(8, 3, {.initial = floats(27)}); }) ==
           "initial has 27 elements, the table has 8 rows of width 3: give one for each element");
     CHECK(refusal<gs::value_error>([&] { make(8, 3, {.initial = std::vector<double>(24)}); }) ==
-          "initial holds double: must hold float, which the table stores");
+          "initial holds double; expected float, which the table stores");
     CHECK_THROWS_AS(make(8, 3, {.initial = gs::uniform{1, -1}}), gs::value_error);
     CHECK_THROWS_AS(make(8, 3, {.initial = gs::normal{0, -1}}), gs::value_error);
     CHECK_THROWS_AS(make(8, 3, {.initial = quiet_nan}), gs::value_error);
@@ -237,8 +240,8 @@ TEST_CASE("memory that the system does not give") {
     CHECK(v.table.num_rows() == num_rows);
     v.refuses<gs::size_error>("num_rows = 9223372036854775807 x width = 3: more elements than can be counted",
                               [](auto& table) { table.grow(std::numeric_limits<std::int64_t>::max()); });
-    v.refuses<gs::value_error>("num_rows = 7: must be >= 8", [](auto& table) { table.grow(7); });
-    v.refuses<gs::value_error>("num_rows = -1: must be >= 8", [](auto& table) { table.grow(-1); });
+    v.refuses<gs::value_error>("num_rows: 7 is out of range; expected >= 8", [](auto& table) { table.grow(7); });
+    v.refuses<gs::value_error>("num_rows: -1 is out of range; expected >= 8", [](auto& table) { table.grow(-1); });
     v.table.grow(9);
     v.untouched.grow(9);
     v.is_untouched();
@@ -249,17 +252,17 @@ TEST_CASE("memory of the caller's that does not fit") {
     floats values(24), n(24), fewer(23), more(25);
     std::vector<std::uint32_t> stamps(8), touches(8), short_stamps(7);
     auto const text = [&](auto const& f) { return refusal<gs::size_error>(f); };
-    CHECK(text([&] { rows.memory(fewer, n, stamps, touches); }) == "values has 23 elements: must be 24");
-    CHECK(text([&] { rows.memory(values, more, stamps, touches); }) == "n has 25 elements: must be 24");
-    CHECK(text([&] { rows.memory(values, n, short_stamps, touches); }) == "stamps has 7 elements: must be 8");
-    CHECK(text([&] { rows.memory(values, n, stamps, short_stamps); }) == "touches has 7 elements: must be 8");
-    CHECK(text([&] { rows.memory(values, n, stamps); }) == "touches has 0 elements: must be 8");
+    CHECK(text([&] { rows.memory(fewer, n, stamps, touches); }) == "values has 23 elements; expected 24");
+    CHECK(text([&] { rows.memory(values, more, stamps, touches); }) == "n has 25 elements; expected 24");
+    CHECK(text([&] { rows.memory(values, n, short_stamps, touches); }) == "stamps has 7 elements; expected 8");
+    CHECK(text([&] { rows.memory(values, n, stamps, short_stamps); }) == "touches has 7 elements; expected 8");
+    CHECK(text([&] { rows.memory(values, n, stamps); }) == "touches has 0 elements; expected 8");
     CHECK(refusal<gs::buffer_error>([&] {
               rows.memory(std::span<float>(static_cast<float*>(nullptr), 24), n, stamps, touches);
-          }) == "values is null: give 24 elements of memory");
+          }) == "values is null; expected 24 elements of memory");
     CHECK(refusal<gs::buffer_error>([&] {
               rows.memory(values, n, std::span<std::uint32_t>(static_cast<std::uint32_t*>(nullptr), 8), touches);
-          }) == "stamps is null: give 8 elements of memory");
+          }) == "stamps is null; expected 8 elements of memory");
 
     auto const good = rows.memory(values, n, stamps, touches);
     auto bad = good;
@@ -268,14 +271,14 @@ TEST_CASE("memory of the caller's that does not fit") {
     ids64 const ids{1};
     floats const g(3, 1);
     floats out(3);
-    CHECK(text([&] { rows.update(bad, ids, g); }) == "n has 23 elements: must be 24");
-    CHECK(text([&] { rows.update(bad, ids, ids64{0}, g); }) == "n has 23 elements: must be 24");
-    CHECK(text([&] { rows.initialize(bad); }) == "n has 23 elements: must be 24");
-    CHECK(text([&] { rows.reset(bad, ids); }) == "n has 23 elements: must be 24");
-    CHECK(text([&] { rows.read(bad, ids, out); }) == "n has 23 elements: must be 24");
-    CHECK(text([&] { rows.flush(bad); }) == "n has 23 elements: must be 24");
+    CHECK(text([&] { rows.update(bad, ids, g); }) == "n has 23 elements; expected 24");
+    CHECK(text([&] { rows.update(bad, ids, ids64{0}, g); }) == "n has 23 elements; expected 24");
+    CHECK(text([&] { rows.initialize(bad); }) == "n has 23 elements; expected 24");
+    CHECK(text([&] { rows.reset(bad, ids); }) == "n has 23 elements; expected 24");
+    CHECK(text([&] { rows.read(bad, ids, out); }) == "n has 23 elements; expected 24");
+    CHECK(text([&] { rows.flush(bad); }) == "n has 23 elements; expected 24");
     CHECK(refusal<gs::buffer_error>([&] { rows.read(good, ids, std::span<float>(static_cast<float*>(nullptr), 3)); }) ==
-          "out is null: give 3 elements of memory");
+          "out is null; expected 3 elements of memory");
     CHECK(difference(held(good, rows.progress()), before) == "");
     rows.update(good, ids, g);
     CHECK(rows.clock().step == 1);

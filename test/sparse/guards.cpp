@@ -114,5 +114,5 @@ TEST_CASE("the norm of a row is at most max_norm after its step") {
     CHECK(refusal<gs::value_error>([&] { gs::table(stochastic, 3, width, gs::touch_only{}, {.max_norm = 0.5}); }) ==
           "table_options.max_norm = 0.5: rounds to nearest, and so is not for stochastic elements, nor for integers");
     CHECK(refusal<gs::value_error>([&] { gs::table(optimizer, 3, width, gs::touch_only{}, {.max_norm = -1}); }) ==
-          "table_options.max_norm = -1: must be finite and >= 0");
+          "table_options.max_norm: -1 is out of range; expected finite and >= 0");
 }

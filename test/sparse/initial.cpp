@@ -328,28 +328,29 @@ TEST_CASE("initial values that cannot be are refused", "[sparse]") {
     auto const value = [](gs::initial_values const& initial) {
         return refusal<gs::value_error>([&] { check_initial<float>(initial, 3, 4); });
     };
-    CHECK(value(infinity) == "initial = inf: must be finite in float");
-    CHECK(value(not_a_number) == "initial = nan: must be finite in float");
-    CHECK(value(1e39) == "initial = 1e+39: must be finite in float");
-    CHECK(value(gs::uniform{.high = 1}) == "uniform.low is missing: give a number that is finite");
-    CHECK(value(gs::uniform{.low = 1}) == "uniform.high is missing: give a number that is finite");
-    CHECK(value(gs::uniform{-infinity, 1}) == "uniform.low = -inf: must be finite");
-    CHECK(value(gs::uniform{2, 1}) == "uniform.low = 2: must be at most high = 1");
-    CHECK(value(gs::uniform{-1e308, 1e308}) == "uniform.low = -1e+308, high = 1e+308: high - low must be finite");
-    CHECK(value(gs::uniform{-1e39, 1}) == "uniform.low = -1e+39: must be finite in float");
-    CHECK(value(gs::uniform{1, 1e39}) == "uniform.high = 1e+39: must be finite in float");
-    CHECK(value(gs::normal{.deviation = 1}) == "normal.mean is missing: give a number that is finite");
-    CHECK(value(gs::normal{.mean = 1}) == "normal.deviation is missing: give a number that is finite and >= 0");
-    CHECK(value(gs::normal{0, -1}) == "normal.deviation = -1: must be finite and >= 0");
-    CHECK(value(gs::normal{infinity, 1}) == "normal.mean = inf: must be finite");
-    CHECK(value(gs::normal{-1e39, 0}) == "abs(normal.mean) + 6.77 * normal.deviation = 1e+39: must be finite in float");
+    CHECK(value(infinity) == "initial: inf is out of range; expected finite in float");
+    CHECK(value(not_a_number) == "initial: nan is out of range; expected finite in float");
+    CHECK(value(1e39) == "initial: 1e+39 is out of range; expected finite in float");
+    CHECK(value(gs::uniform{.high = 1}) == "uniform.low is missing; expected a number that is finite");
+    CHECK(value(gs::uniform{.low = 1}) == "uniform.high is missing; expected a number that is finite");
+    CHECK(value(gs::uniform{-infinity, 1}) == "uniform.low: -inf is out of range; expected finite");
+    CHECK(value(gs::uniform{2, 1}) == "uniform.low: 2 is out of range; expected at most high = 1");
+    CHECK(value(gs::uniform{-1e308, 1e308}) == "uniform.low = -1e+308, high = 1e+308; expected a finite high - low");
+    CHECK(value(gs::uniform{-1e39, 1}) == "uniform.low: -1e+39 is out of range; expected finite in float");
+    CHECK(value(gs::uniform{1, 1e39}) == "uniform.high: 1e+39 is out of range; expected finite in float");
+    CHECK(value(gs::normal{.deviation = 1}) == "normal.mean is missing; expected a number that is finite");
+    CHECK(value(gs::normal{.mean = 1}) == "normal.deviation is missing; expected a number that is finite and >= 0");
+    CHECK(value(gs::normal{0, -1}) == "normal.deviation: -1 is out of range; expected finite and >= 0");
+    CHECK(value(gs::normal{infinity, 1}) == "normal.mean: inf is out of range; expected finite");
+    CHECK(value(gs::normal{-1e39, 0}) ==
+          "abs(normal.mean) + 6.77 * normal.deviation: 1e+39 is out of range; expected finite in float");
     value(gs::normal{0, 1e38});
     CHECK(refusal<gs::value_error>([] {
               check_initial<double>(gs::normal{0, 1e308}, 3, 4);
-          }) == "abs(normal.mean) + 6.77 * normal.deviation = inf: must be finite in double");
+          }) == "abs(normal.mean) + 6.77 * normal.deviation: inf is out of range; expected finite in double");
     // Above the largest bfloat16, though not above the largest float.
     CHECK(refusal<gs::value_error>([] { check_initial<gs::bfloat16>(3.4e38, 3, 4); }) ==
-          "initial = 3.4e+38: must be finite in bfloat16");
+          "initial: 3.4e+38 is out of range; expected finite in bfloat16");
     CHECK_NOTHROW(check_initial<float>(3.4e38, 3, 4));
     CHECK_NOTHROW(check_initial<float>(gs::uniform{-3e38, 3e38, std::numeric_limits<std::uint64_t>::max()}, 3, 4));
     CHECK_NOTHROW(check_initial<float>(gs::normal{0, 5e37}, 3, 4));
@@ -377,12 +378,12 @@ TEST_CASE("containers that do not fit the table are refused", "[sparse]") {
     size(std::vector<float>{}, std::uint64_t{1} << 62, 4);
 
     CHECK(refusal<gs::value_error>([&] { check_initial<double>(values, 3, 4); }) ==
-          "initial holds float: must hold double, which the table stores");
+          "initial holds float; expected double, which the table stores");
     CHECK(refusal<gs::value_error>([&] { check_initial<gs::bfloat16>(values, 3, 4); }) ==
-          "initial holds float: must hold bfloat16, which the table stores");
+          "initial holds float; expected bfloat16, which the table stores");
     CHECK(refusal<gs::value_error>([] { check_initial<float>(std::vector<gs::bfloat16>(12), 3, 4); }) ==
-          "initial holds bfloat16: must hold float, which the table stores");
+          "initial holds bfloat16; expected float, which the table stores");
     CHECK(refusal<gs::buffer_error>([] {
               check_initial<float>(std::span(static_cast<float const*>(nullptr), 12), 3, 4);
-          }) == "initial is null: give 12 elements of memory");
+          }) == "initial is null; expected 12 elements of memory");
 }

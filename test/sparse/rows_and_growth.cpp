@@ -209,7 +209,7 @@ TEST_CASE("growing 4M x 16 rows stops writers for 6 s: no row is copied, and wha
     CHECK(table.clock().step == 0);
     auto const& fixed = table;
     CHECK(refusal<gs::value_error>([&] { fixed.state<"n">(); }) ==
-          "state: the rows of this table, which is const, lie in 4 segments: must be 1, as after memory()");
+          "state: the rows of this table, which is const, lie in 4 segments; expected 1, as after memory()");
     CHECK(table.memory().values.size() == 300'000 * wide);
     CHECK(table.segments() == 1);
     CHECK(fixed.state<"n">().data() == table.state<"n">().data());

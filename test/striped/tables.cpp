@@ -194,7 +194,7 @@ TEST_CASE("striped: what it refuses leaves everything as it was") {
     CHECK_THROWS_AS(shared.row(rows), gs::value_error);
     CHECK(refusal<gs::value_error>([&] {
               gs::striped{gs::table{optimizer, rows, width}, 0};
-          }) == "striped: stripes = 0: must be in [1, 2147483648]");
+          }) == "striped: stripes: 0 is out of range; expected [1, 2147483648]");
     CHECK_THROWS_AS((gs::striped{gs::table{optimizer, rows, width}, ~std::size_t(0)}), gs::value_error);
     CHECK(shared.clock().step == 0);
     CHECK(shared.row(3)[0] == 1);

@@ -30,8 +30,8 @@ TEST_CASE("a table on Thrust refuses bad ids by name and stays as it was") {
         }
         return "none";
     };
-    CHECK(refusal({1, 2, -5}) == "ids[2] = -5: must be in [0, 100)");
-    CHECK(refusal({1, 100, -5}) == "ids[1] = 100: must be in [0, 100)");
+    CHECK(refusal({1, 2, -5}) == "ids[2]: -5 is out of range; expected [0, 100)");
+    CHECK(refusal({1, 100, -5}) == "ids[1]: 100 is out of range; expected [0, 100)");
     CHECK(refusal({7, 2, 7}).substr(0, 43) == "ids[2] = 7: appears before, at position 0; ");
     CHECK(table.clock().step == 0);
     std::vector<float> values(num_rows * test_width);

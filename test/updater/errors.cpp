@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -23,6 +24,19 @@ template <class... Policies> std::string refused_policies(Policies... policies) 
 
 } // namespace
 
+TEST_CASE("every kind of error has the id of its C status code", "[core]") {
+    auto const id = [](gs::error const& caught) { return std::string(caught.id()); };
+    CHECK(id(gs::size_error("")) == "bad_size");
+    CHECK(id(gs::value_error("")) == "bad_value");
+    CHECK(id(gs::not_compiled_error("")) == "not_compiled");
+    CHECK(id(gs::buffer_error("")) == "bad_buffer");
+    CHECK(id(gs::memory_error("")) == "out_of_memory");
+    CHECK(id(gs::nonfinite_error("")) == "not_finite");
+    CHECK(id(gs::executor_error("")) == "executor_failed");
+    CHECK(id(gs::io_error("")) == "io_error");
+    CHECK(id(gs::sequence_error("")) == "bad_sequence");
+}
+
 TEST_CASE("check_policy refuses a single policy as make_updater does", "[core]") {
     auto const refused = [](auto const& policy) {
         return refusal<gs::value_error>([&] { gs::check_policy<float>(policy); });
@@ -39,8 +53,9 @@ TEST_CASE("check_policy refuses a single policy as make_updater does", "[core]")
     same(gs::all_of{gs::clip_value{1}, gs::l1{-1}}, gs::sgd{}, rate);
     same(gs::cosine{.steps = 10}, gs::sgd{});
     same(gs::warmup{gs::constant{-1}, 5}, gs::sgd{});
-    CHECK(refused(gs::ema{.decay = 2}) == "ema.decay = 2: must be in [0, 1)");
-    CHECK(refused(gs::step_options{.rate_scale = -1}) == "step_options.rate_scale = -1: must be finite and >= 0");
+    CHECK(refused(gs::ema{.decay = 2}) == "ema.decay: 2 is out of range; expected [0, 1)");
+    CHECK(refused(gs::step_options{.rate_scale = -1}) ==
+          "step_options.rate_scale: -1 is out of range; expected finite and >= 0");
 
     gs::check_policy<float>(gs::adam{});
     gs::check_policy(gs::l2{1e39}); // in double there is nothing to say against it
@@ -50,88 +65,106 @@ TEST_CASE("check_policy refuses a single policy as make_updater does", "[core]")
 }
 
 TEST_CASE("a hyperparameter out of range is refused with name, value and range", "[core]") {
-    CHECK(refused_policies(gs::adam{.beta1 = 1.5}, rate) == "adam.beta1 = 1.5: must be in [0, 1)");
-    CHECK(refused_policies(gs::adam{.beta1 = 1}, rate) == "adam.beta1 = 1: must be in [0, 1)");
-    CHECK(refused_policies(gs::adam{.beta2 = -0.25}, rate) == "adam.beta2 = -0.25: must be in [0, 1)");
-    CHECK(refused_policies(gs::adam{.beta2 = not_a_number}, rate) == "adam.beta2 = nan: must be in [0, 1)");
+    CHECK(refused_policies(gs::adam{.beta1 = 1.5}, rate) == "adam.beta1: 1.5 is out of range; expected [0, 1)");
+    CHECK(refused_policies(gs::adam{.beta1 = 1}, rate) == "adam.beta1: 1 is out of range; expected [0, 1)");
+    CHECK(refused_policies(gs::adam{.beta2 = -0.25}, rate) == "adam.beta2: -0.25 is out of range; expected [0, 1)");
+    CHECK(refused_policies(gs::adam{.beta2 = not_a_number}, rate) ==
+          "adam.beta2: nan is out of range; expected [0, 1)");
     // Infinite in float, where infinity times a weight of 0 would be NaN.
     CHECK_THAT(refused_policies(gs::adam{}, gs::l2{1e39}, rate),
-               ContainsSubstring("l2.rate = 1e+39: must be at most 3.40") && ContainsSubstring("largest"));
+               ContainsSubstring("l2.rate: 1e+39 is out of range; expected at most 3.40") &&
+                   ContainsSubstring("largest"));
     CHECK_THAT(refused_policies(gs::sgd{}, gs::all_of{gs::clip_value{1}, gs::l1{1e39}}, rate),
-               ContainsSubstring("l1.rate = 1e+39: must be at most"));
-    CHECK(refused_policies(gs::adam{.epsilon = -1}, rate) == "adam.epsilon = -1: must be finite and >= 0");
-    CHECK(refused_policies(gs::adam{.epsilon = infinity}, rate) == "adam.epsilon = inf: must be finite and >= 0");
-    CHECK(refused_policies(gs::momentum{.mu = 1}, rate) == "momentum.mu = 1: must be in [0, 1)");
-    CHECK(refused_policies(gs::nesterov{.mu = -1}, rate) == "nesterov.mu = -1: must be in [0, 1)");
+               ContainsSubstring("l1.rate: 1e+39 is out of range; expected at most"));
+    CHECK(refused_policies(gs::adam{.epsilon = -1}, rate) ==
+          "adam.epsilon: -1 is out of range; expected finite and >= 0");
+    CHECK(refused_policies(gs::adam{.epsilon = infinity}, rate) ==
+          "adam.epsilon: inf is out of range; expected finite and >= 0");
+    CHECK(refused_policies(gs::momentum{.mu = 1}, rate) == "momentum.mu: 1 is out of range; expected [0, 1)");
+    CHECK(refused_policies(gs::nesterov{.mu = -1}, rate) == "nesterov.mu: -1 is out of range; expected [0, 1)");
     CHECK(refused_policies(gs::adagrad{.epsilon = not_a_number}, rate) ==
-          "adagrad.epsilon = nan: must be finite and >= 0");
+          "adagrad.epsilon: nan is out of range; expected finite and >= 0");
     CHECK(refused_policies(gs::adagrad{.initial_accumulator = -1}, rate) ==
-          "adagrad.initial_accumulator = -1: must be finite and >= 0");
-    CHECK(refused_policies(gs::ftrl{.l1 = -1}, rate) == "ftrl.l1 = -1: must be finite and >= 0");
-    CHECK(refused_policies(gs::ftrl{.l2 = infinity}, rate) == "ftrl.l2 = inf: must be finite and >= 0");
-    CHECK_THAT(refused_policies(gs::ftrl{.beta = 0}, rate), Catch::Matchers::StartsWith("ftrl.beta = 0: must be > 0"));
+          "adagrad.initial_accumulator: -1 is out of range; expected finite and >= 0");
+    CHECK(refused_policies(gs::ftrl{.l1 = -1}, rate) == "ftrl.l1: -1 is out of range; expected finite and >= 0");
+    CHECK(refused_policies(gs::ftrl{.l2 = infinity}, rate) == "ftrl.l2: inf is out of range; expected finite and >= 0");
+    CHECK_THAT(refused_policies(gs::ftrl{.beta = 0}, rate),
+               Catch::Matchers::StartsWith("ftrl.beta: 0 is out of range; expected > 0"));
 
-    CHECK(refused_policies(gs::sgd{}, gs::l1{-1}, rate) == "l1.rate = -1: must be finite and >= 0");
-    CHECK(refused_policies(gs::sgd{}, gs::l2{infinity}, rate) == "l2.rate = inf: must be finite and >= 0");
-    CHECK(refused_policies(gs::sgd{}, gs::decoupled{-1}, rate) == "decoupled.rate = -1: must be finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::l1{-1}, rate) == "l1.rate: -1 is out of range; expected finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::l2{infinity}, rate) ==
+          "l2.rate: inf is out of range; expected finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::decoupled{-1}, rate) ==
+          "decoupled.rate: -1 is out of range; expected finite and >= 0");
     CHECK(refused_policies(gs::sgd{}, gs::elastic_net{.l1 = 0, .l2 = -2}, rate) ==
-          "elastic_net.l2 = -2: must be finite and >= 0");
-    CHECK(refused_policies(gs::sgd{}, gs::clip_value{0}, rate) == "clip_value.limit = 0: must be finite and > 0");
-    CHECK(refused_policies(gs::sgd{}, gs::proximal{gs::l1{-1}}, rate) == "l1.rate = -1: must be finite and >= 0");
+          "elastic_net.l2: -2 is out of range; expected finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::clip_value{0}, rate) ==
+          "clip_value.limit: 0 is out of range; expected finite and > 0");
+    CHECK(refused_policies(gs::sgd{}, gs::proximal{gs::l1{-1}}, rate) ==
+          "l1.rate: -1 is out of range; expected finite and >= 0");
     CHECK(refused_policies(gs::sgd{}, gs::all_of{gs::l2{1}, gs::all_of{gs::clip_value{-1}}}, rate) ==
-          "clip_value.limit = -1: must be finite and > 0");
+          "clip_value.limit: -1 is out of range; expected finite and > 0");
 
-    CHECK(refused_policies(gs::sgd{}, gs::constant{-0.5}) == "constant.rate = -0.5: must be finite and >= 0");
-    CHECK(refused_policies(gs::sgd{}, gs::constant{infinity}) == "constant.rate = inf: must be finite and >= 0");
-    CHECK(refused_policies(gs::sgd{}, gs::poly{.rate = 1, .a = -1, .b = 1}) == "poly.a = -1: must be finite and >= 0");
-    CHECK(refused_policies(gs::sgd{}, gs::poly{.rate = 1, .a = 1, .b = -1}) == "poly.b = -1: must be finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::constant{-0.5}) ==
+          "constant.rate: -0.5 is out of range; expected finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::constant{infinity}) ==
+          "constant.rate: inf is out of range; expected finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::poly{.rate = 1, .a = -1, .b = 1}) ==
+          "poly.a: -1 is out of range; expected finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::poly{.rate = 1, .a = 1, .b = -1}) ==
+          "poly.b: -1 is out of range; expected finite and >= 0");
     CHECK(refused_policies(gs::sgd{}, gs::exponential{.rate = 1, .decay = 0, .steps = 1}) ==
-          "exponential.decay = 0: must be finite and > 0");
+          "exponential.decay: 0 is out of range; expected finite and > 0");
     CHECK(refused_policies(gs::sgd{}, gs::exponential{.rate = 1, .decay = 0.5, .steps = 0}) ==
-          "exponential.steps = 0: must be >= 1");
-    CHECK(refused_policies(gs::sgd{}, gs::cosine{.rate = 1, .steps = -3}) == "cosine.steps = -3: must be >= 1");
+          "exponential.steps: 0 is out of range; expected >= 1");
+    CHECK(refused_policies(gs::sgd{}, gs::cosine{.rate = 1, .steps = -3}) ==
+          "cosine.steps: -3 is out of range; expected >= 1");
     CHECK(refused_policies(gs::sgd{}, gs::cosine{.rate = 1, .steps = 3, .end = -1}) ==
-          "cosine.end = -1: must be finite and >= 0");
-    CHECK(refused_policies(gs::sgd{}, gs::warmup{rate, -2}) == "warmup.steps = -2: must be >= 0");
+          "cosine.end: -1 is out of range; expected finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::warmup{rate, -2}) == "warmup.steps: -2 is out of range; expected >= 0");
     CHECK(refused_policies(gs::sgd{}, gs::warmup{rate, 2, not_a_number}) ==
-          "warmup.start = nan: must be finite and >= 0");
+          "warmup.start: nan is out of range; expected finite and >= 0");
     CHECK(refused_policies(gs::sgd{}, gs::warmup{rate, 2, 0.0, gs::ramp::exponential}) ==
-          "warmup.start = 0: must be > 0 for an exponential ramp");
+          "warmup.start: 0 is out of range; expected > 0 for an exponential ramp");
     CHECK(refused_policies(gs::sgd{}, gs::warmup{gs::warmup{gs::constant{-1}, 2}, 2}) ==
-          "constant.rate = -1: must be finite and >= 0");
+          "constant.rate: -1 is out of range; expected finite and >= 0");
 }
 
 TEST_CASE("a number that was given is told as it is, and not as missing", "[core]") {
-    CHECK(refused_policies(gs::sgd{}, gs::constant{not_a_number}) == "constant.rate = nan: must be finite and >= 0");
-    CHECK(refused_policies(gs::sgd{}, gs::cosine{.rate = 1, .steps = -1}) == "cosine.steps = -1: must be >= 1");
+    CHECK(refused_policies(gs::sgd{}, gs::constant{not_a_number}) ==
+          "constant.rate: nan is out of range; expected finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::cosine{.rate = 1, .steps = -1}) ==
+          "cosine.steps: -1 is out of range; expected >= 1");
 }
 
 TEST_CASE("a value of an enumeration that the rule does not have is refused with those that it has", "[core]") {
     CHECK(refused_policies(gs::adam{.epsilon_place = gs::epsilon::accumulated}, gs::constant{1}) ==
-          "adam.epsilon_place = accumulated: must be outside or inside or hat");
+          "adam.epsilon_place: accumulated is not allowed; expected outside or inside or hat");
     CHECK(refused_policies(gs::sgd{}, gs::warmup{gs::constant{1}, 2, 0.0, static_cast<gs::ramp>(7)}) ==
-          "warmup.shape = 7: must be linear or exponential or constant");
+          "warmup.shape: 7 is out of range; expected linear or exponential or constant");
 }
 
 TEST_CASE("a hyperparameter that is left out is refused by name", "[core]") {
     CHECK(refused_policies(gs::sgd{}, gs::constant{}) ==
-          "constant.rate is missing: give a number that is finite and >= 0");
+          "constant.rate is missing; expected a number that is finite and >= 0");
     CHECK(refused_policies(gs::sgd{}, gs::cosine{.steps = 10}) ==
-          "cosine.rate is missing: give a number that is finite and >= 0");
-    CHECK(refused_policies(gs::sgd{}, gs::cosine{.rate = 1}) == "cosine.steps is missing: give a number that is >= 1");
+          "cosine.rate is missing; expected a number that is finite and >= 0");
+    CHECK(refused_policies(gs::sgd{}, gs::cosine{.rate = 1}) ==
+          "cosine.steps is missing; expected a number that is >= 1");
     CHECK(refused_policies(gs::sgd{}, gs::poly{.rate = 1, .a = 1}) ==
-          "poly.b is missing: give a number that is finite and >= 0");
+          "poly.b is missing; expected a number that is finite and >= 0");
     CHECK(refused_policies(gs::sgd{}, gs::exponential{.rate = 1, .steps = 4}) ==
-          "exponential.decay is missing: give a number that is finite and > 0");
+          "exponential.decay is missing; expected a number that is finite and > 0");
     CHECK(refused_policies(gs::sgd{}, gs::warmup<gs::constant>{.after = rate}) ==
-          "warmup.steps is missing: give a number that is >= 0");
-    CHECK(refused_policies(gs::sgd{}, rate, gs::l2{}) == "l2.rate is missing: give a number that is finite and >= 0");
+          "warmup.steps is missing; expected a number that is >= 0");
+    CHECK(refused_policies(gs::sgd{}, rate, gs::l2{}) ==
+          "l2.rate is missing; expected a number that is finite and >= 0");
     CHECK(refused_policies(gs::sgd{}, rate, gs::elastic_net{.l1 = 1}) ==
-          "elastic_net.l2 is missing: give a number that is finite and >= 0");
+          "elastic_net.l2 is missing; expected a number that is finite and >= 0");
     CHECK(refused_policies(gs::sgd{}, rate, gs::clip_value{}) ==
-          "clip_value.limit is missing: give a number that is finite and > 0");
+          "clip_value.limit is missing; expected a number that is finite and > 0");
     CHECK(refused_policies(gs::sgd{}, rate, gs::proximal{gs::l1{}}) ==
-          "l1.rate is missing: give a number that is finite and >= 0");
+          "l1.rate is missing; expected a number that is finite and >= 0");
 }
 
 TEST_CASE("a bad option of a step is refused and the clock stays", "[core]") {
@@ -142,20 +175,24 @@ TEST_CASE("a bad option of a step is refused and the clock stays", "[core]") {
         CHECK(optimizer.clock() == gs::clock{.step = 1, .samples = 5});
         return text;
     };
-    CHECK(refused({.gradient_scale = not_a_number}) == "step_options.gradient_scale = nan: must be finite");
-    CHECK(refused({.gradient_scale = -infinity}) == "step_options.gradient_scale = -inf: must be finite");
-    CHECK(refused({.rate_scale = -1}) == "step_options.rate_scale = -1: must be finite and >= 0");
-    CHECK(refused({.rate_scale = not_a_number}) == "step_options.rate_scale = nan: must be finite and >= 0");
-    CHECK(refused({.samples = -1}) == "step_options.samples = -1: must be >= 0");
-    CHECK(refused({.rate = -0.5}) == "step_options.rate = -0.5: must be finite and >= 0");
-    CHECK(refused({.rate = not_a_number}) == "step_options.rate = nan: must be finite and >= 0");
+    CHECK(refused({.gradient_scale = not_a_number}) ==
+          "step_options.gradient_scale: nan is out of range; expected finite");
+    CHECK(refused({.gradient_scale = -infinity}) ==
+          "step_options.gradient_scale: -inf is out of range; expected finite");
+    CHECK(refused({.rate_scale = -1}) == "step_options.rate_scale: -1 is out of range; expected finite and >= 0");
+    CHECK(refused({.rate_scale = not_a_number}) ==
+          "step_options.rate_scale: nan is out of range; expected finite and >= 0");
+    CHECK(refused({.samples = -1}) == "step_options.samples: -1 is out of range; expected >= 0");
+    CHECK(refused({.rate = -0.5}) == "step_options.rate: -0.5 is out of range; expected finite and >= 0");
+    CHECK(refused({.rate = not_a_number}) == "step_options.rate: nan is out of range; expected finite and >= 0");
 
     // Finite in double, infinite in the arithmetic of the kernel: it would turn gradients of 0 into NaN.
     CHECK_THAT(refused({.gradient_scale = -1e300}),
-               Catch::Matchers::StartsWith("step_options.gradient_scale = -1e+300: must be"));
-    CHECK_THAT(refused({.rate = 1e39}), Catch::Matchers::StartsWith("the learning rate = 1e+39: must be"));
+               Catch::Matchers::StartsWith("step_options.gradient_scale: -1e+300 is out of range; expected"));
+    CHECK_THAT(refused({.rate = 1e39}),
+               Catch::Matchers::StartsWith("the learning rate: 1e+39 is out of range; expected"));
     CHECK_THAT(refused({.rate_scale = 1e308, .rate = 1e308}),
-               Catch::Matchers::StartsWith("the learning rate = inf: must be"));
+               Catch::Matchers::StartsWith("the learning rate: inf is out of range; expected"));
 }
 
 TEST_CASE("a schedule without a rate or with a bad one is refused and the clock stays", "[core]") {
@@ -171,7 +208,7 @@ TEST_CASE("a schedule without a rate or with a bad one is refused and the clock 
     optimizer.next_step();
     optimizer.next_step();
     CHECK(refusal<gs::value_error>([&] { optimizer.next_step(); }) ==
-          "the schedule's rate = -1: must be finite and >= 0");
+          "the schedule's rate: -1 is out of range; expected finite and >= 0");
     CHECK(optimizer.clock().step == 2);
 }
 
@@ -180,9 +217,9 @@ TEST_CASE("a decay of one or more is refused and the clock stays", "[core]") {
         gs::make_updater<float>(gs::adam{}, gs::all_of{gs::clip_value{1}, gs::decoupled{4}}, gs::constant{0.125});
     optimizer.next_step();
     CHECK_THAT(refusal<gs::value_error>([&] { optimizer.next_step({.rate_scale = 2}); }),
-               Catch::Matchers::StartsWith("decoupled: lr * rate = 0.25 * 4: must be < 1"));
+               Catch::Matchers::StartsWith("decoupled: lr * rate = 0.25 * 4; expected < 1"));
     CHECK_THAT(refusal<gs::value_error>([&] { optimizer.next_step({.rate = 100}); }),
-               Catch::Matchers::StartsWith("decoupled: lr * rate = 100 * 4: must be < 1"));
+               Catch::Matchers::StartsWith("decoupled: lr * rate = 100 * 4; expected < 1"));
     CHECK(optimizer.clock().step == 1);
 }
 
@@ -190,7 +227,7 @@ TEST_CASE("a negative clock is refused", "[core]") {
     auto optimizer = gs::make_updater<float>(gs::sgd{}, rate);
     optimizer.seek({.step = 7, .samples = 8, .epoch = 9});
     CHECK(refusal<gs::value_error>([&] { optimizer.seek({.step = -1, .samples = 2, .epoch = 3}); }) ==
-          "clock{step = -1, samples = 2, epoch = 3}: counts must be >= 0");
+          "clock{step = -1, samples = 2, epoch = 3}; expected counts >= 0");
     refusal<gs::value_error>([&] { optimizer.seek({.samples = -1}); });
     refusal<gs::value_error>([&] { optimizer.seek({.epoch = -1}); });
     CHECK(optimizer.clock() == gs::clock{.step = 7, .samples = 8, .epoch = 9});
@@ -237,25 +274,26 @@ TEST_CASE("buffers that do not fit are refused before anything is written", "[co
     };
 
     CHECK(refused(size, x.w, part(x.g, 0, 36), x.m, x.v) ==
-          "gradient has 36 elements, parameter has 37: all buffers of a tensor must be of one length");
+          "gradient has 36 elements, parameter has 37; expected the same length for all buffers of a tensor");
     CHECK(refused(size, x.w, x.g, part(x.m, 0, 5), x.v) ==
-          "m has 5 elements, parameter has 37: all buffers of a tensor must be of one length");
+          "m has 5 elements, parameter has 37; expected the same length for all buffers of a tensor");
     CHECK(refused(size, x.w, x.g, x.m, part(x.v, 0, 0)) ==
-          "v has 0 elements, parameter has 37: all buffers of a tensor must be of one length");
+          "v has 0 elements, parameter has 37; expected the same length for all buffers of a tensor");
     CHECK(refused(size, part(x.w, 0, 1), x.g, x.m, x.v) ==
-          "gradient has 37 elements, parameter has 1: all buffers of a tensor must be of one length");
+          "gradient has 37 elements, parameter has 1; expected the same length for all buffers of a tensor");
 
-    CHECK(refused(buffer, null, x.g, x.m, x.v) == "parameter is null: give 37 elements of memory");
-    CHECK(refused(buffer, x.w, null, x.m, x.v) == "gradient is null: give 37 elements of memory");
-    CHECK(refused(buffer, x.w, x.g, null, x.v) == "m is null: give 37 elements of memory");
-    CHECK(refused(buffer, x.w, x.g, x.m, null) == "v is null: give 37 elements of memory");
+    CHECK(refused(buffer, null, x.g, x.m, x.v) == "parameter is null; expected 37 elements of memory");
+    CHECK(refused(buffer, x.w, null, x.m, x.v) == "gradient is null; expected 37 elements of memory");
+    CHECK(refused(buffer, x.w, x.g, null, x.v) == "m is null; expected 37 elements of memory");
+    CHECK(refused(buffer, x.w, x.g, x.m, null) == "v is null; expected 37 elements of memory");
 
-    CHECK(refused(buffer, x.w, x.w, x.m, x.v) == "gradient overlaps parameter: every buffer needs memory of its own");
-    CHECK(refused(buffer, x.w, x.g, x.w, x.v) == "m overlaps parameter: every buffer needs memory of its own");
-    CHECK(refused(buffer, x.w, x.g, x.m, x.g) == "v overlaps gradient: every buffer needs memory of its own");
-    CHECK(refused(buffer, x.w, x.g, x.m, x.m) == "v overlaps m: every buffer needs memory of its own");
+    CHECK(refused(buffer, x.w, x.w, x.m, x.v) ==
+          "gradient overlaps parameter; expected separate memory for each buffer");
+    CHECK(refused(buffer, x.w, x.g, x.w, x.v) == "m overlaps parameter; expected separate memory for each buffer");
+    CHECK(refused(buffer, x.w, x.g, x.m, x.g) == "v overlaps gradient; expected separate memory for each buffer");
+    CHECK(refused(buffer, x.w, x.g, x.m, x.m) == "v overlaps m; expected separate memory for each buffer");
     CHECK(refused(buffer, part(x.w, 0, 19), part(x.g, 0, 19), part(x.m, 0, 19), part(x.w, 18, 19)) ==
-          "v overlaps parameter: every buffer needs memory of its own");
+          "v overlaps parameter; expected separate memory for each buffer");
 
     // Neighbours in one block of memory do not overlap, and no memory is needed for 0 elements.
     std::vector<float> block = numbers<float>(40, 5);
@@ -286,12 +324,12 @@ TEST_CASE("initialize refuses as a step does", "[core]") {
     tensor x(9);
     tensor const before = x;
     CHECK(refusal<gs::size_error>([&] { optimizer.initialize(x.w, x.m, std::span(x.v).first(8)); }) ==
-          "v has 8 elements, parameter has 9: all buffers of a tensor must be of one length");
+          "v has 8 elements, parameter has 9; expected the same length for all buffers of a tensor");
     CHECK(refusal<gs::buffer_error>([&] { optimizer.initialize(x.w, x.m, x.w); }) ==
-          "v overlaps parameter: every buffer needs memory of its own");
+          "v overlaps parameter; expected separate memory for each buffer");
     CHECK(refusal<gs::buffer_error>([&] {
               optimizer.initialize(x.w, std::span(static_cast<float*>(nullptr), 9), x.v);
-          }) == "m is null: give 9 elements of memory");
+          }) == "m is null; expected 9 elements of memory");
     CHECK(same_bits(x, before));
 }
 
@@ -303,11 +341,11 @@ TEST_CASE("zero_gradient with a const gradient is refused before anything is wri
     std::vector<gs::slice<decltype(optimizer)>> const model = {{first.w, first.g, first.m, first.v},
                                                                {x.w, std::as_const(x.g), x.m, x.v}};
     CHECK(refusal<gs::buffer_error>([&] { step(x.w, std::as_const(x.g), x.m, x.v); }) ==
-          "gradient is const or lazy, and zero_gradient is set: give writable memory");
+          "gradient is const or lazy, and zero_gradient is set; expected writable memory");
     CHECK(refusal<gs::buffer_error>([&] { step(x.w, std::span<float const>(x.g), x.m, x.v); }) ==
-          "gradient is const or lazy, and zero_gradient is set: give writable memory");
+          "gradient is const or lazy, and zero_gradient is set; expected writable memory");
     CHECK(refusal<gs::buffer_error>([&] { step(model); }) ==
-          "tensor 1: gradient is const or lazy, and zero_gradient is set: give writable memory");
+          "tensor 1: gradient is const or lazy, and zero_gradient is set; expected writable memory");
     CHECK(same_bits(x, before));
     CHECK(same_bits(first, first_before));
 }
@@ -325,8 +363,8 @@ TEST_CASE("a bad rate_scale of one slice is refused before anything is written",
         CHECK(same_bits(first, first_before));
         return text;
     };
-    CHECK(refused(-0.5) == "tensor 1: slice.rate_scale = -0.5: must be finite and >= 0");
-    CHECK(refused(not_a_number) == "tensor 1: slice.rate_scale = nan: must be finite and >= 0");
-    CHECK(refused(infinity) == "tensor 1: slice.rate_scale = inf: must be finite and >= 0");
-    CHECK_THAT(refused(10), Catch::Matchers::StartsWith("decoupled: lr * rate = 1 * 1: must be < 1"));
+    CHECK(refused(-0.5) == "tensor 1: slice.rate_scale: -0.5 is out of range; expected finite and >= 0");
+    CHECK(refused(not_a_number) == "tensor 1: slice.rate_scale: nan is out of range; expected finite and >= 0");
+    CHECK(refused(infinity) == "tensor 1: slice.rate_scale: inf is out of range; expected finite and >= 0");
+    CHECK_THAT(refused(10), Catch::Matchers::StartsWith("decoupled: lr * rate = 1 * 1; expected < 1"));
 }

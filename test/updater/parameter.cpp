@@ -140,7 +140,7 @@ TEST_CASE("bad names, sizes and initial values are refused", "[core]") {
     CHECK(small == std::vector<float>(4, 9));
     CHECK(refusal<gs::buffer_error>([&] {
               gs::parameter p{optimizer, std::span<float>(static_cast<float*>(nullptr), 3)};
-          }) == "initial is null: give 3 elements of memory");
+          }) == "initial is null; expected 3 elements of memory");
 }
 
 TEST_CASE("a step may say which epoch it is of", "[parameter]") {
@@ -155,6 +155,6 @@ TEST_CASE("a step may say which epoch it is of", "[parameter]") {
     CHECK(weight.values()[0] == -2);
     CHECK(weight.clock() == gs::clock{.step = 3, .samples = 0, .epoch = 1});
     CHECK(refusal<gs::value_error>([&] { weight.update(gradient, {.epoch = -1}); }) ==
-          "step_options.epoch = -1: must be >= 0");
+          "step_options.epoch: -1 is out of range; expected >= 0");
     CHECK(weight.clock().epoch == 1);
 }

@@ -68,7 +68,7 @@ def dtype_of(name: Any) -> Dtype:
     try:
         return _BY_NUMPY[numpy.dtype(name)]
     except (KeyError, TypeError):
-        raise error(Status.UNSUPPORTED_TYPE, f"dtype {name!r}: must be one of {', '.join(DTYPES)}") from None
+        raise error(Status.UNSUPPORTED_TYPE, f"dtype {name!r}; expected one of {', '.join(DTYPES)}") from None
 
 
 def dtype_of_code(code: int) -> Dtype:
@@ -151,7 +151,7 @@ def view(array: Array, what: str) -> View:
     """The memory of an array, for as long as a call takes; an InvalidError or a DtypeError that begins with `what`."""
     if isinstance(array, numpy.ndarray):
         if array.dtype not in _BY_NUMPY:
-            raise error(Status.UNSUPPORTED_TYPE, f"{what}: is of {array.dtype}: must be of {', '.join(DTYPES)}")
+            raise error(Status.UNSUPPORTED_TYPE, f"{what}: is of {array.dtype}; expected {', '.join(DTYPES)}")
         if isinstance(array, numpy.ma.MaskedArray):
             raise error(
                 Status.UNSUPPORTED_TYPE, f"{what}: is a masked array, whose mask would be ignored; expected array.filled(0)"
@@ -164,8 +164,8 @@ def view(array: Array, what: str) -> View:
     if dtype is None:
         raise error(
             Status.UNSUPPORTED_TYPE,
-            f"{what}: is of a type that is not here (DLPack's {tensor.code}, of {tensor.bits} bits): "
-            f"must be of {', '.join(DTYPES)}",
+            f"{what}: is of a type that is not here (DLPack's {tensor.code}, of {tensor.bits} bits); "
+            f"expected {', '.join(DTYPES)}",
         )
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     if not _is_contiguous(tensor, shape):
@@ -179,7 +179,7 @@ def _foreign(array: Any, what: str) -> tuple[_DLTensor, bool, Any]:
     if not hasattr(array, "__dlpack__"):
         raise error(
             Status.UNSUPPORTED_TYPE,
-            f"{what}: is a {type(array).__name__}: must be an array of numpy, or one that has __dlpack__",
+            f"{what}: is a {type(array).__name__}; expected an array of numpy, or one that has __dlpack__",
         )
     is_neg = getattr(array, "is_neg", None)
     if callable(is_neg) and is_neg():  # of torch, whose capsule does not say so
@@ -202,7 +202,7 @@ def _foreign(array: Any, what: str) -> tuple[_DLTensor, bool, Any]:
         if device not in _HOST:
             raise error(
                 Status.BAD_BUFFER,
-                f"{what}: is in the memory of a device (DLPack's {int(device)}): must be in that of the host",
+                f"{what}: is in the memory of a device (DLPack's {int(device)}); expected in the memory of the host",
             )
         try:
             capsule = array.__dlpack__(max_version=(1, 1))
@@ -262,14 +262,14 @@ def checked(array: Array, what: str, dtype: Dtype, count: int | None, writable: 
             return View(address_of(array), dtype, array.shape, flags.writeable, array)
     found = view(array, what)
     if found.dtype is not dtype:
-        raise error(Status.UNSUPPORTED_TYPE, f"{what}: is of {found.dtype.name}: must be of {dtype.name}")
+        raise error(Status.UNSUPPORTED_TYPE, f"{what}: is of {found.dtype.name}; expected {dtype.name}")
     if count is not None and found.size != count:
-        raise error(Status.BAD_SIZE, f"{what}: has {found.size} elements: must have {count}")
+        raise error(Status.BAD_SIZE, f"{what}: has {found.size} elements; expected {count}")
     if writable and not found.writable:
         why = ""
         if not isinstance(array, numpy.ndarray) and _capsule_name(found.owner) != _VERSIONED:
             why = f" (a {type(array).__name__} does not say by DLPack 1.0 that it may be written)"
-        raise error(Status.BAD_BUFFER, f"{what}: is read-only{why}: must be memory that may be written")
+        raise error(Status.BAD_BUFFER, f"{what}: is read-only{why}; expected memory that may be written")
     return found
 
 

@@ -56,7 +56,7 @@ class _Values(Owner):
                     raise error(Status.BAD_VALUE, f"{name}: is {given}, but that of initial {has}: leave it out")
             element, shape, address = found.dtype, found.shape, found.address
         elif shape is None:
-            raise error(Status.BAD_VALUE, "initial: is missing: give the values at the start, or a shape, and they are 0")
+            raise error(Status.BAD_VALUE, "initial: is missing; expected the values at the start, or a shape, and they are 0")
         else:
             element, address = _arrays.dtype_of("float32" if dtype is None else dtype), None
         self._element = element
@@ -475,7 +475,7 @@ class Model(Mapping[str, "Parameter | Table"]):
         """Takes a parameter or a table in, and gives it back. The name is any text that a file can hold."""
         check_name(name)
         if not isinstance(parameter, (Parameter, Table)):
-            raise error(Status.BAD_VALUE, f"{name}: is a {type(parameter).__name__}: must be a Parameter or a Table")
+            raise error(Status.BAD_VALUE, f"{name}: is a {type(parameter).__name__}; expected a Parameter or a Table")
         if name in self._parameters:
             raise error(Status.BAD_VALUE, f"{name}: is there twice")
         self._require_storable(name, parameter)

@@ -84,7 +84,7 @@ def int64(number: Any, what: str) -> int:
     if result is None:
         raise error(Status.UNSUPPORTED_TYPE, f"{what}: {number!r} is a {type(number).__name__}; expected an integer")
     if not -(2**63) <= result < 2**63:
-        raise error(Status.BAD_VALUE, f"{what}: is {result}: must be >= -2^63 and < 2^63")
+        raise error(Status.BAD_VALUE, f"{what}: is {result}; expected >= -2^63 and < 2^63")
     return result
 
 
@@ -222,7 +222,7 @@ def config_bytes(config: Config) -> bytes:
     if isinstance(config, str):
         return _encoded(config, "config")
     if not isinstance(config, Mapping):
-        raise error(Status.BAD_CONFIG, f"config: is a {type(config).__name__}: must be a dict, or a str of JSON")
+        raise error(Status.BAD_CONFIG, f"config: is a {type(config).__name__}; expected a dict, or a str of JSON")
     try:
         return json.dumps(plain(config), allow_nan=False).encode()
     except RecursionError:

@@ -134,8 +134,8 @@ class Updater(Owner):
         if len(gradients) != number or len(states) != number:
             raise error(
                 Status.BAD_SIZE,
-                f"apply_many: {number} parameters, {len(gradients)} gradients, {len(states)} states: "
-                "must be as many of each",
+                f"apply_many: {number} parameters, {len(gradients)} gradients, {len(states)} states; "
+                "expected as many of each",
             )
         weights = [
             _arrays.checked(x, f"parameters[{i}]", self._element, None, writable=True) for i, x in enumerate(parameters)
@@ -160,7 +160,7 @@ class Updater(Owner):
         if state.keys() != {slot.name for slot in self.slots}:
             raise error(
                 Status.BAD_VALUE,
-                f"{where}state has {', '.join(state) or 'nothing'}: must have "
+                f"{where}state has {', '.join(state) or 'nothing'}; expected "
                 f"{', '.join(slot.name for slot in self.slots) or 'nothing'}",
             )
         views = [

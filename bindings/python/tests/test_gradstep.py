@@ -426,9 +426,9 @@ class Training(unittest.TestCase):
             ({"epoch": -1}, "epoch"),
             ({"epoch": -(2**63)}, "epoch"),
         ):
-            with self.assertRaisesRegex(gradstep.InvalidError, f"step_options.{says} = "):
+            with self.assertRaisesRegex(gradstep.InvalidError, f"step_options.{says}: "):
                 p.update(g, **bad)
-            with self.assertRaisesRegex(gradstep.InvalidError, f"step_options.{says} = "):
+            with self.assertRaisesRegex(gradstep.InvalidError, f"step_options.{says}: "):
                 gradstep.Updater(config("sgd", 0.5), "float32").next_step(**bad)
         numpy.testing.assert_array_equal(p.values(), before[0])
         self.assertEqual(p.clock, before[1])
@@ -496,7 +496,7 @@ class Training(unittest.TestCase):
             trainers[1] = pickle.loads(pickle.dumps(trainers[1]))  # u and v are each trainer's own
         with self.assertRaisesRegex(gradstep.SequenceError, "call compress first"):
             trainers[0].apply(messages)
-        with self.assertRaisesRegex(gradstep.InvalidError, "must be dgc_momentum"):
+        with self.assertRaisesRegex(gradstep.InvalidError, "expected dgc_momentum"):
             momentum.compress(a)
 
     def test_a_gradient_that_was_seen_before_is_read_anew(self):
@@ -1370,6 +1370,7 @@ class Errors(unittest.TestCase):
         self.assertIsInstance(caught.exception, python)
         self.assertIsInstance(caught.exception.code, gradstep.Status)
         self.assertLess(caught.exception.code, 0)
+        self.assertEqual(caught.exception.id, caught.exception.code.name.lower())
 
     def test_configurations(self):
         def make(settings):
@@ -1395,18 +1396,18 @@ class Errors(unittest.TestCase):
             (wide[:, ::2], gradstep.InvalidError, ValueError, "gradient: its elements do not lie next to each other"),
             (good.T, gradstep.InvalidError, ValueError, "ascontiguousarray"),
             (Foreign(good.T), gradstep.InvalidError, ValueError, "gradient: its elements do not lie next to each other"),
-            (numpy.ones((4, 4)), gradstep.DtypeError, TypeError, "gradient: is of float64: must be of float32"),
+            (numpy.ones((4, 4)), gradstep.DtypeError, TypeError, "gradient: is of float64; expected float32"),
             (
                 Foreign(numpy.ones((4, 4), numpy.int32)),
                 gradstep.DtypeError,
                 TypeError,
-                "gradient: is of int32: must be of float32",
+                "gradient: is of int32; expected float32",
             ),
             (good.astype(">f4"), gradstep.DtypeError, TypeError, "gradient: is of >f4"),
             (numpy.ones((4, 4), complex), gradstep.DtypeError, TypeError, "complex128"),
             (Foreign(numpy.ones((4, 4), complex)), gradstep.DtypeError, TypeError, "DLPack's 5, of 128 bits"),
             (Foreign(good, (2, 0)), gradstep.InvalidError, ValueError, "gradient: is in the memory of a device"),
-            (wide, gradstep.InvalidError, ValueError, "gradient: has 32 elements: must have 16"),
+            (wide, gradstep.InvalidError, ValueError, "gradient: has 32 elements; expected 16"),
             ([1.0] * 16, gradstep.DtypeError, TypeError, "gradient: is a list"),
             (None, gradstep.DtypeError, TypeError, "gradient: is a NoneType"),
         ):
@@ -1488,7 +1489,7 @@ class Errors(unittest.TestCase):
         p.update(numpy.ones(4))
         before, slots = p.values(), p.slots()
         for values, kind, message in (
-            (numpy.zeros(3), gradstep.InvalidError, "values: has 3 elements: must have 4"),
+            (numpy.zeros(3), gradstep.InvalidError, "values: has 3 elements; expected 4"),
             (numpy.zeros(4, "float32"), gradstep.DtypeError, "values: is of float32"),
             (numpy.zeros((2, 4))[:, ::2], gradstep.InvalidError, "values: its elements do not lie"),
             (p.view(), gradstep.InvalidError, "overlaps"),
@@ -1547,7 +1548,7 @@ class Errors(unittest.TestCase):
             ([[1], [2, 3]], gradstep.InvalidError, "ids: contains lists of different lengths"),
             ([2**64], gradstep.InvalidError, f"ids: {2**64} is out of range"),
             ([-1, 2**63], gradstep.InvalidError, f"ids: {2**63} is out of range"),
-            ([2**63], gradstep.InvalidError, rf"ids\[0\] = {2**63}: must be in \[0, 5\)"),
+            ([2**63], gradstep.InvalidError, rf"ids\[0\]: {2**63} is out of range; expected \[0, 5\)"),
             (numpy.array([1, 2**64 - 1], numpy.uint64), gradstep.InvalidError, rf"ids\[1\] = {2**64 - 1}"),
             (range(2**64), gradstep.InvalidError, "ids: .* is out of range"),
             (range(4, 7), gradstep.InvalidError, "5"),
@@ -1689,7 +1690,7 @@ class Errors(unittest.TestCase):
                 ("samples: is", updater.seek, (gradstep.Clock(samples=wrong),), {}),
                 ("epoch: is", table.seek, (gradstep.Clock(epoch=wrong),), {}),
             ):
-                self.refused(gradstep.InvalidError, ValueError, f"{message} {wrong}: must be", call, *arguments, **options)
+                self.refused(gradstep.InvalidError, ValueError, f"{message} {wrong}; expected", call, *arguments, **options)
         self.refused(
             gradstep.InvalidError, ValueError, "shape: ", gradstep.Parameter, config("sgd", 1.0), shape=(2**64 + 3,)
         )
@@ -1707,7 +1708,7 @@ class Errors(unittest.TestCase):
             gradstep.InvalidError, ValueError, "dtype: is float32", gradstep.Parameter, c, numpy.zeros(3), dtype="float32"
         )
         self.refused(
-            gradstep.DtypeError, TypeError, "must be one of int32", gradstep.Parameter, c, shape=(3,), dtype="float8"
+            gradstep.DtypeError, TypeError, "expected one of int32", gradstep.Parameter, c, shape=(3,), dtype="float8"
         )
         self.refused(gradstep.DtypeError, TypeError, "", gradstep.Parameter, c, shape=(3,), dtype="int32")
         self.refused(gradstep.InvalidError, ValueError, r"expected \(rows, width\)", gradstep.Table, c, shape=(3,))
@@ -1721,7 +1722,7 @@ class Errors(unittest.TestCase):
         self.refused(
             gradstep.InvalidError,
             ValueError,
-            "gradient_rows: has 2 elements: must have 4",
+            "gradient_rows: has 2 elements; expected 4",
             table.update,
             numpy.array([1, 2]),
             ones,
@@ -1746,7 +1747,7 @@ class Errors(unittest.TestCase):
         self.refused(gradstep.SequenceError, RuntimeError, "next_step", updater.apply, w, w.copy(), state)
         updater.next_step()
         self.refused(
-            gradstep.InvalidError, ValueError, "state has m: must have m, v", updater.apply, w, w.copy(), {"m": state["m"]}
+            gradstep.InvalidError, ValueError, "state has m; expected m, v", updater.apply, w, w.copy(), {"m": state["m"]}
         )
         self.refused(
             gradstep.InvalidError, ValueError, "state m: has 3", updater.apply, w, w.copy(), {**state, "m": w[:3].copy()}

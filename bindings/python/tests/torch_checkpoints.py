@@ -389,7 +389,7 @@ class Refusals(Case):
             with self.subTest(dtype=dtype, stored=stored):
                 optimizer.state[net.head]["step"] = torch.tensor(float(stored)).to(dtype)
                 self.assertIn("give --step, how many steps were taken", self.imported(net, optimizer, fails=True))
-                self.assertIn("--step must be the count", self.imported(net, optimizer, "--step", 5, fails=True))
+                self.assertIn("expected in --step the count", self.imported(net, optimizer, "--step", 5, fails=True))
                 self.imported(net, optimizer, "--step", count)
                 self.assertEqual(self.step_in(), count)
         for exact in (torch.tensor(2.0**24 - 1), torch.tensor(2.0**53 - 1, dtype=F64), 7, torch.tensor(2**53 + 1), 2.0**24 + 1):
@@ -466,7 +466,7 @@ class Refusals(Case):
         arguments = ["export-torch", self.folder / "lion", self.folder / "out", "--rate", "1e-3"]
         self.assertIn("gradstep.torch.Optimizer", self.run_program(*arguments))
         self.assertIn("AdamW does not keep the state of lion", self.run_program(*arguments, "--optimizer", "AdamW", fails=True))
-        self.assertIn('--optimizer "Muon": must be one of SGD', self.run_program(*arguments, "--optimizer", "Muon", fails=True))
+        self.assertIn('--optimizer "Muon"; expected one of SGD', self.run_program(*arguments, "--optimizer", "Muon", fails=True))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@
 //!     "regularizer": {"name": "decoupled", "rate": 0.01},
 //!     "schedule": {"name": "constant", "rate": 0.001}
 //! }"#;
-//! let mut weights = Parameter::new(adam_w, &[1.0f32, -1.0])?; // fails for example with "rule.beta1: 1.5 is not in [0, 1)"
+//! let mut weights = Parameter::new(adam_w, &[1.0f32, -1.0])?; // fails for example with "rule.beta1: 1.5 is out of range; expected [0, 1)"
 //! weights.update(&[0.5, 0.25], &StepOptions::default())?;
 //! assert!(weights.values()?[0] < 1.0);
 //! # Ok(())

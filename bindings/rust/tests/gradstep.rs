@@ -932,7 +932,7 @@ fn trainers_send_each_other_what_they_compress() -> Result<(), Error> {
         let bytes = if step < 2 { 40 + 4 * N } else { 40 + 10 * 8 };
         assert!(messages.iter().all(|each| each.len() == bytes));
         let before = trainers[0].values()?.to_vec();
-        refused(trainers[0].apply(&messages[1..]), Code::BadValue, &["must be 2"]);
+        refused(trainers[0].apply(&messages[1..]), Code::BadValue, &["expected 2"]);
         refused(
             trainers[0].apply(&[&messages[0][..], &[]]),
             Code::BadValue,
@@ -975,7 +975,7 @@ fn trainers_send_each_other_what_they_compress() -> Result<(), Error> {
     refused(
         momentum.compress(&initial, &default()),
         Code::BadValue,
-        &["must be dgc_momentum"],
+        &["expected dgc_momentum"],
     );
     Ok(())
 }

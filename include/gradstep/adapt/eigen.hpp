@@ -83,7 +83,7 @@ template <detail::eigen::in_memory B> struct buffer_traits<B> {
         if constexpr (detail::eigen::expression<W>)
             if (b.rows() != weight.rows() || b.cols() != weight.cols())
                 detail::fail<size_error>({"a buffer is ", detail::eigen::shape_of(b), ", the parameter is ",
-                                          detail::eigen::shape_of(weight), ": shapes must be equal"});
+                                          detail::eigen::shape_of(weight), "; expected equal shapes"});
         if (here != there)
             detail::fail<buffer_error>(
                 {"a buffer of ", detail::eigen::shape_of(b),

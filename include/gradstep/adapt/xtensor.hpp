@@ -103,7 +103,7 @@ template <class E, class W> void require_shape(E const& e, W const& weight) {
     if constexpr (expression<W>)
         if (!std::equal(e.shape().begin(), e.shape().end(), weight.shape().begin(), weight.shape().end()))
             detail::fail<size_error>("a buffer has shape " + text_of(e.shape()) + ", the parameter has " +
-                                     text_of(weight.shape()) + ": shapes must be equal");
+                                     text_of(weight.shape()) + "; expected equal shapes");
 }
 
 } // namespace GRADSTEP_ISA

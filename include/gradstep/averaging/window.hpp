@@ -35,7 +35,8 @@ struct window {
                             hyperparameter{"min", &window::min, ranges::positive_count},
                             hyperparameter{"max", &window::max, ranges::positive_count}};
     GRADSTEP_INLINE void check() const {
-        if (min > max) detail::fail<value_error>({"window.min = ", min, ": must be at most window.max = ", max});
+        if (min > max)
+            detail::fail<value_error>({"window.min: ", min, " is out of range; expected at most window.max = ", max});
     }
     static constexpr bool counts_steps = true;
 

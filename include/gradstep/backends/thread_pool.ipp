@@ -25,7 +25,7 @@ GRADSTEP_DEFINE thread_pool::~thread_pool() {
 
 GRADSTEP_DEFINE void thread_pool::run(std::size_t parts, task work) {
     if (parts > most_parts)
-        detail::fail<value_error>("thread_pool: parts = " + detail::text(parts) + ": must be in [0, " +
+        detail::fail<value_error>("thread_pool: parts: " + detail::text(parts) + " is out of range; expected [0, " +
                                   detail::text(most_parts) + "]");
     if (threads_ < 2 || parts < 2 || has_forked() || busy_.exchange(true, std::memory_order_acquire))
         return serial_executor{}.run(parts, work);

@@ -87,7 +87,7 @@ public:
         static_assert(std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>,
                       "gradstep: the indices of a sparse_message are std::int32_t or std::int64_t");
         if (is_wide() != (sizeof(Index) == 8))
-            detail::fail<value_error>({"indices: the tensor has ", size_, " elements: must be read as ",
+            detail::fail<value_error>({"indices: the tensor has ", size_, " elements; expected to be read as ",
                                        is_wide() ? "std::int64_t" : "std::int32_t"});
         if (dense_) return {};
         return {reinterpret_cast<Index const*>(body_.get()), count()};
@@ -95,7 +95,7 @@ public:
     /// The values of the entries. Throws value_error if T is not the type of the elements.
     template <class T> std::span<T const> values() const {
         if (element_ != detail::sent_type<T>())
-            detail::fail<value_error>({"values: the message is of ", element(), ": must be read as that"});
+            detail::fail<value_error>({"values: the message is of ", element(), "; expected to be read as that"});
         return {reinterpret_cast<T const*>(body_.get() + values_at()), count()};
     }
 

@@ -36,7 +36,7 @@ GRADSTEP_DEFINE std::vector<std::byte> sparse_message::encode() const {
 GRADSTEP_DEFINE void sparse_message::encode(std::span<std::byte> out) const {
     if (out.size() < encoded_bytes())
         detail::fail<size_error>(
-            {"encode: the memory has ", out.size(), " bytes: must have at least ", encoded_bytes()});
+            {"encode: the memory has ", out.size(), " bytes; expected at least ", encoded_bytes()});
     encode_to(out.data());
 }
 
@@ -48,7 +48,7 @@ GRADSTEP_DEFINE sparse_message sparse_message::decode(std::span<std::byte const>
     std::uint32_t const code = from.number<std::uint8_t>(), flags = from.number<std::uint8_t>(),
                         zero = from.number<std::uint8_t>();
     auto const type = detail::scalar_of_code(code);
-    if (!type || detail::is_integer(*type)) from.refuse({"has the element ", code, ": must be 1 to 4"});
+    if (!type || detail::is_integer(*type)) from.refuse({"has the element ", code, "; expected 1 to 4"});
     if (flags > 3 || zero != 0) from.refuse({"has unknown flags: ", flags, " and ", zero});
     auto const checksum = from.number<std::uint32_t>();
 
@@ -57,11 +57,11 @@ GRADSTEP_DEFINE sparse_message sparse_message::decode(std::span<std::byte const>
     out.dense_ = (flags & 1) != 0;
     for (std::int64_t* const to : {&out.size_, &out.step_, &out.count_}) *to = from.number<std::int64_t>();
     if (out.size_ < 0 || out.step_ < 1)
-        from.refuse({"is of step ", out.step_, " and a tensor of ", out.size_, " elements: must be >= 1 and >= 0"});
+        from.refuse({"is of step ", out.step_, " and a tensor of ", out.size_, " elements; expected >= 1 and >= 0"});
     if (out.is_wide() != ((flags & 2) != 0))
         from.refuse({"says ", out.is_wide() ? "32" : "64", " bits of the indices of ", out.size_, " elements"});
     if (out.count_ < 0 || out.count_ > out.size_ || (out.dense_ && out.count_ != out.size_))
-        from.refuse({"has ", out.count_, " entries of ", out.size_, " elements: must be ",
+        from.refuse({"has ", out.count_, " entries of ", out.size_, " elements; expected ",
                      out.dense_ ? "as many" : "at most as many"});
     // By division first: a wrong count could overflow.
     if (out.count() > from.left() / out.value_bytes() || out.body_bytes() != from.left())

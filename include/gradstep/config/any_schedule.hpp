@@ -74,7 +74,7 @@ public:
 
 private:
     void require() const {
-        if (!concrete_) detail::fail<value_error>("the schedule is missing: give one, as gs::constant{rate}");
+        if (!concrete_) detail::fail<value_error>("the schedule is missing; expected one, as gs::constant{rate}");
     }
     std::shared_ptr<interface const> concrete_;
 };
@@ -111,14 +111,15 @@ template <> struct chain<std::vector<any_schedule>, std::vector<std::int64_t>> {
         to.end_list();
     }
     void check() const {
-        if (schedules.empty()) detail::fail<value_error>("chain.schedules is missing: give one schedule or more");
+        if (schedules.empty()) detail::fail<value_error>("chain.schedules is missing; expected one schedule or more");
         if (boundaries.size() + 1 != schedules.size())
-            detail::fail<value_error>({"chain.boundaries has ", boundaries.size(), " items: must have ",
+            detail::fail<value_error>({"chain.boundaries has ", boundaries.size(), " items; expected ",
                                        schedules.size() - 1, ", one between any two schedules"});
         for (std::size_t i = 1; i < boundaries.size(); ++i)
             if (boundaries[i] < boundaries[i - 1])
-                detail::fail<value_error>({"chain.boundaries[", i, "] = ", boundaries[i],
-                                           ": must be >= ", boundaries[i - 1], ", the boundary before it"});
+                detail::fail<value_error>({"chain.boundaries[", i, "]: ", boundaries[i],
+                                           " is out of range; expected >= ", boundaries[i - 1],
+                                           ", the boundary before it"});
     }
 };
 

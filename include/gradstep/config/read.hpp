@@ -40,7 +40,7 @@ template <number Number> Number read_number(json const& value, json_path const& 
             at.refuse({value.as<double>(), " is not finite; expected a finite number"});
         out = value.as<Number>();
         if (!std::isfinite(out) || (out == 0 && value.as<double>() != 0))
-            at.refuse({shown(value), " is too large or too small: must be 0 or from ", limits::denorm_min(), " to ",
+            at.refuse({shown(value), " is too large or too small; expected 0 or from ", limits::denorm_min(), " to ",
                        limits::max(), " in size"});
     } else {
         constexpr double limit = 9007199254740992.0; // 2^53: a larger double does not identify a whole number
@@ -52,10 +52,11 @@ template <number Number> Number read_number(json const& value, json_path const& 
         bool const fits = real != nullptr || value.get_if<std::int64_t>() != nullptr
                               ? std::in_range<Number>(value.as<std::int64_t>())
                               : std::in_range<Number>(value.as<std::uint64_t>());
-        if (!fits) at.refuse({shown(value), " is not a whole number from ", limits::min(), " to ", limits::max()});
+        if (!fits) at.refuse({shown(value), "; expected a whole number from ", limits::min(), " to ", limits::max()});
         out = value.as<Number>();
     }
-    if (!allowed.contains(static_cast<double>(out))) at.refuse({shown(value), " is not ", allowed.text});
+    if (!allowed.contains(static_cast<double>(out)))
+        at.refuse({shown(value), " is out of range; expected ", bounds_of(allowed)});
     return out;
 }
 template <class Enum> Enum read_choice(json const& value, json_path const& at, choices<Enum> const& allowed) {
@@ -115,10 +116,9 @@ Policy read_hyperparameters(json const& object, json_path const& at, std::vector
         if (json const* const found = object.find(m.name)) {
             out.*m.at = read_value<value_type>(*found, here, m.allowed);
         } else if (!has_default(value)) {
-            if constexpr (number<value_type>) here.refuse_missing({"give a number that is ", m.allowed.text});
-            else if constexpr (requires(value_type list) { list.push_back(list[0]); })
-                here.refuse_missing({"give a list"});
-            else here.refuse_missing({"give one, as {\"name\": ...}"});
+            if constexpr (number<value_type>) here.refuse_missing({"a number that is ", m.allowed.text});
+            else if constexpr (requires(value_type list) { list.push_back(list[0]); }) here.refuse_missing({"a list"});
+            else here.refuse_missing({"one, as {\"name\": ...}"});
         }
     });
     // Conditions on several hyperparameters.

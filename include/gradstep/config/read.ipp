@@ -23,12 +23,12 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE void refuse_type(json_path const& at, json const& value, char const* wanted) {
-    at.refuse({shown(value), " is not ", wanted});
+    at.refuse({shown(value), "; expected ", wanted});
 }
 
 GRADSTEP_DEFINE void require_object(json const& value, json_path const& at) {
     if (value.is_object()) return;
-    if (value.is_string()) at.refuse({shown(value), " is not an object: write {\"name\": ", shown(value), "}"});
+    if (value.is_string()) at.refuse({shown(value), "; expected an object, as {\"name\": ", shown(value), "}"});
     refuse_type(at, value, "an object");
 }
 
@@ -39,7 +39,7 @@ GRADSTEP_DEFINE void require_list(json const& value, json_path const& at) {
 GRADSTEP_DEFINE std::string const& name_in(json const& object, json_path const& at, char const* what) {
     require_object(object, at);
     json const* const name = object.find("name");
-    if (name == nullptr) json_path(at, "name").refuse_missing({"name ", what});
+    if (name == nullptr) json_path(at, "name").refuse_missing({"the name of ", what});
     if (!name->is_string()) refuse_type(json_path(at, "name"), *name, "a word");
     return name->text();
 }
@@ -110,7 +110,7 @@ void read_one_of(json const& object, json_path const& at, char const* what, Foun
         json_path const there(at, key);
         json const* const given = object.find(key);
         if (given == nullptr) {
-            there.refuse_missing({"give one; ", instead_of("", inner)});
+            there.refuse_missing({"one; ", instead_of("", inner)});
         } else {
             std::string const wrong = name_in(*given, there, "a policy");
             refuse_name(there, wrong, "allowed here", inner);
@@ -134,7 +134,7 @@ GRADSTEP_DEFINE any_regularizer read_regularizer(json const& value, json_path co
         refuse_other_keys(value, at, {"name", "regularizers"});
         json_path const inside(at, "regularizers");
         json const* const list = value.find("regularizers");
-        if (list == nullptr) inside.refuse_missing({"give a list of regularizers"});
+        if (list == nullptr) inside.refuse_missing({"a list of regularizers"});
         require_list(*list, inside);
         for (std::size_t i = 0; i < list->items().size(); ++i) {
             any_regularizer const each = read_regularizer(list->items()[i], json_path(inside, i));

@@ -46,7 +46,7 @@ inline std::string buffer_name(std::size_t tensor, char const* name) {
 
 [[noreturn]] inline void refuse_zero_gradient(std::size_t tensor = only_tensor) {
     detail::fail<buffer_error>(
-        {buffer_name(tensor, "gradient"), " is const or lazy, and zero_gradient is set: give writable memory"});
+        {buffer_name(tensor, "gradient"), " is const or lazy, and zero_gradient is set; expected writable memory"});
 }
 
 // Throws the error for buffers that are null, overlapping, or of different lengths.
@@ -57,16 +57,16 @@ template <std::size_t N>
         extent const& b = buffers[i];
         if (b.size != n)
             detail::fail<size_error>({buffer_name(tensor, b.name), " has ", b.size, " elements, ", buffers[0].name,
-                                      " has ", n, ": all buffers of a tensor must be of one length"});
+                                      " has ", n, "; expected the same length for all buffers of a tensor"});
         if (b.bytes > extent::most_bytes)
             detail::fail<size_error>(
                 {buffer_name(tensor, b.name), " has ", b.size, " elements: no memory has as many"});
         if (b.bytes != 0 && b.data == nullptr)
-            detail::fail<buffer_error>({buffer_name(tensor, b.name), " is null: give ", n, " elements of memory"});
+            detail::fail<buffer_error>({buffer_name(tensor, b.name), " is null; expected ", n, " elements of memory"});
         for (std::size_t k = 0; k < i; ++k)
             if (b.overlaps(buffers[k]))
                 detail::fail<buffer_error>({buffer_name(tensor, b.name), " overlaps ", buffers[k].name,
-                                            ": every buffer needs memory of its own"});
+                                            "; expected separate memory for each buffer"});
     }
     detail::fail<buffer_error>({buffer_name(tensor, buffers[0].name), " cannot be used"});
 }

@@ -37,14 +37,14 @@ GRADSTEP_DEFINE void byte_writer::align() {
 
 GRADSTEP_DEFINE void byte_reader::begin(std::string_view magic, std::size_t header_bytes) {
     if (all_.size() < header_bytes)
-        refuse({"has ", all_.size(), " bytes: must have at least ", header_bytes, ", the header"});
+        refuse({"has ", all_.size(), " bytes; expected at least ", header_bytes, ", the header"});
     if (std::memcmp(all_.data(), magic.data(), magic.size()) != 0)
         refuse({"does not begin with \"", magic, "\": these are other bytes"});
     at_ = magic.size();
 }
 
 GRADSTEP_DEFINE void byte_reader::require_version(std::uint32_t given, std::uint32_t version) const {
-    if (given != version) refuse({"is of version ", given, ": must be ", version});
+    if (given != version) refuse({"is of version ", given, "; expected ", version});
 }
 
 GRADSTEP_DEFINE void byte_reader::require_size(std::uint64_t given) const {
@@ -88,13 +88,13 @@ GRADSTEP_DEFINE std::string byte_reader::text() {
 
 GRADSTEP_DEFINE std::uint64_t byte_reader::below(std::uint64_t end) {
     auto const x = number<std::uint64_t>();
-    if (x >= end) refuse({"has the number ", x, " where it must be below ", end});
+    if (x >= end) refuse({"has the number ", x, "; expected below ", end});
     return x;
 }
 
 GRADSTEP_DEFINE std::uint8_t byte_reader::up_to(std::uint8_t most) {
     auto const x = number<std::uint8_t>();
-    if (x > most) refuse({"has the number ", std::uint32_t{x}, " where it must be at most ", std::uint32_t{most}});
+    if (x > most) refuse({"has the number ", std::uint32_t{x}, "; expected at most ", std::uint32_t{most}});
     return x;
 }
 

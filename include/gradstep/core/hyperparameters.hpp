@@ -183,12 +183,17 @@ template <class Policy>
 [[gnu::cold, gnu::noinline]] std::string hyperparameter_name(char const* hyperparameter, std::int64_t i = -1) {
     return hyperparameter_name(type_name<Policy>(), hyperparameter, i);
 }
+// The range as errors write it behind "expected ": "[0, 1)" without "in".
+inline std::string_view bounds_of(range const& allowed) {
+    std::string_view const text = allowed.text;
+    return text.starts_with("in ") ? text.substr(3) : text;
+}
 template <class Value>
 [[noreturn, gnu::cold, gnu::noinline]] void refuse_number(std::string const& name, Value value, range const& allowed,
                                                           double largest) {
-    if (is_left_out(value)) fail<value_error>({name, " is missing: give a number that is ", allowed.text});
-    std::string const given = name + " = " + text(value) + ": must be ";
-    if (!allowed.contains(static_cast<double>(value))) fail<value_error>({given, allowed.text});
+    if (is_left_out(value)) fail<value_error>({name, " is missing; expected a number that is ", allowed.text});
+    std::string const given = name + ": " + text(value) + " is out of range; expected ";
+    if (!allowed.contains(static_cast<double>(value))) fail<value_error>({given, bounds_of(allowed)});
     fail<value_error>({given, "at most ", largest, ", the largest number of the element's arithmetic"});
 }
 // Throws value_error if `value` (a hyperparameter of a policy, or the item i of its list) is
@@ -209,7 +214,8 @@ void check_choice(char const* hyperparameter, choices<Enum> const& allowed, Enum
     for (std::size_t i = 0; i < enumerators<Enum>.size(); ++i)
         if (allowed.contains(static_cast<Enum>(i)))
             names.append(names.empty() ? "" : " or ").append(enumerators<Enum>[i]);
-    fail<value_error>({hyperparameter_name<Policy>(hyperparameter), " = ", enumerator(value), ": must be ", names});
+    fail<value_error>(
+        {hyperparameter_name<Policy>(hyperparameter), ": ", enumerator(value), " is not allowed; expected ", names});
 }
 
 /// Throws value_error for the first hyperparameter of `policy`, or of a policy inside it, that is

@@ -15,7 +15,7 @@ GRADSTEP_DEFINE void require_storable_name(char const* call, std::string_view na
     auto const refuse = [&](char const* is, char const* expected) {
         fail<value_error>({call, ": the name ", in_quotes(name), is, "; expected ", expected});
     };
-    if (name.empty()) fail<value_error>({call, ": the name is empty: must have at least one character"});
+    if (name.empty()) fail<value_error>({call, ": the name is empty; expected at least one character"});
     if (name.find('\0') != name.npos) refuse(" has a byte 0, which ends a text in C", "a name without it");
     if (!is_utf8(name)) refuse(" is not UTF-8", "a name in UTF-8");
     if (name == "__metadata__") refuse(" has another use in safetensors files", "another name");

@@ -36,9 +36,11 @@ struct step_options {
     };
     GRADSTEP_INLINE void check() const {
         if (rate && !ranges::non_negative.contains(*rate))
-            detail::fail<value_error>({"step_options.rate = ", *rate, ": must be ", ranges::non_negative.text});
+            detail::fail<value_error>(
+                {"step_options.rate: ", *rate, " is out of range; expected ", ranges::non_negative.text});
         if (epoch && *epoch < 0)
-            detail::fail<value_error>({"step_options.epoch = ", *epoch, ": must be ", ranges::count.text});
+            detail::fail<value_error>(
+                {"step_options.epoch: ", *epoch, " is out of range; expected ", ranges::count.text});
     }
 };
 

@@ -46,7 +46,7 @@ GRADSTEP_DEFINE std::string agreement::difference(agreement const& theirs, int r
                    &b = i < theirs.lines_.size() ? theirs.lines_[i] : nothing;
         if (a.what == b.what && a.value == b.value) continue;
         return gradstep::detail::joined({a.what.empty() ? b.what : a.what, " is ", a.value, " on rank 0, and ", b.value,
-                                         " on rank ", rank, ": must be the same"});
+                                         " on rank ", rank, "; expected the same"});
     }
     return {};
 }

@@ -29,16 +29,15 @@ GRADSTEP_DEFINE void refuse_dead(int rank, std::string_view what, int dead) {
 }
 
 GRADSTEP_DEFINE void check_rank(std::string_view call, int rank, int size) {
-    if (rank < 0 || rank >= size)
-        fail<value_error>({call, ": there is no rank ", rank, ": must be in [0, ", size, ")"});
+    if (rank < 0 || rank >= size) fail<value_error>({call, ": there is no rank ", rank, "; expected [0, ", size, ")"});
 }
 
 GRADSTEP_DEFINE void check_pieces(int channel, std::size_t to, std::size_t from, int size) {
     if (channel < 0 || channel >= 1 << 30)
-        fail<value_error>({"exchange: channel = ", channel, ": must be in [0, 2^30)"});
+        fail<value_error>({"exchange: channel: ", channel, " is out of range; expected [0, 2^30)"});
     if (to != static_cast<std::size_t>(size) || from != to)
         fail<size_error>(
-            {"exchange: ", to, " pieces to send and ", from, " to receive: must be ", size, ", one for each rank"});
+            {"exchange: ", to, " pieces to send and ", from, " to receive; expected ", size, ", one for each rank"});
 }
 
 GRADSTEP_DEFINE void refuse_piece(int rank, int from, std::size_t sent, std::size_t expected) {

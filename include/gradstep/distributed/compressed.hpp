@@ -98,8 +98,8 @@ public:
         this->refuse_begun(name);
         if constexpr (gradstep::detail::compresses<Updater>)
             if (auto const trainers = owned.optimizer().rule().num_trainers; trainers != this->by().size())
-                detail::fail<value_error>({"add: ", name, ": dgc_momentum.num_trainers = ", trainers, ": must be ",
-                                           this->by().size(), ", the number of ranks"});
+                detail::fail<value_error>({"add: ", name, ": dgc_momentum.num_trainers: ", trainers,
+                                           " is out of range; expected ", this->by().size(), ", the number of ranks"});
         model_.add(name, std::move(owned), options);
         auto const& added = model_.template get<Updater>(name);
         this->add_pushed(

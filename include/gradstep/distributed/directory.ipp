@@ -73,7 +73,7 @@ GRADSTEP_DEFINE known_parameter const& directory::parameter(char const* call, st
         fail<value_error>({call, ": there is no parameter ", name, "; there is ", all.empty() ? "none" : all});
     }
     if (of->entry.is_rows != rows)
-        fail<value_error>({call, ": ", name, rows ? " is no table: give no keys" : " is a table: give keys"});
+        fail<value_error>({call, ": ", name, rows ? " is no table; expected no keys" : " is a table; expected keys"});
     if (of->entry.element != element && element != wire_element())
         fail<value_error>(
             {call, ": ", name, " is of ", name_of(of->entry.element), ": rank ", rank_, " has ", name_of(element)});

@@ -49,7 +49,7 @@ public:
         : worker_(by), name_(std::move(name)), local_steps_(local_steps), snapshot_(pulled(by, name_)),
           local_(optimizer, snapshot_), scratch_(snapshot_.size()) {
         if (local_steps < 1)
-            detail::fail<value_error>({"geo_parameter: local_steps = ", local_steps, ": must be >= 1"});
+            detail::fail<value_error>({"geo_parameter: local_steps: ", local_steps, " is out of range; expected >= 1"});
     }
 
     /// One local step (parameter::update), then an exchange if `local_steps` steps are complete.

@@ -86,7 +86,7 @@ GRADSTEP_DEFINE void in_step::pull_bytes(named_gradient const& out) {
     detail::distributed_parameter& one = find(out.name, "pull");
     check(one, out, "pull: the memory for ");
     if (!out.is_writable)
-        detail::fail<buffer_error>({"pull: the memory for ", one.name, " is read-only: must be writable"});
+        detail::fail<buffer_error>({"pull: the memory for ", one.name, " is read-only; expected writable"});
     auto const values = newest(one);
     if (!values.empty()) std::memcpy(const_cast<void*>(out.data), values.data(), values.size());
 }
@@ -125,11 +125,11 @@ GRADSTEP_DEFINE void in_step::check(detail::distributed_parameter const& one, na
         detail::fail<value_error>(
             {what, one.name, " is of another type than a parameter of ", one.element, " has in memory"});
     if (!memory.may_be_host)
-        detail::fail<buffer_error>({what, one.name, " lives on a device: must be memory of the host"});
+        detail::fail<buffer_error>({what, one.name, " lives on a device; expected memory of the host"});
     if (memory.size != one.size)
         detail::fail<size_error>({what, one.name, " has ", memory.size, " elements, the parameter has ", one.size});
     if (memory.data == nullptr && memory.size != 0)
-        detail::fail<buffer_error>({what, one.name, " is null: give ", memory.size, " elements"});
+        detail::fail<buffer_error>({what, one.name, " is null; expected ", memory.size, " elements"});
 }
 
 GRADSTEP_DEFINE void in_step::begin() {

@@ -146,9 +146,11 @@ public:
         if (begun == 0 || ended != 0)
             detail::fail<sequence_error>("mpi_communicator: MPI is not running: make an mpi_session first");
         if (options.timeout.count() < 0)
-            detail::fail<value_error>({"mpi_options.timeout = ", options.timeout.count(), " ms: must be >= 0"});
+            detail::fail<value_error>(
+                {"mpi_options.timeout: ", options.timeout.count(), " ms is out of range; expected >= 0"});
         if (options.most_bytes < 1)
-            detail::fail<value_error>({"mpi_options.most_bytes = ", options.most_bytes, ": must be >= 1"});
+            detail::fail<value_error>(
+                {"mpi_options.most_bytes: ", options.most_bytes, " is out of range; expected >= 1"});
         detail::check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
         allows_threads_ = level >= MPI_THREAD_MULTIPLE;
         for (MPI_Comm* const own : {&messages_, &pieces_}) {

@@ -88,16 +88,17 @@ GRADSTEP_DEFINE void served_parameter::require_fits(std::size_t worker, wire_mes
                 refuse({"the key ", key, " is one of server ", owner, ", and not of server ", server});
     if (entry.is_rows && entry.total != 0)
         for (std::uint64_t const key : message.keys)
-            if (key >= entry.total) refuse({"there is no row ", key, ": must be below ", entry.total});
+            if (key >= entry.total) refuse({"there is no row ", key, "; expected below ", entry.total});
     if (h.kind == wire_kind::pull) {
         if (h.element != entry.element)
-            refuse({"is pulled as ", name_of(h.element), ": must be ", name_of(entry.element)});
+            refuse({"is pulled as ", name_of(h.element), "; expected ", name_of(entry.element)});
         return;
     }
-    if (h.element != entry.element) refuse({"is pushed as ", name_of(h.element), ": must be ", name_of(entry.element)});
+    if (h.element != entry.element)
+        refuse({"is pushed as ", name_of(h.element), "; expected ", name_of(entry.element)});
     std::uint64_t const elements = entry.is_rows ? h.keys * entry.width : entry.size;
     if (h.elements != elements || (entry.is_rows && h.keys > h.elements))
-        refuse({"is pushed with ", h.elements, " elements: must be ", elements});
+        refuse({"is pushed with ", h.elements, " elements; expected ", elements});
     if (!pulled[worker])
         fail<sequence_error>({"rank ", h.rank, ": ", entry.name, " is pushed before it was pulled: pull it first"});
 }

@@ -35,14 +35,14 @@ GRADSTEP_DEFINE void server::check_new(std::string const& name, bool adds_deltas
     gradstep::detail::require_storable_name("add", name);
     if (protocol_.options().mode == server_mode::geo && !adds_deltas)
         detail::fail<value_error>(
-            {"add: ", name, ": the mode is geo, in which workers send deltas: the rule must be add_delta"});
+            {"add: ", name, ": the mode is geo, in which workers send deltas; expected the rule add_delta"});
 }
 
 GRADSTEP_DEFINE void server::check_duplicates(std::string const& name, duplicates what) const {
     if (protocol_.options().mode == server_mode::synchronous && what != duplicates::sum)
         detail::fail<value_error>({"add: ", name,
                                    ": the mode is synchronous, in which a step has the rows of all workers, of "
-                                   "which several may name one: the table must have duplicates::sum"});
+                                   "which several may name one; expected a table with duplicates::sum"});
 }
 
 GRADSTEP_DEFINE detail::wire_entry server::dense_entry(std::string name, detail::wire_element element,
@@ -53,10 +53,10 @@ GRADSTEP_DEFINE detail::wire_entry server::dense_entry(std::string name, detail:
     double const lambda = options.delay_compensation;
     bool const of_integers = gradstep::detail::is_integer(*element.type());
     if (!ranges::non_negative.contains(lambda))
-        detail::fail<value_error>(
-            {"add: ", name, ": delay_compensation = ", lambda, ": must be ", ranges::non_negative.text});
+        detail::fail<value_error>({"add: ", name, ": delay_compensation: ", lambda, " is out of range; expected ",
+                                   ranges::non_negative.text});
     if (lambda != 0 && (own.mode != server_mode::asynchronous || of_integers))
-        detail::fail<value_error>({"add: ", name, ": delay_compensation = ", lambda, ": must be 0 ",
+        detail::fail<value_error>({"add: ", name, ": delay_compensation: ", lambda, " is out of range; expected 0 ",
                                    of_integers ? "for integers" : "unless the mode is asynchronous"});
     detail::wire_entry out;
     out.element = element;
@@ -142,8 +142,8 @@ GRADSTEP_DEFINE void server::serve(detail::any_messenger& ranks) {
 // ---- Tasks
 
 GRADSTEP_DEFINE void server::after_every(std::uint64_t pushes, std::function<void(server&)> task) {
-    if (pushes == 0) detail::fail<value_error>("after_every: pushes = 0: must be > 0");
-    if (!task) detail::fail<value_error>("after_every: there is no task: give a function");
+    if (pushes == 0) detail::fail<value_error>("after_every: pushes: 0 is out of range; expected > 0");
+    if (!task) detail::fail<value_error>("after_every: there is no task; expected a function");
     tasks_.push_back({pushes, protocol_.pushes() / pushes, std::move(task)});
     protocol_.hold_rows();
 }

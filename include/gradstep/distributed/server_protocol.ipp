@@ -23,10 +23,10 @@ inline namespace GRADSTEP_ABI {
 GRADSTEP_DEFINE server_protocol::server_protocol(int rank, int size, server_options const& options)
     : options_(options), rank_(rank), size_(size) {
     if (options.num_servers < 1 || options.num_servers >= size)
-        fail<value_error>({"server_options.num_servers = ", options.num_servers, ": must be in [1, ", size,
+        fail<value_error>({"server_options.num_servers: ", options.num_servers, " is out of range; expected [1, ", size,
                            "), so that of the ", size, " ranks one at least is a worker"});
     if (rank < 0 || rank >= options.num_servers)
-        fail<value_error>({"server: rank ", rank, " is a worker: must be in [0, ", options.num_servers, ")"});
+        fail<value_error>({"server: rank ", rank, " is a worker; expected [0, ", options.num_servers, ")"});
     workers_.resize(static_cast<std::size_t>(size - options.num_servers));
 }
 
@@ -283,7 +283,7 @@ GRADSTEP_DEFINE void server_protocol::take_message(int from, std::vector<std::by
 GRADSTEP_DEFINE void server_protocol::take_hello(std::size_t w, wire_message const& hello) {
     std::string const own = wire_description(options_.num_servers, size_);
     if (hello.text() != own)
-        fail<value_error>({"rank ", rank_of(w), " is of ", in_quotes(hello.text()), ": must be of ", in_quotes(own),
+        fail<value_error>({"rank ", rank_of(w), " is of ", in_quotes(hello.text()), "; expected ", in_quotes(own),
                            " as this server"});
     if (hello.header.session == 0) fail<value_error>({"rank ", rank_of(w), " has no session: must not be 0"});
     has_begun_ = true;

@@ -29,7 +29,7 @@ GRADSTEP_DEFINE void pending_request::take_weights(wire_message const& answer) {
     std::size_t const expected = is_rows ? places.size() * bytes : bytes;
     if (answer.header.element != header.element || answer.body.size() != expected)
         fail<value_error>({"a message of rank ", server, " has ", answer.body.size(), " bytes of ",
-                           name_of(answer.header.element), ": must have ", expected, " of ", name_of(header.element)});
+                           name_of(answer.header.element), "; expected ", expected, " of ", name_of(header.element)});
     for (std::size_t i = 0; i != places.size(); ++i)
         std::memcpy(out + places[i] * bytes, answer.body.data() + i * bytes, bytes);
     if (!is_rows && expected != 0) std::memcpy(out, answer.body.data(), expected);

@@ -146,11 +146,11 @@ public:
             using storage = typename Updater::traits::storage;
             this->refuse_begun(name);
             if (std::is_integral_v<storage> && std::isfinite(options_.clip_norm))
-                detail::fail<value_error>({"add: ", name, ": integers are not clipped: must have no clip_norm"});
+                detail::fail<value_error>({"add: ", name, ": integers are not clipped; expected no clip_norm"});
             auto const all = gradstep::detail::as_span<storage const, host_memory>(initial);
             if (all.data() == nullptr && !all.empty())
                 detail::fail<buffer_error>(
-                    {"add: ", name, ": initial is null: give ", all.size(), " elements of memory"});
+                    {"add: ", name, ": initial is null; expected ", all.size(), " elements of memory"});
             gradstep::detail::require_layout(initial, all);
             shard const own = shard_of_rank(all.size(), this->by().size(), this->by().rank());
             model_.add(name, parameter<Updater>(optimizer, all.subspan(own.first, own.size())), options);

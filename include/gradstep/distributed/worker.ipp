@@ -77,8 +77,8 @@ GRADSTEP_DEFINE void worker::go_on_from(std::uint64_t position) {
     if (session_.has_sent())
         detail::fail<sequence_error>("go_on_from: something has been pushed already: call it before");
     if (position > session_.position())
-        detail::fail<value_error>({"go_on_from: position = ", position, ": must be at most ", session_.position(),
-                                   ", up to which the servers have applied all"});
+        detail::fail<value_error>({"go_on_from: position: ", position, " is out of range; expected at most ",
+                                   session_.position(), ", up to which the servers have applied all"});
     session_.set_position(position);
 }
 
@@ -115,13 +115,13 @@ GRADSTEP_DEFINE worker_options worker::checked(detail::any_messenger const& rank
     int const rank = ranks.rank(), size = ranks.size();
     if (options.num_servers < 1 || options.num_servers >= size)
         detail::fail<value_error>(
-            {"worker_options.num_servers = ", options.num_servers, ": must be in [1, ", size, ")"});
+            {"worker_options.num_servers: ", options.num_servers, " is out of range; expected [1, ", size, ")"});
     if (rank < options.num_servers)
         detail::fail<value_error>(
-            {"worker: rank ", rank, " is a server: must be in [", options.num_servers, ", ", size, ")"});
+            {"worker: rank ", rank, " is a server; expected [", options.num_servers, ", ", size, ")"});
     if (options.max_in_flight == 0 || options.max_kept == 0)
         detail::fail<value_error>({"worker_options: max_in_flight = ", options.max_in_flight,
-                                   ", max_kept = ", options.max_kept, ": must be > 0"});
+                                   ", max_kept = ", options.max_kept, "; expected > 0"});
     return options;
 }
 
@@ -228,16 +228,16 @@ GRADSTEP_DEFINE void worker::require_ids(detail::known_parameter const& of, give
     if (of.entry.total == 0 || !given.are_signed) return;
     for (std::uint64_t const key : given.keys)
         if (auto const id = static_cast<std::int64_t>(key); id < 0)
-            detail::fail<value_error>({"there is no row ", id, ": must be >= 0"});
+            detail::fail<value_error>({"there is no row ", id, "; expected >= 0"});
 }
 
 GRADSTEP_DEFINE void worker::require_size(char const* call, detail::known_parameter const& of, std::uint64_t given,
                                           std::uint64_t expected, void const* memory) const {
     if (given != expected)
         detail::fail<size_error>(
-            {call, ": ", of.entry.name, ": rank ", session_.rank(), " has ", given, " elements: must have ", expected});
+            {call, ": ", of.entry.name, ": rank ", session_.rank(), " has ", given, " elements; expected ", expected});
     if (memory == nullptr && given != 0)
-        detail::fail<buffer_error>({call, ": ", of.entry.name, ": the memory is null: give ", given, " elements"});
+        detail::fail<buffer_error>({call, ": ", of.entry.name, ": the memory is null; expected ", given, " elements"});
 }
 
 GRADSTEP_DEFINE void worker::require_open(char const* call) const {

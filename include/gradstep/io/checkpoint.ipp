@@ -52,7 +52,7 @@ GRADSTEP_DEFINE void checkpoint_files::save(std::string const& path, std::span<s
             description_of(state, std::move(policies[static_cast<std::size_t>(&state - all.data())]));
         if (description.size() > longest_description)
             fail<value_error>({path, ": ", in_quotes(state.name), ": its description has ", description.size(),
-                               " bytes: must have at most ", longest_description});
+                               " bytes; expected at most ", longest_description});
         metadata.emplace(std::string(parameter_key) + state.name, std::move(description));
         for (saved_tensor const& x : state.tensors) {
             std::string const name = name_of(state.name, x.slot);
@@ -78,7 +78,7 @@ GRADSTEP_DEFINE checkpoint_files::checkpoint_files(std::string const& path) : fi
     if (format == file_.metadata().end())
         fail<value_error>({path, ": has no gradstep.format: it is not a checkpoint of gradstep"});
     if (format->second != "1")
-        fail<value_error>({path, ": is of the format ", in_quotes(format->second), ": must be 1"});
+        fail<value_error>({path, ": is of the format ", in_quotes(format->second), "; expected 1"});
     std::vector<safetensors_entry const*> known;
     for (auto const& [key, description] : file_.metadata()) {
         if (!key.starts_with(parameter_key)) continue;
@@ -92,8 +92,8 @@ GRADSTEP_DEFINE checkpoint_files::checkpoint_files(std::string const& path) : fi
             auto const& shape = entry->shape;
             bool const is_shaped = state.shape && !is_table;
             if (!is_shaped && (shape.empty() || shape.size() > 2))
-                fail<value_error>({path, ": tensor ", in_quotes(entry->name), " has ", shape.size(),
-                                   " dimensions: must have 1 or 2"});
+                fail<value_error>(
+                    {path, ": tensor ", in_quotes(entry->name), " has ", shape.size(), " dimensions; expected 1 or 2"});
             if (slot.empty() && state.shape && shape != *state.shape)
                 fail<value_error>({path, ": tensor ", in_quotes(entry->name), " has the shape ", shape_in_words(shape),
                                    "; expected ", shape_in_words(*state.shape), ", as the file says of it"});

@@ -104,7 +104,7 @@ public:
             auto& shape = out.shape.emplace();
             for (json const& extent : field<json::array>(all_, "shape").items()) {
                 auto const* const length = extent.get_if<std::uint64_t>();
-                if (length == nullptr) refuse("shape", "must be whole numbers >= 0");
+                if (length == nullptr) refuse("shape", "is not a list of whole numbers; expected whole numbers >= 0");
                 shape.push_back(*length);
             }
         }
@@ -119,7 +119,7 @@ public:
         std::vector<std::string> out;
         if (all_.find("values") == nullptr || *field<bool>(all_, "values").get_if<bool>()) out.emplace_back();
         for (json const& slot : field<json::array>(all_, "slots").items()) {
-            if (!slot.is_string()) refuse("slots", "must be names");
+            if (!slot.is_string()) refuse("slots", "has an item that is no text; expected names");
             out.push_back(slot.text());
         }
         if (out.empty()) refuse("slots", "must name one where there are no values");
@@ -144,7 +144,8 @@ private:
     }
     std::int64_t count(json const& of, char const* name) const {
         std::uint64_t const x = natural(of, name);
-        if (x > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) refuse(name, "must be < 2^63");
+        if (x > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+            refuse(name, "is too large; expected < 2^63");
         return static_cast<std::int64_t>(x);
     }
     double number(json const& of, char const* name) const { return field<double>(of, name).as<double>(); }

@@ -104,7 +104,7 @@ public:
     }
     bool end_array() {
         if (level_ == level::offsets && offsets_ != 2)
-            refuse({tensor(), "data_offsets has ", offsets_, " numbers: must have 2"});
+            refuse({tensor(), "data_offsets has ", offsets_, " numbers; expected 2"});
         level_ = level::tensor;
         field_ = field::none;
         return true;
@@ -199,7 +199,7 @@ GRADSTEP_DEFINE safetensors_header parse_safetensors_header(std::string_view jso
             refuse({tensor, "data_offsets = [", x.begin, ", ", x.end, "]: must rise, and be at most ", data_bytes,
                     ", the bytes of the file's data"});
         if (x.end - x.begin != bytes)
-            refuse({tensor, "data_offsets has ", x.end - x.begin, " bytes, its shape ", bytes, ": must be as many"});
+            refuse({tensor, "data_offsets has ", x.end - x.begin, " bytes, its shape ", bytes, "; expected as many"});
     }
     std::sort(names.begin(), names.end());
     if (auto const twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
@@ -211,12 +211,12 @@ GRADSTEP_DEFINE safetensors_header parse_safetensors_header(std::string_view jso
     for (safetensors_entry const& x : all) {
         if (x.begin != end)
             refuse({"tensor ", detail::in_quotes(x.name), ": its data begins at byte ", x.begin,
-                    x.begin < end ? ", within that of the tensor before: must begin at "
-                                  : ", which leaves a hole: must begin at ",
+                    x.begin < end ? ", within that of the tensor before; expected a beginning at "
+                                  : ", which leaves a hole; expected a beginning at ",
                     end, ", where the tensor before ends"});
         end = x.end;
     }
-    if (end != data_bytes) refuse({"there are ", data_bytes - end, " bytes after the last tensor: must be none"});
+    if (end != data_bytes) refuse({"there are ", data_bytes - end, " bytes after the last tensor; expected none"});
     return out;
 }
 
@@ -231,7 +231,7 @@ GRADSTEP_DEFINE safetensors_reader::safetensors_reader(std::string const& path) 
     std::uint64_t length = 0;
     for (std::size_t i = 8; i-- != 0;) length = length << 8 | std::to_integer<std::uint64_t>(length_bytes[i]);
     if (length > safetensors_header_limit)
-        refuse({"the header has ", length, " bytes: must be at most ", safetensors_header_limit});
+        refuse({"the header has ", length, " bytes; expected at most ", safetensors_header_limit});
     if (length > file_.size() - 8)
         refuse({"the header has ", length, " bytes, of which the file has ", file_.size() - 8});
     // Checks the first byte before it allocates: a sparse file can claim any length without having
@@ -297,7 +297,7 @@ GRADSTEP_DEFINE std::vector<safetensors_entry> safetensors_writer::placed(std::s
     std::vector<std::string_view> names;
     for (safetensors_entry& x : tensors) {
         if (x.name == "__metadata__") refuse(x.name, {": the format has another use for this name"});
-        if (!detail::is_utf8(x.name)) refuse(x.name, {": a name must be UTF-8"});
+        if (!detail::is_utf8(x.name)) refuse(x.name, {" is not UTF-8; expected UTF-8"});
         std::size_t const element_bytes = detail::safetensors_bytes_of(x.dtype);
         if (element_bytes == 0) refuse(x.name, {": the format has no dtype ", detail::in_quotes(x.dtype)});
         std::uint64_t bytes = 0;
@@ -309,7 +309,7 @@ GRADSTEP_DEFINE std::vector<safetensors_entry> safetensors_writer::placed(std::s
     }
     std::sort(names.begin(), names.end());
     if (auto const twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-        refuse(std::string(*twice), {" comes twice: names must differ"});
+        refuse(std::string(*twice), {" comes twice; expected another name"});
     return tensors;
 }
 
@@ -339,7 +339,7 @@ GRADSTEP_DEFINE std::string safetensors_writer::header_of(std::string const& pat
     json.append((64 - (8 + json.size()) % 64) % 64, ' ');
     if (json.size() > safetensors_header_limit)
         detail::fail<value_error>(
-            {path, ": the header has ", json.size(), " bytes: must be at most ", safetensors_header_limit});
+            {path, ": the header has ", json.size(), " bytes; expected at most ", safetensors_header_limit});
     std::string out(8, '\0');
     for (std::size_t i = 0; i < 8; ++i) out[i] = static_cast<char>(json.size() >> (8 * i) & 255);
     return out + json;

@@ -74,7 +74,7 @@ GRADSTEP_DEFINE std::size_t blob_bytes(saved_state const& of) { return write_blo
 GRADSTEP_DEFINE void save_blob(saved_state const& of, std::span<std::byte> to) {
     if (std::size_t const size = write_blob(of, nullptr, 0); size != to.size())
         fail<size_error>(
-            {"save_state: there is room for ", to.size(), " bytes: must be ", size, ", as state_bytes says"});
+            {"save_state: there is room for ", to.size(), " bytes; expected ", size, ", as state_bytes says"});
     write_blob(of, to.data(), to.size());
     seal(to);
 }
@@ -112,7 +112,7 @@ public:
         }
         auto const count = from_.number<std::uint32_t>();
         constexpr std::uint32_t most = 64; // more than the slots of any rule: find() is linear
-        if (count > most) from_.refuse({"has ", count, " tensors: must have at most ", most});
+        if (count > most) from_.refuse({"has ", count, " tensors; expected at most ", most});
         for (std::uint32_t i = 0; i < count; ++i) {
             saved_tensor x;
             x.slot = from_.text();
@@ -133,7 +133,7 @@ public:
             data_.push_back(from_.take(bytes));
             from_.align();
         }
-        if (from_.left() != 0) from_.refuse({"has ", from_.left(), " bytes after the last tensor: must have none"});
+        if (from_.left() != 0) from_.refuse({"has ", from_.left(), " bytes after the last tensor; expected none"});
     }
 
     saved_state const& state() const override { return state_; }

@@ -119,10 +119,10 @@ public:
     json_path(json_path const& parent, std::size_t index) : parent_(&parent), index_(index), is_item_(true) {}
 
     std::string text() const;
-    // "rule.beta1: 1.5 is not in [0, 1)"
+    // "rule.beta1: 1.5 is out of range; expected [0, 1)"
     [[noreturn, gnu::cold]] void refuse(std::initializer_list<text_arg> why) const;
-    // "schedule.rate is missing: give a number that is finite and >= 0"
-    [[noreturn, gnu::cold]] void refuse_missing(std::initializer_list<text_arg> give) const;
+    // "schedule.rate is missing; expected a number that is finite and >= 0"
+    [[noreturn, gnu::cold]] void refuse_missing(std::initializer_list<text_arg> expected) const;
 
 private:
     json_path const* parent_ = nullptr;

@@ -97,8 +97,8 @@ GRADSTEP_DEFINE void json_path::refuse(std::initializer_list<text_arg> why) cons
     fail<value_error>({where.empty() ? "the document" : where, ": ", joined(why)});
 }
 
-GRADSTEP_DEFINE void json_path::refuse_missing(std::initializer_list<text_arg> give) const {
-    fail<value_error>({text(), " is missing: ", joined(give)});
+GRADSTEP_DEFINE void json_path::refuse_missing(std::initializer_list<text_arg> expected) const {
+    fail<value_error>({text(), " is missing; expected ", joined(expected)});
 }
 
 GRADSTEP_DEFINE std::string shown(json const& value) {

@@ -101,12 +101,13 @@ template <class Updater, class CatchUp> struct keyed_core {
         check(chosen);
         if (chosen.initial.is_container())
             fail<value_error>(
-                "keyed_options.initial holds values: must be a number, uniform or normal, since keys have "
+                "keyed_options.initial holds values; expected a number, uniform or normal, since keys have "
                 "no order");
         if (chosen.touch_counts && !chosen.last_touches)
             fail<value_error>("keyed_options.touch_counts = true: needs last_touches, by which a step counts once");
         if (static_cast<std::uint64_t>(chosen.max_rows) > most_rows)
-            fail<value_error>({"keyed_options.max_rows = ", chosen.max_rows, ": must be at most ", most_rows});
+            fail<value_error>(
+                {"keyed_options.max_rows: ", chosen.max_rows, " is out of range; expected at most ", most_rows});
         return chosen;
     }
     static rows_type rows_of(Updater const& of, auto width, CatchUp catch_up, keyed_options const& from) {

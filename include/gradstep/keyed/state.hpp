@@ -54,7 +54,7 @@ template <class Updater, class CatchUp> struct state_access<keyed_table<Updater,
         bool const tells_seed = from.state().find("admit_seed") != nullptr; // older files do not
         rows_access::load_rows(anew.stored, from, of_keys(x, evicted, tells_seed));
         std::uint64_t const rows = anew.num_rows();
-        if (rows > keyed::most_rows) refuse({"has ", rows, " rows: must have at most ", keyed::most_rows});
+        if (rows > keyed::most_rows) refuse({"has ", rows, " rows; expected at most ", keyed::most_rows});
         auto const read = [&](char const* slot, auto span) { from.read(slot, 0, std::as_writable_bytes(span)); };
         std::vector<std::byte> sketch;
         anew.with_memory(rows, [&] {
@@ -69,14 +69,16 @@ template <class Updater, class CatchUp> struct state_access<keyed_table<Updater,
         std::uint64_t seed = x.options.admit_seed;
         if (tells_seed) read("admit_seed", std::span(&seed, 1));
         if (seed != x.options.admit_seed && x.admitter.has_seed())
-            refuse({"its keys were admitted by admit_seed = ", seed, ": must be ", x.options.admit_seed});
+            refuse(
+                {"its keys were admitted by admit_seed: ", seed, " is out of range; expected ", x.options.admit_seed});
         std::int64_t before = 0;
         std::int64_t const now = from.state().clock.step, since = anew.evictions.since;
         if (since < 0 || since > now + 1) // beyond the clock where some of the last step's have been forgotten
-            refuse({"remembered_since = ", since, ": must be from 0 to ", now + 1, ", one after its step"});
+            refuse({"remembered_since: ", since, " is out of range; expected from 0 to ", now + 1,
+                    ", one after its step"});
         for (auto const& [step_of, key] : anew.evictions.entries) {
             if (step_of < before || step_of > now)
-                refuse({"key ", key, " was evicted at step ", step_of, ": must be in order, and at most ", now});
+                refuse({"key ", key, " was evicted at step ", step_of, "; expected in order, and at most ", now});
             before = step_of;
         }
         anew.admitter.restore(sketch, now);

@@ -31,17 +31,17 @@ inline namespace GRADSTEP_ABI {
 GRADSTEP_DEFINE task_set::task_set(model_options const& options, std::optional<executor_reference> threads)
     : options_(options), threads_(std::move(threads)) {
     if (!(options_.clip_norm > 0))
-        fail<value_error>("model_options.clip_norm = " + text(options_.clip_norm) +
-                          ": must be > 0, infinite for no clipping");
+        fail<value_error>("model_options.clip_norm: " + text(options_.clip_norm) +
+                          " is out of range; expected > 0, infinite for no clipping");
 }
 
 GRADSTEP_DEFINE void task_set::check_new(std::string const& name, member_options const& options) const {
     require_storable_name("add", name);
     if (number_of(name) != name_index::none)
-        fail<value_error>("add: there is a parameter " + name + " already: names must differ");
+        fail<value_error>("add: there is a parameter " + name + " already; expected another name");
     if (!ranges::non_negative.contains(options.rate_scale))
-        fail<value_error>(
-            {"add: ", name, ": rate_scale = ", options.rate_scale, ": must be ", ranges::non_negative.text});
+        fail<value_error>({"add: ", name, ": rate_scale: ", options.rate_scale, " is out of range; expected ",
+                           ranges::non_negative.text});
     if (!ranges::non_negative.contains(options.decay))
         fail<value_error>({"add: ", name, ": decay: ", static_cast<double>(options.decay),
                            " is out of range; expected ", ranges::non_negative.text});
@@ -152,7 +152,7 @@ GRADSTEP_DEFINE void task_set::match(std::span<named_gradient const> gradients, 
     for (std::size_t i = 0; i < tasks_.size(); ++i)
         if (!given_[i] && !tasks_[i]->take_own_gradient(options))
             fail<value_error>(
-                {call, ": the gradient of ", tasks_[i]->name, " is missing: give one for each parameter"});
+                {call, ": the gradient of ", tasks_[i]->name, " is missing; expected one for each parameter"});
 }
 
 GRADSTEP_DEFINE std::optional<std::pair<std::string, std::size_t>> task_set::find_nonfinite() {
@@ -176,7 +176,7 @@ GRADSTEP_DEFINE void task_set::require_apart(bool zeroes) {
         auto const &task = *tasks_[second.task], &other = *tasks_[first.task];
         fail<buffer_error>({task.name, ": ", task.buffer_name(second.number), " overlaps ",
                             &task == &other ? std::string() : other.name + ": ", other.buffer_name(first.number),
-                            ": every buffer needs memory of its own"});
+                            "; expected separate memory for each buffer"});
     }
     is_apart_ = true;
     gradients_are_apart_ = zeroes;

@@ -109,13 +109,13 @@ public:
                                element_traits<typename Updater::element_type>::name, " has in memory"});
         if (!(on_host ? gradient.may_be_host : gradient.may_be_device))
             fail<buffer_error>({"the gradient of ", name,
-                                " lives in another memory than the parameter: must be in that of ",
+                                " lives in another memory than the parameter; expected in the memory of ",
                                 memory_space::name});
         if (gradient.size != size())
             fail<size_error>(
                 {"the gradient of ", name, " has ", gradient.size, " elements, the parameter has ", size()});
         if (gradient.data == nullptr && gradient.size != 0)
-            fail<buffer_error>({"the gradient of ", name, " is null: give ", gradient.size, " elements"});
+            fail<buffer_error>({"the gradient of ", name, " is null; expected ", gradient.size, " elements"});
         set_gradient({static_cast<storage const*>(gradient.data), gradient.size}, gradient.is_writable, options);
     }
     std::size_t find_nonfinite(std::size_t first, std::size_t last) const override {
@@ -326,7 +326,7 @@ public:
         tensor_.follow();
         if (size() != trained_size_)
             fail<size_error>({"restore: ", name, " has ", size(), " elements, and had ", trained_size_,
-                              " when the average was applied: must have as many"});
+                              " when the average was applied; expected as many"});
         copy<backend, storage>(optimizer_.backend(), {backend::data(*trained_), size()}, tensor_.weight);
         trained_.reset();
     }

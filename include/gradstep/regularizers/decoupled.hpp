@@ -44,9 +44,9 @@ struct decoupled {
         if (!(scale(now) * rate < 1))
             detail::fail<value_error>("decoupled: " +
                                       (scaled_by == decay_scale::one
-                                           ? "rate = " + detail::text(rate)
+                                           ? "rate: " + detail::text(rate) + " is out of range"
                                            : "lr * rate = " + detail::text(now.rate) + " * " + detail::text(rate)) +
-                                      ": must be < 1, or the weight changes its sign");
+                                      "; expected < 1, or the weight changes its sign");
         return {T(std::fma(-scale(now), rate, 1))};
     }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const& c, V& w, V&) {

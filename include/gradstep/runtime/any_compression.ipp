@@ -69,7 +69,7 @@ GRADSTEP_DEFINE_RUNTIME runtime::compressing_updater* two_phase::compiled(any_up
 }
 
 GRADSTEP_DEFINE_RUNTIME void two_phase::require(any_updater const& of, char const* call) {
-    if (rule_of(of) == nullptr) fail<value_error>({call, ": the rule compresses no gradients: must be dgc_momentum"});
+    if (rule_of(of) == nullptr) fail<value_error>({call, ": the rule compresses no gradients; expected dgc_momentum"});
 }
 
 GRADSTEP_DEFINE_RUNTIME void two_phase::begin(any_updater& of, runtime::erased_tensor const& x,

@@ -61,17 +61,17 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
                                                      std::optional<std::size_t> width)
     : updater_(optimizer), options_(options), rows_(rows), width_(width.value_or(initial.size)) {
     if (initial.type != updater_.storage())
-        detail::fail<value_error>({"initial has elements of ", detail::enumerator(initial.type), ": must be ",
+        detail::fail<value_error>({"initial has elements of ", detail::enumerator(initial.type), "; expected ",
                                    detail::enumerator(updater_.storage())});
     if (width && (width_ == 0 ? initial.size != 0 : rows_ != initial.size / width_ || initial.size % width_ != 0))
-        detail::fail<size_error>({"initial has ", initial.size, " elements: must be ", rows_, " x ", width_});
+        detail::fail<size_error>({"initial has ", initial.size, " elements; expected ", rows_, " x ", width_});
     if (!detail::is_aligned(initial)) detail::refuse_alignment("initial", initial.type);
     if (!options_.bfloat16_copy.empty())
         detail::fail<value_error>("parameter_options.bfloat16_copy is set, and the parameter's optimizer was chosen "
-                                  "at run time: must be empty");
+                                  "at run time; expected empty");
     if (!std::holds_alternative<touch_only>(updater_.policies().catch_up)) {
         require_rows("catch_up");
-        if (width_ == 0 && rows_ != 0) detail::fail<size_error>("catch_up: rows of width 0: must be of width >= 1");
+        if (width_ == 0 && rows_ != 0) detail::fail<size_error>("catch_up: rows of width 0; expected width >= 1");
         stamps_.emplace(updater_, rows_, width_);
     }
     optimizer_options const& of_text = updater_.options();
@@ -100,7 +100,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
                                                      parameter_options options)
     : updater_(optimizer), options_(options), rows_(1), width_(0) {
     if (!std::holds_alternative<touch_only>(updater_.policies().catch_up))
-        detail::fail<value_error>("catch_up: a parameter of a model takes every step as a whole: must be touch_only");
+        detail::fail<value_error>("catch_up: a parameter of a model takes every step as a whole; expected touch_only");
     refer_to(memory);
 }
 
@@ -215,7 +215,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::restore() {
     if (values_.refers()) {
         if (trained_.view().size != size())
             detail::fail<size_error>({"restore: there are ", size(), " elements, and there were ", trained_.view().size,
-                                      " when the average was applied: must be as many"});
+                                      " when the average was applied; expected as many"});
         copy_bytes(values_.data(), trained_);
         trained_ = {};
     } else {
@@ -240,7 +240,7 @@ GRADSTEP_DEFINE_RUNTIME std::optional<std::vector<std::uint64_t>> any_parameter:
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_apart(detail::extent const& given) const {
     auto const apart = [&](char const* name, any_span const& own) {
         if (given.overlaps({name, own.data, own.size, bytes_of(own)}))
-            detail::fail<buffer_error>({given.name, " overlaps ", name, ": every buffer needs memory of its own"});
+            detail::fail<buffer_error>({given.name, " overlaps ", name, "; expected separate memory for each buffer"});
     };
     apart("the parameter", values_.view());
     for (std::size_t i = 0; i < updater_.slots(); ++i) apart(updater_.slot_name(i), state(i));
@@ -299,17 +299,17 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::require_trained(char const* call) co
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_average(char const* call) const {
     if (!updater_.keeps_average())
-        detail::fail<value_error>({call, ": no average is kept: give one in the configuration"});
+        detail::fail<value_error>({call, ": no average is kept; expected one in the configuration"});
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_room(any_span const& out, scalar type, std::size_t size,
                                                          char const* call) const {
     if (out.type != type)
         detail::fail<value_error>(
-            {call, ": the memory is of ", detail::enumerator(out.type), ": must be ", detail::enumerator(type)});
-    if (out.size != size) detail::fail<size_error>({call, ": room for ", out.size, " elements: must be ", size});
+            {call, ": the memory is of ", detail::enumerator(out.type), "; expected ", detail::enumerator(type)});
+    if (out.size != size) detail::fail<size_error>({call, ": room for ", out.size, " elements; expected ", size});
     if (!out.is_writable || (out.data == nullptr && size != 0))
-        detail::fail<buffer_error>({call, ": the memory is const or null: must be writable"});
+        detail::fail<buffer_error>({call, ": the memory is const or null; expected writable"});
     if (!detail::is_aligned(out)) detail::refuse_alignment(call + std::string(": out"), out.type);
     require_apart({"out", out.data, out.size, bytes_of(out)});
 }

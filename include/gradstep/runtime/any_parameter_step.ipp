@@ -172,12 +172,13 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options options, memb
 GRADSTEP_DEFINE_RUNTIME any_span any_parameter::checked_gradient(any_span const& given, std::size_t count,
                                                                  step_options const& options) const {
     if (given.type != updater_.storage())
-        detail::fail<value_error>({"the gradient has elements of ", detail::enumerator(given.type), ": must be ",
+        detail::fail<value_error>({"the gradient has elements of ", detail::enumerator(given.type), "; expected ",
                                    detail::enumerator(updater_.storage())});
-    if (given.size != count) detail::fail<size_error>({"the gradient has ", given.size, " elements: must be ", count});
+    if (given.size != count) detail::fail<size_error>({"the gradient has ", given.size, " elements; expected ", count});
     if (options.zero_gradient && !given.is_writable) detail::refuse_zero_gradient();
     detail::extent const gradient{"gradient", given.data, count, bytes_of(given)};
-    if (gradient.is_missing()) detail::fail<buffer_error>({"gradient is null: give ", count, " elements of memory"});
+    if (gradient.is_missing())
+        detail::fail<buffer_error>({"gradient is null; expected ", count, " elements of memory"});
     if (!detail::is_aligned(given)) detail::refuse_alignment("gradient", given.type);
     require_apart(gradient);
     return given;

@@ -105,8 +105,8 @@ inline bool is_aligned(void const* at, scalar type) {
 }
 inline bool is_aligned(any_span const& x) { return is_aligned(x.data, x.type); }
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_alignment(std::string const& name, scalar type) {
-    fail<buffer_error>(
-        {name, " is not aligned: its address must be a multiple of ", size_of(type), ", the bytes of an element"});
+    fail<buffer_error>({name, " is not aligned; expected an address that is a multiple of ", size_of(type),
+                        ", the bytes of an element"});
 }
 
 } // namespace GRADSTEP_ABI

@@ -90,7 +90,7 @@ GRADSTEP_DEFINE_RUNTIME runtime::combination combination_of(configuration const&
     auto const [rule, rule_policy] = index_of_policy(of.rule);
     runtime::combination out{rule, rule_policy, 0, nullptr, of.regularizer.parts()};
     if (of.averages.size() > 1)
-        fail<not_compiled_error>({"average: has ", of.averages.size(), " averages around each other: must be one"});
+        fail<not_compiled_error>({"average: has ", of.averages.size(), " averages around each other; expected one"});
     if (!of.averages.empty()) {
         auto const [average, policy] = index_of_policy(of.averages[0]);
         out.average = 1 + average;
@@ -371,9 +371,9 @@ GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_updater::checked(any_tensor c
     auto const named = [&](char const* name) { return detail::buffer_name(number, name); };
     auto const require_type = [&](char const* name, any_span const& x, scalar type, std::size_t size) {
         if (x.type != type)
-            detail::fail<value_error>(
-                {named(name), " has elements of ", detail::enumerator(x.type), ": must be ", detail::enumerator(type)});
-        if (x.size != size) detail::fail<size_error>({named(name), " has ", x.size, " elements: must be ", size});
+            detail::fail<value_error>({named(name), " has elements of ", detail::enumerator(x.type), "; expected ",
+                                       detail::enumerator(type)});
+        if (x.size != size) detail::fail<size_error>({named(name), " has ", x.size, " elements; expected ", size});
     };
     auto const require_writable = [&](char const* name, any_span const& x) {
         if (!x.is_writable) detail::fail<buffer_error>({named(name), " is const: parameter and state are written"});
@@ -382,7 +382,7 @@ GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_updater::checked(any_tensor c
     if (has_gradient) require_type("gradient", gradient, of.storage, values.size);
     if (has_gradient) require_writable("parameter", values);
     if (given.slots.size() != of.slots)
-        detail::fail<size_error>({named("slots"), ": there are ", given.slots.size(), ": must be ", of.slots});
+        detail::fail<size_error>({named("slots"), ": there are ", given.slots.size(), "; expected ", of.slots});
     runtime::erased_tensor out{const_cast<void*>(values.data),
                                gradient.data,
                                values.size,

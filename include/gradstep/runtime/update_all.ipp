@@ -40,7 +40,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
         any_parameter& one = *all[k];
         with_context([&] { return k; },
                      [&] {
-                         if (one.is_taken_) detail::fail<value_error>("is there twice: must be given once");
+                         if (one.is_taken_) detail::fail<value_error>("is there twice; expected given once");
                          one.is_taken_ = true;
                          one.take(gradients[k], options, "update");
                          have_limits = have_limits || !one.limit_.is_none();
@@ -64,7 +64,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
                        checked[buffer.task]->buffer_name(buffer.number);
             };
             detail::fail<buffer_error>(
-                {name(found->first), " overlaps ", name(found->second), ": every buffer needs memory of its own"});
+                {name(found->first), " overlaps ", name(found->second), "; expected separate memory for each buffer"});
         }
     }
     auto const number_of = [&](std::size_t k) {

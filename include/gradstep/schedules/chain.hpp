@@ -62,7 +62,7 @@ template <class First, class... Rest> struct chain<First, std::int64_t, Rest...>
     GRADSTEP_INLINE void check_after(std::int64_t before, double largest) const {
         detail::check(first, largest);
         if (boundary < before)
-            detail::fail<value_error>("chain: boundary " + detail::text(boundary) + " must be >= " +
+            detail::fail<value_error>("chain: boundary " + detail::text(boundary) + " is out of range; expected >= " +
                                       detail::text(before) + (before == 0 ? "" : ", the boundary before it"));
         rest.check_after(boundary, largest);
     }

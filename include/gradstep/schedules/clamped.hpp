@@ -18,8 +18,8 @@ template <class Schedule> struct clamped {
 
     GRADSTEP_INLINE void check() const {
         if (low > high)
-            detail::fail<value_error>("clamped.low = " + detail::text(low) +
-                                      ": must be <= high = " + detail::text(high));
+            detail::fail<value_error>("clamped.low: " + detail::text(low) +
+                                      " is out of range; expected <= high = " + detail::text(high));
     }
 };
 template <class Schedule, class... Rest> clamped(Schedule, Rest...) -> clamped<Schedule>;

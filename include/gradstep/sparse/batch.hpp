@@ -100,9 +100,9 @@ template <row_id Id> struct ignored_ids {
 [[noreturn, gnu::cold]] inline void refuse_id(std::size_t position, text_arg id, std::uint64_t num_rows,
                                               std::optional<std::int64_t> ignore_id) {
     if (ignore_id)
-        fail<value_error>(
-            {"ids[", position, "] = ", id, ": must be in [0, ", num_rows, ") or ignore_id = ", *ignore_id});
-    fail<value_error>({"ids[", position, "] = ", id, ": must be in [0, ", num_rows, ")"});
+        fail<value_error>({"ids[", position, "]: ", id, " is out of range; expected [0, ", num_rows,
+                           ") or ignore_id = ", *ignore_id});
+    fail<value_error>({"ids[", position, "]: ", id, " is out of range; expected [0, ", num_rows, ")"});
 }
 
 // Throws value_error with the first id, in batch order, that is outside [0, num_rows) and not
@@ -192,12 +192,12 @@ void expand_offsets(std::span<Offset const> offsets, std::size_t ids, std::size_
     require_countable(ids, "ids");
     require_countable(bags, "bags");
     if (offsets.size() != bags && offsets.size() != bags + 1)
-        fail<size_error>({"offsets has ", offsets.size(), " entries: must have ", bags, " or ", bags + 1,
+        fail<size_error>({"offsets has ", offsets.size(), " entries; expected ", bags, " or ", bags + 1,
                           ", since bag_rows has ", bags, " rows"});
     if (bags == 0 && ids != 0) fail<size_error>({ids, " ids, but no bag that holds them"});
 
     auto const refuse = [&](std::size_t b, std::initializer_list<text_arg> why) {
-        fail<value_error>({"offsets[", b, "] = ", offsets[b], ": must be ", joined(why)});
+        fail<value_error>({"offsets[", b, "]: ", offsets[b], " is out of range; expected ", joined(why)});
     };
     for (std::size_t b = 0; b < offsets.size(); ++b) {
         if (b == 0 && offsets[b] != 0) refuse(b, {"0"});

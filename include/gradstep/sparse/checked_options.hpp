@@ -46,7 +46,7 @@ table_options checked_options(Updater const& of, CatchUp const& catch_up, table_
             "table_options.on_nonfinite and max_norm: a device looks at no row by itself: use them with a "
             "backend of the host");
     if (options.duplicates == duplicates::mean && std::is_integral_v<storage>)
-        fail<value_error>("table_options.duplicates = mean: integers have none: must be sum, unique or "
+        fail<value_error>("table_options.duplicates = mean: integers have none; expected sum, unique or "
                           "assume_unique");
     if (options.max_norm != 0 && (traits::is_stochastic || std::is_integral_v<storage>))
         fail<value_error>({"table_options.max_norm = ", options.max_norm,

@@ -88,7 +88,7 @@ public:
             if (double const change = matrix_of_step(rule, regularizer, now).value(0, 0); !(change > 0))
                 fail<value_error>("a step without gradient at the learning rate " + text(now.rate) +
                                   " multiplies the weight by " + text(change) +
-                                  ": must be > 0 for exact catch-up; a coupled l2 needs lr * l2 < 1");
+                                  "; expected > 0 for exact catch-up; a coupled l2 needs lr * l2 < 1");
     }
     void record([[maybe_unused]] Rule const& rule, [[maybe_unused]] Regularizer const& regularizer, step_info now) {
         shrinkage step;
@@ -124,7 +124,7 @@ public:
         for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step)
             if ((numbers[i] > 0 && !is_pulled) || numbers[i + 2] < 0)
                 fail<value_error>("row_progress.history has a factor's logarithm " + text(numbers[i]) +
-                                  " and a threshold " + text(numbers[i + 2]) + ": must be <= 0 and >= 0");
+                                  " and a threshold " + text(numbers[i + 2]) + "; expected <= 0 and >= 0");
     }
     void restore(std::int64_t now, std::span<double const> numbers, double) {
         auto t = static_cast<std::uint64_t>(now) + 1 - numbers.size() / numbers_per_step;

@@ -29,19 +29,19 @@ GRADSTEP_DEFINE void describe_columns(kept_columns const& kept, row_column* to) 
 GRADSTEP_DEFINE void check_columns(row_columns all, std::uint64_t num_rows) {
     for (row_column const& x : all) {
         if (!x.exists()) {
-            if (x.size != 0) fail<size_error>({x.name, " has ", x.size, " elements: must be 0"});
+            if (x.size != 0) fail<size_error>({x.name, " has ", x.size, " elements; expected 0"});
             continue;
         }
         bool const dense = x.stride == x.row_elements;
         constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
         if (num_rows > 1 && num_rows - 1 > (most - x.row_elements) / x.stride)
-            fail<size_error>({x.name, " has ", x.size, " elements: must be ", num_rows - 1, " x ", x.stride, " + ",
+            fail<size_error>({x.name, " has ", x.size, " elements; expected ", num_rows - 1, " x ", x.stride, " + ",
                               x.row_elements, " or more"});
         std::uint64_t const least = num_rows == 0 ? 0 : (num_rows - 1) * x.stride + x.row_elements;
         if (dense ? x.size != least : x.size < least)
-            fail<size_error>({x.name, " has ", x.size, " elements: must be ", least, dense ? "" : " or more"});
+            fail<size_error>({x.name, " has ", x.size, " elements; expected ", least, dense ? "" : " or more"});
         if (least != 0 && x.data == nullptr)
-            fail<buffer_error>({x.name, " is null: give ", least, " elements of memory"});
+            fail<buffer_error>({x.name, " is null; expected ", least, " elements of memory"});
     }
 }
 
@@ -51,7 +51,7 @@ inline row_column const& reported_column(row_columns all, std::size_t i) {
     return all[i < slots ? i + 1 : i == slots ? 0 : i];
 }
 [[noreturn]] inline void refuse_overlap(char const* buffer, char const* other) {
-    fail<buffer_error>({buffer, " overlaps ", other, ": every buffer needs memory of its own"});
+    fail<buffer_error>({buffer, " overlaps ", other, "; expected separate memory for each buffer"});
 }
 
 GRADSTEP_DEFINE void require_apart(extent const& buffer, row_columns all) {
@@ -87,24 +87,24 @@ GRADSTEP_DEFINE void require_apart(row_columns all) {
 
 GRADSTEP_DEFINE void require_stride(char const* name, std::size_t given, std::size_t row_elements, std::size_t shared) {
     if (given < row_elements)
-        fail<value_error>({name, ": rows ", given, " elements apart: must be at least ", row_elements});
+        fail<value_error>({name, ": rows ", given, " elements apart; expected at least ", row_elements});
     if (shared != 0 && given != shared)
         fail<value_error>({name, ": rows ", given, " elements apart, and those before ", shared,
-                           ": all slots of one width must be equally far apart, and stamps as touches"});
+                           "; expected one distance for all slots of one width, and for stamps and touches"});
 }
 
 GRADSTEP_DEFINE void require_gradient_rows(std::size_t size, void const* data, std::size_t count, char const* what,
                                            std::size_t width) {
     if (size % width != 0 || size / width != count)
-        fail<size_error>({"gradient rows have ", size, " elements: must be ", count, " ", what, " x width ", width});
+        fail<size_error>({"gradient rows have ", size, " elements; expected ", count, " ", what, " x width ", width});
     if (data == nullptr && size != 0)
-        fail<buffer_error>({"gradient rows are null: give ", size, " elements of memory"});
+        fail<buffer_error>({"gradient rows are null; expected ", size, " elements of memory"});
 }
 
 GRADSTEP_DEFINE void require_room(std::size_t size, void const* data, std::size_t count, std::size_t width) {
     if (size / width != count || size % width != 0)
-        fail<size_error>({"out has ", size, " elements: must be ", count, " ids x width ", width});
-    if (data == nullptr && size != 0) fail<buffer_error>({"out is null: give ", size, " elements of memory"});
+        fail<size_error>({"out has ", size, " elements; expected ", count, " ids x width ", width});
+    if (data == nullptr && size != 0) fail<buffer_error>({"out is null; expected ", size, " elements of memory"});
 }
 
 GRADSTEP_DEFINE void refuse_row_memory(std::uint64_t rows, std::size_t width, std::size_t element_bytes) {

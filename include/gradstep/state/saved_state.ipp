@@ -135,8 +135,8 @@ GRADSTEP_DEFINE void require_alike(saved_source const& from, saved_state const& 
     };
     if (saved.rows.has_value() != own.rows.has_value())
         refuse({saved.rows ? "is a table, and not a parameter" : "is a parameter, and not a table"});
-    if (saved.element != own.element) refuse({"is of ", shortened(saved.element), ": must be of ", own.element});
-    if (saved.rule != own.rule) refuse({"is of the rule ", shortened(saved.rule), ": must be of ", own.rule});
+    if (saved.element != own.element) refuse({"is of ", shortened(saved.element), "; expected ", own.element});
+    if (saved.rule != own.rule) refuse({"is of the rule ", shortened(saved.rule), "; expected ", own.rule});
     // Files of earlier versions do not tell a shard; one of one rank is the whole.
     if (saved.shard && own.shard && *saved.shard != *own.shard)
         refuse({"is ", shard_in_words(*saved.shard), "; expected ", shard_in_words(*own.shard)});
@@ -146,13 +146,13 @@ GRADSTEP_DEFINE void require_alike(saved_source const& from, saved_state const& 
         saved_tensor const* const there = saved.find(x.slot);
         if (there == nullptr) refuse({slot_in_words(x), " is missing"});
         if (there->dtype != x.dtype)
-            refuse({slot_in_words(x), " is of ", shortened(there->dtype), ": must be of ", x.dtype});
+            refuse({slot_in_words(x), " is of ", shortened(there->dtype), "; expected ", x.dtype});
     }
     for (saved_tensor const& x : saved.tensors)
         if (own.find(x.slot) == nullptr) refuse({"has ", slot_in_words(x), ", which is not kept here"});
     if (saved.clock.step < 0 || saved.clock.samples < 0 || saved.clock.epoch < 0)
         refuse({"clock{step = ", saved.clock.step, ", samples = ", saved.clock.samples, ", epoch = ", saved.clock.epoch,
-                "}: counts must be >= 0"});
+                "}; expected counts >= 0"});
 }
 
 GRADSTEP_DEFINE void require_same(saved_source const& from, saved_state const& own) {
@@ -168,7 +168,7 @@ GRADSTEP_DEFINE void require_same(saved_source const& from, saved_state const& o
                 return text(y.rows) + (y.width == 0 ? "" : " x " + text(y.width));
             };
             fail<size_error>(
-                {from.where(), ": ", slot_in_words(x), ": has ", shape(*there), " elements: must have ", shape(x)});
+                {from.where(), ": ", slot_in_words(x), ": has ", shape(*there), " elements; expected ", shape(x)});
         }
     }
 }
