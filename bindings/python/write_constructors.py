@@ -2,9 +2,9 @@
 
     python3 bindings/python/write_constructors.py
 
-Their arguments, ranges and defaults are those of docs/reference/configuration.schema.json, which the library's tests hold to the library; what a
-rule and a schedule are is from the tables of docs/reference/rules.md and docs/reference/schedules.md. The tests of the package fail while the files are not
-what this writes.
+Their arguments, meanings, ranges and defaults are from docs/reference/configuration.schema.json, which the library's tests compare
+with the library. What a rule and a schedule are is from the tables of docs/reference/rules.md and docs/reference/schedules.md. The
+tests of the package fail if the files differ from what this program writes.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def function(of: dict, about: str, is_rule: bool) -> str:
         words = range_of(schemas[0])
         if len(schemas) > 1:
             words = "made by " + ", ".join(names_of(x) for x in schemas)
-        if words:
-            lines.append(f"{key}: {words}.")
+        meaning = schemas[0]["description"]
+        lines.append(f"{key}: {meaning}{f' ({words})' if words else ''}.")
     if is_rule:
         named.append("**options: Unpack[Options]")
         lines.append("options: what else a configuration has, as `gradstep.Options` lists it.")

@@ -1,9 +1,10 @@
 // Compares the schema of configurations and the page of all keys, in the folder of the documentation, with the library, or
-// writes them.
+// writes them. What a key means is in meanings.json: every key must have a meaning there, and every meaning a key.
 #include <cstddef>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,10 +64,61 @@ std::string default_of(json const& schema) {
     return schema.contains("default") ? "`" + schema["default"].dump() + "`" : "must be given";
 }
 
+/// What the keys mean, from meanings.json: by kind of policy, policy ("*": any) and key.
+class meanings {
+public:
+    explicit meanings(json all) : all_(std::move(all)) {}
+
+    /// Adds a description to every key of the schema.
+    void describe(json& schema) {
+        for (auto const& [kind, definition] : schema["$defs"].items())
+            for (json& policy : definition["oneOf"])
+                if (policy.contains("properties")) describe_policy(kind, policy["properties"]);
+        for (auto const& [key, of_key] : schema["properties"].items())
+            if (key != "$schema") of_key["description"] = found({"configuration", key});
+    }
+    /// Keys without a meaning, and meanings without a key.
+    int problems() const {
+        int count = 0;
+        auto const tell = [&](std::string const& path, char const* what) {
+            std::fprintf(stderr, "meanings.json: %s %s\n", path.c_str(), what);
+            ++count;
+        };
+        for (std::string const& path : missing_) tell(path, "is missing");
+        json const flat = all_.flatten();
+        for (auto const& [path, text] : flat.items())
+            if (!used_.contains(path)) tell(path, "is no key of a configuration");
+        return count;
+    }
+
+private:
+    void describe_policy(std::string const& kind, json& keys) {
+        std::string const name = keys["name"]["const"];
+        std::string const listed = keys.contains("dialect") ? "preset" : kind;
+        for (auto const& [key, of_key] : keys.items()) {
+            if (key == "name" || key == "dialect") continue;
+            bool const own = all_[listed].contains(name) && all_[listed][name].contains(key);
+            of_key["description"] = found({listed, own ? name : "*", key});
+        }
+    }
+    std::string found(std::vector<std::string> const& path) {
+        json::json_pointer at;
+        for (std::string const& step : path) at /= step;
+        bool const is_there = all_.contains(at);
+        (is_there ? used_ : missing_).insert(at.to_string());
+        return is_there ? all_[at].get<std::string>() : "";
+    }
+
+    json all_;
+    std::set<std::string> used_, missing_;
+};
+
+std::string meaning_of(json const& schema) { return schema["description"]; }
+
 /// A table of the keys of a policy, and of those after it that have the same name.
 struct table {
     std::string name;
-    std::vector<std::string> keys, values, defaults;
+    std::vector<std::string> keys, values, defaults, meanings;
 
     void add(json const& policy) {
         std::size_t i = 0;
@@ -76,6 +128,7 @@ struct table {
                 keys.push_back(key);
                 values.push_back(values_of(schema));
                 defaults.push_back(default_of(schema));
+                meanings.push_back(meaning_of(schema));
             } else if (values[i] != values_of(schema)) {
                 values[i] += ", or " + values_of(schema);
             }
@@ -85,9 +138,9 @@ struct table {
     std::string text() const {
         std::string out = "### " + name + "\n";
         if (keys.empty()) return out + "No keys.\n\n";
-        out += "| key | value | default |\n|---|---|---|\n";
+        out += "| key | value | default | meaning |\n|---|---|---|---|\n";
         for (std::size_t i = 0; i < keys.size(); ++i)
-            out += "| `" + keys[i] + "` | " + values[i] + " | " + defaults[i] + " |\n";
+            out += "| `" + keys[i] + "` | " + values[i] + " | " + defaults[i] + " | " + meanings[i] + " |\n";
         return out + "\n";
     }
 };
@@ -95,11 +148,12 @@ struct table {
 std::string reference_of(json const& schema) {
     std::string out =
         "# Every key of a configuration\n\n"
-        "<!-- `./dev generate` writes this page from the hyperparameters of the policies. -->\n"
-        "What each policy of a [configuration](../how_to/configuration.md) may say beside its `name`, made of the "
-        "lists that "
-        "the\n"
-        "reader follows. [configuration.schema.json](configuration.schema.json) says the same\nto editors.\n\n";
+        "<!-- `./dev generate` writes this page from the library's schema and test/docs/meanings.json. -->\n"
+        "This page lists the keys of each policy of a [configuration](../how_to/configuration.md), in addition to its "
+        "`name`.\n"
+        "[configuration.schema.json](configuration.schema.json) contains the same for editors. Counts without another "
+        "unit are numbers of\n"
+        "steps.\n\n";
     struct section {
         char const *definition, *title, *about;
     };
@@ -109,46 +163,52 @@ std::string reference_of(json const& schema) {
           section{"regularizer", "Regularizers", "Formulas and order: [Regularizers](regularizers.md)."},
           section{"schedule", "Schedules", "Formulas and curves: [Schedules](schedules.md)."},
           section{"clip", "Clips",
-                  "What the gradient of an [optimizer](#optimizers) is clipped by: [what each "
+                  "Gradient clipping of an [optimizer](#optimizers): [what each clip "
                   "does](../how_to/configuration.md#clipping)."},
-          section{"catch_up", "Catch-up policies",
-                  "What rows of tables do about steps that they missed: [Tables](../how_to/embedding_tables.md). One "
-                  "without keys may be "
-                  "its name "
-                  "alone, as `\"exact\"`."}}) {
+          section{
+              "catch_up", "Catch-up policies",
+              "The pending steps of rows of tables: [Tables](../how_to/embedding_tables.md). You can write a policy "
+              "without keys as its name\nalone, such as `\"exact\"`."}}) {
         out += "## " + std::string(title) + "\n" + about + "\n\n";
         std::vector<table> tables;
         for (json const& policy : schema["$defs"][definition]["oneOf"]) {
             if (!policy.contains("properties") || policy["properties"].contains("dialect")) continue;
             std::string const name = policy["properties"]["name"]["const"];
-            if (tables.empty() || tables.back().name != name) tables.push_back({name, {}, {}, {}});
+            if (tables.empty() || tables.back().name != name) tables.push_back({name, {}, {}, {}, {}});
             tables.back().add(policy);
         }
         for (table const& one : tables) out += one.text();
     }
 
-    out += "## Optimizers\nWhat `read_optimizer` and the C library read besides the policies: [Optimizers that a "
-           "program reads](../how_to/configuration.md"
-           "#optimizers-that-a-program-reads).\n\n| key | value | default |\n|---|---|---|\n";
+    out += "## Optimizers\n`read_optimizer` and the C library read these keys in addition to the policies: [Optimizers "
+           "that a program\nreads](../how_to/configuration.md"
+           "#optimizers-that-a-program-reads).\n\n| key | value | default | meaning |\n|---|---|---|---|\n";
     for (auto const& [key, of_key] : schema["properties"].items())
         if (of_key.contains("default"))
-            out += "| `" + key + "` | " + values_of(of_key) + " | " + default_of(of_key) + " |\n";
+            out += "| `" + key + "` | " + values_of(of_key) + " | " + default_of(of_key) + " | " + meaning_of(of_key) +
+                   " |\n";
 
-    out +=
-        "\n## Presets of other systems\nA rule with a `dialect`: [Dialects](presets.md) has what each stands for.\n\n";
+    out += "\n## Presets of other frameworks\nA rule with a `dialect`: [Framework presets](presets.md) says what each "
+           "computes.\n\n";
     std::string dialect;
     for (json const& preset : schema["$defs"]["rule"]["oneOf"]) {
         json const& keys = preset["properties"];
         if (!keys.contains("dialect")) continue;
         auto const system = keys["dialect"]["const"].get<std::string>();
-        if (system != dialect) out += (dialect.empty() ? "### " : "\n### ") + system + "\n| name | keys |\n|---|---|\n";
+        if (system != dialect)
+            out += (dialect.empty() ? "### " : "\n### ") + system +
+                   "\n| name | key | value | default | meaning |\n|---|---|---|---|---|\n";
         dialect = system;
-        std::string line;
-        for (auto const& [key, values] : keys.items())
-            if (key != "dialect" && key != "name")
-                line += (line.empty() ? "`" : "; `") + key + "`: " + values_of(values) + ", by default " +
-                        default_of(values);
-        out += "| `" + keys["name"]["const"].get<std::string>() + "` | " + (line.empty() ? "none" : line) + " |\n";
+        std::string name = "`" + keys["name"]["const"].get<std::string>() + "`";
+        bool has_keys = false;
+        for (auto const& [key, of_key] : keys.items()) {
+            if (key == "dialect" || key == "name") continue;
+            out += "| " + name + " | `" + key + "` | " + values_of(of_key) + " | " + default_of(of_key) + " | " +
+                   meaning_of(of_key) + " |\n";
+            name = "";
+            has_keys = true;
+        }
+        if (!has_keys) out += "| " + name + " | no keys | | | |\n";
     }
     return out;
 }
@@ -167,11 +227,12 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "Usage: gradstep_configuration_docs FOLDER [--write]\n");
         return 2;
     }
-    std::string const schema = gradstep::optimizer_schema() + "\n";
-    std::pair<std::string, std::string> const files[] = {
-        {folder + "/configuration.schema.json", schema},
-        {folder + "/configuration_keys.md", reference_of(json::parse(schema))}};
-    int wrong = 0;
+    json schema = json::parse(gradstep::optimizer_schema());
+    meanings all(json::parse(text_of(MEANINGS)));
+    all.describe(schema);
+    int wrong = all.problems();
+    std::pair<std::string, std::string> const files[] = {{folder + "/configuration.schema.json", schema.dump(2) + "\n"},
+                                                         {folder + "/configuration_keys.md", reference_of(schema)}};
     for (auto const& [path, text] : files) {
         if (text_of(path) == text) continue;
         if (writes && std::ofstream(path, std::ios::binary) << text << std::flush) continue;

@@ -17,8 +17,9 @@ __all__ = [
 def ema(*, decay: float = 0.999, debias: bool = False, start: int = 0) -> dict[str, Any]:
     """The average `ema` (docs/how_to/averaging.md).
 
-    decay: >= 0 and < 1.
-    start: >= 0.
+    decay: share of the average that remains after a step (>= 0 and < 1).
+    debias: whether only weights after `start` count; otherwise the average starts from the weights.
+    start: steps before the average begins; until then it equals the weights (>= 0).
     """
     return policy({"name": "ema", "decay": decay, "debias": debias, "start": start})
 
@@ -26,7 +27,7 @@ def ema(*, decay: float = 0.999, debias: bool = False, start: int = 0) -> dict[s
 def polyak(*, start: int = 0) -> dict[str, Any]:
     """The average `polyak` (docs/how_to/averaging.md).
 
-    start: >= 0.
+    start: steps before the average begins; until then it equals the weights (>= 0).
     """
     return policy({"name": "polyak", "start": start})
 
@@ -34,8 +35,8 @@ def polyak(*, start: int = 0) -> dict[str, Any]:
 def window(rate: float, *, min: int = 10000, max: int = 10000) -> dict[str, Any]:
     """The average `window` (docs/how_to/averaging.md).
 
-    rate: > 0 and <= 1.
-    min: >= 1.
-    max: >= 1.
+    rate: length of the window as a share of the steps so far (> 0 and <= 1).
+    min: least length of the window, in steps (>= 1).
+    max: greatest length of the window, in steps (>= 1).
     """
     return policy({"name": "window", "rate": rate, "min": min, "max": max})

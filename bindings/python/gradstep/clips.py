@@ -18,7 +18,7 @@ __all__ = [
 def clip_global_norm(limit: float) -> dict[str, Any]:
     """The clip `clip_global_norm` (docs/how_to/configuration.md#clipping).
 
-    limit: > 0.
+    limit: largest Euclidean norm of all gradients of a step together (> 0).
     """
     return policy({"name": "clip_global_norm", "limit": limit})
 
@@ -26,7 +26,7 @@ def clip_global_norm(limit: float) -> dict[str, Any]:
 def clip_norm(limit: float) -> dict[str, Any]:
     """The clip `clip_norm` (docs/how_to/configuration.md#clipping).
 
-    limit: > 0.
+    limit: largest Euclidean norm of the gradient of a parameter (> 0).
     """
     return policy({"name": "clip_norm", "limit": limit})
 
@@ -34,7 +34,7 @@ def clip_norm(limit: float) -> dict[str, Any]:
 def clip_value(limit: float) -> dict[str, Any]:
     """The clip `clip_value` (docs/how_to/configuration.md#clipping).
 
-    limit: > 0.
+    limit: largest magnitude of an element of the gradient (> 0).
     """
     return policy({"name": "clip_value", "limit": limit})
 

@@ -25,7 +25,7 @@ __all__ = [
 def after_step(decay: Policy) -> dict[str, Any]:
     """The regularizer `after_step` (docs/reference/regularizers.md#after_step).
 
-    decay: made by `decoupled`.
+    decay: the weight decay that is applied after the step instead of before it (made by `decoupled`).
     """
     return policy({"name": "after_step", "decay": decay})
 
@@ -33,7 +33,7 @@ def after_step(decay: Policy) -> dict[str, Any]:
 def all_of(regularizers: Sequence[Policy]) -> dict[str, Any]:
     """The regularizer `all_of` (docs/reference/regularizers.md#all_of).
 
-    regularizers: each made by a function of `regularizers`.
+    regularizers: the regularizers, applied in this order (each made by a function of `regularizers`).
     """
     return policy({"name": "all_of", "regularizers": regularizers})
 
@@ -41,7 +41,7 @@ def all_of(regularizers: Sequence[Policy]) -> dict[str, Any]:
 def clip_value(limit: float) -> dict[str, Any]:
     """The regularizer `clip_value` (docs/reference/regularizers.md#clip_value).
 
-    limit: > 0.
+    limit: largest magnitude of an element of the gradient (> 0).
     """
     return policy({"name": "clip_value", "limit": limit})
 
@@ -49,7 +49,8 @@ def clip_value(limit: float) -> dict[str, Any]:
 def decoupled(rate: float, *, scaled_by: Literal["learning_rate", "one"] = "learning_rate") -> dict[str, Any]:
     """The regularizer `decoupled` (docs/reference/regularizers.md#decoupled).
 
-    rate: >= 0.
+    rate: strength of the weight decay (>= 0).
+    scaled_by: factor of `rate`: the `learning_rate` of the step, or `one`.
     """
     return policy({"name": "decoupled", "rate": rate, "scaled_by": scaled_by})
 
@@ -57,8 +58,8 @@ def decoupled(rate: float, *, scaled_by: Literal["learning_rate", "one"] = "lear
 def elastic_net(l1: float, l2: float) -> dict[str, Any]:
     """The regularizer `elastic_net` (docs/reference/regularizers.md#elastic_net).
 
-    l1: >= 0.
-    l2: >= 0.
+    l1: strength of the L1 part (>= 0).
+    l2: strength of the L2 part (>= 0).
     """
     return policy({"name": "elastic_net", "l1": l1, "l2": l2})
 
@@ -66,7 +67,7 @@ def elastic_net(l1: float, l2: float) -> dict[str, Any]:
 def l1(rate: float) -> dict[str, Any]:
     """The regularizer `l1` (docs/reference/regularizers.md#l1).
 
-    rate: >= 0.
+    rate: strength: adds rate * sign(w) to the gradient (>= 0).
     """
     return policy({"name": "l1", "rate": rate})
 
@@ -74,7 +75,7 @@ def l1(rate: float) -> dict[str, Any]:
 def l2(rate: float) -> dict[str, Any]:
     """The regularizer `l2` (docs/reference/regularizers.md#l2).
 
-    rate: >= 0.
+    rate: strength: adds rate * w to the gradient (>= 0).
     """
     return policy({"name": "l2", "rate": rate})
 
@@ -87,7 +88,8 @@ def none() -> dict[str, Any]:
 def proximal(penalty: Policy) -> dict[str, Any]:
     """The regularizer `proximal` (docs/reference/regularizers.md#proximal).
 
-    penalty: made by `l1`, `l2`, `elastic_net`.
+    penalty: the penalty that is applied to the weight after the step, with the learning rate as its threshold
+        (made by `l1`, `l2`, `elastic_net`).
     """
     return policy({"name": "proximal", "penalty": penalty})
 

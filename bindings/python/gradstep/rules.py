@@ -61,10 +61,10 @@ def adabelief(
     (docs/reference/rules.md#adabelief).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
-    epsilon_root: >= 0.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the average of (g - m)^2, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    epsilon_root: added to the average of (g - m)^2 in every step, and stays in it (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -84,8 +84,8 @@ def adadelta(lr: Rate, *, rho: float = 0.95, epsilon: float = 1e-06, **options: 
     """The rule `adadelta`: Zeiler 2012, arXiv:1212.5701, algorithm 1 (docs/reference/rules.md#adadelta).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    epsilon: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added inside both roots; determines the size of the first steps (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"name": "adadelta", "rho": rho, "epsilon": epsilon}, lr, options)
@@ -102,8 +102,10 @@ def adagrad(
     """The rule `adagrad`: Duchi, Hazan & Singer 2011, JMLR 12, section 5 (docs/reference/rules.md#adagrad).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    epsilon: >= 0.
-    initial_accumulator: >= 0.
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    initial_accumulator: value of the sum or average of squares before the first step (>= 0).
+    epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
+        outside, before bias correction.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -130,9 +132,11 @@ def adam(
     """The rule `adam`: Kingma & Ba 2015, arXiv:1412.6980, algorithm 1 (docs/reference/rules.md#adam).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
+        outside, before bias correction.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -160,9 +164,11 @@ def adamax(
     """The rule `adamax`: Kingma & Ba 2015, algorithm 2 (docs/reference/rules.md#adamax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the infinity norm u, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    epsilon_place: where `epsilon` is added: `outside` the maximum, `inside` it (to |g|), or `accumulated` (to
+        the stored u).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -200,9 +206,12 @@ def amsgrad(
     """The rule `amsgrad`: Reddi, Kale & Kumar 2018, algorithm 2 (docs/reference/rules.md#amsgrad).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
+        outside, before bias correction.
+    maximum_of: what the maximum is taken of: the `raw` second moment, or the bias-`corrected` one.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -234,10 +243,13 @@ def centered_momentum_rmsprop(
     (docs/reference/rules.md#centered_momentum_rmsprop).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    epsilon: >= 0.
-    mu: >= 0 and < 1.
-    initial_accumulator: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    mu: momentum: share of the buffer that remains after a step (>= 0 and < 1).
+    epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
+        outside, before bias correction.
+    initial_accumulator: value of the sum or average of squares before the first step (>= 0).
+    rate_place: `outside`: the rate multiplies the buffer when it is read; `inside`: what enters the buffer.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -268,9 +280,11 @@ def centered_rmsprop(
     (docs/reference/rules.md#centered_rmsprop).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    epsilon: >= 0.
-    initial_accumulator: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
+        outside, before bias correction.
+    initial_accumulator: value of the sum or average of squares before the first step (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -300,12 +314,12 @@ def constant_rate_ftrl(
     """The rule `constant_rate_ftrl` (docs/reference/rules.md#constant_rate_ftrl).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    l1: >= 0.
-    l2: >= 0.
-    beta: >= 0.
-    lr_power: <= 0.
-    initial_accumulator: >= 0.
-    l2_shrinkage: >= 0.
+    l1: strength of the L1 penalty, which makes weights exactly 0 (>= 0).
+    l2: strength of the L2 penalty (>= 0).
+    beta: added to the root of the sum of squares: lowers the rates of the first steps (>= 0).
+    lr_power: minus the power of the sum of squares in the divisor; -0.5 is the square root (<= 0).
+    initial_accumulator: value of the sum or average of squares before the first step (>= 0).
+    l2_shrinkage: L2 penalty that enters the gradient, but not the sum of squares (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -333,8 +347,8 @@ def decayed_adagrad(
     """The rule `decayed_adagrad` (docs/reference/rules.md#decayed_adagrad).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    epsilon: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"name": "decayed_adagrad", "rho": rho, "epsilon": epsilon}, lr, options)
@@ -358,13 +372,18 @@ def dgc_momentum(
     (docs/reference/rules.md#dgc_momentum).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    mu: >= 0 and < 1.
-    rampup_begin_step: >= 0.
-    rampup_step: >= 1.
-    sparsity: each >= 0 and < 1.
-    local_grad_clip_norm: > 0, or infinity.
-    num_trainers: >= 1.
-    dense_below: >= 0.
+    mu: momentum: share of the buffer that remains after a step (>= 0 and < 1).
+    rampup_begin_step: steps before compression begins (>= 0).
+    rampup_step: steps over which the list `sparsity` is run through (>= 1).
+    sparsity: share of the entries that are not sent: one item after the other during the ramp, then the last
+        (each >= 0 and < 1).
+    nesterov: Nesterov's look-ahead instead of the heavy ball.
+    local_grad_clip_norm: limit of the gradient's norm, for all trainers together; each trainer clips to limit
+        / sqrt(num_trainers) (> 0, or infinity).
+    num_trainers: trainers that exchange gradients (>= 1).
+    dense_below: tensors with fewer elements are always sent whole (>= 0).
+    selected: how the largest entries are found: `exact`, or `sampled` (an estimated threshold, at most twice
+        as many entries).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -398,11 +417,11 @@ def ftrl(
     """The rule `ftrl`: McMahan et al. 2013 (KDD), algorithm 1 (docs/reference/rules.md#ftrl).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    l1: >= 0.
-    l2: >= 0.
-    beta: >= 0.
-    lr_power: <= 0.
-    initial_accumulator: >= 0.
+    l1: strength of the L1 penalty, which makes weights exactly 0 (>= 0).
+    l2: strength of the L2 penalty (>= 0).
+    beta: added to the root of the sum of squares: lowers the rates of the first steps (>= 0).
+    lr_power: minus the power of the sum of squares in the divisor; -0.5 is the square root (<= 0).
+    initial_accumulator: value of the sum or average of squares before the first step (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -431,10 +450,10 @@ def lamb(
     """The rule `lamb`: You et al. 2020, arXiv:1904.00962, algorithm 2 (docs/reference/rules.md#lamb).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
-    decay: >= 0.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    decay: weight decay, which is part of the norm (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -462,9 +481,9 @@ def lars(
     (docs/reference/rules.md#lars).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    mu: >= 0 and < 1.
-    trust: > 0.
-    epsilon: >= 0.
+    mu: momentum: share of the buffer that remains after a step (>= 0 and < 1).
+    trust: step length as a share of the weight's norm, at a learning rate of 1 (> 0).
+    epsilon: added to the gradient's norm in the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"name": "lars", "mu": mu, "trust": trust, "epsilon": epsilon}, lr, options)
@@ -474,8 +493,8 @@ def lion(lr: Rate, *, beta1: float = 0.9, beta2: float = 0.99, **options: Unpack
     """The rule `lion`: Chen et al. 2023, arXiv:2302.06675, algorithm 2 (docs/reference/rules.md#lion).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
+    beta1: share of the momentum in the direction whose sign is taken (>= 0 and < 1).
+    beta2: decay of the momentum, per step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"name": "lion", "beta1": beta1, "beta2": beta2}, lr, options)
@@ -492,8 +511,9 @@ def momentum(
     """The rule `momentum`: Polyak 1964; Sutskever et al. 2013, section 2 (docs/reference/rules.md#momentum).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    mu: >= 0 and < 1.
-    dampening: >= 0 and < 1.
+    mu: momentum: share of the buffer that remains after a step (>= 0 and < 1).
+    dampening: share of the gradient that does not enter the buffer, from the second step on (>= 0 and < 1).
+    rate_place: `outside`: the rate multiplies the buffer when it is read; `inside`: what enters the buffer.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -522,10 +542,13 @@ def momentum_rmsprop(
     """The rule `momentum_rmsprop`: Tieleman & Hinton 2012 (docs/reference/rules.md#momentum_rmsprop).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    epsilon: >= 0.
-    mu: >= 0 and < 1.
-    initial_accumulator: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    mu: momentum: share of the buffer that remains after a step (>= 0 and < 1).
+    epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
+        outside, before bias correction.
+    initial_accumulator: value of the sum or average of squares before the first step (>= 0).
+    rate_place: `outside`: the rate multiplies the buffer when it is read; `inside`: what enters the buffer.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -556,10 +579,12 @@ def nadam(
     """The rule `nadam`: Dozat 2016 (docs/reference/rules.md#nadam).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
-    momentum_decay: >= 0.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    momentum_decay: speed at which the momentum rises towards `beta1`, per step (>= 0).
+    epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
+        outside, before bias correction.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -588,8 +613,9 @@ def nesterov(
     arXiv:1212.0901, eq. 7 (docs/reference/rules.md#nesterov).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    mu: >= 0 and < 1.
-    dampening: >= 0 and < 1.
+    mu: momentum: share of the buffer that remains after a step (>= 0 and < 1).
+    dampening: share of the gradient that does not enter the buffer, from the second step on (>= 0 and < 1).
+    rate_place: `outside`: the rate multiplies the buffer when it is read; `inside`: what enters the buffer.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -617,9 +643,12 @@ def nesterov_adam(
     """The rule `nesterov_adam`: Dozat 2016, with a constant momentum (docs/reference/rules.md#nesterov_adam).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
+        outside, before bias correction.
+    momentum_bias: step of the momentum's bias correction: `this_step` or `next_step`.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -648,9 +677,9 @@ def proximal_adagrad(
     (docs/reference/rules.md#proximal_adagrad).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    l1: >= 0.
-    l2: >= 0.
-    initial_accumulator: >= 0.
+    l1: strength of the L1 penalty, which makes weights exactly 0 (>= 0).
+    l2: strength of the L2 penalty (>= 0).
+    initial_accumulator: value of the sum or average of squares before the first step (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -677,9 +706,11 @@ def radam(
     """The rule `radam`: Liu et al. 2020, arXiv:1908.03265, algorithm 2 (docs/reference/rules.md#radam).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
+        outside, before bias correction.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -707,9 +738,11 @@ def rmsprop(
     """The rule `rmsprop`: Tieleman & Hinton 2012, lecture 6.5 (docs/reference/rules.md#rmsprop).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    epsilon: >= 0.
-    initial_accumulator: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
+        outside, before bias correction.
+    initial_accumulator: value of the sum or average of squares before the first step (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -736,8 +769,8 @@ def rowwise_adagrad(
     (docs/reference/rules.md#rowwise_adagrad).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    epsilon: >= 0.
-    initial_accumulator: >= 0.
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    initial_accumulator: value of the sum or average of squares before the first step (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -762,9 +795,9 @@ def rowwise_adam(
     """The rule `rowwise_adam` (docs/reference/rules.md#rowwise_adam).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"name": "rowwise_adam", "beta1": beta1, "beta2": beta2, "epsilon": epsilon}, lr, options)
@@ -791,9 +824,11 @@ def two_buffer_adagrad(
     """The rule `two_buffer_adagrad` (docs/reference/rules.md#two_buffer_adagrad).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    epsilon: >= 0.
-    initial_accumulator: >= 0.
-    period: >= 1.
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    initial_accumulator: value of the sum or average of squares before the first step (>= 0).
+    period: steps after which the second buffer is added to the sum (>= 1).
+    epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
+        outside, before bias correction.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -821,10 +856,10 @@ def yogi(
     """The rule `yogi`: Zaheer et al. 2018, algorithm 2 (docs/reference/rules.md#yogi).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
-    initial_accumulator: >= 0.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    initial_accumulator: value of both moments before the first step (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(

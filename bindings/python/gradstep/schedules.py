@@ -37,7 +37,7 @@ def by_epochs(inner: Policy) -> dict[str, Any]:
     """The schedule `by_epochs`: the rate at step t is inner at the samples or epochs of the clock
     (docs/reference/schedules.md#by_samples-by_epochs).
 
-    inner: made by a function of `schedules`.
+    inner: the schedule inside (made by a function of `schedules`).
     """
     return policy({"name": "by_epochs", "inner": inner})
 
@@ -46,7 +46,7 @@ def by_samples(inner: Policy) -> dict[str, Any]:
     """The schedule `by_samples`: the rate at step t is inner at the samples or epochs of the clock
     (docs/reference/schedules.md#by_samples-by_epochs).
 
-    inner: made by a function of `schedules`.
+    inner: the schedule inside (made by a function of `schedules`).
     """
     return policy({"name": "by_samples", "inner": inner})
 
@@ -55,8 +55,9 @@ def chain(schedules: Sequence[Policy], *, boundaries: Sequence[int] = ()) -> dic
     """The schedule `chain`: the rate at step t is one schedule after the other
     (docs/reference/schedules.md#chain).
 
-    schedules: each made by a function of `schedules`.
-    boundaries: each >= 0.
+    schedules: the schedules, one after the other; each begins at its own step 0 (each made by a function of
+        `schedules`).
+    boundaries: steps at which the next schedule begins (each >= 0).
     """
     return policy({"name": "chain", "schedules": schedules, "boundaries": boundaries})
 
@@ -65,9 +66,9 @@ def clamped(inner: Policy, low: float, high: float) -> dict[str, Any]:
     """The schedule `clamped`: the rate at step t is min(max(inner(t), low), high)
     (docs/reference/schedules.md#clamped).
 
-    inner: made by a function of `schedules`.
-    low: >= 0.
-    high: >= 0.
+    inner: the schedule inside (made by a function of `schedules`).
+    low: smallest learning rate (>= 0).
+    high: largest learning rate (>= 0).
     """
     return policy({"name": "clamped", "inner": inner, "low": low, "high": high})
 
@@ -75,7 +76,7 @@ def clamped(inner: Policy, low: float, high: float) -> dict[str, Any]:
 def constant(rate: float) -> dict[str, Any]:
     """The schedule `constant`: the rate at step t is rate (docs/reference/schedules.md#constant).
 
-    rate: >= 0.
+    rate: learning rate (>= 0).
     """
     return policy({"name": "constant", "rate": rate})
 
@@ -84,9 +85,9 @@ def cosine(rate: float, steps: int, *, end: float = 0.0) -> dict[str, Any]:
     """The schedule `cosine`: the rate at step t is end + (rate - end)/2 * (1 + cos(pi * min(t, steps)/steps))
     (docs/reference/schedules.md#cosine).
 
-    rate: >= 0.
-    steps: >= 1.
-    end: >= 0.
+    rate: learning rate at the beginning (>= 0).
+    steps: length, in steps (>= 1).
+    end: learning rate at the end, and after it (>= 0).
     """
     return policy({"name": "cosine", "rate": rate, "steps": steps, "end": end})
 
@@ -102,11 +103,11 @@ def cosine_restarts(
     """The schedule `cosine_restarts`: the rate at step t is a cosine that restarts
     (docs/reference/schedules.md#cosine_restarts).
 
-    rate: >= 0.
-    steps: >= 1.
-    end: >= 0.
-    multiply: >= 1.
-    decay: >= 0.
+    rate: learning rate at the beginning of the first cycle (>= 0).
+    steps: length of the first cycle, in steps (>= 1).
+    end: learning rate at the end of each cycle (>= 0).
+    multiply: length of a cycle divided by the length of the one before (>= 1).
+    decay: height of a cycle above `end` divided by the height of the one before (>= 0).
     """
     return policy(
         {
@@ -131,11 +132,13 @@ def cyclic(
 ) -> dict[str, Any]:
     """The schedule `cyclic`: the rate at step t is a triangle wave (docs/reference/schedules.md#cyclic).
 
-    low: >= 0.
-    high: >= 0.
-    rise: >= 1.
-    fall: >= 1.
-    gamma: > 0.
+    low: learning rate at the ends of a cycle (>= 0).
+    high: learning rate in the middle of the first cycle (>= 0).
+    rise: steps from `low` to `high` (>= 1).
+    fall: steps from `high` back to `low` (>= 1).
+    mode: how cycles shrink: `triangular` not at all, `triangular2` by half in each cycle, `exp_range` by
+        `gamma` in each step.
+    gamma: factor per step of `exp_range` (> 0).
     """
     return policy(
         {
@@ -154,9 +157,10 @@ def exponential(rate: float, decay: float, steps: int, *, staircase: bool = Fals
     """The schedule `exponential`: the rate at step t is rate * decay^(t/steps)
     (docs/reference/schedules.md#exponential).
 
-    rate: >= 0.
-    decay: > 0.
-    steps: >= 1.
+    rate: learning rate at the beginning (>= 0).
+    decay: factor of the rate in `steps` steps (> 0).
+    steps: steps in which the rate is multiplied by `decay` (>= 1).
+    staircase: whether the rate changes only once per `steps` steps.
     """
     return policy({"name": "exponential", "rate": rate, "decay": decay, "steps": steps, "staircase": staircase})
 
@@ -171,9 +175,10 @@ def inverse_time(rate: float, decay: float, steps: int, *, staircase: bool = Fal
     """The schedule `inverse_time`: the rate at step t is rate / (1 + decay * t/steps)
     (docs/reference/schedules.md#inverse_time).
 
-    rate: >= 0.
-    decay: >= 0.
-    steps: >= 1.
+    rate: learning rate at the beginning (>= 0).
+    decay: how much the divisor grows in `steps` steps (>= 0).
+    steps: unit of time, in steps (>= 1).
+    staircase: whether the rate changes only once per `steps` steps.
     """
     return policy({"name": "inverse_time", "rate": rate, "decay": decay, "steps": steps, "staircase": staircase})
 
@@ -181,9 +186,9 @@ def inverse_time(rate: float, decay: float, steps: int, *, staircase: bool = Fal
 def linear(rate: float, a: float, b: float) -> dict[str, Any]:
     """The schedule `linear`: the rate at step t is max(rate - a*t, b) (docs/reference/schedules.md#linear).
 
-    rate: >= 0.
-    a: >= 0.
-    b: >= 0.
+    rate: learning rate at the beginning (>= 0).
+    a: decrease of the rate per step (>= 0).
+    b: smallest learning rate (>= 0).
     """
     return policy({"name": "linear", "rate": rate, "a": a, "b": b})
 
@@ -192,9 +197,10 @@ def natural_exp(rate: float, decay: float, steps: int, *, staircase: bool = Fals
     """The schedule `natural_exp`: the rate at step t is rate * exp(-decay * t/steps)
     (docs/reference/schedules.md#natural_exp).
 
-    rate: >= 0.
-    decay: >= 0.
-    steps: >= 1.
+    rate: learning rate at the beginning (>= 0).
+    decay: decrease of the rate's logarithm in `steps` steps (>= 0).
+    steps: unit of time, in steps (>= 1).
+    staircase: whether the rate changes only once per `steps` steps.
     """
     return policy({"name": "natural_exp", "rate": rate, "decay": decay, "steps": steps, "staircase": staircase})
 
@@ -203,9 +209,9 @@ def noam(rate: float, width: int, steps: int) -> dict[str, Any]:
     """The schedule `noam`: the rate at step t is rate * width^(-1/2) * min(t^(-1/2), t * steps^(-3/2))
     (docs/reference/schedules.md#noam).
 
-    rate: >= 0.
-    width: >= 1.
-    steps: >= 1.
+    rate: factor of the learning rate (>= 0).
+    width: width of the model (>= 1).
+    steps: length of the warm-up, in steps (>= 1).
     """
     return policy({"name": "noam", "rate": rate, "width": width, "steps": steps})
 
@@ -222,11 +228,12 @@ def one_cycle(
     """The schedule `one_cycle`: the rate at step t is a rise, then a long fall
     (docs/reference/schedules.md#one_cycle).
 
-    rate: >= 0.
-    steps: >= 1.
-    rise: >= 0 and <= 1.
-    start_divisor: > 0.
-    end_divisor: > 0.
+    rate: largest learning rate (>= 0).
+    steps: length of the cycle, in steps (>= 1).
+    rise: share of the steps in which the rate rises (>= 0 and <= 1).
+    start_divisor: largest rate divided by the rate of the first step (> 0).
+    end_divisor: rate of the first step divided by the rate of the last step (> 0).
+    shape: curve of both phases.
     """
     return policy(
         {
@@ -245,8 +252,8 @@ def piecewise(*, boundaries: Sequence[int] = (), rates: Sequence[float] = ()) ->
     """The schedule `piecewise`: the rate at step t is rates[i] for boundaries[i-1] < t <= boundaries[i]
     (docs/reference/schedules.md#piecewise).
 
-    boundaries: each >= 0.
-    rates: each >= 0.
+    boundaries: last steps of the rates, except the last rate (each >= 0).
+    rates: learning rates, one more than boundaries (each >= 0).
     """
     return policy({"name": "piecewise", "boundaries": boundaries, "rates": rates})
 
@@ -254,9 +261,9 @@ def piecewise(*, boundaries: Sequence[int] = (), rates: Sequence[float] = ()) ->
 def poly(rate: float, a: float, b: float) -> dict[str, Any]:
     """The schedule `poly`: the rate at step t is rate * (1 + a*t)^(-b) (docs/reference/schedules.md#poly).
 
-    rate: >= 0.
-    a: >= 0.
-    b: >= 0.
+    rate: learning rate at the beginning (>= 0).
+    a: growth of the base per step (>= 0).
+    b: power of the decay (>= 0).
     """
     return policy({"name": "poly", "rate": rate, "a": a, "b": b})
 
@@ -265,10 +272,10 @@ def polynomial(rate: float, steps: int, *, end: float = 0.0, power: float = 1.0)
     """The schedule `polynomial`: the rate at step t is (rate - end) * (1 - min(t, steps)/steps)^power + end
     (docs/reference/schedules.md#polynomial).
 
-    rate: >= 0.
-    steps: >= 1.
-    end: >= 0.
-    power: >= 0.
+    rate: learning rate at the beginning (>= 0).
+    steps: length, in steps (>= 1).
+    end: learning rate at the end, and after it (>= 0).
+    power: power of the curve; 1 is a straight line (>= 0).
     """
     return policy({"name": "polynomial", "rate": rate, "steps": steps, "end": end, "power": power})
 
@@ -276,8 +283,8 @@ def polynomial(rate: float, steps: int, *, end: float = 0.0, power: float = 1.0)
 def scaled(inner: Policy, factor: float) -> dict[str, Any]:
     """The schedule `scaled`: the rate at step t is factor * inner(t) (docs/reference/schedules.md#scaled).
 
-    inner: made by a function of `schedules`.
-    factor: >= 0.
+    inner: the schedule inside (made by a function of `schedules`).
+    factor: factor of the learning rate (>= 0).
     """
     return policy({"name": "scaled", "inner": inner, "factor": factor})
 
@@ -293,9 +300,11 @@ def warmup(
     """The schedule `warmup`: the rate at step t is a ramp, then another schedule
     (docs/reference/schedules.md#warmup).
 
-    after: made by a function of `schedules`.
-    steps: >= 0.
-    start: >= 0.
+    after: the schedule after the warm-up (made by a function of `schedules`).
+    steps: length of the warm-up, in steps (>= 0).
+    start: learning rate of the first step (>= 0).
+    shape: curve of the warm-up: `linear`, `exponential`, or `constant` (at `start`).
+    in_place: whether the warm-up replaces the first steps of `after` instead of delaying it.
     """
     return policy(
         {
@@ -322,12 +331,13 @@ def warmup_stable_decay(
     """The schedule `warmup_stable_decay`: the rate at step t is a rise, a constant, then a fall
     (docs/reference/schedules.md#warmup_stable_decay).
 
-    rate: >= 0.
-    warmup: >= 0.
-    stable: >= 0.
-    decay: >= 0.
-    start: >= 0.
-    end: >= 0.
+    rate: learning rate of the stable phase (>= 0).
+    warmup: length of the warm-up, in steps (>= 0).
+    stable: length of the stable phase, in steps (>= 0).
+    decay: length of the decay, in steps (>= 0).
+    start: learning rate of the first step (>= 0).
+    end: learning rate after the decay (>= 0).
+    shape: curve of the decay.
     """
     return policy(
         {

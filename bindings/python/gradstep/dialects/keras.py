@@ -36,8 +36,8 @@ def adadelta(lr: Rate, *, rho: float = 0.95, epsilon: float = 1e-07, **options: 
     """adadelta with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    epsilon: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "keras", "name": "adadelta", "rho": rho, "epsilon": epsilon}, lr, options)
@@ -53,8 +53,8 @@ def adagrad(
     """adagrad with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    initial_accumulator_value: >= 0.
-    epsilon: >= 0.
+    initial_accumulator_value: sum of squares before the first step (>= 0).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -80,9 +80,9 @@ def adam(
     """adam with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta_1: >= 0 and < 1.
-    beta_2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta_1: decay of the first moment, per step (>= 0 and < 1).
+    beta_2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -109,9 +109,9 @@ def adam_amsgrad(
     """adam_amsgrad with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta_1: >= 0 and < 1.
-    beta_2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta_1: decay of the first moment, per step (>= 0 and < 1).
+    beta_2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -138,9 +138,9 @@ def adamax(
     """adamax with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta_1: >= 0 and < 1.
-    beta_2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta_1: decay of the first moment, per step (>= 0 and < 1).
+    beta_2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -167,9 +167,9 @@ def adamw(
     """adamw with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta_1: >= 0 and < 1.
-    beta_2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta_1: decay of the first moment, per step (>= 0 and < 1).
+    beta_2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -196,9 +196,9 @@ def adamw_amsgrad(
     """adamw_amsgrad with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta_1: >= 0 and < 1.
-    beta_2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta_1: decay of the first moment, per step (>= 0 and < 1).
+    beta_2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -228,12 +228,12 @@ def ftrl(
     """ftrl with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    learning_rate_power: <= 0.
-    initial_accumulator_value: >= 0.
-    l1_regularization_strength: >= 0.
-    l2_regularization_strength: >= 0.
-    l2_shrinkage_regularization_strength: >= 0.
-    beta: >= 0.
+    learning_rate_power: minus the power of the sum of squares in the divisor (<= 0).
+    initial_accumulator_value: sum of squares before the first step (>= 0).
+    l1_regularization_strength: strength of the L1 penalty (>= 0).
+    l2_regularization_strength: strength of the L2 penalty (>= 0).
+    l2_shrinkage_regularization_strength: L2 penalty that enters the gradient only (>= 0).
+    beta: added to the root of the sum of squares (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -263,9 +263,9 @@ def lamb(
     """lamb with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta_1: >= 0 and < 1.
-    beta_2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta_1: decay of the first moment, per step (>= 0 and < 1).
+    beta_2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -285,8 +285,8 @@ def lion(lr: Rate, *, beta_1: float = 0.9, beta_2: float = 0.99, **options: Unpa
     """lion with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta_1: > 0 and < 1.
-    beta_2: >= 0 and < 1.
+    beta_1: decay of the first moment, per step (> 0 and < 1).
+    beta_2: decay of the second moment, per step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "keras", "name": "lion", "beta_1": beta_1, "beta_2": beta_2}, lr, options)
@@ -303,9 +303,9 @@ def nadam(
     """nadam with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta_1: >= 0 and < 1.
-    beta_2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta_1: decay of the first moment, per step (>= 0 and < 1).
+    beta_2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -325,8 +325,8 @@ def rmsprop(lr: Rate, *, rho: float = 0.9, epsilon: float = 1e-07, **options: Un
     """rmsprop with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    epsilon: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "keras", "name": "rmsprop", "rho": rho, "epsilon": epsilon}, lr, options)
@@ -342,8 +342,8 @@ def rmsprop_centered(
     """rmsprop_centered with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    epsilon: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -370,9 +370,9 @@ def rmsprop_centered_momentum(
     (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    momentum: >= 0 and < 1.
-    epsilon: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -399,9 +399,9 @@ def rmsprop_momentum(
     """rmsprop_momentum with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    momentum: >= 0 and < 1.
-    epsilon: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -430,7 +430,7 @@ def sgd_momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options])
     """sgd_momentum with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    momentum: >= 0 and < 1.
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "keras", "name": "sgd_momentum", "momentum": momentum}, lr, options)
@@ -440,7 +440,7 @@ def sgd_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options])
     """sgd_nesterov with the arguments, defaults and numbers of keras (docs/reference/presets.md#keras).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    momentum: >= 0 and < 1.
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "keras", "name": "sgd_nesterov", "momentum": momentum}, lr, options)

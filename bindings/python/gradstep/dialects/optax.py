@@ -48,10 +48,10 @@ def adabelief(
     """adabelief with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    b1: >= 0 and < 1.
-    b2: >= 0 and < 1.
-    eps: >= 0.
-    eps_root: >= 0.
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
+    eps_root: added to the average of (g - m)^2 in every step (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -72,8 +72,8 @@ def adadelta(lr: Rate, *, rho: float = 0.9, eps: float = 1e-06, **options: Unpac
     """adadelta with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    eps: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "adadelta", "rho": rho, "eps": eps}, lr, options)
@@ -89,8 +89,8 @@ def adagrad(
     """adagrad with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    initial_accumulator_value: >= 0.
-    eps: >= 0.
+    initial_accumulator_value: sum of squares before the first step (>= 0).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -116,9 +116,9 @@ def adam(
     """adam with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    b1: >= 0 and < 1.
-    b2: >= 0 and < 1.
-    eps: >= 0.
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "adam", "b1": b1, "b2": b2, "eps": eps}, lr, options)
@@ -135,9 +135,9 @@ def adamax(
     """adamax with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    b1: >= 0 and < 1.
-    b2: >= 0 and < 1.
-    eps: >= 0.
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "adamax", "b1": b1, "b2": b2, "eps": eps}, lr, options)
@@ -154,9 +154,9 @@ def adamaxw(
     """adamaxw with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    b1: >= 0 and < 1.
-    b2: >= 0 and < 1.
-    eps: >= 0.
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "adamaxw", "b1": b1, "b2": b2, "eps": eps}, lr, options)
@@ -173,9 +173,9 @@ def adamw(
     """adamw with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    b1: >= 0 and < 1.
-    b2: >= 0 and < 1.
-    eps: >= 0.
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "adamw", "b1": b1, "b2": b2, "eps": eps}, lr, options)
@@ -192,9 +192,9 @@ def amsgrad(
     """amsgrad with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    b1: >= 0 and < 1.
-    b2: >= 0 and < 1.
-    eps: >= 0.
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "amsgrad", "b1": b1, "b2": b2, "eps": eps}, lr, options)
@@ -212,10 +212,10 @@ def lamb(
     """lamb with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    b1: >= 0 and < 1.
-    b2: >= 0 and < 1.
-    eps: >= 0.
-    weight_decay: >= 0.
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
+    weight_decay: weight decay, which is part of the norm (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -243,9 +243,9 @@ def lars(
     """lars with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    trust_coefficient: > 0.
-    eps: >= 0.
-    momentum: >= 0 and < 1.
+    trust_coefficient: step length as a share of the weight's norm (> 0).
+    eps: added to the divisor (>= 0).
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -265,8 +265,8 @@ def lion(lr: Rate, *, b1: float = 0.9, b2: float = 0.99, **options: Unpack[Optio
     """lion with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    b1: >= 0 and < 1.
-    b2: >= 0 and < 1.
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "lion", "b1": b1, "b2": b2}, lr, options)
@@ -283,9 +283,9 @@ def nadam(
     """nadam with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    b1: >= 0 and < 1.
-    b2: >= 0 and < 1.
-    eps: >= 0.
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "nadam", "b1": b1, "b2": b2, "eps": eps}, lr, options)
@@ -302,9 +302,9 @@ def nadamw(
     """nadamw with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    b1: >= 0 and < 1.
-    b2: >= 0 and < 1.
-    eps: >= 0.
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "nadamw", "b1": b1, "b2": b2, "eps": eps}, lr, options)
@@ -321,9 +321,9 @@ def radam(
     """radam with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    b1: >= 0 and < 1.
-    b2: >= 0 and < 1.
-    eps: >= 0.
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "radam", "b1": b1, "b2": b2, "eps": eps}, lr, options)
@@ -341,9 +341,10 @@ def rmsprop(
     """rmsprop with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    decay: >= 0 and < 1.
-    eps: >= 0.
-    initial_scale: >= 0.
+    decay: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
+    initial_scale: average of squares before the first step (>= 0).
+    eps_in_sqrt: whether `eps` is added inside the root.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -372,9 +373,10 @@ def rmsprop_centered(
     """rmsprop_centered with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    decay: >= 0 and < 1.
-    eps: >= 0.
-    initial_scale: >= 0.
+    decay: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
+    initial_scale: average of squares before the first step (>= 0).
+    eps_in_sqrt: whether `eps` is added inside the root.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -405,10 +407,11 @@ def rmsprop_centered_momentum(
     (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    decay: >= 0 and < 1.
-    eps: >= 0.
-    initial_scale: >= 0.
-    momentum: >= 0 and < 1.
+    decay: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
+    initial_scale: average of squares before the first step (>= 0).
+    eps_in_sqrt: whether `eps` is added inside the root.
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -439,10 +442,11 @@ def rmsprop_momentum(
     """rmsprop_momentum with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    decay: >= 0 and < 1.
-    eps: >= 0.
-    initial_scale: >= 0.
-    momentum: >= 0 and < 1.
+    decay: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
+    initial_scale: average of squares before the first step (>= 0).
+    eps_in_sqrt: whether `eps` is added inside the root.
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -473,7 +477,7 @@ def sgd_momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options])
     """sgd_momentum with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    momentum: >= 0 and < 1.
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "sgd_momentum", "momentum": momentum}, lr, options)
@@ -483,7 +487,7 @@ def sgd_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options])
     """sgd_nesterov with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    momentum: >= 0 and < 1.
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "sgd_nesterov", "momentum": momentum}, lr, options)
@@ -500,9 +504,9 @@ def yogi(
     """yogi with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    b1: >= 0 and < 1.
-    b2: >= 0 and < 1.
-    eps: >= 0.
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "yogi", "b1": b1, "b2": b2, "eps": eps}, lr, options)

@@ -37,8 +37,8 @@ def adadelta(lr: Rate, *, epsilon: float = 1e-06, rho: float = 0.95, **options: 
     """adadelta with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    epsilon: >= 0.
-    rho: >= 0 and < 1.
+    epsilon: added to the divisor (>= 0).
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "paddle", "name": "adadelta", "epsilon": epsilon, "rho": rho}, lr, options)
@@ -54,8 +54,8 @@ def adagrad(
     """adagrad with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    epsilon: >= 0.
-    initial_accumulator_value: >= 0.
+    epsilon: added to the divisor (>= 0).
+    initial_accumulator_value: sum of squares before the first step (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -81,9 +81,9 @@ def adam(
     """adam with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -110,9 +110,9 @@ def adam_amsgrad(
     """adam_amsgrad with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -139,9 +139,9 @@ def adamax(
     """adamax with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -168,9 +168,9 @@ def adamw(
     """adamw with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -197,9 +197,9 @@ def adamw_amsgrad(
     """adamw_amsgrad with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -225,8 +225,8 @@ def decayed_adagrad(
     """decayed_adagrad with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    decay: >= 0 and < 1.
-    epsilon: >= 0.
+    decay: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -252,9 +252,9 @@ def ftrl(
     """ftrl with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    l1: >= 0.
-    l2: >= 0.
-    lr_power: <= 0.
+    l1: strength of the L1 penalty (>= 0).
+    l2: strength of the L2 penalty (>= 0).
+    lr_power: minus the power of the sum of squares in the divisor (<= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "paddle", "name": "ftrl", "l1": l1, "l2": l2, "lr_power": lr_power}, lr, options)
@@ -272,10 +272,10 @@ def lamb(
     """lamb with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    lamb_weight_decay: >= 0.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    lamb_weight_decay: weight decay, which is part of the norm (>= 0).
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -296,7 +296,7 @@ def momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> 
     """momentum with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    momentum: >= 0 and < 1.
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "paddle", "name": "momentum", "momentum": momentum}, lr, options)
@@ -307,7 +307,7 @@ def momentum_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Opti
     (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    momentum: >= 0 and < 1.
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "paddle", "name": "momentum_nesterov", "momentum": momentum}, lr, options)
@@ -325,10 +325,10 @@ def nadam(
     """nadam with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
-    momentum_decay: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
+    momentum_decay: speed at which the momentum rises, per step (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -356,9 +356,9 @@ def radam(
     """radam with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -378,8 +378,8 @@ def rmsprop(lr: Rate, *, rho: float = 0.95, epsilon: float = 1e-06, **options: U
     """rmsprop with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    epsilon: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "paddle", "name": "rmsprop", "rho": rho, "epsilon": epsilon}, lr, options)
@@ -395,8 +395,8 @@ def rmsprop_centered(
     """rmsprop_centered with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    epsilon: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -423,9 +423,9 @@ def rmsprop_centered_momentum(
     (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    epsilon: >= 0.
-    momentum: >= 0 and < 1.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -452,9 +452,9 @@ def rmsprop_momentum(
     """rmsprop_momentum with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    epsilon: >= 0.
-    momentum: >= 0 and < 1.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(

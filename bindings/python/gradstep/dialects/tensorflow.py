@@ -43,9 +43,9 @@ def ada_max(
     """ada_max with the arguments, defaults and numbers of tensorflow (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -65,8 +65,8 @@ def adadelta(lr: Rate, *, rho: float = 0.95, epsilon: float = 1e-08, **options: 
     """adadelta with the arguments, defaults and numbers of tensorflow (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    epsilon: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "tensorflow", "name": "adadelta", "rho": rho, "epsilon": epsilon}, lr, options)
@@ -76,7 +76,7 @@ def adagrad(lr: Rate, *, initial_accumulator_value: float = 0.1, **options: Unpa
     """adagrad with the arguments, defaults and numbers of tensorflow (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    initial_accumulator_value: > 0.
+    initial_accumulator_value: sum of squares before the first step (> 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -101,8 +101,8 @@ def adagrad_v2(
     (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    initial_accumulator_value: >= 0.
-    epsilon: >= 0.
+    initial_accumulator_value: sum of squares before the first step (>= 0).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -128,9 +128,9 @@ def adam(
     """adam with the arguments, defaults and numbers of tensorflow (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -158,9 +158,9 @@ def adam_amsgrad(
     (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -188,9 +188,9 @@ def adam_nesterov(
     (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    epsilon: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -220,12 +220,12 @@ def ftrl(
     """ftrl with the arguments, defaults and numbers of tensorflow (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    learning_rate_power: <= 0.
-    initial_accumulator_value: >= 0.
-    l1_regularization_strength: >= 0.
-    l2_regularization_strength: >= 0.
-    l2_shrinkage_regularization_strength: >= 0.
-    beta: >= 0.
+    learning_rate_power: minus the power of the sum of squares in the divisor (<= 0).
+    initial_accumulator_value: sum of squares before the first step (>= 0).
+    l1_regularization_strength: strength of the L1 penalty (>= 0).
+    l2_regularization_strength: strength of the L2 penalty (>= 0).
+    l2_shrinkage_regularization_strength: L2 penalty that enters the gradient only (>= 0).
+    beta: added to the root of the sum of squares (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -259,7 +259,7 @@ def keras_momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options
     (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    momentum: >= 0 and < 1.
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "tensorflow", "name": "keras_momentum", "momentum": momentum}, lr, options)
@@ -270,7 +270,7 @@ def keras_momentum_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpac
     (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    momentum: >= 0 and < 1.
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -288,7 +288,7 @@ def momentum(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> 
     """momentum with the arguments, defaults and numbers of tensorflow (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    momentum: >= 0 and < 1.
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "tensorflow", "name": "momentum", "momentum": momentum}, lr, options)
@@ -299,7 +299,7 @@ def momentum_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Opti
     (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    momentum: >= 0 and < 1.
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "tensorflow", "name": "momentum_nesterov", "momentum": momentum}, lr, options)
@@ -317,9 +317,9 @@ def proximal_adagrad(
     (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    initial_accumulator_value: > 0.
-    l1_regularization_strength: >= 0.
-    l2_regularization_strength: >= 0.
+    initial_accumulator_value: sum of squares before the first step (> 0).
+    l1_regularization_strength: strength of the L1 penalty (>= 0).
+    l2_regularization_strength: strength of the L2 penalty (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -339,8 +339,8 @@ def rmsprop(lr: Rate, *, decay: float = 0.9, epsilon: float = 1e-10, **options: 
     """rmsprop with the arguments, defaults and numbers of tensorflow (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    decay: >= 0 and < 1.
-    epsilon: >= 0.
+    decay: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -366,8 +366,8 @@ def rmsprop_centered(
     (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    decay: >= 0 and < 1.
-    epsilon: >= 0.
+    decay: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -394,9 +394,9 @@ def rmsprop_centered_momentum(
     (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    decay: >= 0 and < 1.
-    momentum: >= 0 and < 1.
-    epsilon: >= 0.
+    decay: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -424,9 +424,9 @@ def rmsprop_momentum(
     (docs/reference/presets.md#tensorflow).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    decay: >= 0 and < 1.
-    momentum: >= 0 and < 1.
-    epsilon: >= 0.
+    decay: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
+    epsilon: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(

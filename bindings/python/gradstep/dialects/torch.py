@@ -35,8 +35,8 @@ def adadelta(lr: Rate, *, rho: float = 0.9, eps: float = 1e-06, **options: Unpac
     """adadelta with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    rho: >= 0 and < 1.
-    eps: >= 0.
+    rho: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "torch", "name": "adadelta", "rho": rho, "eps": eps}, lr, options)
@@ -52,8 +52,8 @@ def adagrad(
     """adagrad with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    initial_accumulator_value: >= 0.
-    eps: >= 0.
+    initial_accumulator_value: sum of squares before the first step (>= 0).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -79,9 +79,9 @@ def adam(
     """adam with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    eps: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -108,9 +108,9 @@ def adam_amsgrad(
     """adam_amsgrad with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    eps: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -137,9 +137,9 @@ def adamax(
     """adamax with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    eps: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -166,9 +166,9 @@ def adamw(
     """adamw with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    eps: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -195,9 +195,9 @@ def adamw_amsgrad(
     """adamw_amsgrad with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    eps: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -225,10 +225,10 @@ def nadam(
     """nadam with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    eps: >= 0.
-    momentum_decay: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
+    momentum_decay: speed at which the momentum rises, per step (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -256,9 +256,9 @@ def radam(
     """radam with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    eps: >= 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -278,8 +278,8 @@ def rmsprop(lr: Rate, *, alpha: float = 0.99, eps: float = 1e-08, **options: Unp
     """rmsprop with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    alpha: >= 0 and < 1.
-    eps: >= 0.
+    alpha: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "torch", "name": "rmsprop", "alpha": alpha, "eps": eps}, lr, options)
@@ -295,8 +295,8 @@ def rmsprop_centered(
     """rmsprop_centered with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    alpha: >= 0 and < 1.
-    eps: >= 0.
+    alpha: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "torch", "name": "rmsprop_centered", "alpha": alpha, "eps": eps}, lr, options)
@@ -314,9 +314,9 @@ def rmsprop_centered_momentum(
     (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    alpha: >= 0 and < 1.
-    eps: >= 0.
-    momentum: >= 0 and < 1.
+    alpha: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -343,9 +343,9 @@ def rmsprop_momentum(
     """rmsprop_momentum with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    alpha: >= 0 and < 1.
-    eps: >= 0.
-    momentum: >= 0 and < 1.
+    alpha: decay of the average of the squared gradient, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -380,8 +380,8 @@ def sgd_momentum(
     """sgd_momentum with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    momentum: >= 0 and < 1.
-    dampening: >= 0 and < 1.
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
+    dampening: share of the gradient that does not enter the buffer (>= 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -400,7 +400,7 @@ def sgd_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options])
     """sgd_nesterov with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    momentum: > 0 and < 1.
+    momentum: share of the buffer that remains after a step (> 0 and < 1).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "torch", "name": "sgd_nesterov", "momentum": momentum}, lr, options)
@@ -417,9 +417,9 @@ def sparse_adam(
     """sparse_adam with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    beta1: >= 0 and < 1.
-    beta2: >= 0 and < 1.
-    eps: > 0.
+    beta1: decay of the first moment, per step (>= 0 and < 1).
+    beta2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (> 0).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
