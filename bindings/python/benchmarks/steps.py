@@ -160,14 +160,14 @@ def report(lines: Lines, name: str, times: dict[str, list[float]], below: str = 
     )
 
 
-def beside_torch(lines: Lines, rounds: int, name: str, count: int, total: int, threads: int, **arguments: float) -> None:
+def beside_torch(lines: Lines, rounds: int, name: str, kind: str, count: int, size: int, threads: int, **arguments: float) -> None:
+    """A step beside torch's of a kind: "default", the optimizer as its constructor makes it without further arguments, or "fused"."""
     torch.set_num_threads(threads)
-    size = total // count
     ours = getattr(gradstep.torch, name)(model(count, size), **arguments)
-    theirs = getattr(torch.optim, name)(model(count, size), fused=True, **arguments)
-    repeat = min(500, max(1, 2_000_000 // total))
+    theirs = getattr(torch.optim, name)(model(count, size), **({"fused": True} if kind == "fused" else {}), **arguments)
+    repeat = min(500, max(1, 2_000_000 // (count * size)))
     times = race(rounds, repeat, {"gradstep": ours.step, "torch": theirs.step})
-    report(lines, f"{count} tensors, {total} parameters, {threads} threads", times)
+    report(lines, f"torch {kind}, {threads} thread{'s' if threads > 1 else ''}, {count} x {size}", times)
 
 
 def many_groups(lines: Lines, rounds: int, count: int = 150, size: int = 5000) -> None:
@@ -221,18 +221,18 @@ def main() -> None:
     crossing(lines, rounds)
     batched(lines, rounds)
     if torch:
-        large = ((100, 10_000_000), (100, 1_000_000), (100, 100_000), (1000, 1_000_000))
-        small = ((6, 600), (6, 6000), (28, 2800), (28, 28_000))
-        for title, name, arguments, sizes, threads in (
-            ("AdamW", "AdamW", {}, large, (1, 2)),
-            ("SGD", "SGD", {}, small, (1,)),
-            ("SGD with momentum", "SGD", {"momentum": 0.9}, (*small, *large), (1,)),
+        large = ((100, 1000), (1000, 1000), (100, 10_000), (100, 100_000))
+        small = ((6, 100), (6, 1000), (28, 100), (28, 1000))
+        for title, name, arguments, sizes, runs in (
+            ("AdamW", "AdamW", {}, large, (("default", 1), ("fused", 1), ("default", 2), ("fused", 2))),
+            ("SGD", "SGD", {}, small, (("fused", 1),)),
+            ("SGD with momentum", "SGD", {"momentum": 0.9}, (*small, *large), (("fused", 1),)),
         ):
-            lines.section = f"{title}: a step of gradstep.torch / of torch.optim, fused"
+            lines.section = f"{title}: a step of gradstep.torch / of torch.optim, tensors x floats"
             print(f"\n{lines.section}:")
-            for number in threads:
-                for count, total in sizes:
-                    beside_torch(lines, rounds, name, count, total, number, **arguments)
+            for kind, number in runs:
+                for count, size in sizes:
+                    beside_torch(lines, rounds, name, kind, count, size, number, **arguments)
         lines.section = "gradstep.torch.AdamW, groups and schedules"
         print(f"\n{lines.section}:")
         many_groups(lines, rounds)
