@@ -85,9 +85,9 @@ def library() -> Path:
     return next(folder.rglob("libgradstep.so")).resolve()
 
 
-def readme() -> str:
-    """The front page of the package, whose links lead into the repository."""
-    return (HERE / "README.md").read_text()
+def description() -> str:
+    """README.md for the page of the package, without links to files of the source tree."""
+    return re.sub(r"\[([^\]]+)\]\((?!\w+:)[^)]*\)", r"\1", (HERE / "README.md").read_text())
 
 
 def metadata() -> str:
@@ -96,20 +96,15 @@ def metadata() -> str:
         "Name: gradstep",
         f"Version: {version()}",
         "Requires-Python: >=3.9",
-        "Summary: Optimizer steps for numpy and PyTorch on the CPU: AdamW, FTRL, Adagrad, LAMB and more in one pass over memory",
+        "Summary: Optimizer steps in one pass over memory, for numpy, torch and other arrays on the CPU",
         "License: Apache-2.0",
-        "Classifier: License :: OSI Approved :: Apache Software License",
-        "Classifier: Operating System :: POSIX :: Linux",
-        "Classifier: Programming Language :: Python :: 3",
-        "Classifier: Programming Language :: C++",
-        "Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence",
-        "Classifier: Typing :: Typed",
+        "Description-Content-Type: text/markdown",
         "Provides-Extra: bfloat16",
         "Provides-Extra: torch",
         *(f"Requires-Dist: {requirement}" for requirement in REQUIREMENTS),
         "Description-Content-Type: text/markdown",
     ]
-    return "\n".join(lines) + "\n\n" + readme()
+    return "\n".join(lines) + "\n\n" + description()
 
 
 def build_wheel(wheel_directory: str, config_settings: object = None, metadata_directory: object = None) -> str:
