@@ -1,5 +1,7 @@
-"""What the site needs beside MyST and Breathe: the API of headers, links to sources, and toctrees that GitHub hides."""
+"""What the site needs beside MyST and Breathe: the API of headers, links to sources, files of the root as pages, and toctrees that
+GitHub hides."""
 
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -140,12 +142,40 @@ def hidden_toctrees(app, docname, content):
     content[0] = re.sub(r"^<!--(\{toctree\}.*?)^-->", r"```\1```", content[0], flags=re.MULTILINE | re.DOTALL)
 
 
+def included_file(page: Path) -> str | None:
+    """The file, relative to the root, that a page of docs/site shows: the page consists of an include of it."""
+    found = re.fullmatch(r"```\{include\} (?:\.\./)+(\S+)\n```\s*", page.read_text()) if page.parent.name == "site" else None
+    return found and found[1]
+
+
+def files_outside(app, docname, content):
+    """Shows files of the root, such as CHANGELOG.md, as pages of docs/site. Links in them and to them lead to the site."""
+    docs = Path(app.srcdir)
+    pages = {included_file(page): page for page in (docs / "site").glob("*.md")}
+    page = docs / f"{docname}.md"
+    own = included_file(page)
+    source = reference.ROOT / own if own else page
+    if own:
+        content[0] = source.read_text()
+
+    def followed(link: re.Match[str]) -> str:
+        path, hash_sign, fragment = link[1].partition("#")
+        target = Path(os.path.normpath(source.parent / path))
+        if not path or not target.exists() or not target.is_relative_to(reference.ROOT):
+            return link[0]
+        to = pages.get(str(target.relative_to(reference.ROOT)), target if own else None)
+        return link[0] if to is None else f"]({os.path.relpath(to, page.parent)}{hash_sign}{fragment})"
+
+    content[0] = re.sub(r"\]\(([^)\s:]+)\)", followed, content[0])
+
+
 def setup(app):
     app.gradstep_sources = set()
     app.add_directive("api", Api)
     app.add_transform(Links)
     app.add_transform(ShortSignatures)
     app.connect("builder-inited", tidy_xml)
+    app.connect("source-read", files_outside)
     app.connect("source-read", hidden_toctrees)
     app.connect("missing-reference", resolve_source)
     app.connect("html-collect-pages", source_pages)
