@@ -28,6 +28,7 @@ text { font: 14px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-seri
 .head { fill: #57606a }
 .bar { fill: #afb8c1 }
 .bar-ours { fill: #0969da }
+.stop { stop-color: #0969da }
 @media (prefers-color-scheme: dark) {
   text { fill: #e6edf3 }
   .small { fill: #9198a1 }
@@ -38,6 +39,7 @@ text { font: 14px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-seri
   .head { fill: #9198a1 }
   .bar { fill: #59636e }
   .bar-ours { fill: #4493f8 }
+  .stop { stop-color: #4493f8 }
 }
 """
 
@@ -83,6 +85,84 @@ def overview() -> str:
         *tags)
 
 
+def servers() -> str:
+    """What talks to what with parameter servers."""
+    parts = []
+    for k in range(2):
+        parts.append(box(8, 40 + 96 * k, 150, 70, f"Worker {k + 1}", "your training loop"))
+        parts.append(box(340, 30 + 116 * k, 190, 96, f"Server {k + 1}", "half of the keys", "optimizer and its state", "keyed tables", kind="ours"))
+    for y in (75, 171):
+        parts += [arrow(160, y - 6, 336, 72), arrow(160, y + 6, 336, 200)]
+    parts += [text(248, 52, "push gradients of rows", "small"), text(248, 236, "pull weights of rows", "small"),
+              box(640, 30, 190, 70, "Replica", "answers reads of inference"), box(640, 172, 190, 70, "Checkpoint file", "one for each server"),
+              arrow(532, 66, 636, 66, "changed rows"), arrow(532, 206, 636, 206, "saves, restarts")]
+    return svg(840, 270, "Workers push gradients to servers and pull weights; servers write checkpoints and send changes to replicas",
+               text(8, 20, "Keys are split over the servers by their hash. Each push is applied exactly once.", "small", "start"), *parts)
+
+
+def tree(title: str, width: int, *rows: tuple[str, str, str]) -> str:
+    """A decision tree: questions one below the other; "yes" leads to the answer at the right."""
+    parts, step = [], 86
+    for k, (question, answer, why) in enumerate(rows):
+        y = 10 + step * k
+        if k + 1 < len(rows):
+            parts += [box(8, y, 360, 54, question), box(470, y, width - 478, 54, answer, why, kind="ours"),
+                      arrow(370, y + 27, 466, y + 27, "yes"), arrow(188, y + 56, 188, y + step - 2), text(206, y + 74, "no", "small", "start")]
+        else:
+            parts.append(box(8, y, 360, 54, answer, why, kind="ours"))
+    return svg(width, 10 + step * len(rows) - 20, title, *parts)
+
+
+def which_mode() -> str:
+    return tree("Which mode of distributed training", 840,
+                ("Tables too large for one worker?", "Parameter servers", "tables keyed by 64-bit ids, split over servers"),
+                ("Do workers differ in speed, or restart?", "Servers: asynchronous or Geo-SGD", "no worker waits for another one"),
+                ("Is the network the bottleneck?", "Compressed gradients (DGC)", "about 0.1 % of each gradient is sent"),
+                ("Is the optimizer state too large?", "Sharded optimizer state", "ZeRO stage 1: each rank keeps a part"),
+                ("", "Data-parallel", "all-reduce; every rank has the same bits"))
+
+
+def which_executor() -> str:
+    return tree("Which executor runs the threads of a step", 840,
+                ("Does a call move less than 512 KiB?", "serial_executor, the default", "the caller's thread does all the work"),
+                ("Does your process have its own pool?", "callback_executor", "your pool runs the parts"),
+                ("Does it compute on OpenMP?", "openmp_executor", "the team that exists already"),
+                ("Does it compute on TBB?", "tbb_executor", "the arena of the caller"),
+                ("", "thread_pool", "gradstep starts the threads"))
+
+
+def which_optimizer() -> str:
+    return tree("Which optimizer to try first", 840,
+                ("Sparse ids: clicks, recommendations?", "ftrl, adagrad, rowwise_adagrad", "ftrl for weights, the others for embeddings"),
+                ("More than 8192 samples in a batch?", "lamb, or lars", "with warmup"),
+                ("Too little memory for Adam's state?", "adam on block8<float>, or lion", "8-bit state, or one slot"),
+                ("A convolutional network from scratch?", "nesterov with l2", "warmup, then cosine"),
+                ("", "adam with decoupled (AdamW)", "warmup, then cosine"))
+
+
+def windows() -> str:
+    """Which steps each average of the weights covers at the end of a run."""
+    left, width, parts = 150, 560, []
+    for k, (name, note, segments) in enumerate((
+            ("ema", "weights fade with age", ((0.0, 1.0, "fade"),)),
+            ("polyak", "every step after start", ((0.35, 1.0, "full"),)),
+            ("window", "one to two windows", ((0.45, 0.72, "full"), (0.72, 1.0, "full"))))):
+        y = 44 + 58 * k
+        parts += [text(left - 12, y + 14, name, "title", "end"), text(left - 12, y + 32, note, "small", "end"),
+                  f'<rect class="tag" x="{left}" y="{y}" width="{width}" height="26"/>']
+        for begin, end, kind in segments:
+            fill = "url(#fade)" if kind == "fade" else "currentColor"
+            style = 'class="bar-ours"' if kind == "full" else f'fill="{fill}"'
+            parts.append(f'<rect {style} x="{left + begin * width:.0f}" y="{y}" width="{(end - begin) * width - 2:.0f}" height="26"/>')
+    y = 44 + 58 * 3
+    gradient = ('<defs><linearGradient id="fade"><stop offset="0.45" class="stop" stop-opacity="0"/>'
+                '<stop offset="1" class="stop" stop-opacity="1"/></linearGradient></defs>')
+    parts += [arrow(left, y + 6, left + width, y + 6), text(left, y + 26, "step 0", "small", "start"), text(left + width, y + 26, "now", "small", "end"),
+              text(left + 0.35 * width, 96, "start", "small"), f'<path class="line" stroke-dasharray="4 4" d="M{left + 0.35 * width:.0f} 100 v32"/>']
+    return svg(760, y + 36, "Which steps ema, polyak and window cover", gradient,
+               text(16, 18, "Which steps an average covers, over the steps of a run", "small", "start"), *parts)
+
+
 def measured(pattern: str) -> dict[str, dict[str, float]]:
     """A table of README.md whose heading matches: numbers by row and column."""
     lines = (ROOT / "README.md").read_text().splitlines()
@@ -121,7 +201,7 @@ def speed() -> str:
                text(16, 22, "Time of a step of AdamW on the CPU, one thread; gradstep.torch = 1; shorter is better", "small", "start"), *parts)
 
 
-DRAWINGS = {"overview": overview, "speed": speed}
+DRAWINGS = {each.__name__: each for each in (overview, servers, which_mode, which_executor, which_optimizer, windows, speed)}
 
 
 def main(names: list[str]) -> None:
