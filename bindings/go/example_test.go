@@ -24,7 +24,7 @@ func Example() {
 	const adam = `{"rule": {"name": "adam"}, "schedule": {"name": "cosine", "rate": 0.1, "steps": 500}}`
 	line, err := gradstep.NewParameter(adam, []float32{0, 0})
 	if err != nil {
-		log.Fatal(err) // for example "rule.beta1: 1.5 is not in [0, 1)"
+		log.Fatal(err) // for example "rule.beta1: 1.5 is out of range; expected [0, 1)"
 	}
 	defer line.Close()
 	gradient := make([]float32, 2)

@@ -118,7 +118,7 @@ int main(void) {
         "{\"rule\": {\"name\": \"adam\", \"beta1\": 1.5}, \"schedule\": {\"name\": \"constant\", \"rate\": 0.1}}";
     if (gradstep_parameter_create(wrong, strlen(wrong), GRADSTEP_FLOAT32, zeros, 1, inputs, &none, &error) ==
         GRADSTEP_BAD_CONFIG)
-        printf("%s\n", error.message); // rule.beta1: 1.5 is not in [0, 1)
+        printf("%s\n", error.message); // rule.beta1: 1.5 is out of range; expected [0, 1)
     // [error]
 
     int correct = 0;

@@ -18,7 +18,7 @@ fn gradient_of(w: &[f32]) -> [f32; 2] {
 // [train]
 fn train() -> Result<Vec<f32>, Error> {
     let adam = r#"{"rule": {"name": "adam"}, "schedule": {"name": "cosine", "rate": 0.1, "steps": 500}}"#;
-    let mut line = Parameter::new(adam, &[0.0, 0.0])?; // fails for example with "rule.beta1: 1.5 is not in [0, 1)"
+    let mut line = Parameter::new(adam, &[0.0, 0.0])?; // fails for example with "rule.beta1: 1.5 is out of range; expected [0, 1)"
     for _ in 0..500 {
         let gradient = gradient_of(line.values()?);
         line.update(&gradient, &StepOptions::default())?;
