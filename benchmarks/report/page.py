@@ -265,7 +265,7 @@ def draw(report: dict[str, Any], folder: Path) -> dict[str, str]:
     return found
 
 
-BLOCK = re.compile(r"(^<!-- report: ([\w\- ]+?)(?: \[(.+)\])? -->\n).*?(^<!-- end of report -->$)", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"(^<!-- report: ([\w\- ]+?)(?: \[([^\n]+)\])? -->\n).*?(^<!-- end of report -->$)", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: str) -> list[list[str]]:
