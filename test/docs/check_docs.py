@@ -3,8 +3,8 @@
 
 Every rule in include/gradstep/rules has a heading in docs/reference/rules.md and a line in test/support/oracles; every
 regularizer and schedule has a heading in its page. A code block under `<!-- FILE [NAME] -->` is the part of FILE between
-the lines `// [NAME]`, and every part marked in an example is shown by a page. Every relative link of a Markdown file leads
-to a file, and its #anchor to a heading. docs/reference/cmake.md lists the
+the lines `// [NAME]`, in Python `# [NAME]`, and every part marked in an example is shown by a page. Every relative link of
+a Markdown file leads to a file, and its #anchor to a heading. docs/reference/cmake.md lists the
 options and targets of the CMake files. Measured times and ratios stand in blocks that `./dev bench report --docs` fills
 (numbers_outside_blocks).
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from textwrap import dedent
 
 ROOT = Path(__file__).resolve().parents[2]
-SHOWN = ("examples/**/*.cpp", "examples/**/*.c", "bindings/go/*.go", "bindings/rust/examples/*.rs")
+SHOWN = ("examples/**/*.cpp", "examples/**/*.c", "examples/**/*.py", "test/usage/*.cpp", "bindings/go/*.go", "bindings/rust/examples/*.rs")
 NOT_DOCUMENTED = {"all", "without_decay"}  # headers that define no policy
 
 
@@ -53,10 +53,11 @@ def missing_policies() -> list[str]:
 
 
 def marked_parts(file: Path) -> dict[str, str]:
-    """The code between pairs of lines `// [name]`, by name. Several parts of one name are joined by an empty line."""
+    """The code between pairs of lines `// [name]` or `# [name]`, by name. Several parts of one name are joined by an empty line."""
     parts: dict[str, list[str]] = {}
     text = file.read_text().expandtabs(4)  # Go's
-    for name, part in re.findall(r"^ *// \[(\w+)\]\n(.*?)^ *// \[\1\]$", text, flags=re.MULTILINE | re.DOTALL):
+    mark = "#" if file.suffix == ".py" else "//"
+    for name, part in re.findall(rf"^ *{mark} \[(\w+)\]\n(.*?)^ *{mark} \[\1\]$", text, flags=re.MULTILINE | re.DOTALL):
         parts.setdefault(name, []).append(dedent(part))
     return {name: "\n".join(each) for name, each in parts.items()}
 
@@ -66,16 +67,16 @@ def stale_code() -> list[str]:
     unshown = {(str(file.relative_to(ROOT)), name) for pattern in SHOWN for file in ROOT.glob(pattern)
                for name in marked_parts(file)}
     for page in pages():
-        for source, name, code in re.findall(r"^<!-- (\S+) \[(\w+)\] -->\n```(?:cpp|c|go|rust)\n(.*?)^```$", page.read_text(),
+        for source, name, code in re.findall(r"^<!-- (\S+) \[(\w+)\] -->\n```(?:cpp|c|go|rust|python)\n(.*?)^```$", page.read_text(),
                                              flags=re.MULTILINE | re.DOTALL):
             file = ROOT / source
             part = marked_parts(file).get(name) if file.exists() else None
             if part is None:
-                problems.append(f"{page.relative_to(ROOT)}: {source} has no part marked // [{name}]")
+                problems.append(f"{page.relative_to(ROOT)}: {source} has no part marked [{name}]")
             elif part != code:
-                problems.append(f"{page.relative_to(ROOT)}: the code block is not the part // [{name}] of {source}")
+                problems.append(f"{page.relative_to(ROOT)}: the code block is not the part [{name}] of {source}")
             unshown.discard((source, name))
-    return problems + [f"{source}: no page shows the part marked // [{name}]" for source, name in sorted(unshown)]
+    return problems + [f"{source}: no page shows the part marked [{name}]" for source, name in sorted(unshown)]
 
 
 def broken_links() -> list[str]:

@@ -7,8 +7,8 @@
     print(w.values())
 
 `Parameter`, `Table` and `Model` keep values and state in the library; `Updater` works on memory of the caller's, and
-`gradstep.torch` has optimizers for torch. docs/how_to/python.md is the manual, docs/reference/configuration_keys.md has every key of a
-configuration; `gradstep.adam` and the other rules, `schedules`, `regularizers`, `averages` and `clips` make them.
+`gradstep.torch` has optimizers for torch. docs/how_to/python.md and docs/how_to/pytorch.md are the manual,
+docs/reference/configuration_keys.md has every key of a configuration; `gradstep.adam` and the other rules, `schedules`, `regularizers`, `averages` and `clips` make them.
 """
 
 from . import averages, clips, regularizers, rules, schedules

@@ -220,7 +220,7 @@ def main() -> int:
         for what, layout, dtype, given in cases(info):
             if info.name == "Adagrad" and dtype.is_complex and layout.startswith("sparse"):
                 total["refused"] += 1
-                continue  # docs/how_to/python.md says so
+                continue  # docs/how_to/pytorch.md says so
             expected = reference(info.name, layout, given, known, dtype)
             if expected is None:
                 continue  # torch has no numbers for it

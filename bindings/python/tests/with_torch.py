@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""gradstep.torch against torch.optim, in the environment build/peers; mypy on the package beside it. `./dev test python-torch` runs it.
+"""gradstep.torch against torch.optim, with its pages and examples, in the environment build/peers; mypy on the package beside it.
+`./dev test python-torch` runs it.
 
 Arguments name tests of torch_optimizers.py, and then nothing else runs. The library and the program are those of `./dev test`, so that
 they are compiled once.
 """
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
@@ -32,7 +35,7 @@ def main(arguments: list[str]) -> int:
            "GRADSTEP_PROGRAM": str(ROOT / "build/dev/tools/gradstep"),
            "GRADSTEP_SAFETENSORS": str(next(safetensors.glob("lib/python3*/site-packages")))}
 
-    def test(file: str, *names: str) -> int:
+    def test(file: str | Path, *names: str) -> int:
         return subprocess.run([python, TESTS / file, *names], env=own).returncode
 
     if failed := test("torch_optimizers.py", *arguments):
@@ -43,8 +46,10 @@ def main(arguments: list[str]) -> int:
     mypy = environment("mypy_venv", "bindings/python/tests/mypy.txt") / "bin/mypy"
     types = subprocess.Popen([mypy, "--python-executable", python, "--cache-dir", ROOT / "build/mypy_cache", "gradstep"],
                              cwd=PACKAGE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    for file in ("torch_more.py", "torch_checkpoints.py", "torch_inputs.py"):
-        if failed := test(file):
+    programs = ROOT / "examples/python"
+    for file, *names in (["torch_more.py"], ["torch_checkpoints.py"], ["torch_inputs.py"], ["test_pages.py"],
+                         [programs / "torch_before_and_after.py", "--steps", "100"], [programs / "torch_ddp.py"]):
+        if failed := test(file, *names):
             types.kill()
             return failed
     print(types.communicate()[0], end="")
