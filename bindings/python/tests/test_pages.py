@@ -9,11 +9,13 @@ import os
 import re
 import tempfile
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy
 
 import gradstep
+import gradstep.dialects
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 BLOCK = re.compile(r"((?:^<!-- .* -->\n)?)^```python\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
@@ -50,8 +52,29 @@ def needs(code: str) -> list[str]:
     return sorted({x for x in modules if importlib.util.find_spec(x) is None})
 
 
+def differences(framework: str) -> list[str]:
+    """The rows of the table of defaults: functions, key, the framework's default, the default of gradstep's own rule.
+
+    A number of the framework that is gradstep's, rounded to float32, is no difference.
+    """
+
+    def text(x: object) -> str:
+        return f"`{x}`" if isinstance(x, str) else f"{numpy.float32(x):g}".replace("e-0", "e-")
+
+    functions = getattr(gradstep.dialects, framework)
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for name in functions.__all__:
+        rule = gradstep.canonical(getattr(functions, name)(lr=1.0))["rule"]
+        own = gradstep.canonical(getattr(gradstep.rules, rule["name"])(lr=1.0))["rule"]
+        for key, x in rule.items():
+            if text(x) != text(own[key]):
+                found.setdefault((key, text(x), text(own[key])), []).append(name)
+    return [f"| {', '.join(f'`{x}`' for x in names)} | `{key}` | {theirs} | {ours} |"
+            for (key, theirs, ours), names in sorted(found.items())]
+
+
 class Pages(unittest.TestCase):
-    def run_page(self, page: Path) -> None:
+    def run_page(self, page: Path) -> dict:
         name = str(page.relative_to(DOCS))
         code = [GIVEN.get(name, ""), *blocks(page)]
         self.assertTrue(code[1:], f"{name} has no Python")
@@ -66,18 +89,43 @@ class Pages(unittest.TestCase):
                     exec(compile(block, name, "exec"), names)
             finally:
                 os.chdir(before)
-        self.names = names
+        return names
+
+    def check_migration(self, framework: str) -> None:
+        """The page's tables are complete, its JSON says what its Python says, and the numbers are equal (if the framework is there)."""
+        page = DOCS / f"how_to/migrate_from_{framework}.md"
+        functions = getattr(gradstep.dialects, framework)
+        # The table of names: the functions that its second column mentions, and no function that it does not.
+        table = re.search(r"## Names\n(.*?)\n## ", page.read_text(), flags=re.DOTALL)[1]
+        rows = [x for x in (line.split("|") for line in table.splitlines()) if len(x) == 4]
+        mentioned = {x for row in rows for x in re.findall("`(\\w+)`", row[1].lower() if "the same names" in row[2] else row[2])}
+        self.assertEqual(sorted(set(functions.__all__) - mentioned), [])
+        for name in mentioned & set(functions.__all__):
+            gradstep.Parameter(getattr(functions, name)(lr=0.01), numpy.zeros(3, "float32"))
+        table = re.search(r"## What differs by default\n.*?\n\|---.*?\n(.*?)\n\n", page.read_text(), flags=re.DOTALL)[1]
+        self.assertEqual(table.splitlines(), differences(framework))
+        ours = next(x for x in blocks(page) if "ours = " in x)
+        names: dict = {}
+        exec(ours, names)
+        of_json = re.search(r"```json\n(.*?)```", page.read_text(), flags=re.DOTALL)[1]
+        self.assertEqual(gradstep.canonical(of_json), gradstep.canonical(names["ours"]))
+        names = self.run_page(page)
+        self.assertLess(names["difference"], 2e-5)
+        names["weights"].update(names["gradient"])  # as the page's step 501
+        self.assertLess(numpy.abs(names["values"] - names["weights"].values()).max(), 2e-5)
 
 
-def add(name: str) -> None:
+def add(name: str, check: Callable[[Pages], object]) -> None:
     def test(self: Pages) -> None:
-        self.run_page(DOCS / name)
+        check(self)
 
-    setattr(Pages, "test_" + Path(name).stem, test)
+    setattr(Pages, "test_" + name, test)
 
 
-for of_page in ["how_to/python.md", "how_to/pytorch.md", *(f"how_to/migrate_from_{x}.md" for x in ("torch", "keras", "optax", "tensorflow", "paddle"))]:
-    add(of_page)
+for of_page in ("python", "pytorch"):
+    add(of_page, lambda self, page=of_page: self.run_page(DOCS / f"how_to/{page}.md"))
+for of_framework in ("torch", "keras", "optax", "tensorflow", "paddle"):
+    add(f"migrate_from_{of_framework}", lambda self, framework=of_framework: self.check_migration(framework))
 
 
 if __name__ == "__main__":
