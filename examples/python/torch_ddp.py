@@ -64,7 +64,7 @@ def step(model: DistributedDataParallel, optimizer: torch.optim.Optimizer, gener
 def save(path: Path, model: DistributedDataParallel, optimizer: torch.optim.Optimizer) -> None:
     if dist.get_rank() == 0:  # the ranks are equal, so one of them is enough
         torch.save({"model": model.module.state_dict(), "optimizer": optimizer.state_dict()}, path)
-    dist.barrier()  # nobody reads before the file is complete
+    dist.barrier()  # all ranks wait until the file is complete
 
 
 def load(path: Path, model: DistributedDataParallel, optimizer: torch.optim.Optimizer) -> None:
