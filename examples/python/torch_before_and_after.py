@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Trains one network three times: with torch.optim.AdamW, with its fused step, and with gradstep.torch.AdamW.
 
-All three start from the same weights and get the same batches. The program prints their losses side by side and the time of a step
-of each optimizer. Then it goes on with the run of torch in gradstep, and back. docs/start/tutorial_torch.md explains it.
+All three start from the same weights and get the same batches. The program prints their losses side by side, and how long
+a step of each optimizer takes. Then it trains once more, and changes from torch to gradstep in the middle.
+docs/start/tutorial_torch.md explains it.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ def network() -> nn.Module:
 
 
 # [train]
-def train(model: nn.Module, optimizer: torch.optim.Optimizer, first: int, last: int) -> tuple[list[float], list[float]]:
-    """The losses of the steps first .. last - 1, and the seconds that optimizer.step() took in each."""
-    losses, seconds = [], []
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, first: int, last: int) -> list[tuple[float, float]]:
+    """The loss of each step from `first` to `last - 1`, and the seconds that optimizer.step() took in it."""
+    result = []
     for t in range(first, last):
         torch.manual_seed(t)  # the same batches in every run
         x = torch.randn(64, 16)
@@ -48,18 +49,21 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, first: int, last: 
         loss.backward()
         begin = time.perf_counter()
         optimizer.step()
-        seconds.append(time.perf_counter() - begin)
-        losses.append(loss.item())
-    return losses, seconds
+        result.append((loss.item(), time.perf_counter() - begin))
+    return result
 # [train]
+
+
+def mean_loss(run: list[tuple[float, float]]) -> float:
+    return statistics.fmean(loss for loss, _ in run)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--steps", type=int, default=400, help="of each run, at least 10 (default: 400)")
+    parser.add_argument("--steps", type=int, default=400, help="of each run, a multiple of 40 (default: 400)")
     steps = parser.parse_args().steps
-    if steps < 10:
-        parser.error(f"--steps: {steps}; expected a number >= 10")
+    if steps <= 0 or steps % 40:
+        parser.error(f"--steps: {steps}; expected a positive multiple of 40")
     torch.set_num_threads(1)
 
     # [compare]
@@ -69,16 +73,18 @@ def main() -> int:
         "torch.optim.AdamW(fused=True)": torch.optim.AdamW(models[1].parameters(), lr=1e-3, weight_decay=0.01, fused=True),
         "gradstep.torch.AdamW": gradstep.torch.AdamW(models[2].parameters(), lr=1e-3, weight_decay=0.01),
     }
-    runs = [train(model, optimizer, 0, steps) for model, optimizer in zip(models, optimizers.values())]
+    runs = {name: [] for name in optimizers}
+    for t in range(0, steps, 10):  # ten steps of each in turn, so that all meet the same background load
+        for model, (name, optimizer) in zip(models, optimizers.items()):
+            runs[name] += train(model, optimizer, t, t + 10)
     # [compare]
 
-    parameters = list(models[0].parameters())
+    parameters, quarter = list(models[0].parameters()), steps // 4
     print(f"{len(parameters)} tensors, {sum(p.numel() for p in parameters)} weights, {torch.get_num_threads()} thread\n")
-    print("mean loss of the steps" + "".join(f"{name:>32}" for name in optimizers))
-    for begin in range(0, steps, steps // 4):
-        end = min(begin + steps // 4, steps)
-        print(f"{begin:>10} to {end - 1:<8}" + "".join(f"{statistics.fmean(losses[begin:end]):>32.5f}" for losses, _ in runs))
-    medians = [statistics.median(seconds) for _, seconds in runs]
+    print("mean loss of the steps" + "".join(f"{name:>32}" for name in runs))
+    for t in range(0, steps, quarter):
+        print(f"{t:>10} to {t + quarter - 1:<8}" + "".join(f"{mean_loss(run[t:t + quarter]):>32.5f}" for run in runs.values()))
+    medians = [statistics.median(seconds for _, seconds in run) for run in runs.values()]
     print(f"{'time of a step, us':<22}" + "".join(f"{1e6 * x:>32.0f}" for x in medians))
     print(f"{'gradstep takes':<22}" + "".join(f"{medians[2] / x:>32.2f}" for x in medians))
 
@@ -86,17 +92,17 @@ def main() -> int:
     half = steps // 2
     model = network()
     before = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01)
-    losses, _ = train(model, before, 0, half)
+    run = train(model, before, 0, half)
     after = gradstep.torch.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01)
     after.load_state_dict(before.state_dict())  # moments and step counts
-    losses += train(model, after, half, steps)[0]
+    run += train(model, after, half, steps)
     # [switch]
-    print(f"\nfrom torch to gradstep at step {half}: mean loss of the last steps {statistics.fmean(losses[-(steps // 4):]):.5f}")
+    print(f"\nfrom torch to gradstep at step {half}: mean loss of the last {quarter} steps {mean_loss(run[-quarter:]):.5f}")
 
-    # Rounding apart, the four runs are one run: their first steps agree closely, and they learn equally well.
-    everything = [*[x for x, _ in runs], losses]
-    first_agree = all(abs(a - b) <= 1e-4 * abs(b) for x in everything for a, b in zip(x[:10], everything[0]))
-    if not first_agree or any(statistics.fmean(x[-(steps // 4):]) > 1.5 * statistics.fmean(losses[-(steps // 4):]) for x in everything):
+    # Up to rounding all runs are one: their first steps agree closely, and they learn equally well.
+    everything = [*runs.values(), run]
+    begin_alike = all(abs(a - b) <= 1e-4 * b for one in everything for (a, _), (b, _) in zip(one[:10], run))
+    if not begin_alike or any(mean_loss(one[-quarter:]) > 1.5 * mean_loss(run[-quarter:]) for one in everything):
         print("the losses differ by more than rounding", file=sys.stderr)
         return 1
     return 0

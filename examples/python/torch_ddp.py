@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """gradstep.torch beside DistributedDataParallel: several processes on the CPU, with Gloo. docs/how_to/torch_ddp.md explains it.
 
-Each rank trains on a part of the batch. In the middle of the run rank 0 saves, and every rank goes on from the file. In the end all
-ranks must have the same weights and the same state, bit for bit.
+Each rank trains on a part of the batch. In the middle of the run rank 0 saves, and every rank goes on from the file. In the end
+all ranks must have the same weights and the same state, bit for bit.
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ def run(rank: int, ranks: int, port: int, folder: str) -> None:
         of_sharded = step(model, optimizer, generator)
     same = same and equal_on_all_ranks(list(model.parameters()))
     dist.barrier()
-    print(f"rank {rank}: loss {first:.4f} at first, {last:.4f} after {STEPS} steps; sharded {of_sharded:.4f}\n", end="", flush=True)
+    # One write, line end included, so that the ranks' lines do not mix.
+    print(f"rank {rank}: loss {first:.4f} at first, {last:.4f} after {STEPS} steps; sharded {of_sharded:.4f}\n", end="")
+    sys.stdout.flush()
     dist.barrier()
     if rank == 0:
         print("all ranks have the same bits" if same else "THE RANKS DIFFER", flush=True)
