@@ -1,7 +1,7 @@
 """The Python code of pages of docs/, run as a reader would: block after block, in one module and in an empty folder.
 
-A page that needs a module which is not installed, such as torch or keras, is skipped. `<!-- not run -->` above a block leaves it out.
-A block under `<!-- FILE [part] -->` is a part of a program that another test runs.
+A page that needs a module which is not installed, such as torch or keras, is skipped. A block under a comment is left out, such as
+`<!-- FILE [part] -->`, a part of a program that another test runs.
 """
 
 import importlib.util
