@@ -278,25 +278,25 @@ def _load() -> ctypes.CDLL:
     path = str(inside) if inside.exists() else os.environ.get("GRADSTEP_LIBRARY", "")
     if not path:
         raise ImportError(
-            f"gradstep: there is no {inside}, which the wheel has, and the environment variable "
-            "GRADSTEP_LIBRARY names no other libgradstep.so"
+            f"gradstep: {inside} does not exist; expected an installed wheel, or the path of a libgradstep.so in the environment "
+            "variable GRADSTEP_LIBRARY"
         )
     try:
         library = ctypes.CDLL(path)
         library.gradstep_abi_version.restype = ctypes.c_uint32
         found = divmod(library.gradstep_abi_version(), 65536)
     except (OSError, AttributeError) as what:
-        raise ImportError(f"gradstep: {path} is no library of gradstep that runs here: {what}") from what
+        raise ImportError(f"gradstep: {path} cannot be loaded; expected a libgradstep.so for this system: {what}") from what
     if found[0] != ABI[0] or found[1] < ABI[1]:
         raise ImportError(
-            f"gradstep: {path} has the ABI {found[0]}.{found[1]}: must be {ABI[0]}.{ABI[1]} or a later minor number"
+            f"gradstep: {path} has the ABI {found[0]}.{found[1]}; expected {ABI[0]}.{ABI[1]}, or the same with a larger minor number"
         )
     try:
         _declare(library)
     except AttributeError as what:
         raise ImportError(
-            f"gradstep: {path} is version {_version(library)} with the ABI {found[0]}.{found[1]}, and lacks a function that this "
-            f"package takes from the ABI {ABI[0]}.{ABI[1]}: {what}"
+            f"gradstep: {path} is version {_version(library)} with the ABI {found[0]}.{found[1]}, and lacks a function; expected "
+            f"every function of the ABI {ABI[0]}.{ABI[1]}: {what}"
         ) from what
     return library
 
