@@ -101,6 +101,14 @@ def stale_licences() -> list[str]:
     return [f"bindings/{name}/LICENSE is not LICENSE" for name in ("go", "rust") if (ROOT / f"bindings/{name}/LICENSE").read_text() != text]
 
 
+def stale_versions() -> list[str]:
+    """Files that repeat the version of include/gradstep/version.hpp, and that no other test reads."""
+    version = ".".join(re.findall(r"GRADSTEP_VERSION_[A-Z]+ (\d+)", (ROOT / "include/gradstep/version.hpp").read_text()))
+    lines = {"bindings/rust/Cargo.toml": f'version = "{version}"', "CITATION.cff": f"version: {version}", "CHANGELOG.md": f"## {version} - "}
+    return [f"{name} has no line \"{line}\"" for name, line in lines.items()
+            if not re.search(rf"^{re.escape(line)}", (ROOT / name).read_text(), re.MULTILINE)]
+
+
 def wrong_cmake() -> list[str]:
     """Options and targets that the CMake files or docs/reference/cmake.md lack."""
     files = [*ROOT.glob("CMakeLists.txt"), *ROOT.glob("cmake/*.cmake"),
@@ -190,7 +198,7 @@ def measured_numbers() -> list[str]:
 
 
 def main() -> int:
-    problems = stale_licences() + missing_policies() + stale_code() + broken_links() + wrong_cmake() + measured_numbers()
+    problems = stale_licences() + stale_versions() + missing_policies() + stale_code() + broken_links() + wrong_cmake() + measured_numbers()
     for problem in problems:
         print(problem)
     if not problems:
