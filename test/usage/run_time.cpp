@@ -1,0 +1,177 @@
+// The C++ of the pages docs/how_to/choose_at_run_time.md, configuration.md and in_your_framework.md that no example has.
+#include <gradstep/gradstep.hpp>
+#include <gradstep/runtime.hpp>
+#include <gradstep/runtime/set_number.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace gs = gradstep;
+
+namespace {
+
+std::size_t const n = 1003;
+char const* const text = R"({"rule": {"name": "adam"}, "regularizer": {"name": "decoupled", "rate": 0.1},
+                             "schedule": {"name": "constant", "rate": 0.01}})";
+
+bool updaters() {
+    std::vector<float> w(n, 1.0f), g(n, 0.5f);
+    // [updater]
+    gs::any_updater optimizer{gs::read_optimizer(text), gs::scalar::float32};
+
+    std::vector<std::vector<float>> state; // optimizer.slots() buffers; optimizer.slot_name(i) is "m", "v", ...
+    for (std::size_t i = 0; i < optimizer.slots(); ++i) state.emplace_back(optimizer.slot_size(i, w.size()));
+    std::vector<gs::any_span> const slots(state.begin(), state.end());
+    optimizer.initialize({w, {}, slots});
+
+    optimizer.next_step();          // once for all tensors
+    optimizer.apply({w, g, slots}); // any number of tensors, from any thread
+    // [updater]
+    bool const moved = w[0] < 1;
+
+    float *const weight = w.data(), *const m = state[0].data(), *const v = state[1].data();
+    float const* const gradient = g.data();
+    {
+        // [pointers]
+        std::vector<gs::any_span> const memory{{gs::scalar::float32, m, n}, {gs::scalar::float32, v, n}};
+        gs::any_tensor const tensor{
+            {gs::scalar::float32, weight, n}, {gs::scalar::float32, gradient, n}, memory}; // gradient: float const*
+        optimizer.next_step();
+        optimizer.apply(tensor);
+        // [pointers]
+    }
+
+    std::vector<float> bias(3, 1.0f), bias_grad(3), bias_m(3), bias_v(3);
+    std::vector<gs::any_span> const bias_slots{bias_m, bias_v};
+    gs::thread_pool pool(2);
+    // [many]
+    std::vector<gs::any_tensor> tensors{{w, g, slots}, {bias, bias_grad, bias_slots}};
+    tensors[1].decay = false;    // no weight decay for the bias
+    tensors[0].rate_scale = 0.1; // a smaller learning rate for the weights
+    optimizer.next_step();
+    optimizer.apply(tensors, pool);
+    // [many]
+    bool const undecayed = bias[0] == 1;
+
+    gs::optimizer_configuration config = gs::read_optimizer(text);
+    gs::any_parameter weights{config, w};
+    // [numbers]
+    gs::set_number(config, "rule.beta1", 0.85);
+    weights.change_numbers(config); // an any_parameter: from its next step on
+
+    gs::any_updater next{config, gs::scalar::float32}; // in place of an any_updater
+    next.seek(optimizer.clock());
+    // [numbers]
+    return moved && undecayed && next.clock().step == 3;
+}
+
+struct host_tensor {
+    std::vector<float> w, g, m, v;
+    bool gradient_is_defined = true;
+    std::int64_t steps = 0;
+};
+
+bool step_counts() {
+    double const rate = 0.01;
+    auto optimizer = gs::make_updater<float>(gs::adam{}, gs::external{});
+    std::vector<host_tensor> tensors(
+        2, {std::vector<float>(n), std::vector<float>(n, 0.5f), std::vector<float>(n), std::vector<float>(n)});
+    tensors[1].gradient_is_defined = false;
+    // [step_counts]
+    auto step = optimizer.next_step({.rate = rate});
+    std::vector<gs::slice<decltype(optimizer)>> slices;
+    for (host_tensor& x : tensors) {
+        if (!x.gradient_is_defined) continue;
+        slices.push_back({x.w, x.g, x.m, x.v});
+        slices.back().step = ++x.steps; // from 1
+    }
+    step(slices);
+    // [step_counts]
+    return tensors[0].w[0] < 0 && tensors[1].w[0] == 0;
+}
+
+bool policies_of_run_time(bool decays) {
+    // [any]
+    gs::any_schedule schedule = gs::cosine{.rate = 1e-3, .steps = 10'000};
+    schedule = gs::warmup{schedule, 500};
+    gs::any_regularizer regularizer = decays ? gs::any_regularizer{gs::l2{1e-4}} : gs::any_regularizer{};
+    auto optimizer = gs::make_updater<float>(gs::adam{}, regularizer, schedule);
+    // [any]
+    // [read_policy]
+    auto const rule = gs::read_policy<gs::adam>(R"({"beta2": 0.98})");
+    auto const rate = gs::read_policy<gs::any_schedule>(R"({"name": "constant", "rate": 0.1})");
+    // [read_policy]
+    optimizer.seek({.step = 500});
+    return rule.beta2 == 0.98 && optimizer.next_step().rate() == 1e-3 &&
+           gs::to_json(rate).find("0.1") != std::string::npos;
+}
+
+bool one_rule() {
+    gs::configuration const read = gs::read_configuration(text);
+    // [get_if]
+    auto const* const rule = std::get_if<gs::adam>(&read.rule);
+    if (rule == nullptr) throw gs::value_error("rule.name: this program has adam only");
+    auto const optimizer = gs::make_updater<float>(*rule, read.regularizer, read.schedule);
+    // [get_if]
+    return optimizer.rule().beta1 == 0.9;
+}
+
+int trained = 0;
+template <class Rule> void train(Rule const&, gs::configuration const&) { ++trained; }
+
+bool averages() {
+    gs::configuration const read = gs::read_configuration(
+        R"({"rule": {"name": "adam"}, "average": {"name": "ema", "decay": 0.999}, "schedule": {"name": "constant", "rate": 1}})");
+    auto const rule = std::get<gs::adam>(read.rule);
+    // [average]
+    if (read.averages.empty()) {
+        train(rule, read);
+    } else if (auto const* const ema = std::get_if<gs::ema>(&read.averages.front());
+               ema != nullptr && read.averages.size() == 1) {
+        train(gs::averaged{rule, *ema}, read);
+    } else {
+        throw gs::value_error("average: this program has one ema only");
+    }
+    // [average]
+    return trained == 1;
+}
+
+bool tables() {
+    gs::configuration const read = gs::read_configuration(
+        R"({"rule": {"name": "adagrad"}, "regularizer": {"name": "decoupled", "rate": 1e-4},
+            "schedule": {"name": "constant", "rate": 0.1}, "catch_up": "exact"})");
+    std::int64_t const num_rows = 10;
+    std::size_t const width = 2;
+    std::vector<std::int64_t> const ids{3};
+    std::vector<float> const gradient_rows{1, 1};
+    // [table]
+    auto const* const rule = std::get_if<gs::adagrad>(&read.rule);
+    if (rule == nullptr) throw gs::value_error("rule.name: this program has adagrad only");
+    auto const parts = read.regularizer.parts();
+    auto const* const decay = parts.size() == 1 ? std::get_if<gs::decoupled>(&parts[0]) : nullptr;
+    if (decay == nullptr) throw gs::value_error("regularizer: this program has decoupled only");
+
+    auto const optimizer = gs::make_updater<float>(*rule, *decay, read.schedule);
+    std::visit(
+        [&](auto const& catch_up) { // compiled for touch_only, exact and replay
+            gs::table embeddings{optimizer, num_rows, width, catch_up};
+            embeddings.update(ids, gradient_rows);
+        },
+        read.catch_up);
+    // [table]
+    return true;
+}
+
+} // namespace
+
+int main() {
+    bool const right =
+        updaters() && step_counts() && policies_of_run_time(true) && one_rule() && averages() && tables();
+    std::printf(right ? "as the pages say\n" : "NOT AS THE PAGES SAY\n");
+    return right ? 0 : 1;
+}
