@@ -1,5 +1,5 @@
-/* gradstep for C, and for every language that can call C. C99 and C++. docs/reference/compiled_combinations.md is the
- * manual.
+/* gradstep for C, and for every language that can call C. C99 and C++. docs/how_to/c.md is the guide,
+ * and docs/reference/compiled_combinations.md lists what is compiled in.
  *
  * A function that can fail returns 0 or a negative gradstep_status_code. On failure it writes
  * the code and a message to the gradstep_error argument (NULL is allowed). Unless its comment

@@ -40,8 +40,8 @@ inline namespace GRADSTEP_ABI {
 ///
 /// One type for all combinations, so that one loop is compiled. The bits are the same as with the
 /// regularizers themselves. The loop looks up the kinds for every pack of elements. This costs
-/// nothing if memory is the limit; in cache it costs about half a step of adam for none or one
-/// regularizer, and more for two (docs/how_to/configuration.md).
+/// almost nothing if memory is the limit. In cache it slows a step down, more so with several
+/// regularizers (docs/explanation/benchmarks.md).
 ///
 /// It does not define its effect on a row without gradient: tables support it with `touch_only`
 /// only.
