@@ -94,17 +94,17 @@ template <class Rule> void own_memory(report& out, options const& o, rule_case c
     out.line(name, ratio(t[0], t[1]), 1.08);
 }
 
-/// Throws where hand::ftrl_in_z is further from its formula in double than its roundings explain. Of u each, they make
+/// Throws if hand::ftrl_in_z is further from its formula in double than its roundings explain. In units of u, they are
 ///
 ///     n          one                                                                    u n
-///     sqrt(n)    half of n's and its own                                                1.5 u sqrt(n)
-///     sigma      the roots', the difference's and the product's                         (3.5 sqrt(n) - sqrt(n of before)) u / alpha
-///     z          sigma's |w| times, that of z + g, and its own                          as `of_z`
-///     q          the root's, that of beta + sqrt(n), and its own                        3.5 u q
-///     w          z's / q, since w * q is a function of z with no slope above 1, whichever side of l1 it rounds to; q's; those of
-///                the difference and of the quotient                                     as `of_w`
+///     sqrt(n)    half the error of n, and its own rounding                              1.5 u sqrt(n)
+///     sigma      the roots, the difference and the product                              (3.5 sqrt(n) - sqrt(n before)) u / alpha
+///     z          |w| times the error of sigma, z + g, and its own rounding              as `of_z`
+///     q          the root, beta + sqrt(n), and its own rounding                         3.5 u q
+///     w          the error of z / q, since the slope of w * q in z is at most 1 on both sides of l1; the error of q; the
+///                roundings of the difference and the quotient                           as `of_w`
 ///
-/// to first order; products of them are far below one in 256.
+/// to first order. Products of errors are far below 1 / 256 of that.
 void check_ftrl_in_z() {
     constexpr double u = 0x1.01p-24;
     hand::ftrl_coeffs const& c = of_ftrl::by_hand;

@@ -65,7 +65,7 @@ float read(std::size_t n, float const* x) {
     return sum;
 }
 
-// What is sent, as somebody writes it down: arrays.
+// The content of a message as plain arrays.
 struct plain_message {
     std::vector<std::int32_t> indices;
     std::vector<float> values;

@@ -1,5 +1,5 @@
-// What there is to measure on a GPU, in one run: the bandwidth of updates against that of a copy, many tensors in one call
-// against one of as many elements, row-wise rules and norms, and tables against the traffic of their rows.
+// Measures in one run on a GPU: the bandwidth of updates beside a copy, many tensors in one call beside a single tensor of
+// as many elements, row-wise rules and norms, and tables beside the traffic of their rows.
 //
 //     nvcc -std=c++20 -O3 -arch=sm_90 -Iinclude benchmarks/gpu.cu -o gpu && ./gpu
 //
@@ -111,7 +111,7 @@ variant by_hand(std::size_t n, cudaStream_t stream) {
             }};
 }
 
-// The time of each variant by that of the first, round by round: medians.
+// Each variant's time divided by the first variant's time, round by round: medians.
 std::vector<double> beside_first(std::vector<variant> const& all, cudaStream_t stream, int repeats) {
     stopwatch watch(stream);
     int const rounds = 15;

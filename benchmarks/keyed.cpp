@@ -1,4 +1,4 @@
-// Keyed tables: what keys cost beside row numbers, and the index behind them beside other hash maps. Times are those of the CPU.
+// Keyed tables: the cost of keys beside row numbers, and the index of keys beside other hash maps. Times are CPU times.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
@@ -131,7 +131,7 @@ void beside_a_table(report& out, options const& o, std::size_t num_rows, std::si
         out.line(time, scaled(quartiles(t[0]), 1e9 / w.mean_batch()), {}, "ns a row");
     }
     if (out.wants(lookup) || out.wants(own)) {
-        // Of memory of its own, which lies as that of the tables; by memcpy, whose length the compiler does not know.
+        // Separate memory that is placed like the tables' memory; memcpy with a length that the compiler does not know.
         auto const values = std::make_shared<rows::array>(random_values(num_rows * width));
         auto const result = std::make_shared<rows::array>(batch_size * width);
         auto const gather = [=](rows::batch const& b) {
@@ -197,7 +197,7 @@ void changes(report& out, options const& o) {
     std::size_t found = 0;
     keys64 const all_keys = keys_of(0, num_rows);
     auto const scan =
-        [&] { // keys and values, of rows that are known, into memory that is as fresh as that of the changes
+        [&] { // copies keys and values of known rows into memory that is as fresh as the memory of the changes
             keys64 those;
             those.reserve(changed);
             for (std::int64_t const id : ids) those.push_back(all_keys[static_cast<std::size_t>(id)]);
@@ -363,7 +363,7 @@ void indexes(report& out, options const& o) {
     each([&]<class Index>(std::string const& which) { one_index<Index>(out, o, which); });
 }
 
-/// Of what stands beside the index.
+/// Versions of the libraries that the index is compared with.
 std::map<std::string, std::string> versions() {
     std::map<std::string, std::string> out;
 #ifdef ABSL_LTS_RELEASE_VERSION

@@ -1,5 +1,5 @@
-/// The tables of docs/reference/dtypes.md: how far the weights of an element are, after some steps, from those of the rule's
-/// formula in long double. Prints Markdown, the same on every run. `./dev bench rounding` builds and runs it.
+/// The tables of docs/reference/dtypes.md: how far the weights of a dtype are, after some steps, from the weights of the
+/// rule's formula in long double. Prints Markdown, the same on every run. `./dev bench rounding` builds and runs it.
 ///
 /// The problem is a quadratic, a gradient is curvature * (w - target) + noise, and every run takes it at its own weights:
 /// an element rounds it to its storage, the formula has it in long double. The first weights are the same numbers for all.
@@ -58,7 +58,7 @@ template <class T> T rounded(real x) {
     else return T(static_cast<float>(x));
 }
 
-/// Of the numbers from 2^e to 2^(e+1), as those of T are apart. None that is asked for is below 2^-14.
+/// The distance between neighbouring numbers of T in the binade of x. No x is below 2^-14.
 template <class T> real ulp(real x) {
     constexpr int digits = std::is_same_v<T, gs::bfloat16>  ? 8
                            : std::is_same_v<T, gs::float16> ? 11

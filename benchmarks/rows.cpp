@@ -339,7 +339,7 @@ void sparse_rows(report& out, options const& o) {
         std::size_t const count = num_rows / size;
         several_writers(out, o, "distinct ids by " + size_text(size), batches::distinct(num_rows, size, count),
                         num_rows, 1.3);
-        // Of few popular ids most calls wait for another, for longer than their own work takes.
+        // With few popular ids most calls wait for another call, and longer than their own work takes.
         std::optional<double> const bound = size == 64 ? std::nullopt : std::optional(1.3);
         several_writers(out, o, "Zipf 1.05 by " + size_text(size), batches::zipf(num_rows, size, count, 1.05), num_rows,
                         bound);

@@ -1,5 +1,5 @@
 #pragma once
-/// The rules of tables of measurements: those of the tests' registry, each with its first setting, the defaults.
+/// The rules of tables of measurements: all rules of the tests' registry, each with its first setting, the defaults.
 #include <string>
 #include <tuple>
 

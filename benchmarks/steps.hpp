@@ -1,6 +1,6 @@
 #pragma once
-/// Steps on the streams of a measurement, as calls that can be repeated: those of an optimizer, and the traffic of their
-/// memory alone.
+/// Steps on the streams of a measurement, as calls that can be repeated: steps of an optimizer, and the memory traffic of
+/// such steps alone.
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -23,7 +23,7 @@ template <class Storage, std::size_t slots, class View> auto tensor(measure::str
     return of(std::make_index_sequence<slots>{});
 }
 
-/// One step of an optimizer on the streams. Storage is that of parameter and gradient.
+/// One step of an optimizer on the streams. Storage is the type of parameter and gradient in memory.
 template <class Storage = float, class Optimizer>
 measure::call composed(Optimizer optimizer, measure::streams const& s) {
     auto const view = [n = s.size()](auto* p) { return std::span(p, n); };

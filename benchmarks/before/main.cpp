@@ -77,7 +77,7 @@ std::uint64_t hash_of_steps(updates::rule const& rule, streams const& s) {
     return h;
 }
 
-/// Of the rules that both revisions have.
+/// Compares the rules that both revisions have.
 void dense_steps(report& out, revisions const& of, std::size_t n, int rounds, std::optional<double> bound) {
     std::optional<streams> memory; // of both, so that they differ in nothing by where it lies
     for (updates::rule const& now : of.now.rules) {

@@ -250,7 +250,7 @@ class Server(Machine):
     def __init__(self, environment: simpy.Environment) -> None:
         super().__init__()
         self.version = 0  # updates that its weights have taken
-        self.gathered = 0  # pushes that wait for those of the other workers
+        self.gathered = 0  # pushes that wait for pushes of the other workers
         self.updated = environment.event()
 
 

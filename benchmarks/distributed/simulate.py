@@ -21,9 +21,9 @@ WORKERS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512
 STEPS, WARM_UP = 12, 4
 ALL_STEPS = 1000  # few workers take more, so that all together take so many
 
-# A cluster of machines on 25 GbE. The times of an element are those of one thread in memory (docs/explanation/benchmarks.md): adam moves 28
-# bytes at 49 GB/s, adding 12; those of dgc_momentum were measured on 4 Mi and 32 Mi floats, entry_s with 64 and 256 messages; wire_s
-# is a copy and a checksum at 10 GB/s.
+# A cluster of machines on 25 GbE. Times per element are for one thread and data in memory (docs/explanation/benchmarks.md): a step
+# of adam moves 28 bytes at 49 GB/s, a sum moves 12. The times of dgc_momentum were measured on 4 Mi and 32 Mi floats, and entry_s
+# with 64 and 256 messages. wire_s is a copy and a checksum at 10 GB/s.
 CLUSTER = {
     "bandwidth": 25e9 / 8, "latency_s": 20e-6, "message_s": 1e-6, "servers": 8,
     "update_s": 0.57e-9, "add_s": 0.25e-9, "wire_s": 0.5e-9, "compress_s": 0.55e-9, "entry_s": 2.2e-9,

@@ -313,7 +313,7 @@ def begin(group: str, threads: int) -> None:
         # For others to find: gradstep's threads are then those.
         ctypes.CDLL(str(Path(paddle.__file__).with_name("libs") / "libiomp5.so"), mode=ctypes.RTLD_GLOBAL)
     else:
-        # The number of XLA's threads is that of the processors that it may use.
+        # XLA starts as many threads as it may use processors.
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
         import jax
 

@@ -76,7 +76,7 @@ template <class Id> fbgemm_kernel<Id> fbgemm_adagrad(char const* library, std::s
     return generate(static_cast<int>(width), false, default_prefetch, false);
 }
 
-/// Its step on weights and state of its own, which are memory of the same kind as that of our tables.
+/// FBGEMM's step on its own weights and state, in the same kind of memory as gradstep's tables.
 template <class Id> struct fbgemm_table {
     fbgemm_kernel<Id> kernel;
     std::size_t width;
@@ -181,7 +181,7 @@ EXPORT int peers_zipf(std::size_t num_rows, std::size_t size, std::size_t count,
     });
 }
 
-/// Seconds of `rounds` steps of FBGEMM's kernel and of ours on distinct ids of 32 or 64 bits.
+/// Seconds of `rounds` steps of FBGEMM's kernel and of gradstep on distinct ids of 32 or 64 bits.
 EXPORT int peers_race_fbgemm(char const* library, int id_bits, std::size_t num_rows, std::size_t width,
                              std::size_t size, int rounds, double* theirs, double* ours) {
     return guarded(1, [&] {

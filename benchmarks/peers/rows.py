@@ -28,8 +28,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from lines import Lines, add_option, quartiles
 
-# torch's wheel has two copies of the record of what the processor can do. Loaded in torch's order, FBGEMM reads the one
-# that nobody fills, and runs its scalar reference code. With this library first, all share one copy.
+# torch's wheel has two copies of the record of what the processor can do. Loaded in torch's order, FBGEMM reads the copy
+# that is never filled, and runs its scalar reference code. With this library first, all share one copy.
 torch_folder = importlib.util.find_spec("torch").submodule_search_locations[0]
 processor_record = ctypes.CDLL(os.path.join(torch_folder, "lib", "libc10.so"), mode=ctypes.RTLD_GLOBAL)
 processor_record.cpuinfo_initialize()

@@ -145,7 +145,7 @@ TEMPLATE_TEST_CASE("the sums of a window are those of a literal loop, to the bit
 }
 
 TEST_CASE("sums that are folded keep their digits over a million weights", "[core][averages]") {
-    // Of weights that stand still, so that every rounding of a binade goes the same way.
+    // The weights do not change, so every rounding of a binade goes the same way.
     std::int64_t const steps = 1'000'000;
     std::vector<float> const w{0.1f, 0.3f, 0.7f, 0.9f, 0.63f}, g(w.size());
     gs::window const whole_run{.rate = 1, .min = 2 * steps, .max = 2 * steps};

@@ -10,7 +10,7 @@
 
 namespace gs = gradstep;
 
-// Of internal linkage, as everything of this file must be.
+// Everything in this file must have internal linkage.
 namespace {
 
 template <class Element, class Rule, class Regularizer, class Schedule, class Backend>

@@ -26,7 +26,7 @@ public:
     spoiler(void* another, void* released_parameter, void* released_updater, void* released_executor)
         : another_(another), released_{released_parameter, released_updater, released_executor} {}
 
-    // Calls function(arguments..., &error) with these arguments, of which one is spoilt. Those of `optional` may be NULL.
+    // Calls function(arguments..., &error) with one argument spoilt at a time. Arguments in `optional` may be NULL.
     template <class... Parameters, class... Arguments>
     void operator()(char const* name, gradstep_status (*function)(Parameters...),
                     std::initializer_list<std::size_t> optional, Arguments... arguments) {

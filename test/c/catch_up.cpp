@@ -1,4 +1,4 @@
-// Rows of a C parameter catch up as those of a table that C++ composes, bit for bit, and go on from its checkpoints.
+// Rows of a C parameter catch up like rows of a C++ table of the same policies, bit for bit, and load its checkpoints.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -32,7 +32,7 @@ std::vector<float> row(c_parameter const& of, std::int64_t id) {
     return out;
 }
 
-// Enough steps that rows that nobody names are caught up by the sweep; now and then a row is read, and all take a step.
+// Takes enough steps for the sweep to catch up inactive rows. Now and then it reads a row, or takes a dense step.
 template <class Table> void train(Table* by_type, c_parameter const& by_text, int first, int last) {
     std::vector<std::int64_t> all(rows);
     for (std::size_t r = 0; r < rows; ++r) all[r] = static_cast<std::int64_t>(r);

@@ -90,7 +90,7 @@ TEST_CASE("A parameter of the C library has the bits of the type that C++ compos
 
 namespace {
 
-// Trainers of the C library beside those of the type, over the ramp, with a resumption from bytes in the middle of it.
+// Trainers of the C library beside trainers of the C++ type, over the ramp; in its middle they resume from bytes.
 template <class Regularizer>
 void same_messages(Regularizer const& regularizer, std::string const& more, std::size_t trainers, std::size_t n,
                    gs::selection selected) {
@@ -157,7 +157,7 @@ void same_messages(Regularizer const& regularizer, std::string const& more, std:
             ok([&](gradstep_error* e) {
                 return gradstep_parameter_save(found[r], of_found.data(), needed, &written, e);
             });
-            gs::load_state(expected[r], of_found); // that of either goes on as the other
+            gs::load_state(expected[r], of_found); // each continues from the other's state
             gs::save_state(expected[r], state);
             found[r] = make(config, numbers<float>(n, 99));
             ok([&](gradstep_error* e) { return gradstep_parameter_load(found[r], state.data(), state.size(), e); });
@@ -327,7 +327,7 @@ TEST_CASE("A C parameter is clipped by value, by its norm, and with others by th
         update(plain, g, &scaled);
         CHECK(same_bits(values<float>(clipped), values<float>(plain)));
     };
-    for (char const* const name : {"clip_norm", "clip_global_norm"}) { // the same of one parameter
+    for (char const* const name : {"clip_norm", "clip_global_norm"}) { // for a single parameter, both clip alike
         c_parameter const one = make(clip(name, "2.5"), initial);
         update(one, both);
         expect(one, both, 0.5);

@@ -246,7 +246,7 @@ TEST_CASE("A message with any one bit changed, cut anywhere or made longer is re
 }
 
 TEST_CASE("A message whose checksum is right is refused for what it says", "[core][compression]") {
-    // Of float, 10 elements, 3 entries: indices at 40, zeros at 52, values at 56.
+    // Float, 10 elements, 3 entries: indices at 40, zeros at 52, values at 56.
     std::vector<std::byte> const bytes = message_of<float>(10, 0.7).encode();
     REQUIRE(bytes.size() == 68);
     auto const refused = [&](auto const& change) {

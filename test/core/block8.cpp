@@ -155,7 +155,7 @@ TEST_CASE("block8: an element has the code of the nearest number, on both sides 
                     codes.push_back(!has_sign ? h : sign > 0 ? 127 + h : 127 - h);
                 }
             };
-            int h = 0; // the code of a magnitude, but for the 127
+            int h = 0; // the code of a magnitude, without the offset of 127
             for (int i = 0; i < 7; ++i) {
                 int const n = has_sign ? 1 << i : 2 << i;
                 for (int k = 0; k < n; ++k) {
@@ -339,7 +339,7 @@ std::pair<std::vector<float>, std::vector<gs::coded_block>> trained(Rule rule, s
 
 } // namespace
 
-// Of none to three slots, of either map: other rules differ in nothing that blocks see.
+// Rules with none to three slots and with both maps. Blocks see no other difference between rules.
 TEMPLATE_TEST_CASE("block8: the same bits element by element and in packs", "[block8]", gs::adam, gs::amsgrad, gs::lion,
                    gs::momentum, gs::adagrad, gs::sgd) {
     for (std::size_t const n : {1u, 255u, 256u, 257u, 1000u}) {
@@ -469,8 +469,8 @@ TEST_CASE("block8: a step on regular numbers survives traps of floating-point ex
 #endif
 
 TEST_CASE("block8: its steps are those in float, but for the roundings of the state", "[block8]") {
-    // Of the way that weights in float go in 200 steps, as root mean squares: how far from them are weights whose state is kept in
-    // codes, and how far those whose state is rounded to the nearest of the paper's numbers after each step.
+    // Distances from the weights in float after 200 steps, as a share of the way that these went (root mean squares): of weights
+    // whose state is kept in codes, and of weights whose state is rounded to the nearest number of the paper after each step.
     struct result {
         double codes = 0, nearest = 0;
     };

@@ -21,7 +21,7 @@ long double error_in_ulp(double x) {
 }
 
 // The polynomial ends with 1 + r * p, which rounds by half an ulp of a number in [0.7, 1.42], and r * p, at most 0.42, is
-// off by its own roundings and those of r: below half an ulp more. Without an FMA the product rounds too, by at most a
+// off by its own roundings and the roundings of r: below half an ulp more. Without an FMA the product rounds too, by at most a
 // quarter.
 constexpr long double allowed = GRADSTEP_FMA ? 1 : 1.25L;
 
@@ -68,8 +68,8 @@ TEST_CASE("exp_of_negative at its ends", "[exponential]") {
 }
 
 TEST_CASE("exp(x) - 1 keeps its digits where x is small", "[exponential]") {
-    // In units in the last place: r p rounds by half a unit, p, below 1.2, by one more of its own and those of r; twice as much
-    // where -1/2 halves what is left.
+    // In units in the last place: r p rounds by half a unit; p, below 1.2, by one more through its own roundings and r's; twice
+    // as much if -1/2 halves the rest.
     auto const error = [](double x) {
         long double const exact = std::expm1(static_cast<long double>(x));
         int exponent = 0;

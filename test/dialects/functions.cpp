@@ -46,7 +46,7 @@ TEST_CASE("the centered root of a gradient that stays the same is a number, wher
 
     auto const is_finite = [](float x) { return std::isfinite(x); };
     CHECK(std::all_of(w.begin(), w.end(), is_finite));
-    // And some have come to where it would not be one.
+    // For some, the formula with fma would take the root of a negative number.
     bool lost = false;
     for (std::size_t i = 0; i < w.size(); ++i) lost = lost || std::fma(-a[i], a[i], n[i]) < 0;
     CHECK(lost);

@@ -106,7 +106,7 @@ template <class C> void barrier(C& by) {
         for (int r = 0; r != last; ++r) require(by.receive(by.timeout()).has_value(), "a message after the barrier");
         gd::finish(by, begun, "the barrier");
     }
-    auto again = gd::begin_barrier(by, 0); // nobody sends more before all have come
+    auto again = gd::begin_barrier(by, 0); // no rank sends more before all have arrived
     gd::finish(by, again, "the barrier");
 }
 

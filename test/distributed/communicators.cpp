@@ -97,7 +97,7 @@ TEST_CASE("ranks that exchange different lengths are told both", "[distributed][
         auto const sentence = on_ranks::refusal<gradstep::value_error>([&] { gd::finish(by, begun, "pieces"); });
         on_ranks::require_contains(sentence, by.rank() == 0 ? "rank 1 has sent 200 bytes, and 100 are expected"
                                                             : "rank 0 has sent 100 bytes, and 200 are expected");
-        auto barrier = gd::begin_barrier(by, 1); // nobody leaves before all have looked
+        auto barrier = gd::begin_barrier(by, 1); // no rank leaves before all have looked
         gd::finish(by, barrier, "the barrier");
     });
 }
@@ -111,7 +111,7 @@ TEST_CASE("a rank that has ended may begin again, and gets what is sent from the
         first.send(1, std::vector<std::byte>(1));
         second.send(0, std::vector<std::byte>(2));
     }
-    first.send(1, std::vector<std::byte>(3)); // lost: nobody is there
+    first.send(1, std::vector<std::byte>(3)); // lost: there is no receiver
     auto again = ranks.begin(1);
     first.send(1, std::vector<std::byte>(4));
     CHECK(again.receive(0ms)->bytes.size() == 4);

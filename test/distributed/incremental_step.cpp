@@ -14,7 +14,7 @@ struct counting_backend : gs::serial_backend {
     }
 };
 
-// The loop of two parameters, of which that of w is counted, and what one process makes of it.
+// The loop of two parameters, beside a single process. The updates of w are counted.
 template <class Make> void updates_early(Make const& make) {
     gd::thread_ranks(3).run([&](communicator& by) {
         std::atomic<std::size_t> count = 0;

@@ -114,7 +114,7 @@ TEST_CASE("a server gives up and sends on rows while its workers train, and none
         on_ranks::require_equal(read(3), 1.0f, "held by its second read");
         for (int i = 0; i != 3; ++i) add_one(3);
         on_ranks::require_equal(read(3), 0.0f, "a row that is not held was given up");
-        // Of many reads that no update follows the latest 16 count.
+        // If no update follows many reads, the latest 16 reads count.
         read(8);
         for (int i = 0; i != 15; ++i) read(9);
         add_one(8);

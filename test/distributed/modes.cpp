@@ -21,7 +21,7 @@ TEST_CASE("every mode trains one to eight ranks to the bits of one process", "[d
 TEST_CASE("ranks with a share of the batch each are one process with all of it", "[distributed][modes]") {
     constexpr int ranks = 4, samples = 8, features = 20;
     auto const feature = [](int sample, int i) { return static_cast<float>((sample * 7 + i * 3) % 5 - 2); };
-    // Of a linear model's loss, (w x - y)^2 / 2, in the first step, where w is 0: -y x, y being the sample's number.
+    // The gradient of a linear model's loss, (w x - y)^2 / 2, in the first step, with w = 0: -y x; y is the sample's number.
     auto const gradient = [&](int first, int last) {
         std::vector<float> out(features);
         for (int s = first; s != last; ++s)
@@ -60,7 +60,7 @@ TEST_CASE("state in blocks of 8 bits is that of one process, in pieces too", "[d
         worker.add("w", optimizer, initial);
         std::vector<float> w(elements);
         for (int step = 0; step != 5; ++step) {
-            worker.push("w", gradient(step)); // the same of all ranks is its own mean
+            worker.push("w", gradient(step)); // equal gradients of all ranks are their own mean
             worker.pull("w", w);
         }
         require(properties::same_bits<float>(w, alone.values()), "w");

@@ -211,7 +211,7 @@ TEST_CASE("a job ends of which one server has its file of the end, and the other
             gd::server server(by, {.num_servers = 2, .split_from = 1});
             server.add("dense", counter, std::vector<std::int64_t>(9000));
             server.checkpoint(by.rank() == 0 ? first.name : second.name, 0);
-            if (life == 1 && by.rank() == 1) server.reopen(); // as the file was before that of the end
+            if (life == 1 && by.rank() == 1) server.reopen(); // the file from before the one at the end
             server.run(by);
             on_ranks::require_equal(server.get<counter_type>("dense").values()[0], std::int64_t{1}, "one push");
         });

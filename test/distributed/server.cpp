@@ -365,7 +365,7 @@ TEST_CASE("what does not fit a parameter is refused, with the rank and the value
         ContainsSubstring("rank 2 is of \"gradstep 9.0.0, 1 server among 3 ranks\"; expected \"gradstep 0.1.0, "));
     CHECK_THAT(table.refusal(1, table.bytes(table.header(1, wire_kind::welcome))),
                ContainsSubstring("which servers send"));
-    CHECK(table.server.handle(0, table.push(1, 0)).empty()); // of no worker: there is nobody to tell
+    CHECK(table.server.handle(0, table.push(1, 0)).empty()); // not from a worker: the error cannot be sent
     CHECK(table.server.handle(7, table.push(1, 0)).empty());
     auto const before = table.weights();
     ++table.session;
@@ -855,7 +855,7 @@ TEST_CASE("a barrier that has thrown is waited for again by the same call", "[di
         for (int barrier = 1; barrier != 4; ++barrier) {
             until_it_returns([&] { worker.barrier(); });
             on_ranks::require_equal(worker.position(), static_cast<std::uint64_t>(barrier), "one position a barrier");
-            // Whoever was late is not passed by the other, which would be at the barrier after this one.
+            // The other rank does not pass a late one. It would be at the next barrier then.
             int const before = passed++;
             on_ranks::require_equal(before / 2, barrier - 1, "both are at one barrier");
         }

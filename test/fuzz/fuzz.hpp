@@ -18,7 +18,7 @@
 /// What the targets share: a target is a program of one file, which libFuzzer calls with bytes until something is found.
 namespace fuzz {
 
-/// Inputs that the library itself writes, with the names of their files: those of the target that are not written by hand.
+/// Inputs that the library itself writes, with the names of their files. The target's other inputs are written by hand.
 std::vector<std::pair<std::string, std::string>> written_seeds();
 
 [[noreturn]] inline void found(std::string const& what) {

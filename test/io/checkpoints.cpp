@@ -338,7 +338,7 @@ TEST_CASE("A checkpoint has the configuration of its optimizers, and the program
         policies_in(in / "by_function", "values") ==
         R"({"rule":{"name":"momentum","mu":0.25,"dampening":0.0,"rate_place":"outside"},"regularizer":{"name":"none"},"schedule":null})");
 
-    // Files have had other texts there, and policies may differ from those of the run before.
+    // Older files have other texts there, and policies may differ from the policies of the saved run.
     gs::parameter trained{optimizer, initial};
     trained.update(std::vector<float>(3, 1.0f));
     trained.save(in / "now");
@@ -376,7 +376,7 @@ TEST_CASE("Memory of a device is saved and loaded in pieces", "[io][checkpoint]"
     folder const in;
     std::vector<float> values = numbers<float>(2'500'000, 1);
     auto const before = values;
-    std::vector<double> history{1, 2, 3}; // of the host, as that of a table
+    std::vector<double> history{1, 2, 3}; // of the host, like a table's history
     gs::detail::saved_state state;
     state.name = "w";
     state.element = "float";

@@ -1,4 +1,4 @@
-// Optimizers of torch, saved by its safetensors: their state is that of the rules here, and they go on as torch went on.
+// Optimizers of torch, saved by its safetensors: the rules here read their state, and continue as torch did.
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/io/checkpoint.hpp>

@@ -237,7 +237,7 @@ TEST_CASE("Where a call fails that writes a file, the one before is there, and n
         std::string said;
         try {
             write_small(in / "file", 5);
-            failed = interrupted.calls_before.exchange(SIZE_MAX) == SIZE_MAX; // where nobody minds, as at close
+            failed = interrupted.calls_before.exchange(SIZE_MAX) == SIZE_MAX; // a failure at close does not matter
         } catch (gs::io_error const& refused) {
             said = refused.what();
         }

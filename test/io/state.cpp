@@ -132,7 +132,7 @@ TEST_CASE("Every bit of a state that is another, and every byte that is missing,
         CHECK_THROWS_AS(gs::load_state(table, std::span(good).first(size)), gs::value_error);
     blob.push_back(std::byte(0));
     CHECK_THROWS_AS(gs::load_state(table, blob), gs::value_error);
-    // Whoever forges the checksum too gets other numbers at most: nothing is read or written but what is there.
+    // With a forged checksum, numbers can differ, but no memory outside the blob and the table is read or written.
     blob = good;
     std::size_t taken = 0;
     for (std::size_t at = 0; at < good.size(); ++at)
@@ -167,7 +167,7 @@ TEST_CASE("A state of something else is refused by the first difference, and so 
     std::vector<std::byte> room(gs::state_bytes(weights) - 1);
     CHECK_THAT(refusal<gs::size_error>([&] { gs::save_state(weights, room); }),
                ContainsSubstring("as state_bytes says"));
-    // Of texts that are no text a sentence has what can be read.
+    // If a name is not valid UTF-8, the message contains its readable part.
     for (auto const& [given, kept] : {std::pair{"\xff\x1b"
                                                 "oat",
                                                 "??oat"},

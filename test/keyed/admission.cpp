@@ -220,7 +220,7 @@ TEST_CASE("admission: with a half-life no more are early in a stream that never 
     constexpr std::int64_t n = 3, half_life = 50, steps = 2000, new_keys = 100;
     constexpr std::size_t width = std::size_t{1} << 13;
     admission aging(n, 1.0, 11, 4 * width, half_life), filling(n, 1.0, 11, 4 * width);
-    // Of new keys, of which each comes once; and one that comes n times between two halvings, which is not late.
+    // New keys come once each. One more key comes n times between two halvings, and is not late.
     double const most = 2.0 * (new_keys + 1) * half_life,
                  bound = std::pow(most / (double{n - 1} * static_cast<double>(width)), 4);
     std::size_t early = 0, late = 0;

@@ -202,7 +202,7 @@ TEST_CASE("a replica tells one of its own what has changed") {
     last.apply(replica.changed_since(last.clock().step));
     CHECK_FALSE(last.contains(1));
     CHECK(last.num_rows() == 2);
-    // Of what went when all was replaced it knows nothing.
+    // It does not know the evictions before a replacement of all rows.
     source.evict([](auto const& row) { return row.key == 2; });
     step(source, {3});
     replica.apply(source.changed_since(0));

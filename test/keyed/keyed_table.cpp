@@ -102,7 +102,7 @@ struct map_model {
     template <class Chosen> void evict_if(Chosen const& chosen) {
         counts.evicted += std::erase_if(rows, [&](auto const& x) { return !held.contains(x.first) && chosen(x); });
     }
-    // The rows of the least score, of equal ones those of the greatest keys.
+    // The rows with the lowest scores; among equal scores, the rows with the greatest keys.
     template <class Score> void evict_to(std::size_t most, Score const& score) {
         std::vector<std::pair<double, std::uint64_t>> scores;
         for (auto const& [key, at] : rows)

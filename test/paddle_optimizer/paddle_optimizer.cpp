@@ -157,11 +157,11 @@ template <class T> std::vector<T> gradient(int t) {
     return g;
 }
 
-// Where the weights are to be, and how far rounding may take them from there. In units in the last place, the step number t of
-// adadelta, the rule with the longest chain, is off by at most t^2 + 8.5 t + 4 of itself: n_t by 4 t after t steps of two
-// products, an addition and rounded coefficients, each of half a unit or less; u_t by what u_{t-1}, n_t and d^2 have and 11 more,
-// which adds up to 2 t^2 + 13 t; d by half of either and 4. Of adam it is 5 t + 6, of the others less. The weight is rounded and
-// decayed, three times a step; decays are in what it moves by. The oracle has such errors, too, in double.
+// The expected weights, and how far rounding may move them. In units in the last place, the step number t of adadelta, the rule
+// with the longest chain, is off by at most t^2 + 8.5 t + 4 of itself. n_t is off by 4 t after t steps of two products, an
+// addition and rounded coefficients, with half a unit or less each. u_t has the errors of u_{t-1}, n_t and d^2 and 11 more, which
+// add up to 2 t^2 + 13 t. d has half of both, and 4. For adam it is 5 t + 6, for the others less. Rounding and decay of the
+// weight are three roundings a step; decays are part of the move. The oracle has such errors too, in double.
 struct expected {
     std::vector<double> w, error;
 

@@ -1,5 +1,5 @@
 // The bits of a step depend on the numbers and on nothing else: not on length, alignment, split, threads or backend.
-// Those of a row-wise rule depend on where a tensor begins and ends, and on nothing else.
+// With a row-wise rule, they also depend on where a tensor begins and ends.
 #include <support/each_rule.hpp>
 #include <support/erased.hpp>
 

@@ -30,7 +30,7 @@ TEST_CASE("lars: first steps", "[rules]") {
     CHECK(m[0] == about(-0.375));
     CHECK(m[1] == about(0.5));
     CHECK(w[0] == about(3.375));
-    CHECK(w[1] == about(-4.5)); // the direction is that of w: |w| = 5.625
+    CHECK(w[1] == about(-4.5)); // along w: |w| = 5.625
     g = {0, 5.625};
     optimizer.next_step()(w, g, m); // the ratio is 1 / 4
     CHECK(m[0] == about(-0.1875));

@@ -1,4 +1,4 @@
-// Regularizers and schedules that are chosen at run time do what those of their types do, to the last bit.
+// Regularizers and schedules that are chosen at run time give the bits of their types.
 #include <gradstep/config/any_schedule.hpp>
 #include <gradstep/gradstep.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
@@ -390,7 +390,7 @@ TEST_CASE("a parameter whose optimizer is chosen at run time refuses a copy in b
 
 namespace {
 
-// dgc_momentum that is chosen at run time, beside that of its type.
+// dgc_momentum that is chosen at run time, beside the type.
 std::string const rule = R"({"name": "dgc_momentum", "rampup_begin_step": 1, "rampup_step": 4, "sparsity": [0.5, 0.9],
     "num_trainers": 2, "dense_below": 1000})";
 gs::dgc_momentum of_rule() {

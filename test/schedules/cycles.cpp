@@ -110,7 +110,7 @@ TEST_CASE("one_cycle", "[schedules]") {
                         if (top >= last) return 0;
                         number const off = 3 * u + 2 * u * std::max<number>(top, 1) / (last - top);
                         number const x = (t - top) / (last - top);
-                        // Next to the top the root sees the error of x itself, not that of its square root.
+                        // Next to the top the root sees the error of x itself, not the error of its square root.
                         if (shape == gs::anneal::sqrt && x < off) return std::sqrt(2 * off);
                         return error_between(0.3, end, x, shape, off);
                     });

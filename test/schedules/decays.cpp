@@ -71,7 +71,7 @@ TEST_CASE("inverse_time and natural_exp", "[schedules]") {
     gs::natural_exp const steps_of_e{.rate = 1, .decay = 2, .steps = 10, .staircase = true};
     CHECK(steps_of_e(at(9)) == 1);
     CHECK(steps_of_e(at(19)) == std::exp(-2.0));
-    // The floor is that of whole numbers: the ratio of the last step before a stair, as a double, is the stair.
+    // The floor is taken in whole numbers: the ratio of the last step before a stair, as a double, is the stair.
     std::int64_t const late = 300'000'000'000'000'000;
     CHECK(gs::inverse_time{.rate = 1, .decay = 1, .steps = late, .staircase = true}(at(late - 1)) == 1);
     CHECK(gs::natural_exp{.rate = 1, .decay = 1, .steps = late, .staircase = true}(at(late - 1)) == 1);

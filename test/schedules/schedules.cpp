@@ -75,7 +75,7 @@ TEST_CASE("exponential", "[schedules]") {
     CHECK(stairs(at(10)) == 0.5);
     CHECK(stairs(at(29)) == 0.25);
     CHECK(gs::exponential{.rate = 1, .decay = 0.5, .steps = 10}(at(far_beyond)) == 0);
-    // The floor is that of whole numbers: the ratio of the last step before a stair, as a double, is the stair.
+    // The floor is taken in whole numbers: the ratio of the last step before a stair, as a double, is the stair.
     int64_t const late = 300'000'000'000'000'000;
     CHECK(gs::exponential{.rate = 1, .decay = 0.5, .steps = late, .staircase = true}(at(late - 1)) == 1);
     // Nothing times a power that is infinite is nothing.

@@ -87,7 +87,7 @@ template <class Id> row_list<Id> ascending(row_list<Id> list) {
     return list;
 }
 
-// Of a row list, those rows that another list holds.
+// The rows of one list that another list also contains.
 template <class Id> row_list<Id> those_in(row_list<Id> const& part, row_list<Id> const& whole) {
     std::set<Id> ids;
     for (auto const& row : part) ids.insert(row.first);
@@ -153,8 +153,8 @@ std::uint64_t place_of(std::uint64_t id, int bits) {
     return (h ^ h >> 32) * second_factor >> (64 - bits);
 }
 
-// Distinct ids that all have one place in the hash table of a batch, as somebody chooses them who has read the header:
-// of 64 bits the hash solved for the id, of 32 bits by search.
+// Distinct ids that collide in the hash table of a batch, as an attacker who has read the header chooses them: with 64 bits by
+// inverting the hash, with 32 bits by search.
 template <class Id> batch<Id> colliding(std::size_t k) {
     batch<Id> b{{}, most_rows<Id>(), none_ignored, {}};
     int const bits = std::countr_zero(std::bit_ceil((k <= 1u << 14 ? 4 : 2) * k));
@@ -469,7 +469,7 @@ TEST_CASE("more ids than can be counted are refused") {
 
 TEMPLATE_TEST_CASE("a duplicate is refused, and leaves no trace", "", std::int32_t, std::int64_t, std::uint64_t) {
     duplicate_check check;
-    // Of a small table all bits are cleared, of a large one those of the ids.
+    // A small table clears all bits, a large table only the bits of the ids.
     for (std::uint64_t const num_rows : {std::uint64_t(100), std::uint64_t(1'000'000)}) {
         std::vector<TestType> ids{7, 0, 63, 42, 64, 99, 1, 42, 99};
         CAPTURE(num_rows);

@@ -136,9 +136,9 @@ TEST_CASE("a batch of several threads allocates nothing once the table has seen 
 #if defined(COUNTS_ALLOCATIONS)
 namespace {
 
-// Lets every allocation of call(object) fail in turn, each on an object of its own that make() returns, until the call
-// has none left. What failed has to leave no trace: `shown(object)` is what it was, and the same call then does all that
-// it does undisturbed, as does a call that gets by without the memory. Returns how many allocations there were.
+// Lets every allocation of call(object) fail in turn, each on a new object of make(), until the call has none left. A failed
+// call must leave no trace: `shown(object)` is as before, and the same call then does everything that an undisturbed call
+// does. So does a call that manages without the memory. Returns how many allocations there were.
 template <class Make, class Call, class Shown>
 int each_allocation_fails(Make const& make, Call const& call, Shown const& shown) {
     auto undisturbed = make();
@@ -193,7 +193,7 @@ template <class Make> struct calls_of {
     static constexpr std::size_t width = 64, k = 200;
     Make make;
     std::size_t num_rows = make().num_rows();
-    // Larger batches than those of before, so that there is memory to take.
+    // Larger batches than before, so that the call allocates memory.
     ids64 few = rows(k, 97), many = rows(1000, 19), offsets = {0, 70, 70};
     std::vector<float> g = std::vector<float>(1000 * width, 0.5f);
 

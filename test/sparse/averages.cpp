@@ -103,7 +103,7 @@ template <class T, class Policy, class Regularizer, class CatchUp> struct beside
         CHECK(wrong == 0);
         check_reading(roundings);
     }
-    // Averages are those of the dense run, without a flush.
+    // Averages equal the averages of the dense run, without a flush.
     void check_reading(double roundings) const {
         double const unit = static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
         auto const expected = dense.average();
@@ -171,7 +171,7 @@ TEST_CASE("averages take in the steps that replay repeats, and those that it doe
 #if GRADSTEP_TEST_EVERYTHING
     follow(gs::averaged{gs::adam{.beta1 = 0.5, .beta2 = 0.75}, growing}, gs::none{}, gs::replay{100'000}, 3000, 40);
 #endif
-    // Of more missed steps than two the weight stands.
+    // After two repeated steps, the weight does not change in the other pending ones.
     double const beta1 = 0.5, beta2 = 0.75, decay = 0.9, rate = 0.1;
     std::int64_t const gap = 50, repeated = 2;
     auto const optimizer = gs::make_updater<double>(

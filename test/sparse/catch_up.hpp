@@ -47,7 +47,7 @@ inline std::vector<double> effective_rates(script const& s) {
     for (std::size_t t = 0; t < out.size(); ++t) out[t] *= rate_scale(s, t);
     return out;
 }
-/// Of either sign, around 1, and short enough for 16 bits.
+/// Gradients of both signs, at most 1 in magnitude, with few enough digits for 16 bits.
 inline double gradient(std::size_t t, std::size_t k, std::size_t i) {
     std::uint64_t x = (t * 1021 + k * 31 + i + 1) * 0x9e3779b97f4a7c15u;
     x ^= x >> 31;

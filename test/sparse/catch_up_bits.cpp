@@ -53,7 +53,7 @@ template <class Table> void reads_alike(Table& table) {
     table.rows(ids, read);
     std::vector<std::vector<storage>> single;
     for (std::int64_t const id : {0, 17, 2048, 4098}) single.push_back(table.row(id));
-    CHECK((memory_bytes(table) == as_stored)); // who reads writes nothing
+    CHECK((memory_bytes(table) == as_stored)); // reading writes nothing
 
     table.flush();
     auto const flushed = memory_bytes(table);

@@ -168,7 +168,7 @@ TEST_CASE("a checkpoint of another moment, size or policy is refused by a senten
     }
     CHECK(with_stamp(stands, 2, 21) == "stamps[2] = 21" + why);
 
-    // One that was made with another length of history takes over that of the checkpoint.
+    // A table that was made with another length of history takes the length of the checkpoint.
     auto other = gs::table{updater(gs::sgd{}, gs::decoupled{0.5}), 5, 1, gs::exact{}, {.max_history = 64}};
     held(exact).put_into(other);
     leave(other, 30);
@@ -176,7 +176,7 @@ TEST_CASE("a checkpoint of another moment, size or policy is refused by a senten
     CHECK(difference(held(other), held(exact)) == "");
 }
 
-// Of 1e3 rows that grew to 1e7, one step swept millions (44.7 ms), and every later one 2500 (64 us).
+// Found: when 1e3 rows grew to 1e7, one step swept millions of rows, and every later step 2500.
 TEST_CASE("a table that grew pays for a step what one of its size pays", "[history]") {
     auto const optimizer =
         gs::make_updater<float>(gs::sgd{}, gs::decoupled{1e-3}, gs::constant{0.1}, gs::serial_backend{});
@@ -215,7 +215,7 @@ TEST_CASE("a table that grows again and again keeps every row young and exact", 
             right.resize(right.size() + (state >> 50) % 40, 1);
             table.grow(right.size());
         }
-        // A rounding of each catch-up, its factor's and those of the logarithms; one piece in two steps at most.
+        // The rounding of each catch-up, of its factor and of the logarithms; at most one catch-up in two steps.
         for (std::size_t k = 0; k < right.size(); ++k)
             REQUIRE(std::abs(table.row(static_cast<std::int64_t>(k))[0] - right[k]) <= 3000 * 4 * 0x1p-53L * right[k]);
     }
@@ -258,8 +258,8 @@ TEST_CASE("a short gap late in a run keeps the digits of its threshold", "[histo
         leave(table, 10);
         real right = start;
         for (int t = 0; t < 10; ++t) right = (right - real(0.3) * real(1e-3)) / (1 + real(0.3) * real(l2));
-        // c = 3e-3 is off by some of its own last places, and those of (q - 1) D0, 3e-6 * 300; then the product's, the
-        // difference's and q's roundings.
+        // c = 3e-3 is off by some of its own last places, and by last places of (q - 1) D0, 3e-6 * 300. Then the product, the
+        // difference and q round.
         CHECK(std::abs(table.row(1)[0] - right) <= (4 * 1.0L + 10 * (3e-3L + 1e-3L)) * 0x1p-53L);
     }
 }
@@ -282,8 +282,9 @@ TEST_CASE("a linear rule is exact to the last places over a million steps", "[hi
             weight.add(-weight.value() * (rate * prox / (1 + rate * prox)));
         }
         real const w = weight.value();
-        // A product of 2^k steps, E + F + E F, is off by that of its parts and 7 u of their sizes, which are at most 2 |q - 1|
-        // with what momentum carries on; 20 levels, and 6 u of the matrix of a step. Then a rounding to M and two products.
+        // A product of 2^k steps, E + F + E F, is off by the errors of its parts and 7 u of their sizes, which are at most
+        // 2 |q - 1| with the momentum that remains; 20 levels, and 6 u of the matrix of a step. Then a rounding to M and two
+        // products.
         real const q = w / 0.75L, bound = ((7 * 20 + 6) * 2 * (1 - q) + 4) * 0x1p-53L * 0.75L;
         CHECK(std::abs(table.row(1)[0] - w) <= bound);
         CHECK(bound < 3e-14L);

@@ -1,4 +1,4 @@
-// Defects of sparse updates found in other systems, each kept out by a test of its own. Those of catch-up are with it.
+// Defects of sparse updates found in other systems, with one test each. Tests of catch-up are in the files of catch-up.
 #include <algorithm>
 #include <cstdint>
 #include <limits>

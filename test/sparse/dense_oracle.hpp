@@ -1,7 +1,7 @@
 #pragma once
-/// A dense run in long double that sweeps every row of a table on every step, with g = 0 where a step does not name the
-/// row: what exact catch-up has to equal. The formulas are those of the papers; nothing here uses the library's rules,
-/// histories or kernels. With every weight it keeps how far a table may be from it.
+/// A dense run in long double that sweeps every row of a table on every step, with g = 0 for inactive rows. Exact catch-up
+/// must equal it. The formulas are from the papers; nothing here uses the library's rules, histories or kernels. With every
+/// weight it keeps how far a table may be from it.
 ///
 /// The bound, in units of u = epsilon / 2 of the arithmetic T, `host` being u of double in these units:
 ///   - A step with a gradient: running error analysis (Higham 2002, section 3.3). Each operation rounds once and hands on
@@ -71,7 +71,7 @@ inline number shrunk(number x, number by) {
 
 enum class rule { sgd, adagrad, rowwise_adagrad, decayed_adagrad, momentum, nesterov };
 
-/// What stands in for regularizers, in this order; 0 where there is none.
+/// The rates of the regularizers, in this order; 0 if there is none.
 struct penalties {
     real l2 = 0, clip = 0, decoupled = 0, prox_l1 = 0, prox_l2 = 0;
     bool decay_is_last = false, decay_by_one = false; // of decoupled: after_step, and not scaled by the learning rate

@@ -21,7 +21,7 @@ constexpr std::size_t num_rows = 8, width = 3;
 
 auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::decoupled{0.5}, gs::constant{0.25});
 
-/// A table that keeps all there is (state, stamps, history), in the middle of a run, and its copy, which nobody wrongs.
+/// A table with state, stamps and history in the middle of a run, and a copy that gets no wrong call.
 class victim {
 public:
     explicit victim(gs::duplicates kind = gs::duplicates::sum)

@@ -68,7 +68,7 @@ TEST_CASE("a gradient row that is not finite is told before anything is written,
           "the gradient of ids[2] = 6 is not finite in column 4, and on_nonfinite is raise: the step is not taken");
     CHECK(table.clock().step == 0);
     CHECK(table.row(3) == floats(width, 1));
-    table.update(std::vector{8, 3, 8}, g); // of ids that are ignored nobody asks
+    table.update(std::vector{8, 3, 8}, g); // gradients of ignored ids are not checked
     CHECK(table.clock().step == 1);
 }
 

@@ -53,7 +53,7 @@ double uniform_cdf(double x) { return x; } // of [0, 1]
 double normal_cdf(double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; }
 
 /// Dvoretzky, Kiefer & Wolfowitz, with Massart's constant: n draws stay closer than this to their distribution
-/// function, but for a chance of alpha. The grid of 2^-32 in the 32 bits of a draw adds half of it.
+/// function, except with a probability of alpha. The grid of 2^-32 in the 32 bits of a draw adds half of it.
 double largest_distance(std::size_t n) {
     return std::sqrt(std::log(2 / alpha) / (2 * static_cast<double>(n))) + 0x1p-33;
 }
@@ -71,7 +71,8 @@ template <class Cdf> double distance(std::vector<double> x, Cdf const& cdf) {
 }
 
 /// Whether pairs (x, y) show a correlation of their ranks, or of the ranks' distances from the middle. By Hoeffding the
-/// mean of n independent numbers of mean 0 in [-m, m] stays below m * sqrt(2 * log(2 / alpha) / n), but for alpha.
+/// mean of n independent numbers of mean 0 in [-m, m] stays below m * sqrt(2 * log(2 / alpha) / n), except with probability
+/// alpha.
 template <class Cdf> bool uncorrelated(std::vector<double> const& x, std::vector<double> const& y, Cdf const& cdf) {
     REQUIRE(x.size() == y.size());
     double sum = 0, sum_of_squares = 0;
@@ -318,7 +319,7 @@ TEST_CASE("zeros are known as such", "[sparse]") {
     std::vector<float> const zeros(3);
     CHECK(gs::detail::is_zero({}));
     CHECK(gs::detail::is_zero(0));
-    CHECK_FALSE(gs::detail::is_zero(-0.0)); // its bits are not those of untouched memory
+    CHECK_FALSE(gs::detail::is_zero(-0.0)); // its bits differ from the bits of untouched memory
     CHECK_FALSE(gs::detail::is_zero(1e-300));
     CHECK_FALSE(gs::detail::is_zero(gs::uniform{0, 0}));
     CHECK_FALSE(gs::detail::is_zero(zeros));

@@ -126,7 +126,7 @@ TEST_CASE("short rows of a huge table, which are sorted, have the same bits on e
 #endif
     check_bits({num_rows, 2, k, {.ignore_id = 5}}, gs::adagrad{}, gs::touch_only{});
 
-    // And those of a table that is too small to be sorted.
+    // They also equal the bits of a table that is too small to be sorted.
     auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::constant{0.25});
     gs::table sorted{optimizer, num_rows, 2}, hashed{optimizer, 5000, 2};
     for (std::uint64_t t = 1; t < 4; ++t) {

@@ -151,7 +151,7 @@ TEST_CASE("beyond max_steps the state decays and the weight stands", "[replay]")
     table.flush();
     CHECK(table.row(0) == expected);
     for (std::size_t i = 0; i < width; ++i) {
-        // The step's own roundings (three in v), and those of the power: 3 |log factor| 500 + 4.
+        // The step's own roundings (three in v), and the roundings of the power: 3 |log factor| 500 + 4.
         CHECK(std::abs(table.state<"m">()[i] / (0.1 * g[i] * std::pow(0.9, 500)) - 1) <= (3 * 0.11 * 500 + 16) * u);
         CHECK(std::abs(table.state<"v">()[i] / (0.001 * g[i] * g[i] * std::pow(0.999, 500)) - 1) <=
               (3 * 0.0011 * 500 + 16) * u + 2 * 1000 * u); // 1 - 0.999 carries 1000 roundings of 0.999

@@ -6,7 +6,7 @@
 
 namespace {
 
-// A rule as it is, but for its knowledge of when to stop.
+// adam without the bound that tells when to stop.
 struct patient_adam : gs::adam {
     void step_bound() const = delete;
 };

@@ -217,7 +217,7 @@ TEST_CASE("rows so far apart that their elements wrap around are refused") {
               one.memory(gs::strided{std::span(four), far}, gs::strided{std::span(four), far});
           }) == "values overlaps m; expected separate memory for each buffer");
 
-    // Nor do those of all that is given.
+    // The extents of all given buffers must not overlap either.
     CHECK(refusal<gs::buffer_error>([&] {
               one.memory(gs::strided{std::span(four.data(), far), 8}, four);
           }) == "values overlaps m; expected separate memory for each buffer");

@@ -254,7 +254,7 @@ TEST_CASE("a step without ids counts") {
     CHECK(table.clock() == gs::clock{.step = 3, .samples = 5});
     CHECK(table.row(2)[0] == 1);
 
-    table.update(ids64{2}, std::vector<double>{1}); // the bias corrections are those of step 4
+    table.update(ids64{2}, std::vector<double>{1}); // with the bias corrections of step 4
     auto dense = adam;
     dense.seek({.step = 3});
     std::vector<double> w{1}, m{0}, v{0};

@@ -141,8 +141,8 @@ TEST_CASE("striped: every row catches up once on every step that it missed, what
         }
     });
     CHECK(outside == std::vector<int>(4));
-    // Each of 1000 steps rounds once at most in w, and the factor once: 2000 roundings, and those of the closed form
-    // (below 8 a piece) of at most 1000 pieces.
+    // Each of 1000 steps rounds at most once in w, and once in the factor: 2000 roundings. The closed form has below 8 for
+    // each of at most 1000 catch-ups.
     double const expected = std::pow(1 - 0.005, 1000), bound = 10'000 * 0x1p-53;
     shared.alone([&](auto& table) {
         CHECK(table.clock().step == 1000);

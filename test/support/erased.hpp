@@ -114,7 +114,7 @@ template <std::size_t N> std::array<oracle::real, N> reals(snapshot const& x, st
     return out;
 }
 
-// Lets the formula of a row-wise rule see the whole tensor. Of no elements the row stays.
+// Lets the formula of a row-wise rule see the whole tensor. Without elements, the row's state does not change.
 template <class Rule, class Oracle>
 std::vector<oracle::outcome> settled(Oracle& formula, snapshot const& before, std::size_t n) {
     constexpr std::size_t slots = gs::slot_count<Rule>, row_slots = gs::row_slot_count<Rule>;

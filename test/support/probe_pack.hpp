@@ -1,5 +1,5 @@
 #pragma once
-/// A pack of one float whose comparisons give a mask that is no bool, as those of a register do: a rule that compiles
+/// A pack of one float whose comparisons give a mask that is no bool, as with a SIMD register: a rule that compiles
 /// with float because it branches (`if (g < p)`, `g < p ? a : b`) does not compile with this one.
 
 #include <cstddef>

@@ -44,7 +44,7 @@ private:
     void (*run_)(void*, std::size_t, gs::task);
 };
 
-/// The elements that rules are run with; those of one build of CI more than of the others.
+/// The elements that rules are run with. One build of CI has more of them.
 #if GRADSTEP_TEST_EVERYTHING
 using element_types =
     std::tuple<float, double, gs::bfloat16, gs::float16, gs::mixed<gs::bfloat16>, gs::stochastic<gs::bfloat16>>;

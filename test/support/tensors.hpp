@@ -96,7 +96,7 @@ private:
     std::size_t n_, first_ = 0;
 };
 
-/// The same of a type that is known.
+/// A block of a type that is known.
 template <class T> class buffer : public block {
 public:
     explicit buffer(std::size_t n, std::size_t offset = 0) : block(type_of<T>, n, offset) {}

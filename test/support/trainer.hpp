@@ -23,7 +23,7 @@ template <class Element> struct trainer {
     explicit trainer(std::size_t n, std::uint32_t seed = 1)
         : w(numbers<storage>(n, seed)), g(numbers<storage>(n, seed + 1)), u(n), v(n), master(has_master ? n : 0) {}
 
-    // f(w, g, u, v), and the master copy where there is one.
+    // f(w, g, u, v), and the master copy if there is one.
     template <class F> decltype(auto) in(F const& f) {
         if constexpr (has_master) return f(w, g, u, v, master);
         else return f(w, g, u, v);

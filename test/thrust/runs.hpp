@@ -75,7 +75,7 @@ template <class A, class B> bool same_tensors(A const& device, B const& host) {
     return same;
 }
 
-/// What CUDA has the threads of a GPU do, on whatever system Thrust has here.
+/// Does what the threads of a GPU do under CUDA, on the system that Thrust has here.
 using device_backend = gs::thrust_backend<std::remove_cvref_t<decltype(thrust::device)>, gs::detail::device_threads>;
 
 /// Trains on both backends and compares; `step` applies one step to a tensor.

@@ -43,7 +43,7 @@ TEST_CASE("a table on Thrust refuses bad ids by name and stays as it was") {
                     gs::value_error);
 }
 
-// On Thrust's CPU systems tables are those of the host.
+// On Thrust's CPU systems, tables are in memory of the host.
 TEMPLATE_TEST_CASE("a table on Thrust whose rows lie in segments has the bits of the CPU's", "", gs::thrust_backend<>,
                    device_backend) {
     constexpr std::size_t wide = 64, rows = 60'000; // 16384 rows are a page

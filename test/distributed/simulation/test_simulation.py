@@ -89,7 +89,7 @@ class Collective(Model):
         expected = [late + piece + PLAIN.latency_s, late + 2 * piece + PLAIN.latency_s, late]
         np.testing.assert_allclose(at, expected, rtol=1e-14)
         np.testing.assert_allclose(ranks.in_free[2], 2 * piece + PLAIN.latency_s, rtol=1e-14)
-        at = Ranks(PLAIN, 3).direct(np.array([piece, 0, 0]), 4e6)  # those of 0 and 2 reach rank 1 together
+        at = Ranks(PLAIN, 3).direct(np.array([piece, 0, 0]), 4e6)  # the pieces of 0 and 2 reach rank 1 together
         np.testing.assert_allclose(at[1], 3 * piece + PLAIN.latency_s, rtol=1e-14)
 
     def test_an_exchange_waits_for_the_links_of_the_one_before(self) -> None:
@@ -225,7 +225,7 @@ class ParameterServers(Model):
         for mode in ("asynchronous", "server_synchronous", "geo"):
             s = replace(NOISY, link_noise=Noise(), compute_s=0.002, servers=2)
             x = simulate(mode, 40, s, STEPS, WARM_UP)
-            # Of what is counted, each worker may have had one exchange under way before.
+            # Each worker may have begun one of the counted exchanges before the count.
             self.assertLessEqual(x.steps_per_s * x.busiest_s, 1 + 1 / STEPS)
         self.assertGreater(simulate("asynchronous", 40, replace(PLAIN, compute_s=0.002), STEPS, WARM_UP).steps_per_s
                            * 40 * self.message_s(PLAIN), 1 - 1e-9)

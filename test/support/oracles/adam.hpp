@@ -42,7 +42,7 @@ protected:
     // The divisor, v being a second moment that is not yet corrected. Epsilon in the root, and epsilon-hat, are
     // brought to the same scale on the host: scale * sqrt(v + epsilon / scale^2), and epsilon * scale beside the root.
     outcome below(outcome v) const { return below(v, at.held(root_scale())); }
-    // The same of a moment that is corrected already.
+    // The divisor for a moment that is corrected already.
     outcome below_corrected(outcome v) const { return below(v, exact(1)); }
 
     // factor / m_bias, of the host.
@@ -156,7 +156,7 @@ struct nadam : ahead {
         outcome const power = exp(exponent * log(exact(0.96)));
         return exact(beta1) * (exact(1) - exact(0.5L) * power);
     }
-    // Of mu(1) to mu(t). As a pure function of t it is the exponential of t * log(beta1) + sum log(1 - 0.5 * 0.96^(..)),
+    // The product of mu(1) to mu(t). As a pure function of t it is exp(t * log(beta1) + sum log(1 - 0.5 * 0.96^(..))),
     // the sum by its Taylor series. Two logarithms and three products on the way to each exponent, and the exponentials
     // and what is left of a term, are 20 roundings at most; the 55 terms, all of one sign, are added with 55.
     outcome product(std::int64_t t) const {

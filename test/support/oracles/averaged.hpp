@@ -50,7 +50,7 @@ struct polyak {
     }
 };
 
-/// The three sums, where the window closes by counters as its authors keep them. Of steps below 16384: nothing is folded.
+/// The three sums; the window closes by counters, as its authors keep them. For fewer than 16384 steps: nothing is folded.
 struct window {
     static constexpr std::size_t slots = 3;
     static std::vector<std::string> unread() { return {"sum_1", "sum_2", "sum_3"}; }

@@ -128,7 +128,7 @@ struct now {
     outcome mean(real beta, real before, outcome x) const {
         return fma(held(beta), exact(before), one_minus(beta) * x);
     }
-    /// The same of x^2, with the products from left to right.
+    /// The moving mean of x^2, with the products from left to right.
     outcome mean_square(real beta, real before, outcome x) const {
         return fma(held(beta), exact(before), one_minus(beta) * square(x));
     }
@@ -202,7 +202,7 @@ template <class Oracle> std::string inferred() {
     if constexpr (requires { Oracle::inferred; }) return Oracle::inferred;
     else return "";
 }
-/// Whether a step is finite whatever the gradient is, as that of a rule that takes its sign; left out by most rules.
+/// Whether a step is finite for every gradient, as in a rule that uses only the sign. Most rules leave it out.
 template <class Oracle> constexpr bool bounded() {
     return requires { requires Oracle::bounded; };
 }
