@@ -1,10 +1,11 @@
 // Trains a two-layer network on Fashion-MNIST (or any data set in MNIST's format) with one optimizer after the other,
 // and compares what they reach and what their updates cost.
 //
-//     idx.hpp          reads the data                 optimizers.hpp   the optimizers by name
-//     network.hpp      forward and backward           learner.hpp      an optimizer on a network, where gradstep is used
-//     training.hpp     the training loop              options.hpp      what it can be told
-//     copy_limit.hpp   what the machine could do      ../common        progress bar, interrupts, plot, errors
+//     idx.hpp          reads the data                 optimizers.cpp   the rules of gradstep by name
+//     network.hpp      forward and backward           your_rules.cpp   the same for your rules
+//     training.hpp     the training loop              learner.hpp      an optimizer on a network: here gradstep is used
+//     copy_limit.hpp   the machine's memory speed     options.hpp      the options of the command line
+//     ../common        progress bar, interrupts, plot, errors
 
 #include <algorithm>
 #include <cstdio>
@@ -59,8 +60,8 @@ void print_table(std::vector<result> const& results) {
 }
 
 figure curves_of(std::vector<result> const& results, std::size_t epochs, std::string const& title) {
-    panel loss{.title = "training loss (cross entropy)", .curves = {}, .logarithmic = true, .key = ""};
-    panel accuracy{.title = "test accuracy (%)", .curves = {}, .marked = true, .key = "bottom right"};
+    panel loss{.title = "Training loss", .curves = {}, .logarithmic = true, .key = below, .y_label = "cross entropy"};
+    panel accuracy{.title = "Test accuracy", .curves = {}, .marked = true, .key = "", .y_label = "accuracy (%)"};
     for (result const& r : results) {
         loss.curves.push_back({r.name, r.loss});
         accuracy.curves.push_back({r.name, r.accuracy});
@@ -94,7 +95,7 @@ int run(options const& chosen, bool as_delivered) {
     }
 
     std::string const title =
-        folder.filename().string() + ": " + sizes_of(work) + " network, batches of " + std::to_string(work.batch);
+        name_of(folder) + ": " + sizes_of(work) + " network, batches of " + std::to_string(work.batch);
     plot(curves_of(results, work.epochs, title), chosen.output);
     std::printf("\nThe curves: %s\n", std::filesystem::absolute(chosen.output).c_str());
 

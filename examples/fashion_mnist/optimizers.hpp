@@ -1,17 +1,14 @@
 #pragma once
 
-#include <string>
+#include <cstddef>
 #include <vector>
 
-#include "learner.hpp"
+#include "contender.hpp"
 
-/// An optimizer by its name. Rules are types, so what the name leads to is code compiled for that type.
-struct contender {
-    std::string name;
-    make_learner make;
-};
-
-/// All that the demo knows: every rule of gradstep, the ones that are compared by default first.
+/// All optimizers of the demo: those that it compares by default, the other rules of gradstep, and your rules.
 std::vector<contender> const& contenders();
-/// How many of them are compared by default.
+/// How many of them it compares by default.
 inline constexpr std::size_t default_contenders = 6;
+
+/// Rules that gradstep does not have: your_rules.cpp.
+std::vector<contender> your_rules();

@@ -28,7 +28,7 @@ struct training_options {
     void declare(CLI::App& app) {
         app.option_defaults()->always_capture_default();
         app.add_option("--data", data, "folder with the four files of a data set in MNIST's format");
-        app.add_option("--output", output, "the picture of the curves (PNG)")->check(has_folder);
+        app.add_option("--output", output, "the picture of the curves: .svg, or else PNG")->check(has_folder);
         app.add_option("--epochs", epochs, "passes over the data")->check(at_least_1());
         app.add_option("--batch", batch, "samples in a step of a trainer")->check(at_least_1());
         app.add_option("--hidden", hidden, "width of the hidden layer")->check(at_least_1());
@@ -36,6 +36,12 @@ struct training_options {
         app.add_option("--threads", threads, "for the matrix products")->check(CLI::Range(1, 1024));
     }
 };
+
+/// The name of the data set in a folder, for titles.
+inline std::string name_of(std::filesystem::path const& folder) {
+    std::string const name = folder.filename().string();
+    return name == "fashion-mnist" ? "Fashion-MNIST" : name;
+}
 
 /// "784-128-10": the sizes of the layers.
 inline std::string sizes_of(task const& work) {

@@ -112,6 +112,19 @@ class Demo(Training):
         self.assertNotIn("adagrad", ran.stdout)
         self.assertNotEqual(self.demo("--optimizers", "none_such").returncode, 0)
 
+    def test_your_rule(self):
+        ran = self.demo("--optimizers", "adam,cautious_adam")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertRegex(ran.stdout, r"(?m)^cautious_adam +\d+\.\d\d %")
+
+    def test_vector_picture(self):
+        self.picture = self.folder / "picture.svg"
+        self.assertEqual(self.demo("--optimizers", "adam").returncode, 0)
+        picture = self.picture.read_text()
+        for text in ("<svg", "cross entropy (log scale)", "accuracy (%)", "epoch", "adam"):
+            self.assertIn(text, picture)
+        self.assert_no_draft()
+
     def test_plain_files(self):
         for path in self.folder.glob("*.gz"):
             path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
