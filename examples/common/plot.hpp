@@ -98,7 +98,7 @@ struct picture_layout {
             left = 42, right = 25, top = 75, bottom = 54, across = 42, down = 90;
         } else {
             width = columns == 1 ? 700 : 450 * n, height = 400;
-            left = 84, right = 20, top = 70, bottom = 55, across = 92, down = 0;
+            left = 84, right = 26, top = 70, bottom = 55, across = 92, down = 0;
         }
         if (std::ranges::all_of(f.panels, [](panel const& p) { return p.title.empty(); })) top -= 25, height -= 25;
         auto const naming = std::ranges::find(f.panels, below, &panel::key);

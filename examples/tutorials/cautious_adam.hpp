@@ -36,7 +36,7 @@ struct cautious_adam {
         s.v = c.second.of_square(s.v, g);
         V const step = gs::math::div(s.m, gs::math::fma(V(c.root_scale), gs::math::sqrt(s.v), V(c.epsilon)));
         V const agreement = gs::math::sign(s.m) * gs::math::sign(g); // m * g could underflow to 0
-        w = gs::math::select(agreement > V(T(0)), gs::math::fnma(V(c.rate), step, w), w);
+        w = gs::math::select(agreement <= V(T(0)), w, gs::math::fnma(V(c.rate), step, w)); // a NaN reaches the weight
     }
 };
 static_assert(gs::rule<cautious_adam>);
