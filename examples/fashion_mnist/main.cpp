@@ -8,8 +8,10 @@
 //     ../common        progress bar, interrupts, plot, errors
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,7 @@ constexpr double expected_accuracy = 88; // %, of the best optimizer
 struct options : training_options {
     options() { output = "fashion_mnist.png"; }
     std::vector<std::string> optimizers;
+    double rate_scale = 1;
 };
 
 void declare(CLI::App& app, options& chosen) {
@@ -39,6 +42,7 @@ void declare(CLI::App& app, options& chosen) {
     app.add_option("--optimizers", chosen.optimizers, "which to compare, separated by commas")
         ->delimiter(',')
         ->check(CLI::IsMember(names));
+    app.add_option("--rate-scale", chosen.rate_scale, "multiplies the learning rates")->check(CLI::Range(1e-9, 1e9));
 }
 
 void print_table(std::vector<result> const& results) {
@@ -81,7 +85,10 @@ int run(options const& chosen, bool as_delivered) {
     progress bar(chosen.optimizers.size() * work.steps());
     for (std::string const& name : chosen.optimizers) {
         auto const& one = *std::ranges::find(contenders(), name, &contender::name);
-        auto const outcome = train(name, one.make, work, bar);
+        auto const make = [&](std::span<network> nets, std::int64_t steps) {
+            return one.make(nets, steps, one.peak_rate * chosen.rate_scale);
+        };
+        auto const outcome = train(name, make, work, bar);
         bar.clear();
         if (!outcome) break;
         results.push_back(*outcome);
@@ -117,6 +124,6 @@ int main(int argc, char** argv) {
     CLI::App app("Compares optimizers on Fashion-MNIST.");
     declare(app, chosen);
     CLI11_PARSE(app, argc, argv);
-    bool const known = as_delivered(app, {"--data", "--optimizers", "--epochs", "--batch", "--hidden"});
+    bool const known = as_delivered(app, {"--data", "--optimizers", "--epochs", "--batch", "--hidden", "--rate-scale"});
     return guarded([&] { return run(chosen, known); });
 }

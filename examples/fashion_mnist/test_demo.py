@@ -112,6 +112,13 @@ class Demo(Training):
         self.assertNotIn("adagrad", ran.stdout)
         self.assertNotEqual(self.demo("--optimizers", "none_such").returncode, 0)
 
+    def test_rate_scale(self):
+        tiny = self.demo("--optimizers", "sgd", "--rate-scale", "1e-9")
+        self.assertEqual(tiny.returncode, 0, tiny.stderr)
+        losses = re.findall(r"loss (\d\.\d+)", tiny.stderr)
+        self.assertLess(abs(float(losses[0]) - float(losses[-1])), 0.1)  # nothing is learned
+        self.assertNotEqual(self.demo("--rate-scale", "0").returncode, 0)
+
     def test_your_rule(self):
         ran = self.demo("--optimizers", "adam,cautious_adam")
         self.assertEqual(ran.returncode, 0, ran.stderr)
