@@ -74,7 +74,7 @@ private:
     static constexpr std::size_t worth_waking = std::size_t{4} << 20;
     static constexpr std::size_t most_parts = UINT32_MAX;
 
-    // A thread of the pool. Worker 0 is the caller's thread.
+    // A thread of the pool. Worker 0 stands for the caller's thread.
     struct alignas(64) worker {
         // Parts [low half, high half) of its share that are not claimed yet. A thread claims a part
         // by compare-and-swap. The call does not end before every claimed part has run, so only a
