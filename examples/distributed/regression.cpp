@@ -59,14 +59,14 @@ template <class Worker> void train(Worker& worker, int rank) {
     std::vector<float> w(features), bias(1), of_w(features), of_bias(1);
     samples mine(rank);
     for (int step = 0; step != steps; ++step) {
-        worker.pull("w", w); // waits for the other ranks, takes the step of what was pushed before, copies
+        worker.pull("w", w); // waits for the step of the earlier pushes, and copies
         worker.pull("bias", bias);
         double const loss = mine.gradient(w, bias[0], of_w, of_bias[0]);
-        worker.push("w", of_w); // begins to send, and returns
+        worker.push("w", of_w); // starts to send, and returns
         worker.push("bias", of_bias);
         if (rank == 0 && step % 50 == 0) std::printf("step %3d, loss %.4f\n", step, loss);
     }
-    worker.barrier(); // until all ranks are here
+    worker.barrier(); // waits for all ranks
     worker.pull("w", w);
     worker.pull("bias", bias);
     worker.stop();
@@ -83,7 +83,7 @@ void run(gd::mpi_communicator& by, std::string const& mode) {
         worker.add("w", adam, w);
         worker.add("bias", adam, bias);
         train(worker, by.rank());
-    } else if (mode == "sharded") { // each rank has a part of the state
+    } else if (mode == "sharded") { // each rank stores a part of the state
         gd::sharded worker(by);
         worker.add("w", adam, w);
         worker.add("bias", adam, bias);

@@ -1,7 +1,8 @@
-// A server of parameters with two of them, each with a rule of its own, and workers that train them together:
+// A parameter server with two tables, each with its own rule, and workers that train them together:
 //   mpirun -n 3 distributed_wide_and_deep [asynchronous | synchronous]
-// Rank 0 is the server; the others draw samples of their own. The wide part, by FTRL, has a weight for each of the features; the deep one,
-// by Adagrad, their vectors. Started again, after a kill -9 too, the job goes on from the file of its server.
+// Rank 0 is the server; the others draw their own samples. The wide part has a weight for each feature,
+// with FTRL, and the deep part a vector, with Adagrad. If you start it again, also after a kill -9, the
+// job resumes from the server's file.
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/distributed/mpi.hpp>
@@ -32,7 +33,7 @@ void serve(gd::mpi_communicator& by, gd::server_mode mode) {
     auto const adagrad = gs::make_updater<float>(gs::adagrad{}, gs::constant{0.1});
     server.add("wide", gs::table{ftrl, features, 1});
     server.add("deep", gs::table{adagrad, features, width, gs::touch_only{}, {.initial = gs::normal{0, 0.1, 1}}});
-    server.checkpoint("wide_and_deep_" + std::to_string(by.rank()) + ".safetensors", 1000); // each server its own
+    server.checkpoint("wide_and_deep_" + std::to_string(by.rank()) + ".safetensors", 1000); // each server its own file
     server.run(by);
     std::printf("served; gradients were %.2f steps late\n", server.staleness());
 }
@@ -45,14 +46,14 @@ void train(gd::mpi_communicator& by) {
     worker.go_on_from(step * pushes_a_step);
     std::vector<std::uint64_t> ids(active);
     std::vector<float> wide(active), deep(active * width), of_wide(active), of_deep(active * width);
-    double loss = std::log(2.0); // of a guess
+    double loss = std::log(2.0);
     for (; step < steps; ++step) {
         std::mt19937_64 draw(step * 100 + static_cast<std::uint64_t>(by.rank()));
         for (auto& id : ids) id = draw() % features;
         worker.pull("wide", ids, wide);
         worker.pull("deep", ids, deep);
-        // The label is whether more of the features are even than odd; the logit is the sum of their weights and the first numbers of
-        // their vectors.
+        // The label is 1 if more features are even than odd. The logit is the sum of the weights and of the
+        // first numbers of the vectors.
         float logit = 0, even = 0;
         for (std::size_t k = 0; k != active; ++k) {
             logit += wide[k] + deep[k * width];
@@ -60,7 +61,7 @@ void train(gd::mpi_communicator& by) {
         }
         float const label = even > 0 ? 1 : 0, error = 1 / (1 + std::exp(-logit)) - label;
         for (std::size_t k = 0; k != active; ++k) of_wide[k] = of_deep[k * width] = error;
-        worker.push("wide", ids, of_wide); // returns before the step is taken
+        worker.push("wide", ids, of_wide); // returns at once
         worker.push("deep", ids, of_deep);
         loss += 0.002 * (-std::log(label > 0 ? 1 + error : 1 - error) - loss);
         if (by.rank() == 1 && step % 500 == 499)

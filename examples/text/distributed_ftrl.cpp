@@ -41,7 +41,6 @@ void declare(CLI::App& app, options& chosen) {
     app.add_option("--servers", chosen.servers, "of the processes; the others are workers")->check(CLI::Range(1, 1000));
 }
 
-// [tables]
 using ftrl_table = gs::keyed_table<std::remove_const_t<decltype(by_ftrl)>, gs::exact>;
 using adagrad_table = gs::keyed_table<std::remove_const_t<decltype(by_adagrad)>, gs::exact>;
 
@@ -54,9 +53,7 @@ void serve(gd::mpi_communicator& by, int servers) {
     std::printf("server %d: %zu weights of ftrl, %zu of adagrad\n", by.rank(),
                 server.get<ftrl_table>("ftrl").num_rows(), server.get<adagrad_table>("adagrad").num_rows());
 }
-// [tables]
 
-// [rows]
 // The weights of a learner, which the servers have: as a table, for logistic_regression.
 class served_weights {
 public:
@@ -76,7 +73,6 @@ private:
     std::string name_;
     std::vector<float> rows_;
 };
-// [rows]
 
 /// What one worker learns from, and what all hold out to be judged by.
 struct data_set {

@@ -42,12 +42,10 @@ struct testament_options {
     }
 };
 
-// [optimizers]
 // Examples have length 1, so gradients are small: beta and the l1 of ftrl, which compare to them, are small too.
 inline auto const by_ftrl = gs::make_updater<float>(gs::ftrl{.l1 = 0.05, .beta = 0.01}, gs::constant{0.8});
 inline auto const by_adagrad =
     gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::elastic_net{.l1 = 1e-4, .l2 = 1e-6}}, gs::constant{0.5});
-// [optimizers]
 
 /// Verses of both testaments. Throws data_error if they are all of one testament.
 inline std::vector<verse> read_testaments(testament_options const& chosen) {
