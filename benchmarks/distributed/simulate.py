@@ -17,6 +17,7 @@ from typing import Any
 
 from model import MODES, Noise, Result, Scenario, rate_alone, simulate
 
+LINES = {"sharded": "--", "asynchronous": "--"}  # of modes that would hide another one in the picture
 WORKERS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1000]
 STEPS, WARM_UP = 12, 4
 ALL_STEPS = 1000  # few workers take more, so that all together take so many
@@ -128,15 +129,16 @@ def draw(path: str, scenarios: list[Scenario], results: list[dict[str, list[Resu
         workers = [x.workers for x in next(iter(of.values()))]
         row[0].plot(workers, workers, color="black", linewidth=0.8, linestyle=":")
         for mode, many in of.items():
-            style = {"color": colours[mode], "marker": "o", "markersize": 2.5, "linewidth": 1.2}
+            style = {"color": colours[mode], "marker": "o", "markersize": 2.5, "linewidth": 1.2, "linestyle": LINES.get(mode, "-")}
             row[0].plot(workers, [x.samples_per_s / alone for x in many], **style)
             row[1].plot(workers, [x.sent_per_step / 1e6 or None for x in many], **style)
             if any(x.staleness for x in many):
                 row[2].plot(workers, [x.staleness or None for x in many], **style)
-        for panel, title in zip(row, ("samples/s / those of one worker alone", "MB sent by a worker in a step",
-                                      "staleness, mean: steps of others")):
+        for panel, title, unit in zip(row, ("throughput", "network", "staleness"),
+                                      ("samples/s, relative to one worker", "MB sent by a worker per step", "mean, in steps of other workers")):
             panel.set(xscale="log", yscale="log")
-            panel.set_title(title, fontsize=9)
+            panel.set_title(f"{title}, {scenario.name}", fontsize=9)
+            panel.set_ylabel(unit, fontsize=8)
             panel.minorticks_off()
             panel.tick_params(labelsize=7)
             panel.grid(True, linewidth=0.4, color="#dddddd")
@@ -144,10 +146,11 @@ def draw(path: str, scenarios: list[Scenario], results: list[dict[str, list[Resu
             panel.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
             for side in ("top", "right"):
                 panel.spines[side].set_visible(False)
-        row[0].set_ylabel(scenario.name, fontsize=9)
     for panel in panels[-1]:
-        panel.set_xlabel("workers", fontsize=8)
-    handles = [pyplot.Line2D([], [], color=colour, marker="o", markersize=2.5) for colour in colours.values()]
+        panel.set_xlabel("number of workers", fontsize=8)
+    figure.suptitle("Simulated, dense parameters only; dotted: workers that exchange nothing", fontsize=10)
+    handles = [pyplot.Line2D([], [], color=colour, marker="o", markersize=2.5, linestyle=LINES.get(mode, "-"))
+               for mode, colour in colours.items()]
     figure.legend(handles, map(heading, MODES), loc="lower center", ncols=len(MODES), fontsize=8, frameon=False)
     figure.tight_layout(rect=(0, 0.07 / len(scenarios) + 0.02, 1, 1))
     figure.savefig(path, format="svg", metadata={"Date": None})
