@@ -14,6 +14,7 @@
 #include <gradstep/config/text_file.hpp>
 #include <gradstep/core/slots.hpp>
 #include <gradstep/distributed/wire.hpp>
+#include <gradstep/runtime/optimizer_configuration.hpp>
 #include <gradstep/sparse/catch_up.hpp>
 #include <gradstep/sparse/missed.hpp>
 #include <gradstep/sparse/row_columns.hpp>
@@ -282,12 +283,12 @@ optimizer_configuration read_plan(std::string const& path) {
 
 } // namespace
 
-table_plan plan(optimizer_configuration const& optimizer, plan_options const& options) {
-    return planner(optimizer, options).take();
+table_plan plan(std::string_view optimizer, plan_options const& options) {
+    return planner(read_optimizer(optimizer), options).take();
 }
 
 std::string plan_in_words(std::string const& path, plan_options const& options) {
-    table_plan const x = plan(read_plan(path), options);
+    table_plan const x = planner(read_plan(path), options).take();
     std::string out = detail::joined({grouped(options.keys), " rows of ", options.width, " on ", options.servers,
                                       options.servers == 1 ? " server; " : " servers; ", x.policies,
                                       "\n\na row: ", bytes_in_words(x.row_bytes), "\n"});
@@ -329,7 +330,7 @@ std::string plan_table(std::string const& path, plan_options const& options, std
             for (std::uint64_t const by : servers) {
                 plan_options one = options;
                 one.width = width, one.keys = count, one.servers = by;
-                table_plan const x = plan(optimizer, one);
+                table_plan const x = planner(optimizer, one).take();
                 std::string warnings;
                 for (plan_warning const& w : x.warnings) warnings += (warnings.empty() ? "" : ", ") + w.name;
                 out += detail::joined({"| ", grouped(count), " | ", width, " | ", by, " | ", x.row_bytes, " | ",
@@ -356,7 +357,7 @@ std::string plan_every_rule(plan_options const& options, std::span<std::uint64_t
             for (std::uint64_t const width : widths) {
                 plan_options one = options;
                 one.width = width;
-                out += detail::joined({" ", plan(optimizer, one).row_bytes, " |"});
+                out += detail::joined({" ", planner(optimizer, one).take().row_bytes, " |"});
             }
             out += "\n";
         }

@@ -6,8 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include <gradstep/runtime/optimizer_configuration.hpp>
-
 namespace gradstep::tools {
 
 /// A keyed_table on parameter servers, and the machines that have it.
@@ -52,9 +50,9 @@ struct table_plan {
     std::vector<plan_warning> warnings;
 };
 
-/// Computes the sizes of a table. Throws value_error for numbers out of range, and for policies that
-/// no table has.
-table_plan plan(optimizer_configuration const& optimizer, plan_options const& options);
+/// Computes the sizes of a table with an optimizer, of which this is the JSON text. Throws
+/// value_error for a wrong text, for numbers out of range, and for policies that no table has.
+table_plan plan(std::string_view optimizer, plan_options const& options);
 /// The same as lines of text, for a configuration in a file, or in `path` itself if that begins
 /// with '{'.
 std::string plan_in_words(std::string const& path, plan_options const& options);

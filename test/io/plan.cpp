@@ -28,9 +28,6 @@ using gs::tools::plan, gs::tools::plan_options, gs::tools::table_plan;
 std::string optimizer(std::string const& rule, std::string const& more = "") {
     return R"({"rule": )" + rule + R"(, "schedule": {"name": "constant", "rate": 0.1})" + more + "}";
 }
-table_plan plan_of(std::string const& text, plan_options const& options) {
-    return plan(gs::read_optimizer(text), options);
-}
 
 /// A table with `rows` rows, after 20 steps.
 template <class Table> void train(Table& x, std::uint64_t rows) {
@@ -59,7 +56,7 @@ void check(Updater const& by, CatchUp catch_up, std::string const& text, std::st
     wanted.row_steps = options.row_steps;
     wanted.admit_after = options.admit_after;
     wanted.sketch_bytes = options.sketch_bytes;
-    table_plan const planned = plan_of(text, wanted);
+    table_plan const planned = plan(text, wanted);
 
     using core = gs::detail::row_core<Updater, CatchUp>;
     using history = typename gs::detail::kept_history<Updater, CatchUp>::history_type;
@@ -86,7 +83,7 @@ void check(Updater const& by, CatchUp catch_up, std::string const& text, std::st
 
 TEST_CASE("a plan has the bytes of a table's rows, history, sketch and file") {
     auto const made = [](auto const& rule, auto const&... policies) {
-        return gs::make_updater<float>(rule, policies..., gs::constant{0.1});
+        return gs::make_updater<float>(rule, policies..., gs::constant{0.1}, gs::serial_backend{}); // compiles fast
     };
     check(made(gs::adagrad{}), gs::touch_only{}, optimizer(R"({"name": "adagrad"})"), "float", {.last_touches = false});
     check(made(gs::ftrl{}), gs::exact{}, optimizer(R"({"name": "ftrl"})", R"(, "catch_up": "exact")"), "float",
@@ -107,10 +104,10 @@ TEST_CASE("a plan has the bytes of a table's rows, history, sketch and file") {
     check(made(gs::adam{}), gs::replay{10},
           optimizer(R"({"name": "adam"})", R"(, "catch_up": {"name": "replay", "max_steps": 10})"), "float",
           {.max_history = 16});
-    check(gs::make_updater<gs::mixed<gs::bfloat16>>(gs::adam{}, gs::constant{0.1}), gs::touch_only{},
-          optimizer(R"({"name": "adam"})", R"(, "element": "mixed")"), "bfloat16");
-    check(gs::make_updater<double>(gs::sgd{}, gs::constant{0.1}), gs::touch_only{}, optimizer(R"({"name": "sgd"})"),
-          "double");
+    check(gs::make_updater<gs::mixed<gs::bfloat16>>(gs::adam{}, gs::constant{0.1}, gs::serial_backend{}),
+          gs::touch_only{}, optimizer(R"({"name": "adam"})", R"(, "element": "mixed")"), "bfloat16");
+    check(gs::make_updater<double>(gs::sgd{}, gs::constant{0.1}, gs::serial_backend{}), gs::touch_only{},
+          optimizer(R"({"name": "sgd"})"), "double");
 }
 
 TEST_CASE("the sketch of a plan is that of admission") {
@@ -120,15 +117,16 @@ TEST_CASE("the sketch of a plan is that of admission") {
             options.admit_after = n;
             options.sketch_bytes = bytes;
             gs::detail::admission const sketch(n, 1, 0, bytes);
-            CHECK(plan_of(optimizer(R"({"name": "sgd"})"), options).sketch_bytes ==
+            CHECK(plan(optimizer(R"({"name": "sgd"})"), options).sketch_bytes ==
                   static_cast<double>(sketch.counters().size()));
         }
 }
 
 TEST_CASE("the index has about as many bytes as a plan says") {
-    gs::keyed_table x{gs::make_updater<float>(gs::sgd{}, gs::constant{0.1}), 1, gs::touch_only{}, {}};
+    gs::keyed_table x{
+        gs::make_updater<float>(gs::sgd{}, gs::constant{0.1}, gs::serial_backend{}), 1, gs::touch_only{}, {}};
     train(x, 400'000);
-    auto const parts = plan_of(optimizer(R"({"name": "sgd"})"), {}).parts;
+    auto const parts = plan(optimizer(R"({"name": "sgd"})"), {}).parts;
     auto const index = std::ranges::find(parts, false, &gs::tools::row_part::in_file);
     REQUIRE(index != parts.end());
     double const measured = static_cast<double>(x.index_bytes()) / static_cast<double>(x.num_rows());
@@ -140,7 +138,7 @@ TEST_CASE("the index has about as many bytes as a plan says") {
 TEST_CASE("a plan warns of too many rows, little memory and long pauses") {
     auto const names_of = [](plan_options const& options) {
         std::string out;
-        for (auto const& one : plan_of(optimizer(R"({"name": "sgd"})"), options).warnings) out += one.name + " ";
+        for (auto const& one : plan(optimizer(R"({"name": "sgd"})"), options).warnings) out += one.name + " ";
         return out;
     };
     plan_options options;
@@ -162,7 +160,7 @@ TEST_CASE("a plan warns of too many rows, little memory and long pauses") {
 
 TEST_CASE("a plan refuses what no table takes") {
     auto const wrong = [](std::string const& text, plan_options const& options) {
-        return refusal<gs::value_error>([&] { plan_of(text, options); });
+        return refusal<gs::value_error>([&] { plan(text, options); });
     };
     CHECK(wrong(optimizer(R"({"name": "adam"})", R"(, "catch_up": "exact")"), {})
               .starts_with("catch_up exact: the rule adam"));
