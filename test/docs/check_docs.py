@@ -147,9 +147,6 @@ MEASURED = [re.compile(pattern, re.IGNORECASE | re.MULTILINE) for pattern in (
 ALLOWED = "<!-- not measured -->"
 ALLOWED_BLOCK = re.compile(r"^<!-- not measured: [^\n]+ -->$.*?^<!-- end of not measured -->$", re.MULTILINE | re.DOTALL)
 REPORT_BLOCK = re.compile(r"^<!-- report: .*?^<!-- end of report -->$", re.MULTILINE | re.DOTALL)
-# Pages that still show measured numbers in their prose. Take a page out of the list when its numbers are gone.
-NOT_CONVERTED = {
-    "docs/how_to/keyed_tables.md"}
 
 
 def numbers_outside_blocks(text: str) -> list[tuple[int, str]]:
@@ -186,12 +183,8 @@ def measured_numbers() -> list[str]:
     problems = []
     for page in pages():
         name = str(page.relative_to(ROOT))
-        found = numbers_outside_blocks(page.read_text())
-        if name not in NOT_CONVERTED:
-            problems += [f"{name}:{line}: \"{what}\" stands outside a block of ./dev bench report --docs; expected a conclusion with a "
-                         f"link to docs/explanation/benchmarks.md, or {ALLOWED}" for line, what in found]
-        elif not found:
-            problems.append(f"{name} has no measured numbers left; take it out of NOT_CONVERTED in test/docs/check_docs.py")
+        problems += [f"{name}:{line}: \"{what}\" stands outside a block of ./dev bench report --docs; expected a conclusion with a "
+                     f"link to docs/explanation/benchmarks.md, or {ALLOWED}" for line, what in numbers_outside_blocks(page.read_text())]
     return problems
 
 
