@@ -1,4 +1,4 @@
-"""What the site needs beside MyST and Breathe: the API of headers, links to sources, files of the root as pages, and toctrees that
+"""What the site needs beside MyST and Breathe: the API of headers, links to sources, files of the root as pages, and directives that
 GitHub hides."""
 
 import os
@@ -15,6 +15,7 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
 
 import reference
+import write_reference
 
 
 def shown_members(entity: reference.Entity) -> list[str]:
@@ -137,9 +138,11 @@ def source_pages(app):
         yield source_page(path), {"title": path, "body": f"<h1>{path}</h1>\n{code(app, path)}"}, "page.html"
 
 
-def hidden_toctrees(app, docname, content):
-    """`<!--{toctree} ... -->` is a toctree here and nothing on GitHub."""
-    content[0] = re.sub(r"^<!--(\{toctree\}.*?)^-->", r"```\1```", content[0], flags=re.MULTILINE | re.DOTALL)
+def hidden_directives(app, docname, content):
+    """`<!--{toctree} ... -->` and `<!--{api} ... -->` are directives here and nothing on GitHub. The tables that GitHub shows
+    below the latter (write_reference.py) are left out."""
+    text = re.sub(re.escape(write_reference.BEGIN) + ".*?" + re.escape(write_reference.END), "", content[0], flags=re.DOTALL)
+    content[0] = re.sub(r"^<!--(\{(?:toctree|api)\}.*?)^-->", r"```\1```", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def included_file(page: Path) -> str | None:
@@ -176,7 +179,7 @@ def setup(app):
     app.add_transform(ShortSignatures)
     app.connect("builder-inited", tidy_xml)
     app.connect("source-read", files_outside)
-    app.connect("source-read", hidden_toctrees)
+    app.connect("source-read", hidden_directives)
     app.connect("missing-reference", resolve_source)
     app.connect("html-collect-pages", source_pages)
     return {"parallel_read_safe": False, "parallel_write_safe": False}

@@ -113,8 +113,8 @@ def names_in_code(entities: Iterable[Entity]) -> set[str]:
 
 
 def page_patterns(page: Path) -> list[str]:
-    """The lines of the `{api}` blocks of a page: what headers under include/gradstep it describes."""
-    blocks = re.findall(r"^```\{api\}\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    """The lines of the `<!--{api}` blocks of a page: what headers under include/gradstep it describes."""
+    blocks = re.findall(r"^<!--\{api\}\n(.*?)^-->", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     return [pattern for block in blocks for pattern in block.split()]
 
 

@@ -28,15 +28,15 @@ struct nonfinite_element {
 
 /// What a parameter does beyond its updater.
 struct parameter_options {
-    /// What a gradient with elements that are not finite does, as it is before gradient_scale.
-    /// `skip` and `raise` read every gradient once more, and wait for a device.
+    /// What a step does if a gradient, before gradient_scale, contains NaN or infinity. `skip` and
+    /// `raise` read every gradient once more, and wait for a device.
     nonfinite on_nonfinite = nonfinite::propagate;
-    /// The name of this parameter in stochastic rounding: parameters of one model need different
-    /// ones.
+    /// The id of this parameter for stochastic rounding: parameters of one model need different
+    /// ids.
     std::uint64_t id = 0;
-    /// Where each step also writes the new values, rounded to bfloat16, as `slice::bfloat16_copy`;
-    /// the memory stays the caller's. A lazy gradient is then refused, and so is an optimizer that
-    /// is chosen at run time.
+    /// Memory to which each step also writes the new values, rounded to bfloat16. You keep the
+    /// memory. It cannot be combined with a lazy gradient or with an optimizer that is chosen at
+    /// run time.
     std::span<bfloat16> bfloat16_copy = {};
 };
 

@@ -8,7 +8,7 @@
 
 namespace gradstep {
 
-/// What one step does differently; everything is folded into the same pass over memory.
+/// The options of a single step. All of them are part of the same pass over memory.
 struct step_options {
     /// Multiplies every gradient as it is read: 1 / loss_scale, a clip_scale, 1 / batch. Any finite
     /// number.
@@ -17,16 +17,16 @@ struct step_options {
     double rate_scale = 1;
     /// Samples that this step has seen; the clock advances by it. >= 0.
     std::int64_t samples = 0;
-    /// Sets every gradient to zero as soon as it is read, also where `on_nonfinite = skip` leaves
-    /// the step out. The gradients must then be writable.
+    /// Sets every gradient to zero as soon as it is read, also if `on_nonfinite = skip` skips the
+    /// step. The gradients must then be writable.
     bool zero_gradient = false;
     /// The learning rate of this step instead of the schedule's. Finite and >= 0.
     std::optional<double> rate = {};
-    /// The seed of stochastic rounding: with the number of the step and the id of a tensor it says
-    /// which way each element rounds.
+    /// The seed of stochastic rounding. With the number of the step and the id of a tensor, it
+    /// determines which way each element rounds.
     std::uint64_t seed = 0;
-    /// The clock's epoch from this step on, for schedules that look at it; left out, it stays. >=
-    /// 0.
+    /// The clock's epoch from this step on, for schedules by epochs. Without it, the epoch does not
+    /// change. >= 0.
     std::optional<std::int64_t> epoch = {};
 
     static constexpr auto hyperparameters = hyperparameter_list{
@@ -44,7 +44,7 @@ struct step_options {
     }
 };
 
-/// What a tensor of a step, or a parameter of a model, has of its own.
+/// The options of one tensor of a step, or of one parameter of a model.
 struct member_options {
     /// Multiplies the learning rate of this parameter. Finite and >= 0.
     double rate_scale = 1;
