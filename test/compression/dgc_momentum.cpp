@@ -754,7 +754,7 @@ TEST_CASE("Options of dgc_momentum out of their range are refused by name", "[co
     CHECK(refused({.num_trainers = 0}) == "dgc_momentum.num_trainers: 0 is out of range; expected >= 1");
     CHECK(refused({.dense_below = -1}) == "dgc_momentum.dense_below: -1 is out of range; expected >= 0");
     CHECK_THAT(refused({.selected = static_cast<gs::selection>(2)}),
-               ContainsSubstring("dgc_momentum.selected: 2 is out of range; expected exact or sampled"));
+               ContainsSubstring("dgc_momentum.selected: 2 is not allowed; expected exact or sampled"));
     CHECK(gs::describe(gs::dgc_momentum{.sparsity = {0.75, 0.9}}) ==
           "dgc_momentum{mu = 0.9, rampup_begin_step = 0, rampup_step = 1, sparsity = {0.75, 0.9}, nesterov = false, "
           "local_grad_clip_norm = inf, num_trainers = 1, dense_below = 16384, selected = exact}");

@@ -301,7 +301,7 @@ TEST_CASE("Indices of tensors of 2^31 elements and more have 64 bits", "[core][c
         CHECK(message.values<float>()[0] == 0.5f);
         CHECK(message.encode() == bytes);
         CHECK_THAT(refusal<gs::value_error>([&] { message.indices<std::int32_t>(); }),
-                   ContainsSubstring("expected read as std::int64_t"));
+                   ContainsSubstring("expected to be read as std::int64_t"));
     }
 }
 

@@ -166,7 +166,7 @@ TEST_CASE("a checkpoint of another moment, size or policy is refused by a senten
         CHECK(with_stamp(exact, 2, stamp) == "stamps[2]: " + std::to_string(stamp) + why);
         CHECK(with_stamp(linear, 2, stamp) == "stamps[2]: " + std::to_string(stamp) + why);
     }
-    CHECK(with_stamp(stands, 2, 21) == "stamps[2] = 21" + why);
+    CHECK(with_stamp(stands, 2, 21) == "stamps[2]: 21" + why);
 
     // A table that was made with another length of history takes the length of the checkpoint.
     auto other = gs::table{updater(gs::sgd{}, gs::decoupled{0.5}), 5, 1, gs::exact{}, {.max_history = 64}};

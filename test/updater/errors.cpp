@@ -141,7 +141,7 @@ TEST_CASE("a value of an enumeration that the rule does not have is refused with
     CHECK(refused_policies(gs::adam{.epsilon_place = gs::epsilon::accumulated}, gs::constant{1}) ==
           "adam.epsilon_place: accumulated is not allowed; expected outside or inside or hat");
     CHECK(refused_policies(gs::sgd{}, gs::warmup{gs::constant{1}, 2, 0.0, static_cast<gs::ramp>(7)}) ==
-          "warmup.shape: 7 is out of range; expected linear or exponential or constant");
+          "warmup.shape: 7 is not allowed; expected linear or exponential or constant");
 }
 
 TEST_CASE("a hyperparameter that is left out is refused by name", "[core]") {
