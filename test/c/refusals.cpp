@@ -153,7 +153,7 @@ TEST_CASE("An update of the C library that is refused has changed nothing", "[c]
             return gradstep_parameter_update_rows(parameter, which, dtype, n, gradient, elements, nullptr, e);
         };
     };
-    CHECK(has(refused(GRADSTEP_BAD_VALUE, rows(ids, GRADSTEP_INT64, 2, g.data(), 6)), "ids[1] = 4"));
+    CHECK(has(refused(GRADSTEP_BAD_VALUE, rows(ids, GRADSTEP_INT64, 2, g.data(), 6)), "ids[1]: 4"));
     refused(GRADSTEP_BAD_VALUE, rows(negative, GRADSTEP_INT64, 1, g.data(), 3));
     CHECK(has(refused(GRADSTEP_BAD_VALUE, rows(ids, GRADSTEP_FLOAT32, 1, g.data(), 3)), "int32"));
     refused(GRADSTEP_BAD_SIZE, rows(ids, GRADSTEP_INT64, 1, g.data(), 4));

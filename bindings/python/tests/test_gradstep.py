@@ -1549,7 +1549,7 @@ class Errors(unittest.TestCase):
             ([2**64], gradstep.InvalidError, f"ids: {2**64} is out of range"),
             ([-1, 2**63], gradstep.InvalidError, f"ids: {2**63} is out of range"),
             ([2**63], gradstep.InvalidError, rf"ids\[0\]: {2**63} is out of range; expected \[0, 5\)"),
-            (numpy.array([1, 2**64 - 1], numpy.uint64), gradstep.InvalidError, rf"ids\[1\] = {2**64 - 1}"),
+            (numpy.array([1, 2**64 - 1], numpy.uint64), gradstep.InvalidError, rf"ids\[1\]: {2**64 - 1}"),
             (range(2**64), gradstep.InvalidError, "ids: .* is out of range"),
             (range(4, 7), gradstep.InvalidError, "5"),
             ([-1], gradstep.InvalidError, "-1"),
