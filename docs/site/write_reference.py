@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -257,7 +258,7 @@ def enum_tables() -> dict[str, str]:
             lines = [x.removeprefix("/// ").removeprefix("///") for x in doc.splitlines()]
             formula = [x[4:] for x in lines if x.startswith("    ")]
             about = paragraph(lines)
-            out = f"\n### {name}\n{about}\n"
+            out = f"\n### {name}\n" + textwrap.fill(about, 128, break_long_words=False, break_on_hyphens=False) + "\n"
             if formula:
                 out += "\n```text\n" + "\n".join(formula) + "\n```\n"
             values = re.findall(r"(\w+),? *///< (.*)", body)
