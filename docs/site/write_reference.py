@@ -315,7 +315,8 @@ def c_comment(text: str) -> str:
             block.append(line[4:])
             continue
         if block and not line.strip():
-            out += ["", "```c", *block, "```"]
+            language = "c" if any(x.endswith(";") for x in block) else "json" if block[0].startswith("{") else "text"
+            out += ["", f"```{language}", *block, "```"]
             block = []
         out.append(line.rstrip())
     return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).strip()
