@@ -154,7 +154,7 @@ gradstep_status gradstep_updater_create(const char* config, size_t config_bytes,
         auto const storage = storage_of(dtype, read.policies);
         if (std::holds_alternative<gradstep::dgc_momentum>(read.policies.rule))
             refuse(GRADSTEP_NOT_COMPILED,
-                   "rule dgc_momentum: an updater sends no messages: use gradstep_parameter_create");
+                   "rule dgc_momentum: an updater sends no messages; use gradstep_parameter_create");
         any_updater updater = of_config([&] { return updater_of(read, storage); });
         auto pool = threads_for(read.options.threads);
         *out = shells<gradstep_updater>::add(

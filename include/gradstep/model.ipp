@@ -64,7 +64,7 @@ GRADSTEP_DEFINE void model::set_shard(std::string_view name, tensor_shard const&
 GRADSTEP_DEFINE applied_average<model> model::apply_average() {
     bool any = false;
     for (std::size_t i = 0; i < size(); ++i) any = any || tasks_[i].keeps_average();
-    if (!any) detail::fail<value_error>("apply_average: no parameter keeps an average: give gs::averaged{...}");
+    if (!any) detail::fail<value_error>("apply_average: no parameter keeps an average; give gs::averaged{...}");
     if (average_is_applied()) detail::refuse_applied("apply_average");
     tasks_.require_idle("apply_average"); // the clocks have moved, the averages have not
     detail::rollback_guard back([&] { restore_all(); });

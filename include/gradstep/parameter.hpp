@@ -159,7 +159,7 @@ public:
         detail::require_lasting<Buffer>();
         auto const to = detail::as_span<storage, host_memory>(host);
         if (to.size() != size())
-            detail::fail<size_error>({"copy_to: the buffer has ", to.size(), " elements, the parameter has ", size()});
+            detail::fail<size_error>({"copy_to: the buffer has ", to.size(), " elements; expected ", size()});
         detail::require_layout(host, to);
         updater_.backend().copy_to_host(memory(), to);
     }

@@ -170,7 +170,7 @@ public:
         auto const to = detail::as_span<storage, host_memory>(host);
         if (to.size() != num_rows() * width())
             detail::fail<size_error>(
-                {"copy_to: the buffer has ", to.size(), " elements, the table has ", num_rows() * width()});
+                {"copy_to: the buffer has ", to.size(), " elements; expected ", num_rows() * width()});
         if (!trained_) flush();
         each_segment([&](std::span<storage const> from, std::size_t first) {
             optimizer().backend().copy_to_host(from, to.subspan(first, from.size()));

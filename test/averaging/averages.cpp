@@ -302,9 +302,9 @@ TEMPLATE_TEST_CASE("the average takes the weights' place, and gives it back bit 
         CHECK(x.average_is_applied());
         CHECK(same_bits(x.average(), average));
         CHECK(refusal<gs::sequence_error, std::logic_error>([&] { static_cast<void>(x.apply_average()); }) ==
-              "apply_average: the average is in the place of the weights: restore the trained ones first");
+              "apply_average: the average is in the place of the weights; restore the trained ones first");
         CHECK(refusal<gs::sequence_error, std::logic_error>([&] { x.update(numbers<storage>(n, 1)); }) ==
-              "update: the average is in the place of the weights: restore the trained ones first");
+              "update: the average is in the place of the weights; restore the trained ones first");
         CHECK(x.clock().step == 5);
     }
     CHECK_FALSE(x.average_is_applied());
@@ -416,7 +416,7 @@ TEST_CASE("a model shows the averages of the parameters that keep one", "[core][
     gs::model without;
     without.add("plain", gs::parameter{plain, numbers<float>(10, 3)});
     CHECK(refusal<gs::value_error>([&] { static_cast<void>(without.apply_average()); }) ==
-          "apply_average: no parameter keeps an average: give gs::averaged{...}");
+          "apply_average: no parameter keeps an average; give gs::averaged{...}");
 }
 
 TEST_CASE("bad numbers of windows and starts are refused by name", "[core][averages]") {

@@ -547,16 +547,16 @@ TEST_CASE("A parameter that compresses takes its calls in their order alone, and
     auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2);
     gs::compressed_parameter weights{optimizer, initial};
     auto const sequence = [](auto const& call) { return refusal<gs::sequence_error, std::logic_error>(call); };
-    CHECK(sequence([&] { weights.apply(gs::sparse_message()); }) == "apply: no step has begun: call compress first");
+    CHECK(sequence([&] { weights.apply(gs::sparse_message()); }) == "apply: no step has begun; call compress first");
     CHECK_THAT(refusal<gs::size_error>([&] { weights.compress(std::vector<float>(99)); }), ContainsSubstring("99"));
     CHECK_FALSE(weights.awaits_messages());
     CHECK(weights.clock() == gs::clock{});
     auto const message = weights.compress(g);
     CHECK(weights.clock().step == 1);
     CHECK(sequence([&] { weights.compress(g); }) ==
-          "compress: the messages of the step before have not been applied: call apply first");
+          "compress: the messages of the step before have not been applied; call apply first");
     CHECK(sequence([&] { weights.update(g); }) ==
-          "update: the messages of the step before have not been applied: call apply first");
+          "update: the messages of the step before have not been applied; call apply first");
     CHECK_THAT(refusal<gs::value_error>([&] { weights.apply(message, message); }), ContainsSubstring("expected 1"));
     CHECK(same_bits(std::vector(weights.values().begin(), weights.values().end()), initial));
     weights.apply(message);
@@ -577,7 +577,7 @@ TEST_CASE("While an average is in the place of its values, a parameter neither c
     auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2), averages = numbers<float>(n, 3);
     gs::compressed_parameter weights{optimizer, initial}, without = weights;
     auto const sequence = [](auto const& call) { return refusal<gs::sequence_error, std::logic_error>(call); };
-    std::string const sentence = ": the average is in the place of the weights: restore the trained ones first";
+    std::string const sentence = ": the average is in the place of the weights; restore the trained ones first";
     {
         auto const applied = weights.parameter().apply_average(averages);
         CHECK(sequence([&] { weights.compress(g); }) == "compress" + sentence);
@@ -639,7 +639,7 @@ TEST_CASE("Where an executor fails in apply, the messages cannot move the values
         CHECK_FALSE(weights.awaits_messages());
         std::vector<float> const before(weights.values().begin(), weights.values().end());
         CHECK(refusal<gs::sequence_error, std::logic_error>([&] { weights.apply(message); }) ==
-              "apply: no step has begun: call compress first");
+              "apply: no step has begun; call compress first");
         CHECK(std::ranges::equal(weights.values(), before));
         weights.apply(weights.compress(g)); // the next step is taken
         CHECK(weights.clock().step == 2);
@@ -701,7 +701,7 @@ TEST_CASE("Messages of another step, tensor or element are refused, and nothing 
     CHECK_THAT(refused({good, good, good}), ContainsSubstring("there are 3 messages; expected 2"));
     CHECK(refused({good, of_double}) == "apply: messages[1] is of double; expected float");
     CHECK(refused({good, gs::sparse_message()}) == "apply: messages[1] is of no element; expected float");
-    CHECK(refused({of_shorter, good}) == "apply: messages[0] is of a tensor of 49 elements, the parameter has 50");
+    CHECK(refused({of_shorter, good}) == "apply: messages[0] is of a tensor of 49 elements; expected 50");
     CHECK(refused({of_first, good}) == "apply: messages[0] is of step 1; expected step 2");
     CHECK(refused({good, not_sparse}) == "apply: messages[1] is dense; expected sparse in this step");
     CHECK(refusal<gs::value_error>([&] {
@@ -712,7 +712,7 @@ TEST_CASE("Messages of another step, tensor or element are refused, and nothing 
           }) == "apply: messages[1] is of step 2; expected step 1");
     CHECK(
         refusal<gs::sequence_error, std::logic_error>([&] { step(x.w, x.g, x.u, x.v); }) ==
-        "dgc_momentum.num_trainers = 2: from the ramp on a step takes all of their messages: call compress and apply");
+        "dgc_momentum.num_trainers = 2: from the ramp on a step takes all of their messages; call compress and apply");
     CHECK_THAT((refusal<gs::sequence_error, std::logic_error>(
                    [&] { static_cast<void>(step.batch(gs::slice<decltype(optimizer)>(x.w, x.g, x.u, x.v))); })),
                ContainsSubstring("cannot be split"));

@@ -163,7 +163,7 @@ TEST_CASE("A model refuses messages of other models, steps and trainers, and is 
     auto const value = [](auto const& call) { return refusal<gs::value_error>(call); };
     gradients g(1);
     using list = std::vector<gs::model_message>;
-    CHECK(sequence([&] { net.apply(list(2)); }) == "apply: no step has begun: call compress first");
+    CHECK(sequence([&] { net.apply(list(2)); }) == "apply: no step has begun; call compress first");
     CHECK(value([&] {
               net.compress({{"weight", g.weight}});
           }) == "compress: the gradient of bias is missing; expected one for each parameter");
@@ -174,7 +174,7 @@ TEST_CASE("A model refuses messages of other models, steps and trainers, and is 
     CHECK(net.awaits_messages());
     auto const before = contents(net);
     CHECK(sequence([&] { net.update(g.named()); }) ==
-          "update: the messages of the step before have not been applied: call apply first");
+          "update: the messages of the step before have not been applied; call apply first");
     CHECK(sequence([&] { net.compress(g.named()); }).starts_with("compress: the messages of the step before"));
     CHECK(value([&] { net.apply(list{}); }) == "apply: there are no messages; expected one of each trainer");
     CHECK_THAT(value([&] { net.apply(list{second}); }), ContainsSubstring("weight: apply: there are 1 messages"));
@@ -281,7 +281,7 @@ TEST_CASE("Where an executor fails, a model counts the step if a parameter has i
         ++failed;
         CHECK_FALSE(net.awaits_messages());
         CHECK(refusal<gs::sequence_error, std::logic_error>([&] { net.apply(messages); }) ==
-              "apply: no step has begun: call compress first");
+              "apply: no step has begun; call compress first");
         net.apply(std::vector{net.compress(named)});
         CHECK(net.clock("second").step == 2);
     }
@@ -299,7 +299,7 @@ TEST_CASE("A model takes averages in the place of its weights between whole step
     net.add("averaged", gs::parameter{averaging, initial});
     std::vector<gs::named_gradient> const named{{"compressed", g}, {"averaged", g}};
     auto const sequence = [](auto const& call) { return refusal<gs::sequence_error, std::logic_error>(call); };
-    std::string const sentence = ": the average is in the place of the weights: restore the trained ones first";
+    std::string const sentence = ": the average is in the place of the weights; restore the trained ones first";
     net.update(named);
     {
         auto const applied = net.apply_average();
@@ -309,7 +309,7 @@ TEST_CASE("A model takes averages in the place of its weights between whole step
     }
     std::vector const messages{net.compress(named)};
     CHECK(sequence([&] { net.apply_average().dismiss(); }) ==
-          "apply_average: the messages of the step before have not been applied: call apply first");
+          "apply_average: the messages of the step before have not been applied; call apply first");
     {
         auto& own = net.get<std::remove_const_t<decltype(optimizer)>>("compressed");
         auto const applied = own.apply_average(initial);

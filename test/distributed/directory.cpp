@@ -190,9 +190,9 @@ TEST_CASE("a server that begins anew has what it had", "[distributed][directory]
     servers.by_both();
     auto const& w = servers.all.parameter("push", "w", {}, false);
     CHECK_THROWS_WITH(servers.by(1, {dense("w", 6, 4, 10)}),
-                      "server 1 has begun anew without what it had of r: add it as before");
+                      "server 1 has begun anew without what it had of r; add it as before");
     CHECK_THROWS_WITH(servers.by(1, {dense("w", 5, 5, 10), rows("r", 2)}),
-                      "server 1 has begun anew without what it had of w: add it as before");
+                      "server 1 has begun anew without what it had of w; add it as before");
     for (int again = 0; again != 2; ++again) { // what was refused is so each time
         CHECK_THROWS_WITH(servers.by(1, {dense("w", 6, 4, 10), rows("r", 2)}, {0, 100}),
                           "servers 0 and 1 differ in server_options.mode: asynchronous and synchronous");

@@ -198,7 +198,7 @@ TEST_CASE("what a worker refuses has not been sent", "[distributed][modes][failu
         require_contains(refusal<gs::value_error>([&] { worker.push("v", w); }),
                          "push: there is no parameter v; there is w, b");
         require_contains(refusal<gs::size_error>([&] { worker.push("w", std::vector<float>(3)); }),
-                         "push: the gradient of w has 3 elements, the parameter has 9000");
+                         "push: the gradient of w has 3 elements; expected 9000");
         require_contains(refusal<gs::value_error>([&] { worker.push("b", std::vector<float>(few)); }),
                          "push: the gradient of b is of another type than a parameter of bfloat16 has in memory");
         require_contains(

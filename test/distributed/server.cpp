@@ -342,7 +342,7 @@ TEST_CASE("what does not fit a parameter is refused, with the rank and the value
     table_of_messages table;
     std::vector<std::byte> keep;
     CHECK_THAT(table.refusal(1, table.push(1, 0)),
-               ContainsSubstring("rank 1: deep is pushed before it was pulled: pull it first"));
+               ContainsSubstring("rank 1: deep is pushed before it was pulled; pull it first"));
     table.pulled(keep);
     CHECK_THAT(table.refusal(1, table.push(1, 0, elements - 1)),
                ContainsSubstring("rank 1: deep: is pushed with 36 elements; expected 37"));
@@ -462,7 +462,7 @@ TEST_CASE("a worker refuses what does not fit before it sends anything", "[distr
         says(refusal<gs::value_error>([&] { worker.pull("deep", keys, few); }), "deep is no table; expected no keys");
         says(refusal<gs::value_error>([&] { worker.pull("wide", negative, few); }), "there is no row -1");
         says(refusal<gs::sequence_error>([&] { worker.push("deep", dense); }),
-             "rank 1 has not pulled deep: pull it first");
+             "rank 1 has not pulled deep; pull it first");
         says(refusal<gs::buffer_error>(
                  [&] { worker.pull("deep", std::span<float>(static_cast<float*>(nullptr), elements)); }),
              "is null");

@@ -165,7 +165,7 @@ TEST_CASE("a table that has forgotten evictions of its last step goes on from it
     other.load(file);
     CHECK(same(other, table));
     CHECK(refusal<gs::value_error>([&] { other.changed_since(1); }) ==
-          "changed_since: step 1: evictions are remembered from step 2 on: take all rows, since 0");
+          "changed_since: step 1: evictions are remembered from step 2 on; take all rows, since 0");
 }
 
 TEST_CASE("a row stays old in a job that is started again and again") {

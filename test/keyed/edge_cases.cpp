@@ -207,7 +207,7 @@ TEST_CASE("a replica tells one of its own what has changed") {
     step(source, {3});
     replica.apply(source.changed_since(0));
     CHECK(refusal<gs::value_error>([&] { replica.changed_since(5); }) ==
-          "changed_since: step 5: evictions are remembered from step 6 on: take all rows, since 0");
+          "changed_since: step 5: evictions are remembered from step 6 on; take all rows, since 0");
     last.apply(replica.changed_since(0));
     CHECK(last.keys() == keys64{3});
 }
@@ -265,7 +265,7 @@ TEST_CASE("changes that do not fit are refused") {
     CHECK(refusal<gs::sequence_error, std::logic_error>([&] { replica.apply(late); }) ==
           "apply: the changes are of the steps from 5 to 10, and this table is at step 1; expected one of these");
     CHECK(refusal<gs::value_error>([&] { replica.apply(source.changed_since(1)); }) ==
-          "apply: the changes are of 9 steps, and the history serves rows that were inactive for 7: apply them more "
+          "apply: the changes are of 9 steps, and the history serves rows that were inactive for 7; apply them more "
           "often, or take all rows, since 0");
     auto cut = source.changed_since(0);
     cut.values.pop_back();
@@ -279,7 +279,7 @@ TEST_CASE("changes that do not fit are refused") {
           "changed_since: step 11; expected from 0 to 10, the step of the table");
     auto untracked = table_of({.last_touches = false});
     CHECK(refusal<gs::sequence_error, std::logic_error>([&] { untracked.evict_older_than(1); }) ==
-          "evict_older_than: this table does not keep when its rows were touched: make it with "
+          "evict_older_than: this table does not keep when its rows were touched; make it with "
           "keyed_options.last_touches = true");
 }
 

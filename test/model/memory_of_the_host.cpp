@@ -285,7 +285,7 @@ TEST_CASE("memory of the host that does not fit is refused with everything as it
           "get: the memory of a is the host's: its values and state are there, and its clock is clock(name)");
     CHECK(x.refused<gs::size_error>([&] {
         x.net.update({{"a", x.b.g}});
-    }) == "the gradient of a has 50 elements, the parameter has 100");
+    }) == "the gradient of a has 50 elements; expected 100");
     CHECK_THAT(x.refused<gs::buffer_error>([&] {
         x.net.update({{"b", x.b.w}});
     }),

@@ -348,17 +348,17 @@ TEST_CASE("gradients that do not fit are refused with everything as it was", "[m
     CHECK(x.refused<gs::value_error>(update({{"a", x.a}, {"c", x.b}})) ==
           "update: there is no parameter c; there is a, b");
     CHECK(x.refused<gs::value_error>(update({{"a", x.a}, {"a", x.a}})) ==
-          "update: a is given twice: give one gradient");
+          "update: a is given twice; give one gradient");
     CHECK(x.refused<gs::value_error>(update({{"a", x.a}})) ==
           "update: the gradient of b is missing; expected one for each parameter");
     CHECK(x.refused<gs::value_error>(update({})) ==
           "update: the gradient of a is missing; expected one for each parameter");
     CHECK(x.refused<gs::value_error>(update({{"a", x.a}, {"b", x.b}, {"b", x.b}})) ==
-          "update: b is given twice: give one gradient");
+          "update: b is given twice; give one gradient");
     CHECK(x.refused<gs::value_error>(update({{"a", x.a}, {"b", x.b}, {"d", x.b}})) ==
           "update: there is no parameter d; there is a, b");
     CHECK(x.refused<gs::size_error>(update({{"a", x.b}, {"b", x.b}})) ==
-          "the gradient of a has 50 elements, the parameter has 100");
+          "the gradient of a has 50 elements; expected 100");
     CHECK(x.refused<gs::value_error>(update({{"a", x.a}, {"b", wide}})) ==
           "the gradient of b is of another type than a parameter of float has in memory");
     CHECK_THAT(x.refused<gs::value_error>(update({{"a", x.a}, {"b", narrow}})),

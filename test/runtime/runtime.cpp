@@ -373,7 +373,7 @@ TEST_CASE("a clip that cannot be done is refused, and nothing has changed", "[co
     gs::model clips{{.clip_norm = 1}};
     CHECK(refusal<gs::value_error>([&] {
               clips.add("w", gs::any_parameter{by_norm, of_floats});
-          }) == "add: w: its configuration clips by a norm, and so does the model: give clip_norm or clip, not both");
+          }) == "add: w: its configuration clips by a norm, and so does the model; give clip_norm or clip, not both");
     CHECK(clips.size() == 0);
 }
 
@@ -554,9 +554,9 @@ TEST_CASE("What dgc_momentum that is chosen at run time refuses, it refuses as i
     auto const before = copy_of<float>(weights.values());
     CHECK(
         refusal<gs::sequence_error, std::logic_error>([&] { weights.update(g); }) ==
-        "dgc_momentum.num_trainers = 2: from the ramp on a step takes all of their messages: call compress and apply");
+        "dgc_momentum.num_trainers = 2: from the ramp on a step takes all of their messages; call compress and apply");
     CHECK(refusal<gs::sequence_error, std::logic_error>([&] { weights.apply(gs::sparse_message()); }) ==
-          "apply: no step has begun: call compress first");
+          "apply: no step has begun; call compress first");
     auto spoilt = g;
     spoilt[7] = std::numeric_limits<float>::infinity();
     gs::any_parameter clipped =
@@ -687,7 +687,7 @@ TEST_CASE("an updater does all that the text of its optimizer says", "[config]")
 
     CHECK(refusal<gs::value_error>([&] { updater_of(R"(, "clip": {"name": "clip_norm", "limit": 2})"); }) ==
           "clip: {\"name\":\"clip_norm\",\"limit\":2.0} is a norm, and an updater prepares its step before it sees a "
-          "gradient; expected none or clip_value: give gradient_scale for a norm, clip_norm of a gs::model, or a "
+          "gradient; expected none or clip_value; give gradient_scale for a norm, clip_norm of a gs::model, or a "
           "gs::any_parameter");
     CHECK(refusal<gs::value_error>([&] {
               updater_of(R"(, "clip": {"name": "clip_global_norm", "limit": 2})");

@@ -417,7 +417,7 @@ TEST_CASE("rows of a row_updater that grew begin as of now, or have caught up si
         } else {
             CHECK(refusal<gs::value_error>([&] { rows.initialize(memory(4), 3, gs::new_rows::since_the_start); }) ==
                   "new_rows::since_the_start at step " + gs::detail::text(steps) +
-                      ": the history has the last 15 steps: give a longer table_options.max_history, or take "
+                      ": the history has the last 15 steps; give a longer table_options.max_history, or take "
                       "new_rows::as_of_now");
             return;
         }

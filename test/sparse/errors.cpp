@@ -183,7 +183,7 @@ TEST_CASE("readers that ask for what is not there") {
     v.refuses<gs::size_error>("out has 3 elements; expected 2 ids x width 3", [&](auto& table) {
         table.rows(ids64{1, 2}, out);
     });
-    v.refuses<gs::size_error>("copy_to: the buffer has 23 elements, the table has 24",
+    v.refuses<gs::size_error>("copy_to: the buffer has 23 elements; expected 24",
                               [&](auto& table) { table.copy_to(all_but_one); });
     v.refuses<gs::value_error>("ids[1]: 8 is out of range; expected [0, 8)", [](auto& table) {
         table.reset(ids64{0, 8});
@@ -213,9 +213,9 @@ TEST_CASE("tables that cannot be") {
     CHECK_THROWS_AS(gs::table(optimizer, 8, 3, gs::replay{5}, {.row_steps = true}), gs::value_error);
 
     CHECK(refusal<gs::size_error>([&] { make(8, 3, {.initial = floats(23)}); }) ==
-          "initial has 23 elements, the table has 8 rows of width 3: give one for each element");
+          "initial has 23 elements; expected 8 rows of width 3; give one for each element");
     CHECK(refusal<gs::size_error>([&] { make(8, 3, {.initial = floats(27)}); }) ==
-          "initial has 27 elements, the table has 8 rows of width 3: give one for each element");
+          "initial has 27 elements; expected 8 rows of width 3; give one for each element");
     CHECK(refusal<gs::value_error>([&] { make(8, 3, {.initial = std::vector<double>(24)}); }) ==
           "initial holds double; expected float, which the table stores");
     CHECK_THROWS_AS(make(8, 3, {.initial = gs::uniform{1, -1}}), gs::value_error);

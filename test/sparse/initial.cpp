@@ -367,8 +367,8 @@ TEST_CASE("containers that do not fit the table are refused", "[sparse]") {
     CHECK_NOTHROW(check_initial<float>(values, 12, 1));
     CHECK_NOTHROW(check_initial<float>(std::vector<float>{}, 0, 4));
     CHECK_NOTHROW(check_initial<float>(std::vector<float>{}, 0, 0));
-    CHECK(size(values, 4, 4) == "initial has 12 elements, the table has 4 rows of width 4: give one for each element");
-    CHECK(size(values, 2, 4) == "initial has 12 elements, the table has 2 rows of width 4: give one for each element");
+    CHECK(size(values, 4, 4) == "initial has 12 elements; expected 4 rows of width 4; give one for each element");
+    CHECK(size(values, 2, 4) == "initial has 12 elements; expected 2 rows of width 4; give one for each element");
     size(values, 3, 3);
     size(values, 2, 5); // 12 / 5 is 2
     size(values, 0, 4);

@@ -135,8 +135,7 @@ TEST_CASE("bad names, sizes and initial values are refused", "[core]") {
     gs::parameter const weights{optimizer, numbers<float>(5, 1)};
     CHECK(refusal<gs::value_error>([&] { weights.state("q"); }) == "state(\"q\"): no such slot; there is m, v");
     std::vector<float> small(4, 9);
-    CHECK(refusal<gs::size_error>([&] { weights.copy_to(small); }) ==
-          "copy_to: the buffer has 4 elements, the parameter has 5");
+    CHECK(refusal<gs::size_error>([&] { weights.copy_to(small); }) == "copy_to: the buffer has 4 elements; expected 5");
     CHECK(small == std::vector<float>(4, 9));
     CHECK(refusal<gs::buffer_error>([&] {
               gs::parameter p{optimizer, std::span<float>(static_cast<float*>(nullptr), 3)};

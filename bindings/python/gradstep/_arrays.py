@@ -250,7 +250,7 @@ def _is_contiguous(tensor: _DLTensor, shape: tuple[int, ...]) -> bool:
 
 def _scattered(what: str, remedy: str) -> Exception:
     return error(
-        Status.BAD_BUFFER, f"{what}: its elements do not lie next to each other: give a contiguous array, by {remedy}"
+        Status.BAD_BUFFER, f"{what}: its elements do not lie next to each other; give a contiguous array, by {remedy}"
     )
 
 

@@ -157,7 +157,7 @@ requires(!detail::xtensor::in_memory<B>) struct buffer_traits<B> {
         if (!b.has_linear_assign(strides))
             detail::fail<buffer_error>(
                 "the lazy gradient of shape " + detail::xtensor::text_of(b.shape()) +
-                " broadcasts, or differs in layout from the parameter: evaluate it first, xt::eval(...)");
+                " broadcasts, or differs in layout from the parameter; evaluate it first, xt::eval(...)");
         return detail::xtensor::reader<B>{&b};
     }
 };

@@ -47,7 +47,7 @@ GRADSTEP_DEFINE model_message compressed_model::compress(std::initializer_list<n
 }
 
 GRADSTEP_DEFINE void compressed_model::apply(std::span<model_message const> messages) {
-    if (!awaits_messages_) detail::fail<sequence_error>("apply: no step has begun: call compress first");
+    if (!awaits_messages_) detail::fail<sequence_error>("apply: no step has begun; call compress first");
     if (average_is_applied()) detail::refuse_applied("apply");
     if (messages.empty()) detail::fail<value_error>("apply: there are no messages; expected one of each trainer");
     detail::task_set& all = tasks();

@@ -91,7 +91,7 @@ public:
     /// the values. If an executor or a device fails, a part of the values may have moved: nothing
     /// waits for `apply` then, because it would move them twice.
     template <class... Messages> void apply(Messages const&... messages) {
-        if (!step_) detail::fail<sequence_error>("apply: no step has begun: call compress first");
+        if (!step_) detail::fail<sequence_error>("apply: no step has begun; call compress first");
         if (parameter_.average_is_applied()) detail::refuse_applied("apply");
         bool runs = false;
         detail::rollback_guard ended([&] {

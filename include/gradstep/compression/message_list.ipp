@@ -19,8 +19,7 @@ GRADSTEP_DEFINE void check_messages(message_list const& messages, std::size_t si
         if (m.element() != element)
             fail<value_error>({"apply: messages[", r, "] is of ", m.element(), "; expected ", element});
         if (m.size() != size)
-            fail<value_error>(
-                {"apply: messages[", r, "] is of a tensor of ", m.size(), " elements, the parameter has ", size});
+            fail<value_error>({"apply: messages[", r, "] is of a tensor of ", m.size(), " elements; expected ", size});
         if (m.step() != step)
             fail<value_error>({"apply: messages[", r, "] is of step ", m.step(), "; expected step ", step});
         if (m.is_dense() != dense)
@@ -30,7 +29,7 @@ GRADSTEP_DEFINE void check_messages(message_list const& messages, std::size_t si
 }
 
 GRADSTEP_DEFINE void refuse_pending(char const* call) {
-    fail<sequence_error>({call, ": the messages of the step before have not been applied: call apply first"});
+    fail<sequence_error>({call, ": the messages of the step before have not been applied; call apply first"});
 }
 GRADSTEP_DEFINE void refuse_own_step(std::size_t tensor) {
     fail<value_error>({buffer_name(tensor, "slice.step"),
@@ -38,7 +37,7 @@ GRADSTEP_DEFINE void refuse_own_step(std::size_t tensor) {
 }
 GRADSTEP_DEFINE void refuse_alone(std::int64_t trainers) {
     fail<sequence_error>({"dgc_momentum.num_trainers = ", trainers,
-                          ": from the ramp on a step takes all of their messages: call compress and apply"});
+                          ": from the ramp on a step takes all of their messages; call compress and apply"});
 }
 GRADSTEP_DEFINE void refuse_dense() {
     fail<value_error>("apply: the step of this tensor is dense; expected the state too, as apply(w, u, v, messages)");

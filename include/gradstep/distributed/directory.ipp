@@ -149,7 +149,7 @@ GRADSTEP_DEFINE void directory::require_all_again(std::size_t server, std::span<
                 return entry.name == of.entry.name && entry.first == own->first && entry.size == own->size;
             }))
             fail<value_error>(
-                {"server ", server, " has begun anew without what it had of ", of.entry.name, ": add it as before"});
+                {"server ", server, " has begun anew without what it had of ", of.entry.name, "; add it as before"});
     }
 }
 

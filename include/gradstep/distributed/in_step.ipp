@@ -54,7 +54,7 @@ GRADSTEP_DEFINE void in_step::push_back(std::unique_ptr<detail::distributed_para
 
 GRADSTEP_DEFINE void in_step::refuse_begun(std::string const& name) const {
     if (has_begun_)
-        detail::fail<sequence_error>({"add: ", name, ": the ranks have begun already: add all parameters first"});
+        detail::fail<sequence_error>({"add: ", name, ": the ranks have begun already; add all parameters first"});
 }
 
 GRADSTEP_DEFINE void in_step::wait(detail::operation& one, std::string_view what, std::string_view of) {
@@ -127,7 +127,7 @@ GRADSTEP_DEFINE void in_step::check(detail::distributed_parameter const& one, na
     if (!memory.may_be_host)
         detail::fail<buffer_error>({what, one.name, " lives on a device; expected memory of the host"});
     if (memory.size != one.size)
-        detail::fail<size_error>({what, one.name, " has ", memory.size, " elements, the parameter has ", one.size});
+        detail::fail<size_error>({what, one.name, " has ", memory.size, " elements; expected ", one.size});
     if (memory.data == nullptr && memory.size != 0)
         detail::fail<buffer_error>({what, one.name, " is null; expected ", memory.size, " elements"});
 }

@@ -144,7 +144,7 @@ public:
         MPI_Initialized(&begun);
         if (begun != 0) MPI_Finalized(&ended);
         if (begun == 0 || ended != 0)
-            detail::fail<sequence_error>("mpi_communicator: MPI is not running: make an mpi_session first");
+            detail::fail<sequence_error>("mpi_communicator: MPI is not running; make an mpi_session first");
         if (options.timeout.count() < 0)
             detail::fail<value_error>(
                 {"mpi_options.timeout: ", options.timeout.count(), " ms is out of range; expected >= 0"});

@@ -50,7 +50,7 @@ public:
     mpi_session() : exceptions_(std::uncaught_exceptions()) {
         int provided = 0, begun = 0;
         detail::check_mpi(MPI_Initialized(&begun), "MPI_Initialized");
-        if (begun != 0) detail::fail<mpi_error>("mpi_session: MPI has been initialised already: leave the session out");
+        if (begun != 0) detail::fail<mpi_error>("mpi_session: MPI has been initialised already; leave the session out");
         detail::check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
     }
     ~mpi_session() {

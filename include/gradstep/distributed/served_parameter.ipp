@@ -100,7 +100,7 @@ GRADSTEP_DEFINE void served_parameter::require_fits(std::size_t worker, wire_mes
     if (h.elements != elements || (entry.is_rows && h.keys > h.elements))
         refuse({"is pushed with ", h.elements, " elements; expected ", elements});
     if (!pulled[worker])
-        fail<sequence_error>({"rank ", h.rank, ": ", entry.name, " is pushed before it was pulled: pull it first"});
+        fail<sequence_error>({"rank ", h.rank, ": ", entry.name, " is pushed before it was pulled; pull it first"});
 }
 
 GRADSTEP_DEFINE served_tensor::served_tensor(wire_entry of, std::size_t workers, double compensation)

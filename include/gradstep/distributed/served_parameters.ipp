@@ -20,7 +20,7 @@ GRADSTEP_DEFINE void served_parameters::require_new(std::string const& name) con
     if (find(name) != nullptr || std::find(elsewhere_.begin(), elsewhere_.end(), name) != elsewhere_.end())
         fail<value_error>({"add: there is a parameter ", name, " already; expected another name"});
     if (served_parameter const* const other = find(stable_hash(std::string_view(name))))
-        fail<value_error>({"add: the names ", name, " and ", other->entry.name, " have one hash: choose another"});
+        fail<value_error>({"add: the names ", name, " and ", other->entry.name, " have one hash; choose another"});
 }
 
 GRADSTEP_DEFINE void served_parameters::add(std::unique_ptr<served_parameter> what) {

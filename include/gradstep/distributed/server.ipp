@@ -77,7 +77,7 @@ GRADSTEP_DEFINE detail::wire_entry server::dense_entry(std::string name, detail:
 GRADSTEP_DEFINE void server::add_served(std::unique_ptr<detail::served_parameter> added) {
     std::string const& name = added->entry.name;
     if (protocol_.has_begun())
-        detail::fail<sequence_error>({"add: ", name, ": a worker has come: add all parameters first"});
+        detail::fail<sequence_error>({"add: ", name, ": a worker has come; add all parameters first"});
     row_progress at;
     std::vector<std::string> tensors{name};
     for (auto const& x : added->state(at).tensors)

@@ -67,7 +67,7 @@ GRADSTEP_DEFINE void server_checkpoint::save_own(server_protocol& of) {
         auto const there = gradstep::detail::open_checkpoint(file_)->of(server_positions::name)->state().rule;
         if (auto const own = of.positions().rule(); there != own)
             fail<value_error>(
-                {file_, ": is of ", there, ", and this is ", own, ": give each server a file of its own"});
+                {file_, ": is of ", there, ", and this is ", own, "; give each server a file of its own"});
     }
     save(of, file_);
 }

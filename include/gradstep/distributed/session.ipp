@@ -213,7 +213,7 @@ GRADSTEP_DEFINE void session::take_welcome(std::size_t s, wire_message const& me
     if (server.has_lost(h)) {
         failure_ = joined({"server ", s, " has begun anew with what rank ", rank(), " has pushed up to ", h.sequence,
                            ", and what came after it up to ", server.forgotten(),
-                           " was not kept: give the server a checkpoint, and that which it wrote last"});
+                           " was not kept; give the server a checkpoint, and that which it wrote last"});
         return;
     }
     server.take_welcome(h);

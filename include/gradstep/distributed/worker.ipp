@@ -25,7 +25,7 @@ GRADSTEP_DEFINE void worker::barrier() {
     require_open("barrier");
     if (at_barrier_)
         detail::fail<sequence_error>(
-            {"barrier: another thread of rank ", session_.rank(), " is at a barrier: one thread must call it for all"});
+            {"barrier: another thread of rank ", session_.rank(), " is at a barrier; one thread must call it for all"});
     alone const entered(at_barrier_);
     bool const again = barrier_ != 0; // the last call has thrown
     if (!again) wait_for_pushes(lock, "barrier");
@@ -54,7 +54,7 @@ GRADSTEP_DEFINE void worker::stop() {
     session_.throw_failure();
     if (at_stop_)
         detail::fail<sequence_error>(
-            {"stop: another thread of rank ", session_.rank(), " is at a stop: one thread must call it for all"});
+            {"stop: another thread of rank ", session_.rank(), " is at a stop; one thread must call it for all"});
     alone const entered(at_stop_);
     wait_for_pushes(lock, "stop");
     // First saves everything on all servers: if a server fails during the stop, it may need pushes
@@ -75,7 +75,7 @@ GRADSTEP_DEFINE std::uint64_t worker::position() const {
 GRADSTEP_DEFINE void worker::go_on_from(std::uint64_t position) {
     auto const lock = session_.lock();
     if (session_.has_sent())
-        detail::fail<sequence_error>("go_on_from: something has been pushed already: call it before");
+        detail::fail<sequence_error>("go_on_from: something has been pushed already; call it before");
     if (position > session_.position())
         detail::fail<value_error>({"go_on_from: position: ", position, " is out of range; expected at most ",
                                    session_.position(), ", up to which the servers have applied all"});
@@ -212,7 +212,7 @@ GRADSTEP_DEFINE detail::known_parameter const& worker::to_push(std::string_view 
     auto const& of = session_.parameters().parameter("push", name, element, rows);
     if (!of.pulled())
         detail::fail<sequence_error>(
-            {"push: rank ", session_.rank(), " has not pulled ", of.entry.name, ": pull it first"});
+            {"push: rank ", session_.rank(), " has not pulled ", of.entry.name, "; pull it first"});
     return of;
 }
 

@@ -53,7 +53,7 @@ row_changes<Updater> keyed_core<Updater, CatchUp>::changed_since(std::int64_t si
         fail<value_error>({"changed_since: step ", since, "; expected from 0 to ", now, ", the step of the table"});
     if (since != 0 && since < evictions.since)
         fail<value_error>({"changed_since: step ", since, ": evictions are remembered from step ", evictions.since,
-                           " on: take all rows, since 0"});
+                           " on; take all rows, since 0"});
     changes_type out;
     out.since = since;
     out.until = now;
@@ -128,7 +128,7 @@ template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::take_
     if (row_core_type::has_history && num_rows() != 0 && steps > spared)
         fail<value_error>({"apply: the changes are of ", steps,
                            " steps, and the history serves rows that were inactive for ", spared,
-                           ": apply them more often, or take all rows, since 0"});
+                           "; apply them more often, or take all rows, since 0"});
     auto history = inner.history_at(progress, refresh_cursor(progress.max_history));
     std::vector<std::int32_t> gone = found(changes.evicted);
     std::erase(gone, no_row);

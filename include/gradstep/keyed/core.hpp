@@ -268,7 +268,7 @@ template <class Updater, class CatchUp> struct keyed_core {
     void require_last_touches(char const* what) const {
         stored.require_trained(what);
         if (!options.last_touches)
-            fail<sequence_error>({what, ": this table does not keep when its rows were touched: make it with "
+            fail<sequence_error>({what, ": this table does not keep when its rows were touched; make it with "
                                         "keyed_options.last_touches = true"});
     }
     std::uint32_t age_of(row_type const& row) const {

@@ -64,7 +64,7 @@ GRADSTEP_DEFINE void task_set::push_back(std::unique_ptr<parameter_task> task) {
     bool const has_limit = !task->own_limit().is_none();
     if (has_limit && std::isfinite(options_.clip_norm))
         fail<value_error>({"add: ", task->name,
-                           ": its configuration clips by a norm, and so does the model: "
+                           ": its configuration clips by a norm, and so does the model; "
                            "give clip_norm or clip, not both"});
     std::uint64_t const header_bytes = require_apart_in_files(*task);
     index_.make_room();
@@ -144,7 +144,7 @@ GRADSTEP_DEFINE void task_set::match(std::span<named_gradient const> gradients, 
         fetch(tasks_, k + 4);
         bool const in_order = k < tasks_.size() && tasks_[k]->name == gradients[k].name;
         std::size_t const i = in_order ? k : index_of(gradients[k].name, call);
-        if (given_[i]) fail<value_error>({call, ": ", tasks_[i]->name, " is given twice: give one gradient"});
+        if (given_[i]) fail<value_error>({call, ": ", tasks_[i]->name, " is given twice; give one gradient"});
         given_[i] = true;
         if (gradients[k].refers()) tasks_[i]->take_gradient(gradients[k].now(), options);
         else tasks_[i]->take_gradient(gradients[k], options);

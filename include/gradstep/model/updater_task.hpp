@@ -112,8 +112,7 @@ public:
                                 " lives in another memory than the parameter; expected in the memory of ",
                                 memory_space::name});
         if (gradient.size != size())
-            fail<size_error>(
-                {"the gradient of ", name, " has ", gradient.size, " elements, the parameter has ", size()});
+            fail<size_error>({"the gradient of ", name, " has ", gradient.size, " elements; expected ", size()});
         if (gradient.data == nullptr && gradient.size != 0)
             fail<buffer_error>({"the gradient of ", name, " is null; expected ", gradient.size, " elements"});
         set_gradient({static_cast<storage const*>(gradient.data), gradient.size}, gradient.is_writable, options);

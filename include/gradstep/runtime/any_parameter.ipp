@@ -93,7 +93,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(optimizer_configuration con
     use_own_threads();
     limit_ = detail::limit_of_step(from.options.clip);
     if (!limit_.is_none() && detail::is_integer(initial.type))
-        detail::fail<value_error>("clip: integers hold counts, which no norm scales: leave it out");
+        detail::fail<value_error>("clip: integers hold counts, which no norm scales; leave it out");
 }
 
 GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimizer, any_tensor const& memory,
@@ -116,9 +116,9 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::refer_to(any_tensor const& memory) {
 GRADSTEP_DEFINE_RUNTIME void any_parameter::seek(gradstep::clock at) {
     if (stamps_)
         detail::fail<sequence_error>(
-            "seek: rows that catch up have a history of their steps: load a state that was saved");
+            "seek: rows that catch up have a history of their steps; load a state that was saved");
     if (awaits_messages())
-        detail::fail<sequence_error>("seek: a step has begun whose messages have not been applied: call apply first");
+        detail::fail<sequence_error>("seek: a step has begun whose messages have not been applied; call apply first");
     updater_.seek(at);
 }
 
@@ -146,7 +146,7 @@ GRADSTEP_DEFINE_RUNTIME any_span any_parameter::values() {
 GRADSTEP_DEFINE_RUNTIME any_span any_parameter::values() const {
     if (is_behind())
         detail::fail<sequence_error>(
-            "values: some rows have not caught up on the steps that they missed: call flush() first");
+            "values: some rows have not caught up on the steps that they missed; call flush() first");
     return values_.view();
 }
 

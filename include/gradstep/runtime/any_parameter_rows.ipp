@@ -33,7 +33,7 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
                                                                  step_options const& options) {
     detail::check(options); // also if a gradient skips the step
     require_trained("update_rows");
-    if (compresses()) detail::fail<value_error>("update_rows: dgc_momentum takes no step of single rows: call update");
+    if (compresses()) detail::fail<value_error>("update_rows: dgc_momentum takes no step of single rows; call update");
     require_rows("update_rows");
     if (!stamps_ && updater_.facts().counts_steps)
         detail::fail<value_error>(

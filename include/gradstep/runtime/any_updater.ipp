@@ -158,7 +158,7 @@ GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(optimizer_configuration const& 
     if (!detail::limit_of_step(from.options.clip).is_none())
         detail::fail<value_error>({"clip: ", detail::configuration_of_hyperparameter(from.options.clip).dump(),
                                    " is a norm, and an updater prepares its step before it sees a gradient; "
-                                   "expected none or clip_value: give "
+                                   "expected none or clip_value; give "
                                    "gradient_scale for a norm, clip_norm of a gs::model, or a gs::any_parameter"});
     options_ = from.options;
     use_threads(options_.threads);
@@ -249,7 +249,7 @@ GRADSTEP_DEFINE_RUNTIME any_updater any_updater::with_decay(double factor) const
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_updater::require_step(char const* call) const {
-    if (prepared_ == prepared::no) detail::fail<sequence_error>({call, ": no step is prepared: call next_step first"});
+    if (prepared_ == prepared::no) detail::fail<sequence_error>({call, ": no step is prepared; call next_step first"});
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_updater::require(runtime::erased_tensor const& x, bool has_gradient,

@@ -37,13 +37,13 @@ table_options checked_options(Updater const& of, CatchUp const& catch_up, table_
                           "use touch_only");
     if (options.row_steps && keeps_average<rule_type> && has_stamps)
         fail<value_error>(
-            "table_options.row_steps = true: an average counts the steps of the table: use touch_only with ema");
+            "table_options.row_steps = true: an average counts the steps of the table; use touch_only with ema");
     if (options.row_steps && !engine::counts_touches)
-        fail<value_error>("table_options.row_steps = true: a device cannot prepare the scalars of a row: use it with "
+        fail<value_error>("table_options.row_steps = true: a device cannot prepare the scalars of a row; use it with "
                           "a backend of the host");
     if (!engine::guards_rows && (options.on_nonfinite != nonfinite::propagate || options.max_norm != 0))
         fail<value_error>(
-            "table_options.on_nonfinite and max_norm: a device looks at no row by itself: use them with a "
+            "table_options.on_nonfinite and max_norm: a device looks at no row by itself; use them with a "
             "backend of the host");
     if (options.duplicates == duplicates::mean && std::is_integral_v<storage>)
         fail<value_error>("table_options.duplicates = mean: integers have none; expected sum, unique or "

@@ -187,8 +187,8 @@ void check_initial(std::span<Given const> values, std::uint64_t rows, std::size_
     bool const fits =
         rows == 0 || width == 0 ? values.empty() : values.size() % width == 0 && values.size() / width == rows;
     if (!fits)
-        detail::fail<size_error>("initial has " + text(values.size()) + " elements, the table has " + text(rows) +
-                                 " rows of width " + text(width) + ": give one for each element");
+        detail::fail<size_error>("initial has " + text(values.size()) + " elements; expected " + text(rows) +
+                                 " rows of width " + text(width) + "; give one for each element");
     if (values.data() == nullptr && !values.empty())
         detail::fail<buffer_error>("initial is null; expected " + text(values.size()) + " elements of memory");
 }

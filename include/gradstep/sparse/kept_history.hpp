@@ -77,7 +77,7 @@ public:
         if (!has_totals && steps >= capacity_)
             fail<value_error>("new_rows::since_the_start at step " + text(steps) + ": the history has the last " +
                               text(capacity_ - 1) +
-                              " steps: give a longer table_options.max_history, or take new_rows::as_of_now");
+                              " steps; give a longer table_options.max_history, or take new_rows::as_of_now");
         return true;
     }
 
