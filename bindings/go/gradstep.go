@@ -52,10 +52,10 @@ func dtypeOf[T Element]() C.int32_t {
 	}
 }
 
-// Code says what kind of error an [Error] is.
+// Code is the kind of an [Error].
 type Code int
 
-// The codes of gradstep.h, whose comments say what each means.
+// The codes of gradstep.h. docs/reference/errors.md lists the cause and cure of each.
 const (
 	NullArgument    Code = C.GRADSTEP_NULL_ARGUMENT
 	BadHandle       Code = C.GRADSTEP_BAD_HANDLE // closed
@@ -88,19 +88,18 @@ func (c Code) String() string {
 	return fmt.Sprintf("Code(%d)", int(c))
 }
 
-// Error is every error of this package: a code and a sentence. On failure nothing has changed, unless the comment of the
-// function says otherwise.
+// Error is the error of every function of this package: a code and a message. A failed call changes nothing, unless the comment of
+// the function says otherwise.
 type Error struct {
 	Code    Code
 	Message string
 	cause   error
 }
 
-// Error gives the sentence.
+// Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap gives the error of the system behind an IOError, so that errors.Is(err, fs.ErrNotExist) says whether there is no such file;
-// nil if the system has given none.
+// Unwrap returns the error of the system behind an IOError, so that errors.Is(err, fs.ErrNotExist) works; nil if there is none.
 func (e *Error) Unwrap() error { return e.cause }
 
 // Is makes errors.Is(err, &gradstep.Error{Code: gradstep.BadConfig}) compare codes.

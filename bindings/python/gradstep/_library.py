@@ -12,7 +12,7 @@ ABI = (0, 2)  # GRADSTEP_ABI_MAJOR and _MINOR of include/gradstep/c/gradstep.h, 
 
 
 class Status(enum.IntEnum):
-    """What went wrong: `Error.code`, one of gradstep_status_code."""
+    """The kind of an error, `Error.code`: the values of gradstep_status_code (docs/reference/errors.md)."""
 
     OK = 0
     NULL_ARGUMENT = -1
@@ -49,46 +49,45 @@ class Error(Exception):
 
 
 class ConfigError(Error, ValueError):
-    """A configuration that is no JSON, has an unknown key or a number out of range; the message names the place."""
+    """The configuration is not JSON, or has an unknown key or a number out of range. The message contains the path."""
 
 
 class NotCompiledError(Error, NotImplementedError):
-    """A combination of policies that is not in the library; the message names what is."""
+    """The library was compiled without this combination of policies. The message lists the compiled ones."""
 
 
 class DtypeError(Error, TypeError):
-    """An element type that is none of gradstep's, or another one than the parameter's."""
+    """The dtype is unknown to gradstep, or differs from the dtype of the parameter."""
 
 
 class InvalidError(Error, ValueError):
-    """A wrong size, a wrong number, an array that is not contiguous or lies where another one does."""
+    """A wrong size, a number out of range, or an array that is not contiguous or overlaps another one."""
 
 
 class OutOfRangeError(InvalidError, IndexError):
-    """A row that a table does not have. Also an IndexError, so that `for row in table` ends."""
+    """The table has no such row. It is also an IndexError, so that `for row in table` ends."""
 
 
 class ReleasedError(Error, ValueError):
-    """What has been released."""
+    """The object has been released."""
 
 
 class NotFiniteError(Error, FloatingPointError):
-    """A gradient that is not finite, where the configuration says `"on_nonfinite": "raise"`."""
+    """A gradient contains NaN or infinity, and the configuration has `"on_nonfinite": "raise"`."""
 
 
 class SequenceError(Error, RuntimeError):
-    """A call that cannot follow the one before: a step while averages are in the place of the weights, or between `compress` and
-    `apply`."""
+    """A call in the wrong order, such as a step while averages replace the values, or between `compress` and `apply`."""
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """Memory that the system did not give."""
+    """The system did not provide memory."""
 
 
 class FileError(Error, OSError):
-    """A file that the system did not read or write: `errno`, `strerror` and `filename` say what the system says.
+    """The system could not read or write a file. `errno`, `strerror` and `filename` contain the system's reason.
 
-    It is also the exception of Python for that errno, so that `except FileNotFoundError` and `except PermissionError` work.
+    It is also Python's exception for that errno, so that `except FileNotFoundError` and `except PermissionError` work.
     """
 
     def __init__(self, message: str, code: Status = Status.IO_ERROR, errno: int = 0, filename: str | None = None) -> None:

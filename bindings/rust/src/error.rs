@@ -2,37 +2,37 @@ use crate::sys;
 use std::ffi::CStr;
 use std::fmt;
 
-/// What kind of error an [`Error`] is. The comments of `gradstep.h` say what each means.
+/// The kind of an [`Error`]. `docs/reference/errors.md` lists the cause and cure of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Code {
-    /// A pointer was null; this crate passes none that must not be.
+    /// A required pointer was null. This crate never passes one.
     NullArgument,
-    /// No handle of this kind.
+    /// The handle has been released, or is of another kind.
     BadHandle,
-    /// No JSON, an unknown key, a number out of range: the message names its place.
+    /// Invalid JSON, an unknown key, or a number out of range: the message contains the path.
     BadConfig,
-    /// A combination that is not in the library: the message names what is.
+    /// The library does not contain this combination: the message lists the existing ones.
     NotCompiled,
-    /// An element that the rule does not work on.
+    /// A dtype that the rule does not support.
     UnsupportedType,
-    /// A count that differs from what it has to be.
+    /// A wrong count.
     BadSize,
     /// Misaligned, or overlapping another buffer.
     BadBuffer,
-    /// A number or an id out of its range, a state of something else.
+    /// A number or an id out of range, or the state of another object.
     BadValue,
-    /// A gradient, where `on_nonfinite` is "raise".
+    /// A gradient contains NaN or infinity, and `on_nonfinite` is "raise".
     NotFinite,
-    /// A call that cannot follow the one before.
+    /// A call in the wrong order.
     BadSequence,
-    /// There is no memory.
+    /// The system did not provide memory.
     OutOfMemory,
-    /// The system did not read or write a file.
+    /// The system could not read or write a file.
     Io,
-    /// The system gives no threads.
+    /// The system did not start the threads.
     ExecutorFailed,
-    /// What should not be: please report it.
+    /// A bug: please report it.
     Internal,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// Every error of this crate: a code, and a sentence.
+/// The error of every function of this crate: a code and a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     code: Code,
@@ -59,15 +59,15 @@ impl Error {
             io_kind: None,
         }
     }
-    /// What kind of error it is.
+    /// The kind of the error.
     pub fn code(&self) -> Code {
         self.code
     }
-    /// Why the system did not read or write a file ([`Code::Io`]), such as `NotFound`; None for other errors.
+    /// Why the system could not read or write a file ([`Code::Io`]), such as `NotFound`; None for other errors.
     pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
         self.io_kind
     }
-    /// The sentence, which names the value and what is allowed.
+    /// The message, which contains the value and what is allowed.
     pub fn message(&self) -> &str {
         &self.message
     }
