@@ -273,7 +273,7 @@ def enum_tables() -> dict[str, str]:
 
 def options_page() -> str:
     out = ("# All options\n\n" + HEAD.format("the structs in include/gradstep") +
-           "These structs have the options of gradstep in C++, and gradstep.h has those of C. All members have a default, so you set only\n"
+           "These structs have the options of gradstep in C++, and gradstep.h has the structs of C. All members have a default, so you set only\n"
            "what you need: `weights.update(gradient, {.rate_scale = 0.5})`. C++ wants designated initializers in the order below. A value\n"
            "outside its range is a [`bad_value`](errors.md#bad_value) error, which is reported before anything is written.\n\n"
            "Python, Go and Rust use the same names for the options of a step and of a load: [Python](python_api.md), [Go](go_api.md),\n"
@@ -671,7 +671,7 @@ def main() -> int:
     for path in wrong:
         print(f"{path.relative_to(ROOT)} is not what docs/site/write_reference.py writes; run ./dev generate")
     if not wrong:
-        print("the pages of the API reference are those of the sources")
+        print("the pages of the API reference follow the sources")
     return 1 if wrong else 0
 
 

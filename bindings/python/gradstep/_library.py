@@ -304,7 +304,7 @@ library = _load()
 
 
 def check(status: int, failure: CError, filename: str | None = None) -> None:
-    """Raises what a function has written into `failure`, if its status is not 0. `filename` is that of a FileError."""
+    """Raises what a function has written into `failure`, if its status is not 0. `filename` names the file of a FileError."""
     if status:
         message = failure.message.decode("utf-8", "replace")
         if status == Status.IO_ERROR:

@@ -312,7 +312,7 @@ class Table(_Values):
         table.update(ids, gradient_rows)
         table[42]                           # a copy of a row; table[2:5], table[[3, 1]]
 
-    The arguments are those of `Parameter`; the shape is rows x width. What a batch does not name stays as it is, unless the
+    The arguments have the same meaning as in `Parameter`; the shape is rows x width. Rows that a batch does not name do not change, unless the
     configuration says "catch_up": "exact" or "replay": then a row catches up when it is named or read.
     """
 
@@ -332,7 +332,7 @@ class Table(_Values):
 
     def update(self, ids: Ids, gradient_rows: Array, **options: Unpack[StepOptions]) -> None:
         """One step of the rows that `ids` name: an array of integers, a list or a range. gradient_rows has `width` elements for each of
-        them; those of a row that is named several times are added."""
+        them; the gradients of a row that occurs several times are added."""
         rows = _arrays.ids_view(ids)
         count = rows.size * self.width
         found = _arrays.checked(gradient_rows, "gradient_rows", self._element, count, zeroes(options))
@@ -512,7 +512,7 @@ class Model(Mapping[str, "Parameter | Table"]):
         return len(self._parameters)
 
     def update(self, gradients: Mapping[str, Array], **options: Unpack[StepOptions]) -> None:
-        """One step of each parameter that has a gradient here, in one call, split over threads together: those of the
+        """One step of each parameter that has a gradient here, in one call, split over threads together: the threads of the
         parameter that has most. All are checked before any is written. Tables are updated by their own `update`."""
         owners, addresses, kept, writable = [], [], [], zeroes(options)
         for name, gradient in gradients.items():

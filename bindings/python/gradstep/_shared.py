@@ -105,7 +105,7 @@ def real(number: Any, what: str) -> float:
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple of integers >= 0; one integer is that of a vector."""
+    """A shape as a tuple of integers >= 0; one integer is the length of a vector."""
     is_one = hasattr(shape, "__index__") and getattr(shape, "ndim", 0) == 0
     if isinstance(shape, (str, bytes, bytearray)) or not (is_one or isinstance(shape, (Sequence, numpy.ndarray))):
         raise error(

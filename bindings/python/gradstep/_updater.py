@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Slot(NamedTuple):
-    """Of the state of a tensor: its name, its element type, and whether it is one number for the whole tensor."""
+    """A slot of the state of a tensor: its name, its element type, and whether it is one number for the whole tensor."""
 
     name: str
     dtype: str
@@ -24,14 +24,14 @@ class Slot(NamedTuple):
 
 
 class Updater(Owner):
-    """Policies and a clock. Weights, gradients and state are the caller's, who updates them where they are.
+    """Policies and a clock. Weights, gradients and state stay in your arrays, and are updated there.
 
         adam = gradstep.Updater({"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.001}})
         state = adam.initialize(weights)                # {"m": ..., "v": ...}
         adam.next_step()
         adam.apply(weights, gradient, state)            # every tensor of the model
 
-    config: as that of `Parameter`; dtype: of weights and gradients.
+    config: as in `Parameter`; dtype: of weights and gradients.
 
     Updaters can be copied and pickled: a copy has the same clock, and the same prepared step.
     """

@@ -25,7 +25,7 @@ struct table_options {
     gradstep::duplicates duplicates = gradstep::duplicates::sum;
     /// Counts t of the rule's bias corrections separately for every row, by its updates, instead of
     /// by the table's steps: adam's first steps with a row then have full size, whenever they come.
-    /// 4 bytes per row; every row of a batch prepares its own scalars (about 0.1 microseconds). Not
+    /// 4 bytes per row; every row of a batch prepares its own scalars. Not
     /// with `replay`, and not on a GPU.
     bool row_steps = false;
     /// Padding: this id is ignored wherever it appears, and need not be a row.

@@ -97,7 +97,7 @@ def on_cpu(tensor: torch.Tensor, what: str) -> torch.Tensor:
 
 
 def order(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The strides that say where elements lie: those of dimensions of one element say nothing."""
+    """The strides that determine where elements lie. Dimensions of one element have none."""
     return tuple(stride for stride, size in zip(tensor.stride(), tensor.shape) if size != 1)
 
 
@@ -114,12 +114,12 @@ def is_dense(tensor: torch.Tensor) -> bool:
 
 
 def has_bits(tensor: torch.Tensor) -> bool:
-    """Whether the numbers are not those in memory: their signs, or those of the imaginary parts, are to be changed."""
+    """Whether the numbers differ from memory: torch still has to change their signs, or the signs of the imaginary parts."""
     return tensor.is_neg() or tensor.is_conj()
 
 
 def fits(tensor: torch.Tensor, like: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Whether the numbers of a tensor lie as those of `like`, which is dense, and are of `dtype`."""
+    """Whether a tensor has the layout of `like`, which is dense, and the given dtype."""
     return (
         tensor.dtype is dtype
         and tensor.is_cpu
@@ -176,7 +176,7 @@ def meet(some: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> 
 
 
 class Written:
-    """The memory that a step writes, to compare with that of other gradients, whose sizes stay as they are."""
+    """The memory that a step writes, to compare with the memory of other gradients, whose sizes do not change."""
 
     _MOST_KNOWN = 100  # places for each gradient: allocators give the same few again and again
 

@@ -271,7 +271,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _restore_loaded(self, loaded: Mapping[str, Any]) -> None:
         """torch casts state to the dtype of the parameter, and the number of the step to float32, and keeps tensors that need no
-        cast, which are then those of another optimizer. Here every tensor is copied as it was saved."""
+        cast, and then shared with another optimizer. Here every tensor is copied as it was saved."""
         for group, saved in zip(self.param_groups, loaded["param_groups"]):
             for parameter, key in zip(group["params"], saved["params"]):
                 entries = loaded["state"].get(key)

@@ -373,7 +373,7 @@ class Entry:
         self.after = int(given)
 
     def _kept_rate(self, name: str, rate: Any, what: str) -> Any:
-        """Where the rate of the step is read and that of the next one is written. It is rounded as torch's is."""
+        """Where the rate of the step is read, and the rate of the next step is written. It is rounded as in torch."""
         given = self.group.first_rate if rate is None else self._number(name, rate, what, "a rate")
         if not 0 <= given < math.inf:
             raise error(Status.BAD_VALUE, f"{what}: its {name} is {given}; expected a rate >= 0")
@@ -397,7 +397,7 @@ class Entry:
 
     @property
     def can_be_kept(self) -> bool:
-        """Whether the addresses are those of the parameter, its state and its gradient."""
+        """Whether these are the addresses of the parameter, its state and its gradient."""
         kinds = {type(self.parameter), type(self.gradient)}
         if self.group.policies.get("on_nonfinite", "propagate") != "propagate":
             return False
