@@ -1,5 +1,6 @@
 // How a row of a table accounts for the steps that do not contain it: one weight under adagrad with a proximal elastic net and a
-// decaying rate, in one batch of 250. Given the name of a PNG it draws the picture of docs/how_to/embedding_tables.md (by gnuplot).
+// decaying rate, in one batch of 250. `lazy_rows FILE.svg` draws the picture of
+// docs/how_to/embedding_tables.md with gnuplot.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -27,11 +28,8 @@ int main(int argc, char** argv) {
     std::int64_t seen = 0;
 
     figure picture{"Weight of a row that appears in one batch of 250", "step", steps, {}};
-    picture.panels.push_back({"weight, under adagrad with a proximal elastic net; rate halved every 300 steps",
-                              {},
-                              false,
-                              false,
-                              "right center"});
+    picture.note = "adagrad with a proximal elastic net; the learning rate halves every 300 steps";
+    picture.panels.push_back({.title = "", .curves = {}, .key = below, .y_label = "weight"});
     auto& curves = picture.panels[0].curves;
     curves = {{"dense", {}, 7}, {"exact", {}}, {"missed steps times today's rate", {}}, {"touch_only", {}}};
     double furthest = 0, missed_by_gap = 0;

@@ -1,4 +1,4 @@
-// Every schedule over 1000 steps. Given the name of a PNG it draws the picture of docs/reference/schedules.md (by gnuplot).
+// Every schedule over 1000 steps. `schedules_gallery FILE.svg` draws the picture of docs/reference/schedules.md with gnuplot.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -21,15 +21,23 @@ gs::clock clock_at(std::int64_t t) {
 
 template <class Schedule> curve drawn(std::string name, Schedule const& schedule) {
     curve out{std::move(name), {}};
-    for (std::int64_t t = 0; t <= steps; t += 5) out.points.push_back({static_cast<double>(t), schedule(clock_at(t))});
+    auto const rate = [&](std::int64_t t) { return schedule(clock_at(t)); };
+    for (std::int64_t t = 0; t <= steps; t += 5) {
+        bool const is_straight = t > 0 && t < steps && std::fabs(rate(t - 5) - 2 * rate(t) + rate(t + 5)) < 1e-6;
+        if (!is_straight) out.points.push_back({static_cast<double>(t), rate(t)}); // others make the file larger only
+    }
     return out;
 }
 
 figure gallery() {
     using enum gs::cyclic_mode;
-    figure all{"The learning rate over 1000 steps", "step", steps, {}, 5};
+    figure all{"Learning rate of every schedule over 1000 steps", "step", steps, {}, 4};
     auto const add = [&all](std::string title, auto... curves) {
-        all.panels.push_back({std::move(title), {std::move(curves)...}, false, false, "top right", true});
+        all.panels.push_back({.title = std::move(title),
+                              .curves = {std::move(curves)...},
+                              .key = above,
+                              .y_end = 1,
+                              .y_label = "learning rate"});
     };
     // [composed]
     gs::cosine const half_wave{.rate = 1, .steps = 1000, .end = 0.1};
