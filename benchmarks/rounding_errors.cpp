@@ -18,45 +18,19 @@
 #include <utility>
 #include <vector>
 
+#include "rounding_problem.hpp"
 #include "rules.hpp"
+
+using namespace rounding;
 
 namespace {
 
-using oracle::real;
-
-constexpr std::size_t size = 4096;
 constexpr std::array<int, 3> reported = {1, 100, 1000};
 using elements =
     std::tuple<float, double, gs::bfloat16, gs::float16, gs::mixed<gs::bfloat16>, gs::stochastic<gs::bfloat16>>;
 
 /// Where the formula of a rule is itself the scale of a step, the rate is 1.
 template <class Rule> constexpr double rate = std::is_same_v<Rule, gs::adadelta> ? 1 : 1e-3;
-
-/// A hash of two numbers, uniform in (-1, 1).
-double uniform(std::uint32_t what, std::size_t i) {
-    std::uint32_t x = (static_cast<std::uint32_t>(i) + 0x9e3779b9u * what) * 0x85ebca6bu;
-    x = (x ^ x >> 15) * 0x2c1b3c6du;
-    x = (x ^ x >> 12) * 0x297a2d39u;
-    return (static_cast<double>(x ^ x >> 15) + 0.5) * 0x1p-31 - 1;
-}
-
-/// In (-1, 1), and a number of every element: a multiple of 2^-7.
-double first_weight(std::size_t i) { return std::trunc(uniform(0, i) * 128) / 128; }
-/// What step t sees at the weight w.
-real gradient(int t, std::size_t i, real w) {
-    real const curvature = 0.55 + 0.45 * uniform(1, i), target = uniform(2, i);
-    return curvature * (w - target) + 0.5 * uniform(2 + static_cast<std::uint32_t>(t), i);
-}
-
-template <class T> real widened(T x) {
-    if constexpr (std::is_floating_point_v<T>) return x;
-    else return static_cast<float>(x);
-}
-/// To 16 bits by way of float, where twice rounded differs from once in one of many thousand numbers.
-template <class T> T rounded(real x) {
-    if constexpr (std::is_floating_point_v<T>) return static_cast<T>(x);
-    else return T(static_cast<float>(x));
-}
 
 /// The distance between neighbouring numbers of T in the binade of x. No x is below 2^-14.
 template <class T> real ulp(real x) {

@@ -22,7 +22,8 @@
   report [ARGUMENTS]           all benchmarks except before, simulate and rounding: one page with the machine, versions,
                                tables and pictures in build/report; --without PART leaves one out
                                (./dev bench report --help)
-  rounding                     tables of rounding errors: every rule in every element, against its formula
+  rounding                     tables of rounding errors: every rule in every dtype, against its formula
+  rounding FILE.svg            draw the rounding errors of two rules over 1000 steps
 """
 
 from __future__ import annotations
@@ -179,8 +180,11 @@ def report(*arguments: str) -> NoReturn:
     become(debian if os.access(debian, os.X_OK) else "python3", ROOT / "benchmarks/report/report.py", *arguments)
 
 
-def rounding(*_: str) -> NoReturn:
-    run_built("gradstep_rounding_errors")
+def rounding(*arguments: str) -> NoReturn:
+    if not arguments:
+        run_built("gradstep_rounding_errors")
+    dev("need", "gnuplot-nox")
+    run_built("gradstep_rounding_picture", *arguments)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
