@@ -13,11 +13,13 @@ import os
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import themes
 from model import MODES, Noise, Result, Scenario, rate_alone, simulate
 
-LINES = {"sharded": "--", "asynchronous": "--"}  # of modes that would hide another one in the picture
 WORKERS = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1000]
 STEPS, WARM_UP = 12, 4
 ALL_STEPS = 1000  # few workers take more, so that all together take so many
@@ -114,46 +116,39 @@ def write_csv(path: str, scenarios: list[Scenario], results: list[dict[str, list
 
 
 def draw(path: str, scenarios: list[Scenario], results: list[dict[str, list[Result]]]) -> None:
-    """A row of panels for each scenario: throughput, bytes and staleness over the workers."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    # The same picture for the same numbers, and text as text.
-    matplotlib.rcParams.update({"svg.hashsalt": "gradstep", "svg.fonttype": "none"})
-    from matplotlib import pyplot
-
-    colours = dict(zip(MODES, ("#4c72b0", "#64b5cd", "#55a868", "#8172b3", "#c44e52", "#dd8452")))
-    figure, panels = pyplot.subplots(len(scenarios), 3, squeeze=False, sharex=True, figsize=(11, 3.2 * len(scenarios) + 0.6))
-    for row, scenario, of in zip(panels, scenarios, results):
+    """A column of panels for each scenario: throughput, bytes and staleness over the workers."""
+    pyplot = themes.prepare()
+    colours = dict(zip(MODES, themes.COLOURS))
+    # Those with the same bytes lie on each other: the first of them is wide, so that both show.
+    widths = {mode: 4.5 if mode in ("synchronous", "server_synchronous") else 1.4 for mode in MODES}
+    figure, panels = pyplot.subplots(3, len(scenarios), squeeze=False, sharex=True, figsize=(4.4 * len(scenarios), 10))
+    for column, scenario, of in zip(panels.T, scenarios, results):
         alone = rate_alone(scenario) * scenario.batch
         workers = [x.workers for x in next(iter(of.values()))]
-        row[0].plot(workers, workers, color="black", linewidth=0.8, linestyle=":")
+        column[0].plot(workers, workers, color=themes.INK, linewidth=1, linestyle=":")
         for mode, many in of.items():
-            style = {"color": colours[mode], "marker": "o", "markersize": 2.5, "linewidth": 1.2, "linestyle": LINES.get(mode, "-")}
-            row[0].plot(workers, [x.samples_per_s / alone for x in many], **style)
-            row[1].plot(workers, [x.sent_per_step / 1e6 or None for x in many], **style)
+            style = {"color": colours[mode], "linewidth": widths[mode]}
+            column[0].plot(workers, [x.samples_per_s / alone for x in many], **style)
+            column[1].plot(workers, [x.sent_per_step / 1e6 or None for x in many], **style)
             if any(x.staleness for x in many):
-                row[2].plot(workers, [x.staleness or None for x in many], **style)
-        for panel, title, unit in zip(row, ("throughput", "network", "staleness"),
-                                      ("samples/s, relative to one worker", "MB sent by a worker per step", "mean, in steps of other workers")):
+                column[2].plot(workers, [x.staleness or None for x in many], **style)
+        for panel in column:
             panel.set(xscale="log", yscale="log")
-            panel.set_title(f"{title}, {scenario.name}", fontsize=9)
-            panel.set_ylabel(unit, fontsize=8)
             panel.minorticks_off()
-            panel.tick_params(labelsize=7)
-            panel.grid(True, linewidth=0.4, color="#dddddd")
+            panel.grid(True)
             panel.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
             panel.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
-            for side in ("top", "right"):
-                panel.spines[side].set_visible(False)
-    for panel in panels[-1]:
-        panel.set_xlabel("number of workers", fontsize=8)
-    figure.suptitle("Simulated, dense parameters only; dotted: workers that exchange nothing", fontsize=10)
-    handles = [pyplot.Line2D([], [], color=colour, marker="o", markersize=2.5, linestyle=LINES.get(mode, "-"))
-               for mode, colour in colours.items()]
-    figure.legend(handles, map(heading, MODES), loc="lower center", ncols=len(MODES), fontsize=8, frameon=False)
-    figure.tight_layout(rect=(0, 0.07 / len(scenarios) + 0.02, 1, 1))
-    figure.savefig(path, format="svg", metadata={"Date": None})
+        column[0].set_title(f"Simulated: {scenario.name}, dense", fontweight="bold", fontsize=11)
+        column[-1].set_xlabel("workers (log scale)")
+    for panel, title in zip(panels[:, 0], ("samples/s, relative to\none worker alone (log scale)",
+                                           "MB that a worker sends\nin a step (log scale)",
+                                           "mean staleness, steps of\nother workers (log scale)")):
+        panel.set_ylabel(title)
+    handles = [pyplot.Line2D([], [], color=themes.INK, linewidth=1, linestyle=":"),
+               *(pyplot.Line2D([], [], color=colours[mode], linewidth=widths[mode]) for mode in MODES)]
+    figure.legend(handles, ["no exchange", *map(heading, MODES)], loc="lower center", ncols=4, frameon=False)
+    figure.tight_layout(rect=(0, 0.06, 1, 1))
+    themes.save(figure, path)
 
 
 def predicted(scenario: dict[str, Any], run: dict[str, Any]) -> Result:

@@ -38,6 +38,7 @@ from typing import Any
 import numpy
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import themes
 from lines import Lines, Quartiles, add_option, quartiles
 
 RATE, MOMENTUM, DECAY, CHECKED_STEPS = 0.01, 0.9, 0.01, 3
@@ -375,23 +376,17 @@ def versions() -> dict[str, str]:
 
 def draw(path: str, results: list[dict[str, Any]], known: dict[str, str]) -> None:
     """A panel for each rule and number of threads: they / gradstep over the sizes."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    # The same picture for the same numbers, and text as text.
-    matplotlib.rcParams.update({"svg.hashsalt": "gradstep", "svg.fonttype": "none"})
-    from matplotlib import pyplot
-
+    pyplot = themes.prepare()
     rules = [rule for rule in RULES if any(x["rule"] == rule for x in results)]
     counts = sorted({x["threads"] for x in results})
     sizes = [size for size in SIZES if any(x["floats"] == size for x in results)]
-    colours = {"torch default": "#c44e52", "torch foreach": "#937860", "torch fused": "#dd8452", "DeepSpeed": "#8172b3",
-               "paddle": "#55a868", "optax": "#4c72b0"}
-    figure, panels = pyplot.subplots(len(counts), len(rules), squeeze=False, sharex=True, sharey=True,
-                                     figsize=(2.6 * len(rules) + 1.2, 2.7 * len(counts) + 0.9))
-    for row, threads in zip(panels, counts):
-        for panel, rule in zip(row, rules):
-            panel.axhline(1, color="black", linewidth=1)
+    peers = ("torch default", "torch foreach", "torch fused", "DeepSpeed", "paddle", "optax")
+    colours = dict(zip(peers, themes.COLOURS))
+    figure, panels = pyplot.subplots(len(rules), len(counts), squeeze=False, sharex=True, sharey=True,
+                                     figsize=(4.3 * len(counts) + 0.6, 2.1 * len(rules) + 1.9))
+    for row, rule in zip(panels, rules):
+        for panel, threads in zip(row, counts):
+            panel.axhline(1, color=themes.INK, linewidth=1)
             for peer, colour in colours.items():
                 of = [x for x in results if (x["peer"], x["rule"], x["threads"]) == (peer, rule, threads)]
                 lone = [x for x in of if x["floats"] == "1000 x 1000"]
@@ -403,19 +398,19 @@ def draw(path: str, results: list[dict[str, Any]], known: dict[str, str]) -> Non
                                    elinewidth=0.8)
             panel.set_yscale("log", base=2)
             panel.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
-            panel.set_title(f"{rule}, {threads} thread{'s' if threads > 1 else ''}", fontsize=9)
-            panel.set_xticks(range(len(sizes)), sizes, fontsize=7, rotation=45, ha="right")
-            panel.tick_params(axis="y", labelsize=7)
-            panel.grid(True, axis="y", linewidth=0.4, color="#dddddd")
-            for side in ("top", "right"):
-                panel.spines[side].set_visible(False)
-        row[0].set_ylabel("their time / gradstep's", fontsize=8)
+            panel.set_title(f"{rule}, {threads} thread{'s' if threads > 1 else ''}", fontsize=10)
+            panel.set_xticks(range(len(sizes)), [size.replace(" x ", " x\n") for size in sizes])
+            panel.grid(True, axis="y")
+    for panel in panels[-1]:
+        panel.set_xlabel("floats in a tensor (1000 x 1000: in a thousand tensors)")
+    figure.supylabel("their time / gradstep's (log scale); above 1, gradstep is faster", fontsize=10)
+    figure.suptitle("Time of a step of other libraries relative to gradstep\n(median and quartiles)", fontweight="bold", fontsize=12)
     here = [peer for peer in colours if any(x["peer"] == peer for x in results)]
     handles = [pyplot.Line2D([], [], color=colours[peer], marker="o", markersize=3.5) for peer in here]
     names = [f"{peer} {known[peer.split()[0]]}" for peer in here]
-    figure.legend(handles, names, loc="lower center", ncols=len(here), fontsize=8, frameon=False)
-    figure.tight_layout(rect=(0, 0.06, 1, 1))
-    figure.savefig(path, format="svg", metadata={"Date": None})
+    figure.legend(handles, names, loc="lower center", ncols=3, frameon=False)
+    figure.tight_layout(rect=(0, 0.05, 1, 0.99))
+    themes.save(figure, path)
 
 
 def report(x: dict[str, Any], lines: Lines) -> bool:
