@@ -101,11 +101,26 @@ void print_tables(std::vector<contender> const& all, std::vector<result> const& 
     std::puts("Bytes are those of the encoded messages, headers and checksums included; what a network adds is not.");
 }
 
+/// The steps in which the sparsity rises.
+band ramp_of(contender const& compressed) {
+    auto const& steps = compressed.sent.steps;
+    double const last = steps.back().sparsity;
+    auto const begin = std::ranges::find_if(steps, [](exchange const& step) { return step.sparsity > 0; });
+    auto const end = std::ranges::find_if(steps, [&](exchange const& step) { return step.sparsity == last; });
+    double const from = static_cast<double>(begin - steps.begin()), to = static_cast<double>(end - steps.begin());
+    return {from, to, formatted("sparsity rises: steps %.0f to %.0f", from, to)};
+}
+
 figure curves_of(std::vector<contender> const& all, std::vector<result> const& results, task const& work,
                  std::string const& title) {
-    panel by_step{.title = "training loss (cross entropy)", .curves = {}, .logarithmic = true, .key = ""};
-    panel by_bytes{
-        .title = "the same over what each trainer has sent", .curves = {}, .logarithmic = true, .key = "bottom left"};
+    std::string const loss_name = "training loss, cross entropy";
+    panel by_step{.title = "Over steps",
+                  .curves = {},
+                  .logarithmic = true,
+                  .key = below,
+                  .y_label = loss_name,
+                  .bands = {ramp_of(all.back())}};
+    panel by_bytes{.title = "Over bytes", .curves = {}, .logarithmic = true, .key = "", .y_label = loss_name};
     double most = 0, least = 0;
     for (std::size_t k = 0; k < all.size(); ++k) {
         by_step.curves.push_back({all[k].name, {}});
@@ -119,8 +134,14 @@ figure curves_of(std::vector<contender> const& all, std::vector<result> const& r
             least = least == 0 ? megabytes : std::min(least, megabytes);
         }
     }
-    by_bytes.x = x_axis{.label = "megabytes", .end = most, .begin = least, .logarithmic = true};
-    return {title, "step", static_cast<double>(work.steps()), {by_step, by_bytes}};
+    by_bytes.x =
+        x_axis{.label = "megabytes that each trainer has sent", .end = most, .begin = least, .logarithmic = true};
+    return {.title = title,
+            .x_label = "step",
+            .x_end = static_cast<double>(work.steps()),
+            .panels = {by_step, by_bytes},
+            .note = formatted("%zu trainers with batches of %zu, one run each, seed %llu", work.trainers, work.batch,
+                              static_cast<unsigned long long>(work.seed))};
 }
 
 int run(options const& chosen, bool as_delivered) {
@@ -144,8 +165,7 @@ int run(options const& chosen, bool as_delivered) {
         results.push_back(*outcome);
     }
     print_tables(all, results);
-    std::string const title = folder.filename().string() + ": " + sizes_of(work) + " network, " +
-                              std::to_string(work.trainers) + " trainers with batches of " + std::to_string(work.batch);
+    std::string const title = "Dense and compressed gradients: " + name_of(folder) + ", " + sizes_of(work) + " network";
     plot(curves_of(all, results, work, title), chosen.output);
     std::printf("\nThe curves: %s\n", std::filesystem::absolute(chosen.output).c_str());
 

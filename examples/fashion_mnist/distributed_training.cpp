@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -147,20 +148,22 @@ void print_table(std::vector<outcome> const& all) {
     std::puts("Bytes are those of the messages, headers and checksums included; what MPI and a network add is not.");
 }
 
-figure curves_of(std::vector<outcome> const& all, std::string const& title) {
-    panel by_seconds{.title = "training loss (cross entropy)", .curves = {}, .logarithmic = true, .key = "top right"};
-    panel by_bytes{
-        .title = "the same over what went in and out of a trainer", .curves = {}, .logarithmic = true, .key = ""};
+figure curves_of(std::vector<outcome> const& all, std::string const& title, std::string const& note) {
+    std::string const loss_name = "training loss, cross entropy";
+    panel by_seconds{.title = "Over time", .curves = {}, .logarithmic = true, .key = below, .y_label = loss_name};
+    panel by_bytes{.title = "Over bytes", .curves = {}, .logarithmic = true, .key = "", .y_label = loss_name};
     double longest = 0, most = 0, least = all.front().by_bytes.front().x;
     for (outcome const& one : all) {
-        by_seconds.curves.push_back({one.name, one.by_seconds});
-        by_bytes.curves.push_back({one.name, one.by_bytes});
+        double const width = &one == &all.front() ? 5 : 2; // the second one sends as many bytes, and lies on it
+        by_seconds.curves.push_back({one.name, one.by_seconds, width});
+        by_bytes.curves.push_back({one.name, one.by_bytes, width});
         longest = std::max(longest, one.seconds);
         most = std::max(most, one.by_bytes.back().x);
         least = std::min(least, one.by_bytes.front().x);
     }
-    by_bytes.x = x_axis{.label = "megabytes", .end = most, .begin = least, .logarithmic = true};
-    return {title, "seconds", longest, {by_seconds, by_bytes}};
+    by_bytes.x =
+        x_axis{.label = "megabytes into and out of a trainer", .end = most, .begin = least, .logarithmic = true};
+    return {.title = title, .x_label = "seconds", .x_end = longest, .panels = {by_seconds, by_bytes}, .note = note};
 }
 
 int run(options const& chosen) {
@@ -209,9 +212,10 @@ int run(options const& chosen) {
     if (world.rank() != 0) return 0;
     bar.clear();
     print_table(outcomes);
-    plot(curves_of(outcomes, folder.filename().string() + ": " + sizes_of(work) + " network, " +
-                                 std::to_string(world.size()) + " processes with batches of " +
-                                 std::to_string(work.batch)),
+    plot(curves_of(outcomes, "Modes of distributed training: " + name_of(folder) + ", " + sizes_of(work) + " network",
+                   formatted("%d processes on %u cores of one machine, batches of %zu, one run each, seed %llu",
+                             world.size(), std::thread::hardware_concurrency(), work.batch,
+                             static_cast<unsigned long long>(work.seed))),
          chosen.output);
     std::printf("\nThe curves: %s\n", std::filesystem::absolute(chosen.output).c_str());
     return 0;
