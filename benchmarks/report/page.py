@@ -231,7 +231,7 @@ def script(of: Measured, to: str) -> str:
     width = names + 480
     return f"""set terminal svg size {width},{80 + 18 * len(points)} noenhanced font 'sans,11' background 'white'
 set output {quoted(to)}
-set xlabel 'measured / allowed, with quartiles: right of 1 the bound is missed'
+set xlabel 'measured / allowed (log scale), with quartiles: right of 1 the bound is missed'
 set lmargin at screen {names / width:.3f}
 unset key
 set logscale x 2

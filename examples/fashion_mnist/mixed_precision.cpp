@@ -54,8 +54,8 @@ int run(options const& chosen) {
     task const work{data, 128, 128, chosen.epochs, 1};
 
     auto const all = contenders(chosen.rate);
-    panel loss{.title = "training loss (cross entropy)", .curves = {}, .logarithmic = true, .key = ""};
-    panel accuracy{.title = "test accuracy (%)", .curves = {}, .marked = true, .key = "bottom right"};
+    panel loss{.title = "Training loss", .curves = {}, .logarithmic = true, .key = below, .y_label = "cross entropy"};
+    panel accuracy{.title = "Test accuracy", .curves = {}, .marked = true, .key = "", .y_label = "accuracy (%)"};
     progress bar(all.size() * work.steps());
     std::vector<result> results;
     for (contender const& one : all) {

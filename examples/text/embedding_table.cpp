@@ -191,7 +191,7 @@ template <class Rule> int run(Rule rule, options const& chosen, bool as_delivere
     plot({formatted("Vectors of %zu words by skip-gram, %s", words.size(), chosen.rule.c_str()),
           "passes",
           static_cast<double>(chosen.passes),
-          {{.title = "loss of a pair", .curves = {{chosen.rule, past.loss}}, .key = ""}}},
+          {{.title = "", .curves = {{chosen.rule, past.loss}}, .key = "", .y_label = "loss of a pair"}}},
          chosen.output);
     std::printf("\nThe loss: %s\nLoss in the last pass: %.3f\n", std::filesystem::absolute(chosen.output).c_str(),
                 past.last_loss());

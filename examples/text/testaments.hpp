@@ -109,9 +109,16 @@ figure curves_of(testament_options const& chosen, std::string const& how, std::s
     return {"Old or New Testament? " + how + formatted(", batches of %zu", chosen.batch),
             x,
             static_cast<double>(chosen.passes),
-            {{.title = "progressive log loss", .curves = {{learners.name, learners.loss}...}, .key = "top right"},
-             {.title = "progressive accuracy (%)", .curves = {{learners.name, learners.accuracy}...}, .key = ""},
-             {.title = "weights that are 0, of the features " + zeros + " (%)",
+            {{.title = "Progressive log loss",
+              .curves = {{learners.name, learners.loss}...},
+              .key = below,
+              .y_label = "log loss"},
+             {.title = "Progressive accuracy",
+              .curves = {{learners.name, learners.accuracy}...},
+              .key = "",
+              .y_label = "accuracy (%)"},
+             {.title = "Weights that are 0, of the features " + zeros,
               .curves = {{learners.name, learners.zeros}...},
-              .key = ""}}};
+              .key = "",
+              .y_label = "weights that are 0 (%)"}}};
 }
