@@ -99,7 +99,7 @@ inline std::string logarithmic_tics(panel const& p) {
     return tics.str();
 }
 
-/// Of small panels, in pixels.
+/// The size of small panels, in pixels.
 inline constexpr double small_width = 160, small_height = 115;
 
 /// How large a picture is, as a page shows it, and its margins: in pixels.
