@@ -273,10 +273,9 @@ def enum_tables() -> dict[str, str]:
 
 def options_page() -> str:
     out = ("# All options\n\n" + HEAD.format("the structs in include/gradstep") +
-           "These structs have the options of gradstep in C++, and gradstep.h has the structs of C. All members have a\n"
-           "default, so you set only\n"
-           "what you need: `weights.update(gradient, {.rate_scale = 0.5})`. C++ wants designated initializers in the order below. A value\n"
-           "outside its range is a [`bad_value`](errors.md#bad_value) error, which is reported before anything is written.\n\n"
+           "These structs have the options of gradstep in C++ and in C. All members have a default, so you set only what you need:\n"
+           "`weights.update(gradient, {.rate_scale = 0.5})`. C++ requires designated initializers in the order below. A value outside its\n"
+           "range is a [`bad_value`](errors.md#bad_value) error, which is reported before anything is written.\n\n"
            "Python, Go and Rust use the same names for the options of a step and of a load: [Python](python_api.md), [Go](go_api.md),\n"
            "[Rust](rust_api.md). The hyperparameters of rules, schedules and regularizers are on\n"
            "[their own page](configuration_keys.md).\n\n| options | used by |\n|---|---|\n")
