@@ -19,6 +19,6 @@ set(CPACK_DEBIAN_LIBGRADSTEP-DEV_DESCRIPTION
     "Optimizer steps for C++20: headers, archives and files for CMake and pkg-config\n AdamW, FTRL, Adagrad, LAMB and more, in one pass over memory.")
 set(CPACK_DEBIAN_LIBGRADSTEP-DEV_PACKAGE_NAME libgradstep-dev)
 set(CPACK_DEBIAN_LIBGRADSTEP-DEV_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_LIBGRADSTEP-DEV_PACKAGE_DEPENDS "libgradstep0 (= ${PROJECT_VERSION}), libxsimd-dev, nlohmann-json3-dev")
+set(CPACK_DEBIAN_LIBGRADSTEP-DEV_PACKAGE_DEPENDS "libgradstep0 (= ${PROJECT_VERSION}), libxsimd-dev, xtl-dev, nlohmann-json3-dev")
 set(CPACK_DEBIAN_LIBGRADSTEP-DEV_PACKAGE_SUGGESTS "libabsl-dev, libeigen3-dev, libopenmpi-dev, libtbb-dev, libthrust-dev, libxtensor-dev")
 include(CPack)

@@ -64,7 +64,7 @@ def library() -> Path:
     if missing:
         raise SystemExit(
             f"cannot build libgradstep.so: {', '.join(missing)} not found; expected cmake, ninja, a C++20 compiler, xsimd and nlohmann-json "
-            "(Debian: apt-get install g++ cmake ninja-build libxsimd-dev nlohmann-json3-dev), or GRADSTEP_LIBRARY=/path/to/libgradstep.so"
+            "(Debian: apt-get install g++ cmake ninja-build libxsimd-dev xtl-dev nlohmann-json3-dev), or GRADSTEP_LIBRARY=/path/to/libgradstep.so"
         )
     folder = (HERE if IN_SDIST else ROOT) / "build/wheel"
     wanted = {
@@ -80,7 +80,7 @@ def library() -> Path:
         if run(command):
             raise SystemExit(
                 f"cannot build libgradstep.so: `{' '.join(command[:2])} ...` failed, as it says above; expected a C++20 compiler, xsimd and "
-                "nlohmann-json (Debian: apt-get install g++ cmake ninja-build libxsimd-dev nlohmann-json3-dev)"
+                "nlohmann-json (Debian: apt-get install g++ cmake ninja-build libxsimd-dev xtl-dev nlohmann-json3-dev)"
             )
     return next(folder.rglob("libgradstep.so")).resolve()
 
