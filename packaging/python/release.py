@@ -11,10 +11,10 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,25 +57,31 @@ def wheel(sdist: Path, folder: Path) -> Path:
     return made
 
 
-def check(package: Path, numpy: str) -> None:
-    """Installs a package into a fresh environment, beside the numpy of another one."""
+def check(package: Path, numpy: Path, **environment: str) -> None:
+    """Installs a package into a fresh environment, beside the numpy of another one, and takes a step."""
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run([sys.executable, "-m", "venv", scratch], check=True)
         python = Path(scratch, "bin/python")
-        pip(python, "install", "--quiet", package)
-        subprocess.run([python, "-W", "error", "-c", CHECK], check=True, cwd=scratch, env={**os.environ, "PYTHONPATH": numpy})
+        pip(python, "install", "--quiet", package, **environment)
+        subprocess.run([python, "-W", "error", "-c", CHECK], check=True, cwd=scratch,
+                       env={**os.environ, "PYTHONPATH": str(numpy)})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=ROOT / "build/dist", help="folder of the packages (default: build/dist)")
-    parser.add_argument("--numpy", required=True, help="folder of packages that has numpy, for the check")
+    parser.add_argument("--numpy", type=Path, required=True, help="folder of packages that has numpy, for the check")
     arguments = parser.parse_args()
-    shutil.rmtree(arguments.output, ignore_errors=True)
-    arguments.output.mkdir(parents=True)
+    numpy = arguments.numpy.resolve()  # the check runs in another folder
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    for old in (*arguments.output.glob("gradstep-*.whl"), *arguments.output.glob("gradstep-*.tar.gz")):
+        old.unlink()
     sdist = source_distribution(arguments.output)
     made = wheel(sdist, arguments.output)
-    check(made, arguments.numpy)
+    check(made, numpy)
+    with tempfile.TemporaryDirectory() as scratch, zipfile.ZipFile(made) as archive:
+        # With the library of the wheel, which was built from the source distribution: it is not compiled twice.
+        check(sdist, numpy, GRADSTEP_LIBRARY=archive.extract("gradstep/libgradstep.so", scratch))
     for file in (sdist, made):
         print(f"{file}: {file.stat().st_size} bytes")
 
