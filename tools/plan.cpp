@@ -45,11 +45,14 @@ std::string bytes_in_words(double bytes) {
         if (bytes /= 1000; bytes < 999.5) return rounded(bytes) + unit;
     return rounded(bytes / 1000) + " PB";
 }
-std::string seconds_in_words(double seconds) { return seconds < 0.1 ? "below 0.1 s" : rounded(seconds) + " s"; }
 std::string grouped(std::uint64_t x) {
     std::string out = std::to_string(x);
     for (std::size_t i = out.size(); i > 3; i -= 3) out.insert(i - 3, ",");
     return out;
+}
+std::string seconds_in_words(double seconds) {
+    if (seconds < 0.1) return "below 0.1 s";
+    return (seconds < 999.5 ? rounded(seconds) : grouped(static_cast<std::uint64_t>(std::round(seconds)))) + " s";
 }
 
 // ---- What a table has of each row, and of each step ----
