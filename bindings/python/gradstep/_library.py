@@ -53,7 +53,7 @@ class ConfigError(Error, ValueError):
 
 
 class NotCompiledError(Error, NotImplementedError):
-    """The library was compiled without this combination of policies. The message lists the compiled ones."""
+    """The library was compiled without this combination of policies. The message contains the closest ones."""
 
 
 class DtypeError(Error, TypeError):

@@ -12,7 +12,7 @@ pub enum Code {
     BadHandle,
     /// Invalid JSON, an unknown key, or a number out of range: the message contains the path.
     BadConfig,
-    /// The library does not contain this combination: the message lists the existing ones.
+    /// The library does not contain this combination: the message has the closest ones.
     NotCompiled,
     /// A dtype that the rule does not support.
     UnsupportedType,

@@ -58,7 +58,7 @@ enum gradstep_status_code {
     GRADSTEP_NULL_ARGUMENT = -1, /* a required pointer (or one in an array) is NULL; allowed if the count is 0 */
     GRADSTEP_BAD_HANDLE = -2,    /* a released handle, or a handle of another kind */
     GRADSTEP_BAD_CONFIG = -3,   /* invalid JSON, an unknown key, a number out of range: the message contains the path */
-    GRADSTEP_NOT_COMPILED = -4, /* the library does not contain this combination: the message lists the existing ones */
+    GRADSTEP_NOT_COMPILED = -4, /* the library does not contain this combination: the message has the closest ones */
     GRADSTEP_UNSUPPORTED_TYPE = -5, /* not a dtype, or a dtype that the rule does not support */
     GRADSTEP_BAD_SIZE = -6,         /* a wrong count */
     GRADSTEP_BAD_BUFFER = -7,       /* misaligned, or overlapping another buffer */

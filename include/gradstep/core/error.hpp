@@ -48,7 +48,7 @@ struct value_error : basic_error<std::invalid_argument> {
 };
 
 /// A combination of policies and element that was not compiled into the program (gradstep/runtime);
-/// the message lists the compiled ones.
+/// the message contains the closest ones that were.
 struct not_compiled_error : value_error {
     using value_error::value_error;
     char const* id() const noexcept override { return "not_compiled"; }
