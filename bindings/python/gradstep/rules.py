@@ -167,8 +167,8 @@ def adamax(
     beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
     beta2: decay of the infinity norm u, per step (>= 0 and < 1).
     epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
-    epsilon_place: where `epsilon` is added: `outside` the maximum, `inside` it (to |g|), or `accumulated` (to
-        the stored u).
+    epsilon_place: where `epsilon` is added: `outside` the maximum, `inside` it (to abs(g)), or `accumulated`
+        (to the stored u).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
