@@ -480,16 +480,16 @@ TEST_CASE("a host that does not run each part once is found out", "[backends]") 
         return text;
     };
     CHECK(refused([](std::size_t, gs::task work) { work(0), work(2); }, {1, 0, 1}) ==
-          "callback_executor: the host made 2 calls and ran 2 of 3 parts; expected each part once");
+          "callback_executor: the callback made 2 calls and ran 2 of 3 parts; expected each part once");
     CHECK(refused([](std::size_t, gs::task) {}, {0, 0, 0}) ==
-          "callback_executor: the host made 0 calls and ran 0 of 3 parts; expected each part once");
+          "callback_executor: the callback made 0 calls and ran 0 of 3 parts; expected each part once");
     // A part that is asked for again, or does not exist, is not run.
     CHECK(refused([](std::size_t, gs::task work) { work(0), work(1), work(1); }, {1, 1, 0}) ==
-          "callback_executor: the host made 3 calls and ran 2 of 3 parts; expected each part once");
+          "callback_executor: the callback made 3 calls and ran 2 of 3 parts; expected each part once");
     CHECK(refused([](std::size_t, gs::task work) { work(0), work(1), work(2), work(0); }, {1, 1, 1}) ==
-          "callback_executor: the host made 4 calls and ran 3 of 3 parts; expected each part once");
+          "callback_executor: the callback made 4 calls and ran 3 of 3 parts; expected each part once");
     CHECK(refused([](std::size_t parts, gs::task work) { work(0), work(1), work(parts); }, {1, 1, 0}) ==
-          "callback_executor: the host made 3 calls and ran 2 of 3 parts; expected each part once");
+          "callback_executor: the callback made 3 calls and ran 2 of 3 parts; expected each part once");
 }
 
 TEST_CASE("a host is any function of the parts and the work, and is asked anew at each call", "[backends]") {

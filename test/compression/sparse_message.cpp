@@ -274,7 +274,7 @@ TEST_CASE("A message whose checksum is right is refused for what it says", "[cor
     CHECK_THAT(refused(put(32, std::int64_t(2))), ContainsSubstring("has 68 bytes: they are not those of 2 entries"));
     CHECK_THAT(refused([&](auto& to) { put(16, huge)(to), put(32, huge)(to), put(10, std::uint8_t(2))(to); }),
                ContainsSubstring("they are not those of"));
-    CHECK_THAT(refused(put(44, std::int32_t(0))), ContainsSubstring("must rise, and be below 10"));
+    CHECK_THAT(refused(put(44, std::int32_t(0))), ContainsSubstring("expected rising indices below 10"));
     CHECK_THAT(refused(put(48, std::int32_t(10))), ContainsSubstring("has the index 10"));
     CHECK_THAT(refused(put(40, std::int32_t(-1))), ContainsSubstring("has the index -1 after -1"));
     CHECK_THAT(refused(put(52, 'x')), ContainsSubstring("has no zeros between indices and values"));

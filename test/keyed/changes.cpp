@@ -161,7 +161,7 @@ TEST_CASE("bytes that are not those of changes are refused") {
     CHECK(refused(other) == "is of version 2; expected 1");
     other = good;
     other.back() ^= std::byte{1};
-    CHECK(refused(other).ends_with(": it was changed on its way"));
+    CHECK(refused(other).ends_with(": its bytes were changed"));
 
     // Where the numbers are: after the texts "float" and "momentum".
     constexpr std::size_t numbers = 24 + 4 + 5 + 4 + 8, columns = numbers + 2, kind = columns + 7 * 8,

@@ -242,7 +242,7 @@ TEST_CASE("a host that has schedules of its own gives the rate to one that is ch
     optimizer.next_step({.rate = 0.25})(w, g);
     CHECK(w[0] == 0.75f);
     CHECK_THAT(refusal<gs::value_error>([&] { optimizer.next_step(); }),
-               Catch::Matchers::StartsWith("external.rate is missing: "));
+               Catch::Matchers::StartsWith("external.rate is missing; "));
 }
 
 std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {

@@ -90,7 +90,7 @@ int main() {
     check_refused("the gradient of sgd is of another type than a parameter of double has in memory", [&] {
         net.update({{"adam", g}, {"sgd", g}});
     });
-    check_refused("callback_executor: the host made 0 calls and ran 0 of 2 parts; expected each part once", [] {
+    check_refused("callback_executor: the callback made 0 calls and ran 0 of 2 parts; expected each part once", [] {
         gs::callback_executor idle(2, [](std::size_t, gs::task) {});
         idle.run(2, gs::task([](std::size_t) {}));
     });

@@ -61,7 +61,7 @@ public:
         };
         call_(host_.get(), parts, task(once, work.bytes()));
         if (calls != parts || done != parts)
-            detail::fail<executor_error>("callback_executor: the host made " + detail::text(calls.load()) +
+            detail::fail<executor_error>("callback_executor: the callback made " + detail::text(calls.load()) +
                                          " calls and ran " + detail::text(done.load()) + " of " + detail::text(parts) +
                                          " parts; expected each part once");
     }

@@ -122,7 +122,7 @@ private:
         for (std::size_t e = 0; e != count(); ++e) {
             Index const i = indices[e];
             if (i <= before || i >= size_)
-                from.refuse({"has the index ", i, " after ", before, ": must rise, and be below ", size_});
+                from.refuse({"has the index ", i, " after ", before, "; expected rising indices below ", size_});
             before = i;
         }
         for (std::size_t i = count() * index_bytes(); i < values_at(); ++i)

@@ -142,7 +142,7 @@ GRADSTEP_DEFINE void input_file::read(std::uint64_t offset, std::span<std::byte>
         if (got < 0) refuse_file("read", path_, errno);
         if (got == 0)
             fail<io_error>({"cannot read ", path_, ": it ends at byte ", offset,
-                            ", and had more when it was opened: somebody else writes to it"});
+                            ", and had more when it was opened: another process writes to it"});
         to = to.subspan(static_cast<std::size_t>(got));
         offset += static_cast<std::uint64_t>(got);
     }

@@ -48,12 +48,12 @@ GRADSTEP_DEFINE void byte_reader::require_version(std::uint32_t given, std::uint
 }
 
 GRADSTEP_DEFINE void byte_reader::require_size(std::uint64_t given) const {
-    if (given != all_.size()) refuse({"has ", all_.size(), " bytes, and says ", given});
+    if (given != all_.size()) refuse({"has ", all_.size(), " bytes; expected ", given, ", as its header says"});
 }
 
 GRADSTEP_DEFINE void byte_reader::require_checksum(std::uint32_t given, std::span<std::byte const> of) const {
     if (std::uint32_t const sum = framed_checksum(of); sum != given)
-        refuse({"has the checksum ", sum, ", and says ", given, ": it was changed on its way"});
+        refuse({"has the checksum ", sum, "; expected ", given, ", as its header says: its bytes were changed"});
 }
 
 GRADSTEP_DEFINE void byte_reader::end() const {

@@ -285,7 +285,8 @@ GRADSTEP_DEFINE void server_protocol::take_hello(std::size_t w, wire_message con
     if (hello.text() != own)
         fail<value_error>({"rank ", rank_of(w), " is of ", in_quotes(hello.text()), "; expected ", in_quotes(own),
                            " as this server"});
-    if (hello.header.session == 0) fail<value_error>({"rank ", rank_of(w), " has no session: must not be 0"});
+    if (hello.header.session == 0)
+        fail<value_error>({"rank ", rank_of(w), " has the session 0; expected another number"});
     has_begun_ = true;
     if (workers_[w].session != hello.header.session) {
         workers_[w].begin_anew(hello.header.session);

@@ -196,7 +196,7 @@ GRADSTEP_DEFINE safetensors_header parse_safetensors_header(std::string_view jso
         if (!detail::safetensors_size(x.shape, element_bytes, bytes))
             refuse({tensor, "its shape has more bytes than can be counted"});
         if (x.begin > x.end || x.end > data_bytes)
-            refuse({tensor, "data_offsets = [", x.begin, ", ", x.end, "]: must rise, and be at most ", data_bytes,
+            refuse({tensor, "data_offsets = [", x.begin, ", ", x.end, "]; expected begin <= end <= ", data_bytes,
                     ", the bytes of the file's data"});
         if (x.end - x.begin != bytes)
             refuse({tensor, "data_offsets has ", x.end - x.begin, " bytes, its shape ", bytes, "; expected as many"});
