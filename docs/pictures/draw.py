@@ -62,8 +62,9 @@ def box(x: float, y: float, width: float, height: float, title: str, *lines: str
                       *(text(x + width / 2, top + 20 + 18 * k, line, "small") for k, line in enumerate(lines))])
 
 
-def arrow(x1: float, y1: float, x2: float, y2: float, words: str = "", above: bool = True) -> str:
-    line = f'<path class="line" marker-end="url(#arrow)" d="M{x1:g} {y1:g} L{x2:g} {y2:g}"/>'
+def arrow(x1: float, y1: float, x2: float, y2: float, words: str = "", above: bool = True, both: bool = False) -> str:
+    heads = 'marker-start="url(#arrow)" marker-end="url(#arrow)"' if both else 'marker-end="url(#arrow)"'
+    line = f'<path class="line" {heads} d="M{x1:g} {y1:g} L{x2:g} {y2:g}"/>'
     return line + (text((x1 + x2) / 2, y1 + (-9 if above else 18), words, "small") if words else "")
 
 
@@ -92,10 +93,11 @@ def servers() -> str:
         parts.append(box(8, 40 + 96 * k, 150, 70, f"Worker {k + 1}", "your training loop"))
         parts.append(box(340, 30 + 116 * k, 190, 96, f"Server {k + 1}", "half of the keys", "optimizer and its state", "keyed tables", kind="ours"))
     for y in (75, 171):
-        parts += [arrow(160, y - 6, 336, 72), arrow(160, y + 6, 336, 200)]
+        parts += [arrow(162, y - 6, 336, 72, both=True), arrow(162, y + 6, 336, 200, both=True)]
     parts += [text(248, 52, "push gradients of rows", "small"), text(248, 236, "pull weights of rows", "small"),
               box(640, 30, 190, 70, "Replica", "answers reads of inference"), box(640, 172, 190, 70, "Checkpoint file", "one for each server"),
-              arrow(532, 66, 636, 66, "changed rows"), arrow(532, 206, 636, 206, "saves, restarts")]
+              arrow(532, 60, 636, 60, "changed rows"), arrow(532, 176, 636, 80), arrow(532, 100, 636, 190),
+              arrow(532, 216, 636, 216, "saves, restarts", above=False)]
     return svg(840, 270, "Workers push gradients to servers and pull weights; servers write checkpoints and send changes to replicas",
                text(8, 20, "Keys are split over the servers by their hash. Each push is applied exactly once.", "small", "start"), *parts)
 
@@ -134,7 +136,7 @@ def which_executor() -> str:
 def which_optimizer() -> str:
     return tree("Which optimizer to try first", 840,
                 ("Sparse ids: clicks, recommendations?", "ftrl, adagrad, rowwise_adagrad", "ftrl for weights, the others for embeddings"),
-                ("More than 8192 samples in a batch?", "lamb, or lars", "with warmup"),
+                ("More than 8192 samples in a batch?", "lamb, or lars", "if a scaled rate and a longer warmup diverge"),
                 ("Too little memory for Adam's state?", "adam on block8<float>, or lion", "8-bit state, or one slot"),
                 ("A convolutional network from scratch?", "nesterov with l2", "warmup, then cosine"),
                 ("", "adam with decoupled (AdamW)", "warmup, then cosine"))
