@@ -174,7 +174,7 @@ func Version() string { return C.GoString(C.gradstep_version()) }
 // GRADSTEP_SIMD asks for one that does not run here; every constructor then says so.
 func SIMDLevel() string { return C.GoString(C.gradstep_simd_level()) }
 
-// CanonicalConfig is a configuration as the library understands it: complete, with every default.
+// CanonicalConfig returns the configuration as the library reads it, with all defaults.
 func CanonicalConfig(config string) (string, error) {
 	text, said := []byte(config+"\x00"), newError()
 	return readText(func(buffer *C.char, bytes C.uint64_t, written *C.uint64_t) (C.gradstep_status, *C.gradstep_error) {

@@ -376,14 +376,14 @@ func (p *parameter) Slots() ([]Slot, error) {
 	return out, nil
 }
 
-// Clock is where the run stands.
+// Clock returns the steps, samples and epoch so far.
 func (p *parameter) Clock() (Clock, error) {
 	now := C.gradstep_clock{struct_size: C.sizeof_gradstep_clock}
 	err := p.call(func() C.gradstep_status { return C.gradstep_parameter_clock(p.c, &now, &p.said) })
 	return clockOf(&now), err
 }
 
-// Seek puts the clock to where a run stood.
+// Seek sets the clock, for example to the clock of a saved run.
 func (p *parameter) Seek(to Clock) error {
 	c := to.toC()
 	return p.call(func() C.gradstep_status { return C.gradstep_parameter_seek(p.c, &c, &p.said) })
@@ -393,7 +393,7 @@ func (p *parameter) Seek(to Clock) error {
 //
 //	err := p.SetNumbers(map[string]float64{"rule.beta1": 0.85, "regularizer.rate": 0.01})
 //
-// All are checked before any is changed. The numbers of rows that catch up stay as they are (BadSequence).
+// All numbers are checked before any of them changes. The numbers of rows that catch up stay as they are (BadSequence).
 func (p *parameter) SetNumbers(numbers map[string]float64) error {
 	return p.call(func() C.gradstep_status {
 		return withNumbers(numbers, func(paths **C.char, values *C.double, n C.uint64_t) C.gradstep_status {
@@ -436,17 +436,17 @@ func average[T Element](p *parameter) (any, error) {
 	return out[:count], nil
 }
 
-// ApplyAverage puts the average in the place of the values, until Restore puts the trained values back; no step in between.
+// ApplyAverage replaces the values by the average until you call Restore. You cannot take a step in between.
 func (p *parameter) ApplyAverage() error {
 	return p.call(func() C.gradstep_status { return C.gradstep_parameter_apply_average(p.c, &p.said) })
 }
 
-// Restore puts the trained values back after ApplyAverage.
+// Restore replaces the average by the trained values again.
 func (p *parameter) Restore() error {
 	return p.call(func() C.gradstep_status { return C.gradstep_parameter_restore(p.c, &p.said) })
 }
 
-// MarshalBinary gives all that a run needs to go on bit for bit: values, state, clock, with a checksum.
+// MarshalBinary returns values, state and clock with a checksum. A run that loads them continues bit for bit.
 func (p *parameter) MarshalBinary() ([]byte, error) {
 	var bytes C.uint64_t
 	if err := p.call(func() C.gradstep_status { return C.gradstep_parameter_state_bytes(p.c, &bytes, &p.said) }); err != nil {

@@ -229,14 +229,14 @@ func (u *Updater[T]) Apply(values, gradient []T, state []Slot) error {
 	})
 }
 
-// Clock is where the run stands.
+// Clock returns the steps, samples and epoch so far.
 func (u *updater) Clock() (Clock, error) {
 	now := C.gradstep_clock{struct_size: C.sizeof_gradstep_clock}
 	err := u.call(func(said *C.gradstep_error) C.gradstep_status { return C.gradstep_updater_clock(u.c, &now, said) })
 	return clockOf(&now), err
 }
 
-// Seek puts the clock to where a run stood; what follows is NextStep.
+// Seek sets the clock. Call NextStep afterwards.
 func (u *updater) Seek(to Clock) error {
 	c := to.toC()
 	return u.call(func(said *C.gradstep_error) C.gradstep_status { return C.gradstep_updater_seek(u.c, &c, said) })

@@ -102,14 +102,14 @@ class _Values(Owner):
     @overload
     def values(self, out: _Out) -> _Out: ...
     def values(self, out: Any = None) -> Any:
-        """A copy of the values: a new array of numpy, or `out`, an array of as many elements of the same type."""
+        """Returns a copy of the values in a new numpy array, or in `out`, an array with the same dtype and number of elements."""
         return self._copied(self._values_address(), out, self._element, self.shape)
 
     def view(self) -> numpy.ndarray[Any, Any]:
-        """The values in the library's memory, without a copy: a read-only array of numpy that follows every step.
+        """Returns the values in the library's memory without a copy, as a read-only numpy array that always shows the current values.
 
-        The memory stays as long as an array refers to it, after `release` too. Rows that catch up are up to date when the view is made;
-        later they lag until they are read or `flush` is called. While the average is in the place of the values there is no view.
+        The memory stays valid as long as an array refers to it, also after `release`. Rows with pending steps are up to date when you
+        create the view; later, call `flush` before you read it. Raises SequenceError while the average is applied.
         """
         return self._view(self._element.numpy or _arrays.empty((), self._element).dtype)
 
@@ -122,10 +122,10 @@ class _Values(Owner):
         return _arrays.borrowed(address, self.shape, dtype, self._owned)
 
     def set_values(self, values: Array) -> None:
-        """Sets all values, from an array of as many elements of the same type; the shape is ignored.
+        """Sets all values from an array with the same dtype and number of elements; its shape is ignored.
 
-        A master copy becomes the new values, too. The rest of the state and the clock stay as they are: momentum goes on, and an average
-        goes on from the values that it has taken in. Nothing changes if the values are refused.
+        A master copy gets the new values, too. The other state slots and the clock do not change: momentum continues, and an average
+        keeps the values that it has already included. If the values are rejected, nothing changes.
         """
         found = _arrays.checked(values, "values", self._element, self.size)
         self._call("set_values", found.address, found.size)
@@ -157,7 +157,7 @@ class _Values(Owner):
         return _arrays.HOST_DEVICE, 0
 
     def slots(self) -> dict[str, numpy.ndarray[Any, Any]]:
-        """Copies of the state by name, as {"m": ..., "v": ...}; the master copy of a 16-bit parameter is "master"."""
+        """Returns copies of the state slots by name, such as {"m": ..., "v": ...}. The master copy of a 16-bit parameter is "master"."""
         number = ctypes.c_uint64()
         self._call("slot_count", ctypes.byref(number))
         result = {}
@@ -169,23 +169,23 @@ class _Values(Owner):
         return result
 
     def average(self) -> numpy.ndarray[Any, Any]:
-        """The average that "average" of the configuration keeps: float64 of float64 values, else float32."""
+        """Returns a copy of the average that the configuration's key "average" keeps: float64 for float64 values, otherwise float32."""
         out = numpy.empty(self.shape, numpy.float64 if self.dtype == "float64" else numpy.float32)
         self._call("average", _arrays.address_of(out), out.size)
         return out
 
     def apply_average(self) -> None:
-        """Puts the average in the place of the values, until `restore`; no step in between."""
+        """Replaces the values by the average until you call `restore`. You cannot take a step in between."""
         self._call("apply_average")
         self._average_is_applied = True
 
     def restore(self) -> None:
-        """Puts the values that are trained back."""
+        """Replaces the average by the trained values again."""
         self._call("restore")
         self._average_is_applied = False
 
     def save_state(self) -> bytes:
-        """All that a run needs to go on bit for bit, with a checksum: values, state and clock."""
+        """Returns values, state and clock as bytes with a checksum. A run that loads them continues bit for bit."""
         size, written = ctypes.c_uint64(), ctypes.c_uint64()
         self._call("state_bytes", ctypes.byref(size))
         buffer = bytearray(size.value)
@@ -193,8 +193,8 @@ class _Values(Owner):
         return bytes(buffer)
 
     def load_state(self, state: bytes | bytearray | memoryview) -> None:
-        """Goes on from what `save_state` of a parameter of the same size, element and rule has given; changes nothing where
-        it refuses that."""
+        """Restores the bytes of `save_state` of a parameter with the same size, dtype and rule. If the bytes are rejected, nothing
+        changes."""
         memory = numpy.frombuffer(state, numpy.uint8)
         self._call("load", memory.ctypes.data, memory.size)
 
@@ -213,18 +213,18 @@ class _Values(Owner):
 
 
 class Parameter(_Values):
-    """A tensor that the library trains: values, state, clock and policies in one.
+    """A tensor with its optimizer: values, state, clock and policies in one object.
 
         w = gradstep.Parameter({"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.001}}, weights)
         w.update(gradient)
         w.values()
 
-    config: a dict, or a str of JSON (docs/how_to/configuration.md), which may also have "element", "threads", "clip", "on_nonfinite",
-    "seed" and "id".
-    initial: the values at the start, which are copied: an array of numpy, or a tensor with `__dlpack__`. Or None, with a
-    shape and a dtype ("float32" by default) of zeros.
+    config: a dict, or JSON in a str (docs/how_to/configuration.md). It can also have the keys "element", "threads", "clip",
+    "on_nonfinite", "seed" and "id".
+    initial: the initial values, which are copied: a numpy array, or a tensor with `__dlpack__`. If it is None, give a shape, and a
+    dtype if it is not "float32"; the values are then zeros.
 
-    The memory is released with the object, at the end of a `with`, or by `release`. Objects can be pickled and copied.
+    The memory is freed with the object, at the end of a `with` block, or by `release`. You can pickle and copy objects.
     """
 
     _members = _Values._members | {"_gradient", "_gradient_at", "_gradient_dtype"}
@@ -248,7 +248,7 @@ class Parameter(_Values):
         return 1, math.prod(shape)
 
     def update(self, gradient: Array, **options: Unpack[StepOptions]) -> None:
-        """One step with a gradient of the values' type and size, which is read where it is; options as StepOptions has them."""
+        """Takes one step with a gradient of the same dtype and size as the values. It is not copied. `options` are StepOptions."""
         if (
             options
             or gradient is None
@@ -270,9 +270,9 @@ class Parameter(_Values):
             self._fail(status)
 
     def compress(self, gradient: Array, **options: Unpack[StepOptions]) -> bytes:
-        """The first half of a step of "dgc_momentum": the gradient enters the state, and what comes back goes to all trainers
-        (docs/how_to/compressed_gradients.md). The values wait for `apply`. With several trainers every step has both halves: `update` takes
-        this trainer's gradient alone."""
+        """Takes the first half of a step of "dgc_momentum": adds the gradient to the state, and returns the message that you send to all
+        trainers (docs/how_to/compressed_gradients.md). The values change in `apply`. With several trainers call `compress` and `apply` in
+        each step, not `update`."""
         found = _arrays.checked(gradient, "gradient", self._element, self.size, zeroes(options))
         bound, written = ctypes.c_uint64(), ctypes.c_uint64()
         self._call("message_bound", ctypes.byref(bound))
@@ -284,8 +284,8 @@ class Parameter(_Values):
         return bytes(memoryview(buffer)[: written.value])
 
     def apply(self, messages: Iterable[bytes | bytearray | memoryview]) -> None:
-        """The second half: the mean of what all trainers have sent, this one too, in the order of their ranks, moves the values.
-        Bytes that are no message of this step are refused, nothing has changed, and the right ones may come."""
+        """Takes the second half: updates the values by the messages of all trainers, including this one, in rank order.
+        If a message is rejected, nothing changes, and you can call `apply` again with the right messages."""
         memory = [numpy.frombuffer(x, numpy.uint8) for x in messages]
         number = len(memory)
         self._call(
@@ -306,14 +306,14 @@ def _no_row(row: int, first: int, behind: int) -> Exception:
 
 
 class Table(_Values):
-    """Rows that are trained by their numbers, as embeddings are.
+    """A table of rows, such as embeddings, of which a step updates the rows with the given ids.
 
         table = gradstep.Table(config, shape=(1_000_000, 64))
         table.update(ids, gradient_rows)
         table[42]                           # a copy of a row; table[2:5], table[[3, 1]]
 
-    The arguments have the same meaning as in `Parameter`; the shape is rows x width. Rows that a batch does not name do not change, unless the
-    configuration says "catch_up": "exact" or "replay": then a row catches up when it is named or read.
+    The arguments have the same meaning as in `Parameter`; the shape is rows x width. Rows that a batch does not contain stay as they
+    are. With "catch_up": "exact" or "replay" in the configuration, they get their pending steps when you use them again.
     """
 
     _members = _Values._members | {"width"}
@@ -331,8 +331,8 @@ class Table(_Values):
         return shape[0], shape[1]
 
     def update(self, ids: Ids, gradient_rows: Array, **options: Unpack[StepOptions]) -> None:
-        """One step of the rows that `ids` name: an array of integers, a list or a range. gradient_rows has `width` elements for each of
-        them; the gradients of a row that occurs several times are added."""
+        """Takes one step of the rows with these ids: an array of integers, a list or a range. gradient_rows has `width` elements for
+        each id. If an id occurs several times, its gradients are added."""
         rows = _arrays.ids_view(ids)
         count = rows.size * self.width
         found = _arrays.checked(gradient_rows, "gradient_rows", self._element, count, zeroes(options))
@@ -341,7 +341,7 @@ class Table(_Values):
         )
 
     def row(self, row: int) -> numpy.ndarray[Any, Any]:
-        """A copy of one row."""
+        """Returns a copy of one row."""
         number = int64(row, "row")
         if not 0 <= number < self.shape[0]:
             raise _no_row(number, 0, self.shape[0])
@@ -354,7 +354,7 @@ class Table(_Values):
     @overload
     def rows(self, ids: Ids, out: _Out) -> _Out: ...
     def rows(self, ids: Ids, out: Any = None) -> Any:
-        """Copies of rows, in the order of ids: len(ids) x width, a new array of numpy or `out`."""
+        """Returns copies of rows in the order of the ids, len(ids) x width, in a new numpy array or in `out`."""
         rows = _arrays.ids_view(ids)
         if out is None:
             out = _arrays.empty((*rows.shape, self.width), self._element)
@@ -367,8 +367,8 @@ class Table(_Values):
         return self.shape[0]
 
     def __getitem__(self, rows: int | slice | Ids) -> numpy.ndarray[Any, Any]:
-        """Copies as numpy's indexing gives them: of one row, of a slice, or of the rows in a list or an array of integers. Numbers
-        below 0 count from the end."""
+        """Returns copies, indexed as in numpy: one row, a slice, or the rows in a list or array of integers. Negative numbers count
+        from the end."""
         number = self.shape[0]
         if isinstance(rows, slice):
             return self.rows(range(*rows.indices(number)))
@@ -397,12 +397,12 @@ class Table(_Values):
     __contains__ = None  # rows are arrays, which `in` cannot compare
 
     def flush(self) -> None:
-        """Brings every row up to date; under "touch_only", the default, every row always is."""
+        """Applies the pending steps of all rows. With "touch_only", the default, no row has pending steps."""
         self._call("flush")
 
 
 class LoadReport(NamedTuple):
-    """What `Model.load` has done: the names of each kind."""
+    """The result of `Model.load`: the names of each kind."""
 
     loaded: tuple[str, ...]  #: parameters and tables that are as in the file
     kept: tuple[str, ...]  #: that the file lacks, and that stay as they were
@@ -418,7 +418,7 @@ def _choice(given: object, name: str, allowed: tuple[str, ...]) -> int:
 
 
 def file_names(path: str | os.PathLike[str]) -> list[str]:
-    """The names of the parameters and tables in a file of `Model.save`, in the order of their bytes. It reads the header alone."""
+    """Returns the names of the parameters and tables in a file of `Model.save`, sorted by their bytes. It reads only the header."""
     return _texts("file_names", path, path_bytes(path))
 
 
@@ -436,7 +436,7 @@ def _texts(function: str, path: str | os.PathLike[str], *arguments: Any) -> list
 
 
 class Model(Mapping[str, "Parameter | Table"]):
-    """Named parameters and tables, with configurations of their own.
+    """Named parameters and tables, each with its own configuration.
 
     net = gradstep.Model({"weight": gradstep.Parameter(...), "bias": gradstep.Parameter(...)})
     net.update({"weight": g_weight, "bias": g_bias})        # one call of the library
@@ -472,7 +472,7 @@ class Model(Mapping[str, "Parameter | Table"]):
         return f"<gradstep.{type(self).__name__} {{{', '.join(shown)}}}>"
 
     def add(self, name: str, parameter: _Member) -> _Member:
-        """Takes a parameter or a table in, and gives it back. The name is any text that a file can hold."""
+        """Adds a parameter or a table, and returns it. The name can be any text that a file can store."""
         check_name(name)
         if not isinstance(parameter, (Parameter, Table)):
             raise error(Status.BAD_VALUE, f"{name}: is a {type(parameter).__name__}; expected a Parameter or a Table")
@@ -512,8 +512,8 @@ class Model(Mapping[str, "Parameter | Table"]):
         return len(self._parameters)
 
     def update(self, gradients: Mapping[str, Array], **options: Unpack[StepOptions]) -> None:
-        """One step of each parameter that has a gradient here, in one call, split over threads together: the threads of the
-        parameter that has most. All are checked before any is written. Tables are updated by their own `update`."""
+        """Takes one step of each parameter that has a gradient here, in one call. The call uses as many threads as the parameter with
+        the most threads. It checks all arguments before it writes anything. To update a table, call its own `update`."""
         owners, addresses, kept, writable = [], [], [], zeroes(options)
         for name, gradient in gradients.items():
             parameter = self._parameters.get(name)
@@ -561,8 +561,8 @@ class Model(Mapping[str, "Parameter | Table"]):
                 raise error(Status.BAD_HANDLE, f"{name}: this {type(parameter).__name__} has been released")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Everything that a run needs to go on bit for bit, as a safetensors file (docs/how_to/checkpoints.md). The file is there
-        once it is whole and on the disk; until then the one before is."""
+        """Writes values, shapes, state and clocks to a safetensors file (docs/how_to/checkpoints.md). A run that loads it continues bit
+        for bit. The new file replaces an old one when it is complete and on the disk."""
         failure = new_error()
         status = library.gradstep_parameters_save_file(*self._named(), path_bytes(path), ctypes.byref(failure))
         check(status, failure, os.fsdecode(path))
@@ -576,15 +576,15 @@ class Model(Mapping[str, "Parameter | Table"]):
         rename: Mapping[str, str] | Callable[[str], str] | None = None,
         rows: Literal["error", "resize"] = "error",
     ) -> LoadReport:
-        """Goes on from a file of `save`, of a model with the same names, shapes, elements and rules, or from a part of it.
+        """Loads a file of `save` of a model with the same names, shapes, dtypes and rules, or a part of it.
 
         missing: what to do if the file lacks a name of the model; "keep": that parameter stays as it is.
         unexpected: what to do if the file has a name that the model lacks; "ignore": it is left out.
         rename: a dict from names in the file to names here, or a function of each name in the file.
         rows: what to do with another number of rows; "resize": the rows that both have are loaded with their state.
 
-        All is checked before anything is written. If the system stops reading in the middle of the data (`FileError`), a part has been
-        loaded.
+        Everything is checked before anything is written. If the system stops reading in the middle of the data (`FileError`), a part
+        has been loaded.
         """
         options = CLoadOptions(
             ctypes.sizeof(CLoadOptions),
@@ -636,7 +636,7 @@ class Model(Mapping[str, "Parameter | Table"]):
         )
 
     def release(self) -> None:
-        """Releases all of them."""
+        """Frees the memory of all parameters and tables."""
         for parameter in self._parameters.values():
             parameter.release()
 

@@ -23,7 +23,7 @@ Config = Union[str, Mapping[str, Any]]
 
 
 class Clock(NamedTuple):
-    """Where a run stands: the steps so far, the samples that they have seen, and the epoch."""
+    """The progress of a run: the number of steps and of samples so far, and the epoch."""
 
     step: int = 0
     samples: int = 0
@@ -31,7 +31,7 @@ class Clock(NamedTuple):
 
 
 class StepOptions(TypedDict, total=False):
-    """Options for a single step; one that is left out has its default, and so has a `rate` or an `epoch` of None."""
+    """Options for a single step. An option that you leave out has its default, as has a `rate` or an `epoch` of None."""
 
     gradient_scale: float  #: multiplies every gradient as it is read; 1
     rate_scale: float  #: multiplies the learning rate, >= 0; 1
@@ -239,7 +239,7 @@ def text_of(call: Callable[[Any, int, Any], int]) -> str:
 
 
 def canonical(config: Config) -> dict[str, Any]:
-    """The configuration as the library understands it: complete, with every default. A ConfigError says what is wrong."""
+    """Returns the configuration as the library reads it, with all defaults. Raises ConfigError if it is invalid."""
     text, failure = config_bytes(config), new_error()
 
     def call(buffer: Any, size: int, written: Any) -> int:
@@ -313,7 +313,7 @@ class Owner:
             self._fail(status)
 
     def release(self) -> None:
-        """Gives the memory back now, and not when the object goes; then it can do nothing more. Twice is fine."""
+        """Frees the memory now. Afterwards every other call raises ReleasedError. You can call it twice."""
         self._handle = None
         self._owned = None
 
@@ -325,7 +325,7 @@ class Owner:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The configuration, complete, with every default."""
+        """The complete configuration, with all defaults."""
         result: dict[str, Any] = json.loads(self._config_text())
         return result
 
@@ -345,13 +345,13 @@ class Owner:
 
     @property
     def clock(self) -> Clock:
-        """Where the run stands."""
+        """The steps, samples and epoch so far."""
         clock = CClock(ctypes.sizeof(CClock))
         self._call("clock", ctypes.byref(clock))
         return Clock(clock.step, clock.samples, clock.epoch)
 
     def seek(self, clock: Clock) -> None:
-        """Puts the clock to where a run stood."""
+        """Sets the clock, for example to the clock of a saved run."""
         at = [int64(number, name) for name, number in Clock(*clock)._asdict().items()]
         self._call("seek", ctypes.byref(CClock(ctypes.sizeof(CClock), 0, *at)))
 
@@ -360,7 +360,7 @@ class Owner:
 
             w.set_numbers({"rule.beta1": 0.85, "regularizer.rate": 0.01})
 
-        All are checked before any is changed.
+        All numbers are checked before any of them changes.
         """
         n = len(numbers)
         for path in numbers:

@@ -24,7 +24,7 @@ class Slot(NamedTuple):
 
 
 class Updater(Owner):
-    """Policies and a clock. Weights, gradients and state stay in your arrays, and are updated there.
+    """Policies and a clock. Weights, gradients and state are your arrays, and are updated in place.
 
         adam = gradstep.Updater({"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.001}})
         state = adam.initialize(weights)                # {"m": ..., "v": ...}
@@ -84,7 +84,7 @@ class Updater(Owner):
         return f"<gradstep.{type(self).__name__} {self._rule_name()} {self.dtype}, step {self.clock.step}>"
 
     def seek(self, clock: Clock) -> None:
-        """Puts the clock to where a run stood; the next call is `next_step`."""
+        """Sets the clock. Call `next_step` afterwards."""
         super().seek(clock)
         self._prepared = None
 
@@ -95,7 +95,7 @@ class Updater(Owner):
     set_numbers.__doc__ = Owner.set_numbers.__doc__
 
     def initialize(self, parameter: Array, state: Mapping[str, Array] | None = None) -> Mapping[str, Array]:
-        """The state of a tensor at step 0: in new arrays of numpy of the tensor's shape, or in those that are given."""
+        """Returns the state of a tensor at step 0, in new numpy arrays of the tensor's shape or in the given arrays."""
         found = _arrays.checked(parameter, "parameter", self._element, None)
         if state is None:
             state = {
@@ -108,7 +108,7 @@ class Updater(Owner):
         return state
 
     def next_step(self, **options: Unpack[StepOptions]) -> None:
-        """Prepares the next step, and moves the clock; then `apply` to every tensor of the model."""
+        """Prepares the next step and advances the clock. Then call `apply` for every tensor of the model."""
         given = c_options(options) if options else None
         self._call("next_step", given and ctypes.byref(given))
         self._zeroes = zeroes(options)
@@ -117,7 +117,7 @@ class Updater(Owner):
             self._prepared = {name: getattr(given, name) for name, value in options.items() if value is not None}
 
     def apply(self, parameter: Array, gradient: Array, state: Mapping[str, Array] | None = None) -> None:
-        """The step that `next_step` has prepared, of one tensor."""
+        """Applies the prepared step to one tensor."""
         found = _arrays.checked(parameter, "parameter", self._element, None, writable=True)
         of_gradient = _arrays.checked(gradient, "gradient", self._element, found.size, self._zeroes)
         slots, kept = self._addresses(state or {}, found.size, "")
@@ -127,7 +127,7 @@ class Updater(Owner):
     def apply_many(
         self, parameters: Sequence[Array], gradients: Sequence[Array], states: Sequence[Mapping[str, Array]] | None = None
     ) -> None:
-        """The same of many tensors in one call, split over threads together."""
+        """Applies the prepared step to many tensors in one call, which divides the work among its threads."""
         number = len(parameters)
         if states is None:
             states = [{}] * number

@@ -328,7 +328,7 @@ impl<T: Element> Parameter<T> {
         Ok(out)
     }
 
-    /// Puts the average in the place of the values, until `restore` puts the trained values back; no step in between.
+    /// Replaces the values by the average until you call `restore`. You cannot take a step in between.
     pub fn apply_average(&mut self) -> Result<(), Error> {
         call(|said| unsafe { sys::gradstep_parameter_apply_average(self.c.as_ptr(), said) })
     }
@@ -338,7 +338,7 @@ impl<T: Element> Parameter<T> {
         call(|said| unsafe { sys::gradstep_parameter_restore(self.c.as_ptr(), said) })
     }
 
-    /// All that a run needs to go on bit for bit: values, state, clock, with a checksum.
+    /// Returns values, state and clock with a checksum. A run that loads them continues bit for bit.
     pub fn save(&self) -> Result<Vec<u8>, Error> {
         let mut bytes = 0;
         call(|said| unsafe { sys::gradstep_parameter_state_bytes(self.c.as_ptr(), &mut bytes, said) })?;

@@ -18,7 +18,7 @@ pub fn simd_level() -> &'static str {
         .unwrap_or("")
 }
 
-/// A configuration as the library understands it: complete, with every default.
+/// Returns the configuration as the library reads it, with all defaults.
 pub fn canonical_config(config: &str) -> Result<String, Error> {
     read_text(|buffer, bytes, written, said| unsafe {
         sys::gradstep_config_canonical(config.as_ptr().cast(), config.len(), buffer, bytes, written, said)
