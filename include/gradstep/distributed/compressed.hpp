@@ -61,21 +61,21 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// A worker whose ranks send each other messages of their gradients, and take every step with the
-/// mean of all of them in the order of the ranks: of parameters under `dgc_momentum` the few
-/// entries that it chooses, of others the whole gradient, to each of the other ranks. All hold the
-/// same bits, which are those that one process makes of all messages (compressed_model::compress,
-/// compressed_model::apply). It is used as `synchronous`.
+/// Data-parallel training with compressed gradients. Each rank sends a message to all other ranks,
+/// and all ranks take the step with the mean of all messages, in the order of the ranks. A message
+/// contains the entries that `dgc_momentum` selects, and whole gradients of parameters with other
+/// rules. All ranks have the same bits, which are the bits of one process that applies all messages
+/// (compressed_model::compress, compressed_model::apply). Use it like `synchronous`.
 ///
-/// The message of a step is made when the last gradient is pushed, which throws what
-/// compressed_model::compress throws; until then nothing is sent. The state of dgc_momentum is each
-/// rank's own: every rank saves a checkpoint, and loads it again.
+/// The push of the last gradient of a step makes the message, and throws the errors of
+/// compressed_model::compress. Nothing is sent before. Each rank has its own state of dgc_momentum,
+/// so every rank must save a checkpoint and load it again.
 template <communicator C> class compressed final : public detail::in_step_over<C> {
     using base = detail::in_step_over<C>;
 
 public:
-    /// On the caller's thread. Throws value_error for options out of range (model_options): norm
-    /// and finite are computed from each rank's own gradients.
+    /// Updates on the caller's thread. Throws value_error if an option is out of range. The norm
+    /// and the check for NaN and infinity apply to each rank's own gradients (model_options).
     explicit compressed(C& by, model_options const& options = {})
         : base(by, "compressed"), options_(options), model_(options), messages_(by, base::second_channel) {
         this->add_operation(messages_);
@@ -88,9 +88,9 @@ public:
     }
     ~compressed() { this->rest(); }
 
-    /// Adds a parameter of float, double, bfloat16 or float16, as model::add. Throws as that,
-    /// value_error where num_trainers of dgc_momentum is not the number of ranks, and
-    /// sequence_error once the ranks have begun.
+    /// Adds a parameter of float, double, bfloat16 or float16, as model::add does. Throws the errors
+    /// of model::add, value_error if num_trainers of dgc_momentum is not the number of ranks, and
+    /// sequence_error after the ranks have begun.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
         using storage = typename Updater::traits::storage;
         static_assert(gradstep::detail::is_sent<storage>,
@@ -111,10 +111,9 @@ public:
         add(std::move(name), parameter<Updater>(optimizer, initial), options);
     }
 
-    /// The length of the message that this rank has sent last, to each of the others.
+    /// The length in bytes of the last message that this rank sent to each other rank.
     std::size_t message_bytes() const { return message_bytes_; }
-    /// The parameters: save them, and read their averages. Load them on all ranks, before the ranks
-    /// begin.
+    /// The parameters, for saving and for averages. Load them on all ranks before the first step.
     compressed_model& model() { return model_; }
     compressed_model const& model() const { return model_; }
 

@@ -112,24 +112,24 @@ template <class Updater> constexpr bool require_pieces() {
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// A worker that updates its own shard of every parameter (shard_of_rank), and has the state of
-/// that shard only: 1/p of it on each of p ranks. A step adds up the gradients so that each rank
-/// has its shard of the mean, updates that shard, and sends the values to the other ranks. All
-/// ranks hold the same bits, which are the bits of `synchronous`, and it is used like
-/// `synchronous`. Rules that look at a whole tensor (lars, lamb, the row-wise ones), dgc_momentum
-/// and stochastic rounding do not compile.
+/// Data-parallel training with sharded optimizer state (ZeRO stage 1). Each of p ranks stores 1/p of
+/// the state, and updates its own shard of every parameter (shard_of_rank). In a step each rank
+/// gets its shard of the mean gradient, updates that shard, and sends the values to the other
+/// ranks. Use it like `synchronous`; all ranks have the same bits as with `synchronous`. Rules that
+/// need a whole tensor (lars, lamb, the row-wise ones), dgc_momentum and stochastic rounding do not
+/// compile.
 ///
-/// Beside the model, of which it has a shard, a rank has every gradient and all values once. Its
-/// checkpoints contain its shards: every rank saves one, and loads it again in a job of as many
-/// ranks; it refuses the file of another rank or of another job. Under clip_norm and on_nonfinite
-/// ranks tell each other about their shards in the step itself; a rank_error there leaves the step
-/// out.
+/// In addition to the shards of the model, a rank stores every gradient and all values once. Every
+/// rank saves its own shards and loads them again, in a job with the same number of ranks. It
+/// rejects the file of another rank or of another number of ranks. With clip_norm or on_nonfinite
+/// the ranks also exchange the results for their shards in the step; if that throws rank_error, no
+/// step is taken.
 template <communicator C> class sharded final : public detail::in_step_over<C> {
     using base = detail::in_step_over<C>;
 
 public:
-    /// On the caller's thread. Throws value_error for options out of range (model_options): norm
-    /// and finite are computed from the mean gradients, of all shards.
+    /// Updates on the caller's thread. Throws value_error if an option is out of range. The norm
+    /// and the check for NaN and infinity apply to the mean gradients of all shards (model_options).
     explicit sharded(C& by, model_options const& options = {}) : base(by, "sharded"), options_(checked(options)) {}
     /// Updates on the threads of an executor, which must outlive the worker.
     template <class Executor>
@@ -137,9 +137,9 @@ public:
         : base(by, "sharded"), options_(checked(options)), model_(threads) {}
     ~sharded() { this->rest(); }
 
-    /// Adds a parameter with these initial values, a contiguous buffer of the host; the state is
-    /// made of the own piece. Throws as model::add, buffer_error, value_error for integers beside
-    /// clip_norm, and sequence_error once the ranks have begun.
+    /// Adds a parameter with these initial values, a contiguous buffer in host memory. The rank
+    /// stores only the state of its own shard. Throws the errors of model::add, buffer_error,
+    /// value_error for integers with clip_norm, and sequence_error after the ranks have begun.
     template <class Updater, class Buffer>
     void add(std::string name, Updater const& optimizer, Buffer const& initial, member_options options = {}) {
         if constexpr (detail::require_pieces<Updater>()) {
@@ -165,10 +165,10 @@ public:
         }
     }
 
-    /// What the last step has done, as model::update says it, the same on all ranks.
+    /// The result of the last step (model::update). It is the same on all ranks.
     model_result const& last_step() const { return last_; }
-    /// The own pieces of the parameters, to save and load them; loaded on all ranks, and before
-    /// they begin.
+    /// This rank's shards of the parameters, to save and load them. Load them on all ranks before
+    /// the first step.
     gradstep::model& model() { return model_; }
     gradstep::model const& model() const { return model_; }
 
