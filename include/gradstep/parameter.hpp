@@ -141,8 +141,8 @@ public:
         return as_slice_of(gradient);
     }
 
-    /// The number of elements, `size()`; the `clock()`; the policies, `optimizer()`: through the
-    /// one that may be written the clock is moved, or a run goes on with other numbers.
+    /// The number of elements, the clock, and the updater. Through the non-const `optimizer()` you
+    /// can set the clock (`seek`), or assign an updater with other numbers.
     std::size_t size() const { return values_.size(); }
     gradstep::clock clock() const { return updater_.clock(); }
     Updater const& optimizer() const { return updater_; }
@@ -184,8 +184,8 @@ public:
         }
         return applied_average<parameter>(*this);
     }
-    /// The same with averages from elsewhere (`averager`), of the host's memory. Throws size_error
-    /// and buffer_error too.
+    /// The same with averages that you pass, for example from an `averager`, in host memory. Also
+    /// throws size_error and buffer_error.
     template <detail::contiguous_buffer Averages>
     [[nodiscard]] applied_average<parameter> apply_average(Averages const& averages) {
         if (average_is_applied_) detail::refuse_applied("apply_average");
@@ -203,7 +203,8 @@ public:
         replace_values(std::move(values));
         return applied_average<parameter>(*this);
     }
-    /// Brings the trained values back. Throws sequence_error where no average is in their place.
+    /// Replaces the average by the trained values again. Throws sequence_error if no average is
+    /// applied.
     void restore() {
         if (!average_is_applied_) detail::refuse_restore();
         values_ = std::exchange(trained_, {});
@@ -212,21 +213,20 @@ public:
     /// Whether the average is in the place of the values.
     bool average_is_applied() const { return average_is_applied_; }
 
-    /// Writes all that a run needs to go on to a file (header-only programs include
-    /// gradstep/io/checkpoint.hpp): values, state, clock and policies. The file is there once it is
-    /// whole and on the disk; until then the one before is. Throws sequence_error where an average
-    /// is in the place of the values, io_error, and value_error for an element that the format does
-    /// not have.
+    /// Writes values, state, clock and policies to a file. A header-only program must also include
+    /// gradstep/io/checkpoint.hpp. An existing file is replaced when the new one is complete and on
+    /// the disk. Throws sequence_error if an average is applied, io_error, and value_error for an
+    /// element that the format does not have.
     void save(std::string const& file) const { detail::save_file(file, *this); }
-    /// Goes on from where `save` was called, bit for bit: the parameter has the size, the element
-    /// and the rule of that one; the numbers of the policies are its own. Throws as `save`, and
-    /// value_error or size_error for a file of something else or of none of it, naming the first
-    /// difference; the parameter is then as it was. Where the system fails to read, or a device, in
-    /// the middle of the data, values and state come partly from the file.
+    /// Loads a file of `save`. The run then continues bit for bit. Size, element and rule must be the
+    /// same as in the file; the numbers of the policies stay as they are here. Throws the errors of
+    /// `save`, and value_error or size_error with the first difference if the file does not fit; the
+    /// parameter is then unchanged. If the system or a device fails in the middle of the data, a
+    /// part of the values and state is from the file.
     void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads what `options` ask for (gradstep/io/load_options.hpp): the name here is "values".
-    /// Returns a load_report. Throws as the other. A parameter knows no shape: under
-    /// changed_rows::resize a row is what the file says, or one element.
+    /// Loads a file as `options` say (gradstep/io/load_options.hpp). The name of the parameter is
+    /// "values". Returns a load_report. Throws the errors of the other `load`. A parameter knows no
+    /// shape: with changed_rows::resize, a row has the width in the file, or one element.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
     /// A state slot by name, checked at compile time: `state<"m">()`.
