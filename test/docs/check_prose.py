@@ -51,8 +51,21 @@ def prose_of_page(text: str) -> list[str]:
 
 
 def comments_of(text: str) -> list[str]:
-    """The comment of each line of a source."""
-    return [found[1] if (found := re.search(r"(?:///?|^\s*#|\s#:?)\s?[<!]?\s?(.*)", line)) else "" for line in text.splitlines()]
+    """The comment of each line of a source, or its part of a docstring of Python or of a comment of C."""
+    lines, end = [], ""
+    for line in text.splitlines():
+        begin = re.search(r'"""|(?:^|[,;{)])\s*/\*', line)
+        if end:
+            lines.append(line)
+            end = "" if end in line else end
+        elif begin:
+            lines.append(line[begin.end():])
+            end = '"""' if begin[0] == '"""' else "*/"
+            end = "" if end in lines[-1] else end
+        else:
+            found = re.search(r"(?:///?|^\s*#|\s#:?)\s?[<!]?\s?(.*)", line)
+            lines.append(found[1] if found else "")
+    return lines
 
 
 def phrases(name: str, lines: list[str]) -> list[str]:

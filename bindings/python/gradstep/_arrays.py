@@ -33,7 +33,7 @@ Ids = Union[Array, Sequence[int], range]
 
 
 class Dtype(NamedTuple):
-    """An element type: the number that C has for it, its size, and numpy's, where there is one."""
+    """An element type: the number that C has for it, its size, and numpy's type if numpy has one."""
 
     name: str
     code: int

@@ -268,7 +268,7 @@ def _averages_after(group: Mapping[str, Any]) -> float:
 
 
 def _momentum_product(group: Mapping[str, Any], t: float) -> float:
-    """Of beta1 (1 - 0.96^(momentum_decay k) / 2), k = 1 to t, as the library computes it: log(1 - x) in 55 terms of its series."""
+    """The product of beta1 (1 - 0.96^(momentum_decay k) / 2) for k = 1 to t, as in the library: log(1 - x) in 55 terms of its series."""
     beta1, log_q = number(group["betas"][0]), number(group["momentum_decay"]) * math.log(0.96)
     if beta1 == 0:
         return 0.0 if t else 1.0
