@@ -254,7 +254,7 @@ private:
         double const rows = static_cast<double>(out_.rows);
         auto const servers = [&](double need, double have) {
             double const least = std::ceil(need / have * static_cast<double>(options_.servers));
-            return detail::joined({"take ", grouped(static_cast<std::uint64_t>(least)), " servers or more"});
+            return detail::joined({"use ", grouped(static_cast<std::uint64_t>(least)), " servers or more"});
         };
         if (rows > most_rows)
             out_.warnings.push_back(

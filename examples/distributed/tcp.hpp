@@ -76,6 +76,7 @@ public:
     }
 
 private:
+    static constexpr std::uint64_t largest_message = std::uint64_t{1} << 32;
     struct peer {
         int socket;
         std::deque<std::vector<std::byte>> outbox;
@@ -98,7 +99,7 @@ private:
             ::shutdown(p.socket, SHUT_WR);
         });
         p.receiver = std::thread([this, from, &p] {
-            for (std::uint64_t length = 0; read(p.socket, &length, sizeof length);) {
+            for (std::uint64_t length = 0; read(p.socket, &length, sizeof length) && length <= largest_message;) {
                 std::vector<std::byte> bytes(length);
                 if (!read(p.socket, bytes.data(), length)) break;
                 std::lock_guard const lock(mutex_);
@@ -130,24 +131,26 @@ private:
     // Connects to the ranks before this one, and accepts those after it. A rank that connects says its number first.
     void connect_all(std::vector<std::string> const& addresses) {
         auto const own = static_cast<std::uint32_t>(rank_);
-        int const listener = open(addresses.at(own), [](int s, sockaddr const* a) {
+        struct closed_at_end {
+            int socket;
+            ~closed_at_end() { ::close(socket); }
+        } const listener{open(addresses.at(own), [](int s, sockaddr const* a) {
             int const yes = 1;
             ::setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
             return ::bind(s, a, sizeof(sockaddr_in)) == 0 && ::listen(s, SOMAXCONN) == 0;
-        });
+        })};
         for (std::uint32_t r = 0; r != own; ++r) {
             add(r,
                 open(addresses[r], [](int s, sockaddr const* a) { return ::connect(s, a, sizeof(sockaddr_in)) == 0; }));
             write(peers_[r]->socket, &own, sizeof own);
         }
         for (std::size_t n = own + 1; n != peers_.size(); ++n) {
-            int const s = ::accept(listener, nullptr, nullptr);
+            int const s = ::accept(listener.socket, nullptr, nullptr);
             std::uint32_t other = 0;
             if (s < 0 || !read(s, &other, sizeof other) || other <= own || other >= peers_.size() || peers_[other])
                 throw std::system_error(errno, std::generic_category(), "tcp_messenger: a rank has not connected");
             add(other, s);
         }
-        ::close(listener);
     }
     void add(std::size_t r, int socket) {
         peers_[r] = std::make_unique<peer>();

@@ -81,7 +81,7 @@ GRADSTEP_DEFINE wire_message wire_message::read(std::span<std::byte const> bytes
         in.refuse({"is of the kind ", static_cast<std::uint32_t>(h.kind), ": there is none"});
     if (h.element != wire_element() && !h.element.type())
         in.refuse({"has the element ", std::uint32_t{h.element.code}, ": there is none"});
-    if (h.zero != 0 || (h.flags & ~wire_flags::all) != 0) in.refuse({"has flags that there are not"});
+    if (h.zero != 0 || (h.flags & ~wire_flags::all) != 0) in.refuse({"has flags that this version does not know"});
     if (h.rank != static_cast<std::uint32_t>(from)) in.refuse({"says that it is of rank ", h.rank});
     std::size_t const room = bytes.size() - sizeof h, each = bytes_of(h.element);
     if (h.keys > room / 8 || h.elements > (room - 8 * h.keys) / each ||
