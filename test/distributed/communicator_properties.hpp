@@ -142,7 +142,7 @@ template <class C> void refusals(C& by) {
     std::vector<std::span<std::byte>> from(to.size() + 1);
     require_contains(refusal<gradstep::size_error>([&] { by.exchange(0, to, from); }), "one for each rank");
     from.pop_back();
-    require_contains(refusal<gradstep::value_error>([&] { by.exchange(-1, to, from); }), "channel = -1");
+    require_contains(refusal<gradstep::value_error>([&] { by.exchange(-1, to, from); }), "channel: -1 is out of range");
     std::vector<float> values(100), small(by.rank() == 0 ? 99 : 1);
     require_contains(refusal<gradstep::size_error>([&] {
                          gd::begin_reduce_scatter(by, 0, std::span<float const>(values), std::span(small),
