@@ -32,6 +32,20 @@ def sentence(text: str) -> str:
     return re.sub(r":$", ".", first)
 
 
+def whole(text: str) -> str:
+    """A docstring without its code, for a cell of a table."""
+    out = ""
+    for part in re.split(r"\n\s*\n", re.sub(r"^ *```.*?```", "", text.strip("\n"), flags=re.DOTALL | re.MULTILINE)):
+        if part.startswith("    ") or not part.strip():
+            continue
+        if re.match(r"\w+(, \w+)*: \S", part):  # arguments
+            items = re.sub(r"\n {2,}", " ", part).splitlines()
+            out += "".join("<br>" + re.sub(r"^(\w+(?:, \w+)*): ", r"`\1`: ", x) for x in items)
+        else:
+            out += ("<br>" if out else "") + re.sub(r":$", ".", re.sub(r"\s+", " ", part).strip())
+    return out
+
+
 def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<!--", "").strip()
 
@@ -371,7 +385,17 @@ PACKAGE = ROOT / "bindings/python/gradstep"
 
 
 def python_modules(folder: Path) -> dict[str, ast.Module]:
-    return {path.stem: ast.parse(path.read_text()) for path in sorted(folder.glob("*.py"))}
+    """The modules of a package. `about` of an assignment is its comment that begins with "#:"."""
+    modules = {}
+    for path in sorted(folder.glob("*.py")):
+        text = path.read_text()
+        module = modules[path.stem] = ast.parse(text)
+        lines = text.splitlines()
+        for node in ast.walk(module):
+            if isinstance(node, (ast.Assign, ast.AnnAssign)):
+                found = re.search(r" #: (.*)", lines[node.end_lineno - 1])
+                node.about = found.group(1) if found else ""
+    return modules
 
 
 def python_signature(function: ast.FunctionDef, name: str) -> str:
@@ -385,8 +409,9 @@ def python_signature(function: ast.FunctionDef, name: str) -> str:
 def python_class(name: str, classes: dict[str, ast.ClassDef]) -> tuple[str, list[tuple[str, str]]]:
     """The rows of a class: its constructor, and the members of it and of its private bases."""
     rows: list[tuple[str, str]] = []
-    fields: list[str] = []
+    fields: list[tuple[str, str]] = []
     seen: set[str] = set()
+    without_text: set[str] = set()  # methods whose docstring is the base's
     constructor = ""
 
     def visit(each: ast.ClassDef) -> None:
@@ -395,6 +420,15 @@ def python_class(name: str, classes: dict[str, ast.ClassDef]) -> tuple[str, list
             if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 if item.name == "__init__" and not constructor:
                     constructor = python_signature(item, item.name)
+                if item.name == "__init__":
+                    for x in ast.walk(item):
+                        if isinstance(x, ast.Assign) and x.about and x.targets[0].attr not in seen:
+                            seen.add(x.targets[0].attr)
+                            fields.append((x.targets[0].attr, x.about))
+                if item.name in without_text:
+                    at = next(i for i, (row, _) in enumerate(rows) if row.startswith(item.name + "("))
+                    rows[at] = rows[at][0], whole(ast.get_docstring(item) or "")
+                    without_text.discard(item.name)
                 if item.name in seen:
                     continue
                 seen.add(item.name)
@@ -402,7 +436,9 @@ def python_class(name: str, classes: dict[str, ast.ClassDef]) -> tuple[str, list
                 if item.name.startswith("_") or any("setter" in x or "overload" in x for x in decorators):
                     seen.discard(item.name) if any("overload" in x for x in decorators) else None
                     continue
-                about = sentence(ast.get_docstring(item) or "")
+                about = whole(ast.get_docstring(item) or "")
+                if not about:
+                    without_text.add(item.name)
                 if "property" in decorators:
                     kind = f": {ast.unparse(item.returns)}" if item.returns else ""
                     rows.append((item.name + kind, about))
@@ -410,9 +446,9 @@ def python_class(name: str, classes: dict[str, ast.ClassDef]) -> tuple[str, list
                     rows.append((item.name + python_signature(item, item.name), about))
             elif isinstance(item, ast.AnnAssign) and not item.target.id.startswith("_"):
                 default = f" = {ast.unparse(item.value)}" if item.value else ""
-                fields.append(f"{item.target.id}: {ast.unparse(item.annotation)}{default}")
+                fields.append((f"{item.target.id}: {ast.unparse(item.annotation)}{default}", item.about))
             elif isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name) and item.targets[0].id.isupper():
-                fields.append(f"{item.targets[0].id} = {ast.unparse(item.value)}")
+                fields.append((f"{item.targets[0].id} = {ast.unparse(item.value)}", item.about))
         for base in each.bases:
             base_name = ast.unparse(base).split("[")[0]
             if base_name.startswith("_") or base_name in ("Owner", "Handle", "Optimizer"):
@@ -420,7 +456,7 @@ def python_class(name: str, classes: dict[str, ast.ClassDef]) -> tuple[str, list
                     visit(classes[base_name])
 
     visit(classes[name])
-    return constructor, [(x, "") for x in fields] + rows
+    return constructor, fields + rows
 
 
 def python_list(title: str, names: list[str], modules: dict[str, ast.Module]) -> str:
@@ -560,7 +596,7 @@ def go_page() -> str:
                 for name, value, about in re.findall(r"^\t([A-Z]\w*)(.*?)(?: // (.*))?$", group, flags=re.MULTILINE):
                     constants.append((name + re.sub(r"\s+", " ", value), about or doc))
     def table(title: str, rows: list[tuple[str, str]]) -> str:
-        return f"\n| {title} | what it does |\n|---|---|\n" + "".join(f"| {code(x)} | {cell(sentence(y))} |\n" for x, y in sorted(rows))
+        return f"\n| {title} | what it does |\n|---|---|\n" + "".join(f"| {code(x)} | {cell(whole(y))} |\n" for x, y in sorted(rows))
     out += "\n## Functions\n" + table("function", functions) + "\n## Types\n"
     for name, (body, doc) in sorted(types.items()):
         out += f"\n### {name}\n```go\n{body}\n```\n{doc}\n"
@@ -632,7 +668,7 @@ def rust_page() -> str:
             i += 1
     def table(title: str, rows: list[tuple[str, str]]) -> str:
         return f"\n| {title} | what it does |\n|---|---|\n" + "".join(
-            f"| {code(x.removeprefix('pub '))} | {cell(links(sentence(y)))} |\n" for x, y in rows)
+            f"| {code(x.removeprefix('pub '))} | {cell(links(whole(y)))} |\n" for x, y in rows)
     out += "\n## Functions\n" + table("function", functions) + "\n## Types\n"
     for name, (body, doc) in sorted(types.items()):
         out += f"\n### {name}\n```rust\n{body}\n```\n{links(doc)}\n"
