@@ -1,5 +1,5 @@
 /* gradstep for C, and for every language that can call C. C99 and C++. docs/how_to/c.md is the guide,
- * and docs/reference/compiled_combinations.md lists what is compiled in.
+ * and docs/reference/compiled_combinations.md lists the compiled combinations of policies.
  *
  * A function that can fail returns 0 or a negative gradstep_status_code. On failure it writes
  * the code and a message to the gradstep_error argument (NULL is allowed). Unless its comment
@@ -83,9 +83,9 @@ enum gradstep_dtype {
     GRADSTEP_BFLOAT16 = 7
 };
 
-/* Structures begin with their size as the caller knows it, so that programs that were compiled
- * with an older header keep working. GRADSTEP_..._INIT sets it, and every other member to its
- * default. */
+/* An error: a code and a message. Every structure begins with its size in the caller's header,
+ * so that programs that were compiled with an older header keep working. GRADSTEP_..._INIT sets
+ * the size, and every other member to its default. */
 typedef struct gradstep_error {
     uint32_t struct_size; /* 0 counts as sizeof(gradstep_error) of ABI 0.1 */
     int32_t code;         /* enum gradstep_status_code */
@@ -95,6 +95,7 @@ typedef struct gradstep_error {
 #define GRADSTEP_ERROR_INIT                                                                                            \
     { sizeof(gradstep_error), 0, {0}, 0 }
 
+/* Describes one array of an optimizer's state. */
 typedef struct gradstep_slot {
     uint32_t struct_size;
     int32_t dtype; /* enum gradstep_dtype */
@@ -108,7 +109,7 @@ typedef struct gradstep_slot {
 /* The flags whose sum is gradstep_step_options.given. */
 enum gradstep_given { GRADSTEP_GIVEN_RATE = 1, GRADSTEP_GIVEN_EPOCH = 2 };
 
-/* Options for a single step. NULL: the defaults.
+/* Options of a single step. NULL: the defaults.
  *
  *     gradstep_step_options options = GRADSTEP_STEP_OPTIONS_INIT;
  *     options.rate = 0.01, options.given |= GRADSTEP_GIVEN_RATE;
@@ -133,10 +134,11 @@ typedef struct gradstep_step_options {
     { sizeof(gradstep_step_options), 0, 1.0, 1.0, GRADSTEP_NAN, 0, -1, 0, 0, 0, 0 }
 #define GRADSTEP_NAN (-(double)(1e308 * 1e308 - 1e308 * 1e308))
 
+/* The progress of a run. */
 typedef struct gradstep_clock {
     uint32_t struct_size;
     int32_t reserved;
-    int64_t step, samples, epoch; /* steps and samples so far */
+    int64_t step, samples, epoch; /* steps and samples so far; the epoch that the option `epoch` set */
 } gradstep_clock;
 #define GRADSTEP_CLOCK_INIT                                                                                            \
     { sizeof(gradstep_clock), 0, 0, 0, 0 }
@@ -147,26 +149,27 @@ typedef struct gradstep_executor gradstep_executor;
 
 /* ---- The library ---- */
 
-/* major * 65536 + minor. */
+/* Returns the ABI version of the library: major * 65536 + minor. */
 GRADSTEP_API uint32_t gradstep_abi_version(void);
-/* "0.1.0". */
+/* Returns the version of the library, such as "0.1.0". */
 GRADSTEP_API const char* gradstep_version(void);
 
+/* Optional features of the library. */
 enum gradstep_feature {
     GRADSTEP_FEATURE_ROWS = 1,        /* gradstep_parameter_update_rows */
     GRADSTEP_FEATURE_FILES = 2,       /* gradstep_parameters_save_file */
     GRADSTEP_FEATURE_COMPRESSION = 4, /* gradstep_parameter_compress */
     GRADSTEP_FEATURE_CATCH_UP = 8     /* catch_up "exact" and "replay" */
 };
-/* The sum of the features that the library has. */
+/* Returns the sum of the features that the library has. */
 GRADSTEP_API uint64_t gradstep_features(void);
-/* The instruction set of updates: "sse2", "avx2" (with FMA) or "avx512". It is the best that
- * processor and system support, or the one in the environment variable GRADSTEP_SIMD at the
- * first call of the library. "" if the variable names none that runs here: every create function
- * then reports it. */
+/* Returns the instruction set of updates: "sse2", "avx2" (with FMA) or "avx512". It is the best
+ * that processor and system support, or the one in the environment variable GRADSTEP_SIMD at the
+ * first call of the library. It is "" if the variable names none that runs here: every create
+ * function then reports the error. */
 GRADSTEP_API const char* gradstep_simd_level(void);
 
-/* Writes the configuration as the library understands it: complete, with every default.
+/* Writes the complete configuration, as the library reads it, with every default filled in.
  * `written` gets the number of bytes of the text without the terminating 0. If `bytes` is not
  * enough for both, the code is GRADSTEP_BAD_SIZE, and only `written` is written (buffer can then
  * be NULL, with bytes = 0). */
@@ -175,44 +178,50 @@ GRADSTEP_API gradstep_status gradstep_config_canonical(const char* config, size_
 
 /* ---- Threads: `threads` of a configuration, or your own thread pool ---- */
 
-/* Uses your own thread pool: run(host, parts, work, task) must call work(task, 0) to work(task,
- * parts - 1) once each, on any threads, and return when all calls have ended. `concurrency` is
- * the number of parts that run at the same time. */
+/* Runs one part of a task. The library gives it to your gradstep_run. */
 typedef void (*gradstep_work)(void* task, uint64_t part);
+/* Your function that runs a task: it must call work(task, 0) to work(task, parts - 1) once each,
+ * on any threads, and return when all calls have ended. */
 typedef void (*gradstep_run)(void* host, uint64_t parts, gradstep_work work, void* task);
+/* Creates an executor from your own thread pool. The library calls run(host, parts, work, task)
+ * with the `host` that you pass here. `concurrency` is the number of parts that run at the same
+ * time. */
 GRADSTEP_API gradstep_status gradstep_executor_from_callback(uint64_t concurrency, gradstep_run run, void* host,
                                                              gradstep_executor** out, gradstep_error*);
-/* Parameters and updaters that use the executor keep it alive; your pool must exist as long.
- * NULL is allowed. */
+/* Releases the executor. Parameters and updaters that use it keep it alive; your pool must exist
+ * as long. NULL is allowed. */
 GRADSTEP_API void gradstep_executor_release(gradstep_executor*);
-/* Replaces the `threads` of the configuration, from the next update on. NULL: uses `threads`
- * again. */
+/* Uses the executor instead of the `threads` of the configuration, from the next update on. NULL:
+ * uses `threads` again. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_executor(gradstep_parameter*, gradstep_executor*, gradstep_error*);
+/* Like gradstep_parameter_set_executor, for an updater. */
 GRADSTEP_API gradstep_status gradstep_updater_set_executor(gradstep_updater*, gradstep_executor*, gradstep_error*);
 
 /* ---- Parameters: the library owns values, state and clock ---- */
 
-/* rows x width elements of `dtype`; a dense vector is 1 x n or n x 1. `initial` contains as many
- * elements, row by row; NULL: zeros. */
+/* Creates a parameter of rows x width elements of `dtype`; a dense vector is 1 x n or n x 1.
+ * `initial` contains as many elements, row by row, which are copied; NULL: zeros. */
 GRADSTEP_API gradstep_status gradstep_parameter_create(const char* config, size_t config_bytes, int32_t dtype,
                                                        const void* initial, uint64_t rows, uint64_t width,
                                                        gradstep_parameter** out, gradstep_error*);
-/* One step of all elements: `count` = rows * width gradients of the parameter's dtype. */
+/* Takes one step of all elements. `gradient` contains `count` = rows * width elements of the
+ * parameter's dtype. */
 GRADSTEP_API gradstep_status gradstep_parameter_update(gradstep_parameter*, const void* gradient, uint64_t count,
                                                        const gradstep_step_options*, gradstep_error*);
-/* One step of the rows in `ids` (id_dtype: an integer type); gradient_rows contains count =
- * id_count * width elements. The gradients of a duplicate row are added. Other rows do not
- * change, unless the configuration has "catch_up": "exact" or "replay". Then they have pending
- * steps, which are applied when a step contains the row, when it is read, and before there are
- * more than the history keeps; `flush` and a step of all elements apply them to all rows. */
+/* Takes one step of the rows in `ids`, id_count numbers of id_dtype, an integer type.
+ * gradient_rows contains count = id_count * width elements, row by row. The gradients of a
+ * duplicate row are added. Other rows do not change, unless the configuration has "catch_up":
+ * "exact" or "replay". Then they have pending steps, which are applied when a step contains the
+ * row, when it is read, and before there are more than the history keeps. `flush` and a step of
+ * all elements apply them to all rows. */
 GRADSTEP_API gradstep_status gradstep_parameter_update_rows(gradstep_parameter*, const void* ids, int32_t id_dtype,
                                                             uint64_t id_count, const void* gradient_rows,
                                                             uint64_t count, const gradstep_step_options*,
                                                             gradstep_error*);
-/* One step of each of n different parameters with any configurations, in one call and split over
- * threads together: the threads of the parameter with the most. All are checked before any is
- * written. No gradient can overlap the memory of any parameter. Several parameters can share a
- * gradient, except with zero_gradient. */
+/* Takes one step of each of n different parameters with any configurations. One call splits them
+ * over threads together: the threads of the parameter with the most. All are checked before any
+ * is written. No gradient can overlap the memory of any parameter. Several parameters can share
+ * a gradient, except with zero_gradient. */
 GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* const*, const void* const* gradients,
                                                         const uint64_t* counts, uint64_t n,
                                                         const gradstep_step_options*, gradstep_error*);
@@ -235,59 +244,65 @@ GRADSTEP_API gradstep_status gradstep_parameter_rows(gradstep_parameter*, const 
 /* Applies the pending steps of every row. With "catch_up": "touch_only", the default, there are
  * none. */
 GRADSTEP_API gradstep_status gradstep_parameter_flush(gradstep_parameter*, gradstep_error*);
-/* The state: its slots in the order of the rule (then the master copy), without pending steps
- * applied. data is borrowed like the values. With catch_up "exact" or "replay", functions that
- * read the values (`values`, `row`, `rows`, `flush`, `average`) change the state too.
- * gradstep_parameter_slot accepts NULL for info or data. */
+/* Returns the number of slots of the state. */
 GRADSTEP_API gradstep_status gradstep_parameter_slot_count(const gradstep_parameter*, uint64_t* count, gradstep_error*);
+/* Returns a slot of the state, without pending steps applied and without a copy. Slots are in
+ * the order of the rule, then the master copy. `data` is valid like the values. With catch_up
+ * "exact" or "replay", functions that read the values (`values`, `row`, `rows`, `flush`,
+ * `average`) change the state, too. info or data can be NULL. */
 GRADSTEP_API gradstep_status gradstep_parameter_slot(gradstep_parameter*, uint64_t index, gradstep_slot* info,
                                                      const void** data, gradstep_error*);
-/* Sets the shape of the values, for files and saved states. They contain it and are rejected if
- * their shape differs. The product of the extents is rows * width (dimensions = 0: a single
- * number). By default the shape is rows x width if both are more than 1. Otherwise it is
- * unknown, as in a file of a parameter without shape: then only the number of elements must
- * match. */
+/* Sets the shape of the values, for files and saved states. They contain the shape, and loading
+ * one with another shape is an error. The product of the extents must be rows * width
+ * (dimensions = 0: a single number). By default the shape is rows x width if both are more than
+ * 1. Otherwise it is unknown, as in a file of a parameter without shape: then only the number of
+ * elements must match. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_shape(gradstep_parameter*, const uint64_t* extents,
                                                           uint64_t dimensions, gradstep_error*);
+/* Returns the progress of the run. */
 GRADSTEP_API gradstep_status gradstep_parameter_clock(const gradstep_parameter*, gradstep_clock*, gradstep_error*);
-/* Sets the clock to the progress of a run. Not with catch_up "exact" or "replay", whose rows
- * have a history of steps: use `load`. */
+/* Sets the clock to the progress of a run. With catch_up "exact" or "replay" the code is
+ * GRADSTEP_BAD_SEQUENCE, because rows have a history of steps: use `load`. */
 GRADSTEP_API gradstep_status gradstep_parameter_seek(gradstep_parameter*, const gradstep_clock*, gradstep_error*);
 /* Changes n numbers of the configuration, from the next step on: values[k] replaces the number
  * at paths[k]. Paths are written as in error messages: "rule.beta1", "schedule.rate",
  * "regularizer.rate", "average.decay", "clip.limit", "regularizer.regularizers[1].rate",
  * "schedule.rates[0]". Values, state and clock do not change. All numbers are checked as in a
- * configuration before any is changed (GRADSTEP_BAD_CONFIG). Not with catch_up "exact" or
- * "replay" (GRADSTEP_BAD_SEQUENCE). Since ABI 0.2. */
+ * configuration before any is changed (GRADSTEP_BAD_CONFIG). If rows have a history of steps
+ * (catch_up "exact" or "replay"), the code is GRADSTEP_BAD_SEQUENCE. Since ABI 0.2. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_numbers(gradstep_parameter*, const char* const* paths,
                                                             const double* values, uint64_t n, gradstep_error*);
-/* Writes the canonical, complete JSON; buffer, bytes and written as in
+/* Writes the complete configuration as JSON. buffer, bytes and written are as in
  * gradstep_config_canonical. */
 GRADSTEP_API gradstep_status gradstep_parameter_config(const gradstep_parameter*, char* buffer, uint64_t bytes,
                                                        uint64_t* written, gradstep_error*);
-/* Copies the average that "average" of the configuration keeps, in the type of the state:
- * `count` = rows * width elements. */
+/* Copies the average that the key "average" of the configuration sets, in the dtype of the
+ * state: `count` = rows * width elements. */
 GRADSTEP_API gradstep_status gradstep_parameter_average(gradstep_parameter*, void* out, uint64_t count,
                                                         gradstep_error*);
-/* Replaces the values by the average, and restores the trained values. No step in between. */
+/* Replaces the values by the average, until `restore`. Until then, steps return
+ * GRADSTEP_BAD_SEQUENCE. */
 GRADSTEP_API gradstep_status gradstep_parameter_apply_average(gradstep_parameter*, gradstep_error*);
+/* Brings back the trained values after `apply_average`. */
 GRADSTEP_API gradstep_status gradstep_parameter_restore(gradstep_parameter*, gradstep_error*);
-/* Serializes all that a run needs to resume bit for bit: values, state, clock, with a checksum.
- * `load` accepts the bytes of a parameter with the same size, element and rule; if it rejects
- * them, nothing changes. The numbers of the configuration do not change, except that `seed` and
- * `id` come from the state if they are used for random numbers. */
+/* Returns the number of bytes that `save` writes. */
 GRADSTEP_API gradstep_status gradstep_parameter_state_bytes(gradstep_parameter*, uint64_t* bytes, gradstep_error*);
+/* Serializes values, state and clock, with a checksum, so that a run can resume bit for bit. */
 GRADSTEP_API gradstep_status gradstep_parameter_save(gradstep_parameter*, void* buffer, uint64_t bytes,
                                                      uint64_t* written, gradstep_error*);
+/* Restores values, state and clock from the bytes of `save`, of a parameter with the same size,
+ * dtype and rule. If it rejects them, nothing changes. The numbers of the configuration do not
+ * change, except that `seed` and `id` come from the state if they are used for random numbers. */
 GRADSTEP_API gradstep_status gradstep_parameter_load(gradstep_parameter*, const void* buffer, uint64_t bytes,
                                                      gradstep_error*);
-/* The same for n named parameters in one safetensors file, which C++, Python and any other
- * reader of the format can open (docs/how_to/checkpoints.md). The file replaces the previous one once
- * it is complete and on the disk. `load_file` requires exactly the names in the file, in any
- * order. If the system stops reading in the middle of the data (GRADSTEP_IO_ERROR), a part has
- * been loaded. */
+/* Saves n named parameters to one safetensors file, which C++, Python and any other reader of
+ * the format can open (docs/how_to/checkpoints.md). The file replaces the previous one when it
+ * is complete and on the disk. */
 GRADSTEP_API gradstep_status gradstep_parameters_save_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
+/* Loads a file of `save_file` into n named parameters. The names must be exactly the names in
+ * the file, in any order. If the system fails to read in the middle of the data
+ * (GRADSTEP_IO_ERROR), a part has been loaded. */
 GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
 /* Checks whether a file can contain n parameters with these names: non-empty UTF-8, not
@@ -296,20 +311,17 @@ GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* c
  * save them. */
 GRADSTEP_API gradstep_status gradstep_parameters_check_names(gradstep_parameter* const*, const char* const* names,
                                                              uint64_t n, gradstep_error*);
-/* Options to load a part of a file, or parameters with other names or numbers of rows. `rows`:
- * if values differ from the file in the first extent only, the rows that both have are loaded,
- * with their state. Additional rows of the parameter do not change (with catch_up "exact" and
- * "replay" it must have at least as many rows as the file). renamed_from[k], a name in the file,
- * is called renamed_to[k] here; other names stay. */
-enum gradstep_load_missing {
-    GRADSTEP_MISSING_ERROR = 0,
-    GRADSTEP_MISSING_KEEP = 1
-}; /* the file does not contain the name */
-enum gradstep_load_unexpected {
-    GRADSTEP_UNEXPECTED_ERROR = 0,
-    GRADSTEP_UNEXPECTED_IGNORE = 1
-}; /* the name in the file is not requested */
+/* What to do if the file does not contain the name of a parameter. */
+enum gradstep_load_missing { GRADSTEP_MISSING_ERROR = 0, GRADSTEP_MISSING_KEEP = 1 };
+/* What to do if no parameter has a name in the file. */
+enum gradstep_load_unexpected { GRADSTEP_UNEXPECTED_ERROR = 0, GRADSTEP_UNEXPECTED_IGNORE = 1 };
+/* What to do if values differ from the file in the first extent only. GRADSTEP_ROWS_RESIZE loads
+ * the rows that both have, with their state. Additional rows of the parameter do not change. With
+ * catch_up "exact" and "replay" the parameter must have at least as many rows as the file. */
 enum gradstep_load_rows { GRADSTEP_ROWS_ERROR = 0, GRADSTEP_ROWS_RESIZE = 1 };
+/* Options to load a part of a file, or parameters with other names or numbers of rows.
+ * renamed_from[k] is a name in the file, and renamed_to[k] is the name of its parameter; other
+ * names do not change. */
 typedef struct gradstep_load_options {
     uint32_t struct_size;
     int32_t missing;    /* enum gradstep_load_missing */
@@ -338,7 +350,7 @@ GRADSTEP_API gradstep_status gradstep_parameters_load_file_with(gradstep_paramet
  * `written` is written (buffer can then be NULL, with bytes = 0). */
 GRADSTEP_API gradstep_status gradstep_file_names(const char* path, char* buffer, uint64_t bytes, uint64_t* written,
                                                  gradstep_error*);
-/* NULL is allowed. */
+/* Releases the parameter. NULL is allowed. */
 GRADSTEP_API void gradstep_parameter_release(gradstep_parameter*);
 
 /* ---- Compressed gradients: parameters of rule "dgc_momentum" (docs/how_to/compressed_gradients.md) ----
@@ -350,14 +362,14 @@ GRADSTEP_API void gradstep_parameter_release(gradstep_parameter*);
  * fewer than "dense_below" elements) and uses this trainer's gradient only: the trainers then
  * diverge. Call compress and apply_messages in every step. */
 
-/* The largest size of the next step's message in bytes; with "selected": "exact" every message
- * has exactly this size. */
+/* Returns the largest size of the next step's message in bytes. With "selected": "exact" every
+ * message has exactly this size. */
 GRADSTEP_API gradstep_status gradstep_parameter_message_bound(const gradstep_parameter*, uint64_t* bytes,
                                                               gradstep_error*);
-/* The first phase of a step: the gradient enters the state, the clock advances, and the message
- * for all trainers is written to `buffer`, `written` bytes. If `bytes` is below the bound, the
- * code is GRADSTEP_BAD_SIZE, and only `written` is written: it is the bound. If a gradient is
- * not finite, on_nonfinite "skip" makes a message without entries. If your thread pool fails in
+/* The first phase of a step: adds the gradient to the state, advances the clock, and writes the
+ * message for all trainers to `buffer`, `written` bytes. If `bytes` is below the bound, the
+ * code is GRADSTEP_BAD_SIZE, and only `written` is written: it is the bound. If the gradient
+ * contains NaN or infinity, on_nonfinite "skip" makes a message without entries. If your thread pool fails in
  * the middle (GRADSTEP_EXECUTOR_FAILED), the clock has advanced and there is no message. */
 GRADSTEP_API gradstep_status gradstep_parameter_compress(gradstep_parameter*, const void* gradient, uint64_t count,
                                                          const gradstep_step_options*, void* buffer, uint64_t bytes,
@@ -373,12 +385,14 @@ GRADSTEP_API gradstep_status gradstep_parameter_apply_messages(gradstep_paramete
                                                                const uint64_t* message_bytes, uint64_t n,
                                                                gradstep_error*);
 
-/* ---- Updaters: policies and clock in the handle, all memory is yours ---- */
+/* ---- Updaters: the library owns the clock, and you own all memory ---- */
 
+/* Creates an updater for values and gradients of `dtype`. */
 GRADSTEP_API gradstep_status gradstep_updater_create(const char* config, size_t config_bytes, int32_t dtype,
                                                      gradstep_updater** out, gradstep_error*);
+/* Returns the number of slots of the state. */
 GRADSTEP_API gradstep_status gradstep_updater_slot_count(const gradstep_updater*, uint64_t* count, gradstep_error*);
-/* Returns name and dtype; count as documented in gradstep_slot. */
+/* Returns the name and the dtype of a slot, and its count as documented in gradstep_slot. */
 GRADSTEP_API gradstep_status gradstep_updater_slot(const gradstep_updater*, uint64_t index, gradstep_slot* info,
                                                    gradstep_error*);
 /* Sets the slots of a tensor of `count` elements to their values at step 0. slots: slot_count
@@ -389,12 +403,14 @@ GRADSTEP_API gradstep_status gradstep_updater_initialize(const gradstep_updater*
  * model. With zero_gradient, `apply` writes to the gradients. */
 GRADSTEP_API gradstep_status gradstep_updater_next_step(gradstep_updater*, const gradstep_step_options*,
                                                         gradstep_error*);
+/* Returns the progress of the run. */
 GRADSTEP_API gradstep_status gradstep_updater_clock(const gradstep_updater*, gradstep_clock*, gradstep_error*);
 /* Sets the clock to the progress of a run. Call next_step next. */
 GRADSTEP_API gradstep_status gradstep_updater_seek(gradstep_updater*, const gradstep_clock*, gradstep_error*);
 /* Like gradstep_parameter_set_numbers. Call next_step next. Since ABI 0.2. */
 GRADSTEP_API gradstep_status gradstep_updater_set_numbers(gradstep_updater*, const char* const* paths,
                                                           const double* values, uint64_t n, gradstep_error*);
+/* Like gradstep_parameter_config. */
 GRADSTEP_API gradstep_status gradstep_updater_config(const gradstep_updater*, char* buffer, uint64_t bytes,
                                                      uint64_t* written, gradstep_error*);
 /* Applies the step that next_step prepared to one tensor. The buffers must not overlap. Several
@@ -403,14 +419,14 @@ GRADSTEP_API gradstep_status gradstep_updater_config(const gradstep_updater*, ch
  * by next_step. */
 GRADSTEP_API gradstep_status gradstep_updater_apply(const gradstep_updater*, void* parameter, const void* gradient,
                                                     void* const* slots, uint64_t count, gradstep_error*);
-/* The same for n tensors in one call, split over threads together; tensor k is number k for
- * stochastic rounding. All are checked before any is written. The parameters and slots of all
+/* Applies the step to n tensors in one call, which splits them over threads together. Tensor k
+ * is number k for stochastic rounding. All are checked before any is written. The parameters and slots of all
  * tensors must not overlap each other or any gradient. Tensors can share a gradient, except with
  * zero_gradient. With on_nonfinite "skip" the other tensors are updated, with "raise" none is. */
 GRADSTEP_API gradstep_status gradstep_updater_apply_many(const gradstep_updater*, void* const* parameters,
                                                          const void* const* gradients, void* const* const* slots,
                                                          const uint64_t* counts, uint64_t n, gradstep_error*);
-/* NULL is allowed. */
+/* Releases the updater. NULL is allowed. */
 GRADSTEP_API void gradstep_updater_release(gradstep_updater*);
 
 #ifdef __cplusplus
