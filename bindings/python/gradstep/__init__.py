@@ -1,4 +1,4 @@
-"""Optimizer update rules in one pass over memory: the callers' side of the C library of gradstep.
+"""gradstep for Python: fused optimizer steps (clip, decay, update, average, cast) in one pass over memory.
 
     import gradstep, numpy
 
@@ -6,9 +6,13 @@
     w.update(numpy.ones(3))
     print(w.values())
 
-`Parameter`, `Table` and `Model` keep values and state in the library; `Updater` works on memory of the caller's, and
-`gradstep.torch` has optimizers for torch. docs/how_to/python.md and docs/how_to/pytorch.md are the manual,
-docs/reference/configuration_keys.md has every key of a configuration; `gradstep.adam` and the other rules, `schedules`, `regularizers`, `averages` and `clips` make them.
+- `Parameter`, `Table` and `Model` keep values and state in the library.
+- `Updater` updates values and state in your own arrays.
+- `gradstep.torch` contains drop-in replacements for torch's optimizers.
+- `gradstep.adam` and the other rules make configurations. `schedules`, `regularizers`, `averages` and `clips` make their parts.
+
+The guides are docs/how_to/python.md and docs/how_to/pytorch.md. docs/reference/configuration_keys.md lists every key of a
+configuration.
 """
 
 from . import averages, clips, regularizers, rules, schedules
@@ -35,7 +39,7 @@ from ._shared import Clock, Config, StepOptions, canonical
 from ._updater import Slot, Updater
 from .rules import *  # noqa: F403
 
-__version__ = "0.1.0"  # the version of the library that is built with it
+__version__ = "0.1.0"  # also the version of the library in the wheel
 
 __all__ = [
     "Array",

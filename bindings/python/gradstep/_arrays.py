@@ -1,4 +1,4 @@
-"""Memory of arrays as the C library takes it: an address, a number of elements, and what they are."""
+"""The memory of arrays as arguments of the C library: an address, a number of elements, and a dtype."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ except ImportError:
 
 
 class SupportsDLPack(Protocol):
-    """A tensor of another library, as torch or jax."""
+    """A tensor of another library, such as torch or jax, on the CPU."""
 
     def __dlpack__(self) -> Any: ...
     def __dlpack_device__(self) -> Any: ...
@@ -33,7 +33,7 @@ Ids = Union[Array, Sequence[int], range]
 
 
 class Dtype(NamedTuple):
-    """An element type: the number that C has for it, its size, and numpy's type if numpy has one."""
+    """A dtype: its number in C, its size in bytes, and numpy's dtype if numpy has one."""
 
     name: str
     code: int
@@ -62,7 +62,7 @@ _BY_NUMPY = {x.numpy: x for x in DTYPES.values() if x.numpy is not None}
 
 
 def dtype_of(name: Any) -> Dtype:
-    """The element type of a name, or of numpy's dtype."""
+    """The dtype of a name or a numpy dtype."""
     if isinstance(name, str) and name in DTYPES:
         return DTYPES[name]
     try:
@@ -120,12 +120,12 @@ _capsule_pointer.argtypes, _capsule_pointer.restype = (ctypes.py_object, ctypes.
 _VERSIONED = b"dltensor_versioned"
 HOST_DEVICE = 1  # kDLCPU
 _HOST = (HOST_DEVICE, 3)  # kDLCUDAHost
-# Libraries whose tensors may be written and whose older versions have no DLPack 1.0, by which they would say so.
+# Libraries with writable tensors. Their older versions lack DLPack 1.0, which says whether a tensor is writable.
 _WRITABLE_LIBRARIES = ("torch", "paddle")
 
 
 class View(NamedTuple):
-    """Elements of an array that lie next to each other. They are there as long as `owner` and the array are."""
+    """The contiguous elements of an array. The memory is valid while `owner` and the array exist."""
 
     address: int
     dtype: Dtype
@@ -139,16 +139,16 @@ class View(NamedTuple):
 
 
 def address_of(array: numpy.ndarray[Any, Any]) -> int:
-    """Where its elements begin."""
+    """The address of the first element."""
     try:
         # A fifth of the time of array.ctypes.data.
         return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
-    except (TypeError, ValueError):  # read-only, empty, or of a type that buffers do not know
+    except (TypeError, ValueError):  # read-only, empty, or of a dtype that the buffer protocol lacks
         return array.ctypes.data
 
 
 def view(array: Array, what: str) -> View:
-    """The memory of an array, for as long as a call takes; an InvalidError or a DtypeError that begins with `what`."""
+    """The memory of an array during one call. Raises an InvalidError or a DtypeError that begins with `what`."""
     if isinstance(array, numpy.ndarray):
         if array.dtype not in _BY_NUMPY:
             raise error(Status.UNSUPPORTED_TYPE, f"{what}: is of {array.dtype}; expected {', '.join(DTYPES)}")
@@ -175,20 +175,20 @@ def view(array: Array, what: str) -> View:
 
 
 def _foreign(array: Any, what: str) -> tuple[_DLTensor, bool, Any]:
-    """The tensor of another library, whether it may be written, and the capsule that keeps it."""
+    """The tensor of another library, whether it is writable, and the capsule that owns it."""
     if not hasattr(array, "__dlpack__"):
         raise error(
             Status.UNSUPPORTED_TYPE,
             f"{what}: is a {type(array).__name__}; expected an array of numpy, or one that has __dlpack__",
         )
     is_neg = getattr(array, "is_neg", None)
-    if callable(is_neg) and is_neg():  # of torch, whose capsule does not say so
+    if callable(is_neg) and is_neg():  # torch's capsule does not contain this bit
         raise error(
             Status.BAD_BUFFER, f"{what}: its memory holds the negative of its values; expected tensor.resolve_neg()"
         )
     storage = getattr(array, "untyped_storage", None)
     if callable(storage) and type(array).__module__ not in ("torch", "torch.nn.parameter"):
-        # A subclass of torch's, as FakeTensor: its capsule may describe an address near 0.
+        # A subclass of torch.Tensor, such as FakeTensor: its capsule can contain an address near 0.
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -208,7 +208,7 @@ def _foreign(array: Any, what: str) -> tuple[_DLTensor, bool, Any]:
             capsule = array.__dlpack__(max_version=(1, 1))
         except TypeError:  # before DLPack 1.0
             capsule = array.__dlpack__()
-    except (BufferError, RuntimeError, ValueError) as reason:  # as torch where a gradient is wanted of the tensor
+    except (BufferError, RuntimeError, ValueError) as reason:  # such as torch, if the tensor requires a gradient
         if isinstance(reason, Error):
             raise
         raise error(Status.BAD_BUFFER, f"{what}: does not give its memory away: {reason}") from reason
@@ -233,7 +233,7 @@ def _without_memory(array: Any, what: str) -> Exception:
 
 
 def _may_be_written(array: Any) -> bool:
-    """Whether memory that DLPack before 1.0 describes may be written: it cannot say, and jax's, for one, may not."""
+    """Whether memory of DLPack before 1.0 is writable. DLPack cannot say it then, and jax's memory is not, for example."""
     return any(kind.__module__.partition(".")[0] in _WRITABLE_LIBRARIES for kind in type(array).__mro__)
 
 
@@ -255,10 +255,10 @@ def _scattered(what: str, remedy: str) -> Exception:
 
 
 def checked(array: Array, what: str, dtype: Dtype, count: int | None, writable: bool = False) -> View:
-    """The same of `count` elements of `dtype`; None: of any number."""
+    """Like `view`, and checks that the array has `count` elements (None: any number) of `dtype`."""
     if type(array) is numpy.ndarray and array.dtype is dtype.numpy and (count is None or array.size == count):
         flags = array.flags
-        if flags.c_contiguous and (flags.writeable or not writable):  # what is usual, without looking up more
+        if flags.c_contiguous and (flags.writeable or not writable):  # the usual case, without further look-ups
             return View(address_of(array), dtype, array.shape, flags.writeable, array)
     found = view(array, what)
     if found.dtype is not dtype:
@@ -274,8 +274,8 @@ def checked(array: Array, what: str, dtype: Dtype, count: int | None, writable: 
 
 
 def ids_view(ids: Ids, what: str = "ids") -> View:
-    """Those of rows: any array of integers, a list or a range. What is not as the library takes it is converted."""
-    if type(ids) is numpy.ndarray:  # what is usual, without looking up more
+    """The memory of row ids: any integer array, a list or a range. It is converted if the library cannot read it."""
+    if type(ids) is numpy.ndarray:  # the usual case, without further look-ups
         found = _ID_TYPES.get(ids.dtype)
         if found is not None and ids.flags.c_contiguous:
             return View(address_of(ids), found, ids.shape, False, ids)
@@ -293,7 +293,7 @@ def ids_view(ids: Ids, what: str = "ids") -> View:
 
 
 def ids_array(ids: Ids, what: str = "ids") -> numpy.ndarray[Any, Any]:
-    """The same as an array of numpy, contiguous, of one of the types that the library takes."""
+    """Converts row ids to a contiguous numpy array of a dtype that the library can read."""
     array: numpy.ndarray[Any, Any]
     if isinstance(ids, range):
         _require_ids((*ids[:1], *ids[-1:]), what)
@@ -307,7 +307,7 @@ def ids_array(ids: Ids, what: str = "ids") -> numpy.ndarray[Any, Any]:
         array = numpy.from_dlpack(foreign)
     elif isinstance(ids, (Sequence, _standard_array)) and not isinstance(ids, (str, bytes, bytearray)):
         array = _ids_of_sequence(ids, what)
-    elif hasattr(ids, "__array__") and not isinstance(ids, numpy.generic):  # as of pandas
+    elif hasattr(ids, "__array__") and not isinstance(ids, numpy.generic):  # such as pandas
         array = numpy.asarray(ids)
     else:
         raise error(
@@ -334,7 +334,7 @@ def _ids_of_sequence(ids: Sequence[Any], what: str) -> numpy.ndarray[Any, Any]:
     numbers: Any = ids
     for _ in range(array.ndim - 1):
         numbers = itertools.chain.from_iterable(numbers)
-    # What numpy rounds, or takes for integers.
+    # numpy would round these numbers, or convert them to integers.
     if array.dtype.kind not in "iu" or not {bool, numpy.bool_}.isdisjoint(map(type, numbers)):
         numbers = ids
         for _ in range(array.ndim - 1):
@@ -346,7 +346,7 @@ def _ids_of_sequence(ids: Sequence[Any], what: str) -> numpy.ndarray[Any, Any]:
 
 
 def _require_ids(numbers: Iterable[Any], what: str) -> None:
-    """Raises unless all are integers that a row can have."""
+    """Raises unless all numbers are integers in the range of int64."""
     for number in numbers:
         row = integer(number)
         if row is None:
@@ -361,7 +361,7 @@ def _no_ids(dtype: str, what: str) -> Exception:
 
 
 def empty(shape: tuple[int, ...], dtype: Dtype) -> numpy.ndarray[Any, Any]:
-    """A new array of numpy."""
+    """Makes a new numpy array."""
     if dtype.numpy is None:
         raise error(
             Status.UNSUPPORTED_TYPE, "numpy has no bfloat16: install ml_dtypes, or give an array with __dlpack__ as `out`"
@@ -370,7 +370,7 @@ def empty(shape: tuple[int, ...], dtype: Dtype) -> numpy.ndarray[Any, Any]:
 
 
 class _Borrowed:
-    """Memory of the library for numpy, which keeps this, and with it the handle."""
+    """Exposes memory of the library to numpy. The numpy array keeps this object alive, and with it the handle."""
 
     def __init__(self, interface: dict[str, Any], owner: Any) -> None:
         self.__array_interface__ = interface
@@ -378,12 +378,12 @@ class _Borrowed:
 
 
 def borrowed(address: int, shape: tuple[int, ...], dtype: numpy.dtype[Any], owner: Any) -> numpy.ndarray[Any, Any]:
-    """A read-only array over memory that is there as long as `owner`."""
+    """Makes a read-only array over memory that is valid while `owner` exists."""
     if 0 in shape:
         array = numpy.empty(shape, dtype)
         array.flags.writeable = False
         return array
-    # The types of ml_dtypes are numpy's "void" here.
+    # The dtypes of ml_dtypes are "void" in this interface.
     interface = {"version": 3, "shape": shape, "typestr": dtype.str, "data": (address, True)}
     return numpy.asarray(_Borrowed(interface, owner)).view(dtype)
 
@@ -391,7 +391,7 @@ def borrowed(address: int, shape: tuple[int, ...], dtype: numpy.dtype[Any], owne
 def capsule(
     array: numpy.ndarray[Any, Any], dtype: Dtype, stream: Any, max_version: Any, device: Any, copy: bool | None
 ) -> Any:
-    """The DLPack capsule of an array of elements of `dtype`, for which numpy may have another name."""
+    """Makes the DLPack capsule of an array with elements of `dtype`, which numpy can represent by another dtype."""
     of_numpy = array.view(f"u{dtype.itemsize}") if dtype.dlpack[0] == _BFLOAT else array
     options = {"max_version": max_version, "dl_device": device, "copy": copy}
     given = {name: value for name, value in options.items() if value is not None}

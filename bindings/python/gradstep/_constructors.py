@@ -1,4 +1,4 @@
-"""What the functions of `rules`, `schedules` and the other modules of configurations have in common."""
+"""Shared by the functions of `rules`, `schedules` and the other modules that make configurations."""
 
 from __future__ import annotations
 
@@ -15,27 +15,30 @@ Rate = Union[float, "numpy.floating[Any]", Policy]
 
 
 class Options(TypedDict, total=False):
-    """What a configuration has beside its rule and its schedule (docs/reference/configuration_keys.md#optimizers)."""
+    """The parts of a configuration besides its rule and its schedule.
 
-    regularizer: Policy  #: one of `regularizers`, as weight decay or a clip of each element
-    average: Policy | Sequence[Policy]  #: one of `averages`, which the parameter keeps of its values
-    catch_up: str | Policy  #: "touch_only", "exact" or {"name": "replay", "max_steps": n}: what inactive rows of a table do
-    clip: Policy  #: one of `clips`, by a norm
-    element: Literal["plain", "mixed", "stochastic"]  #: "mixed": 16-bit values with a float32 master copy
-    on_nonfinite: Literal["propagate", "skip", "raise"]  #: what a step does with a gradient that is NaN or infinite
-    seed: int  #: of random numbers: of the run
-    id: int  #: and of this parameter
-    threads: int  #: of an update; 0: as many cores as the process may use
+    docs/reference/configuration_keys.md#optimizers lists the default of each.
+    """
+
+    regularizer: Policy  #: one of `regularizers`: weight decay, a penalty, or clipping of each element
+    average: Policy | Sequence[Policy]  #: one of `averages`: an average of the values over the steps
+    catch_up: str | Policy  #: lazy updates of inactive rows: "touch_only", "exact" or {"name": "replay", "max_steps": n}
+    clip: Policy  #: one of `clips`: gradient clipping
+    element: Literal["plain", "mixed", "stochastic"]  #: for 16-bit values; "mixed": a float32 master copy
+    on_nonfinite: Literal["propagate", "skip", "raise"]  #: what a step does with NaN or infinity in a gradient
+    seed: int  #: the seed of the run, for random numbers
+    id: int  #: the number of this parameter in the model, for random numbers
+    threads: int  #: the number of threads of an update; 0: one per core that the process can use
 
 
 def policy(members: Policy) -> dict[str, Any]:
-    """A part of a configuration, as JSON has it."""
+    """Converts a part of a configuration to types that JSON can represent."""
     result: dict[str, Any] = plain(members)
     return result
 
 
 def configuration(rule: Policy, lr: Rate, options: Options) -> dict[str, Any]:
-    """A configuration for `Parameter`, `Table` and `Updater`."""
+    """Makes a configuration for `Parameter`, `Table` and `Updater`."""
     for name in options:
         if name not in Options.__annotations__:
             raise TypeError(

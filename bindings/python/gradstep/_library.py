@@ -1,4 +1,4 @@
-"""The C library: where it is, its functions with the types of their arguments, and its errors."""
+"""Loads the C library, and declares its functions, structures and errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-ABI = (0, 2)  # GRADSTEP_ABI_MAJOR and _MINOR of include/gradstep/c/gradstep.h, from which everything here is taken
+ABI = (0, 2)  # GRADSTEP_ABI_MAJOR and _MINOR of include/gradstep/c/gradstep.h, which this module follows
 
 
 class Status(enum.IntEnum):
@@ -40,7 +40,7 @@ class Error(Exception):
 
     def __init__(self, message: str, code: Status = Status.INTERNAL_ERROR) -> None:
         super().__init__(message)
-        self.code = code  #: a `Status`
+        self.code = code  #: the kind of error, a `Status`
 
     @property
     def id(self) -> str:
@@ -107,7 +107,7 @@ _file_errors: dict[type[OSError], type[FileError]] = {OSError: FileError}
 
 
 def _file_error(message: str, errno: int = 0, filename: str | None = None) -> FileError:
-    """The FileError of an errno: of a class that is also Python's for it, as FileNotFoundError."""
+    """Makes the FileError of an errno. Its class is also Python's exception for it, such as FileNotFoundError."""
     python = type(OSError(errno, "")) if errno else OSError
     if python not in _file_errors:
         members = {"__doc__": FileError.__doc__, "__module__": FileError.__module__}
@@ -132,7 +132,7 @@ _KINDS: dict[Status, type[Error]] = {
 
 
 def error(code: Status, message: str) -> Error:
-    """The exception of a code."""
+    """Makes the exception for a status code."""
     return _KINDS.get(code, Error)(message, code)
 
 
@@ -206,9 +206,9 @@ class CLoadOptions(ctypes.Structure):
 
 
 _ints, _longs, _text = ctypes.c_int32, ctypes.c_uint64, ctypes.c_char_p
-_at = ctypes.c_void_p  # also of handles and structures: an address as int, or None
+_at = ctypes.c_void_p  # an address as int, or None; also for handles and structures
 
-# Arguments before the gradstep_error that ends each of these, all of which return a status.
+# The arguments before the last one, a gradstep_error. All these functions return a status.
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "config_canonical": (_text, ctypes.c_size_t, _at, _longs, _at),
     "parameter_create": (_text, ctypes.c_size_t, _ints, _at, _longs, _longs, _at),
@@ -256,7 +256,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 
 
 def _declare(library: ctypes.CDLL) -> None:
-    """Gives every function its types. An AttributeError names the one that is missing."""
+    """Declares the types of every function. If one is missing, the AttributeError contains its name."""
     for name, arguments in _FUNCTIONS.items():
         function = getattr(library, "gradstep_" + name)
         function.argtypes, function.restype = (*arguments, _at), ctypes.c_int32
@@ -304,7 +304,7 @@ library = _load()
 
 
 def check(status: int, failure: CError, filename: str | None = None) -> None:
-    """Raises what a function has written into `failure`, if its status is not 0. `filename` names the file of a FileError."""
+    """Raises the error in `failure` if the status is not 0. `filename` becomes the file name of a FileError."""
     if status:
         message = failure.message.decode("utf-8", "replace")
         if status == Status.IO_ERROR:
@@ -314,16 +314,19 @@ def check(status: int, failure: CError, filename: str | None = None) -> None:
 
 
 def new_error() -> CError:
-    """For the functions to write into."""
+    """Makes a gradstep_error that functions can write to."""
     return CError(ctypes.sizeof(CError))
 
 
 def version() -> str:
-    """The version of the library, "0.1.0"."""
+    """Returns the version of the C library, such as "0.1.0"."""
     return _version(library)
 
 
 def simd_level() -> str:
-    """The instruction set that updates run with: "sse2", "avx2" (with FMA) or "avx512", the best that processor and
-    system have, or what the environment variable GRADSTEP_SIMD names. "" where it names none that runs here."""
+    """Returns the instruction set of updates: "sse2", "avx2" (with FMA) or "avx512".
+
+    It is the best that processor and system support, or the one in the environment variable GRADSTEP_SIMD. "" if the variable
+    names none that runs here: every constructor then raises an exception that says so.
+    """
     return bytes(library.gradstep_simd_level()).decode()

@@ -1,4 +1,4 @@
-"""Parameters, tables and models: the library has values, state and clock."""
+"""Parameters, tables and models: the library owns values, state and clock."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _Member = TypeVar("_Member", bound="Parameter | Table")
 
 
 class _Values(Owner):
-    """What a parameter and a table have in common."""
+    """The base class of parameters and tables."""
 
     _kind = "parameter"
     _members = Owner._members | {"_element", "shape", "dtype", "size", "_average_is_applied"}
@@ -60,8 +60,8 @@ class _Values(Owner):
         else:
             element, address = _arrays.dtype_of("float32" if dtype is None else dtype), None
         self._element = element
-        self.shape = shape_of(shape)  #: of the values
-        self.dtype = element.name  #: of values and gradients: "float32", "float64", "float16", "bfloat16", ...
+        self.shape = shape_of(shape)  #: the shape of the values
+        self.dtype = element.name  #: the dtype of values and gradients: "float32", "float64", "float16", "bfloat16", ...
         rows, width = self._rows_and_width(self.shape)
         self.size = rows * width  #: the number of elements
         text, out, failure = config_bytes(config), ctypes.c_void_p(), new_error()
@@ -72,7 +72,7 @@ class _Values(Owner):
             failure,
         )
         super().__init__(out.value or 0)
-        # In files a parameter that catches up is one row of n.
+        # With catch_up "exact" and "replay", files store a parameter as one row of n.
         if self.shape == (rows, width) or b"catch_up" not in text or self.config["catch_up"] == "touch_only":
             self._call("set_shape", (ctypes.c_uint64 * len(self.shape))(*self.shape), len(self.shape))
         self._average_is_applied = False
@@ -82,7 +82,7 @@ class _Values(Owner):
         raise NotImplementedError
 
     def _copied(self, address: int, out: Array | None, element: _arrays.Dtype, shape: tuple[int, ...]) -> Any:
-        """A copy of memory of the library's."""
+        """Copies memory of the library to `out`, or to a new array."""
         if out is None:
             out = _arrays.empty(shape, element)
         count = math.prod(shape)
@@ -92,7 +92,7 @@ class _Values(Owner):
         return out
 
     def _values_address(self) -> int:
-        """Where the values are, all caught up."""
+        """The address of the values, with all pending steps applied."""
         address, count = ctypes.c_void_p(), ctypes.c_uint64()
         self._call("values", ctypes.byref(address), ctypes.byref(count))
         return address.value or 0
@@ -102,30 +102,38 @@ class _Values(Owner):
     @overload
     def values(self, out: _Out) -> _Out: ...
     def values(self, out: Any = None) -> Any:
-        """Returns a copy of the values in a new numpy array, or in `out`, an array with the same dtype and number of elements."""
+        """Copies the values to `out`, or to a new numpy array, and returns it.
+
+        out: a writable array of the same dtype and number of elements.
+
+        Pending steps of inactive rows are applied first.
+        """
         return self._copied(self._values_address(), out, self._element, self.shape)
 
     def view(self) -> numpy.ndarray[Any, Any]:
-        """Returns the values in the library's memory without a copy, as a read-only numpy array that always shows the current values.
+        """Returns the values without a copy: a read-only numpy array that shows every later step.
 
-        The memory stays valid as long as an array refers to it, also after `release`. Rows with pending steps are up to date when you
-        create the view; later, call `flush` before you read it. Raises SequenceError while the average is applied.
+        The memory is valid while an array refers to it, even after `release`. Pending steps of inactive rows are applied when you
+        make the view; later steps of inactive rows show after the next read of these rows, or after `flush`. Raises `SequenceError`
+        while the average replaces the values.
         """
         return self._view(self._element.numpy or _arrays.empty((), self._element).dtype)
 
     def _view(self, dtype: numpy.dtype[Any]) -> numpy.ndarray[Any, Any]:
         address = self._values_address()
-        if self._average_is_applied:  # whose memory goes with `restore`
+        if self._average_is_applied:  # `restore` frees the memory of the average
             raise error(
                 Status.BAD_SEQUENCE, "view: the average is in the place of the values; expected a call of restore() first"
             )
         return _arrays.borrowed(address, self.shape, dtype, self._owned)
 
     def set_values(self, values: Array) -> None:
-        """Sets all values from an array with the same dtype and number of elements; its shape is ignored.
+        """Sets all values.
 
-        A master copy gets the new values, too. The other state slots and the clock do not change: momentum continues, and an average
-        keeps the values that it has already included. If the values are rejected, nothing changes.
+        values: an array of the same dtype and number of elements. Its shape is ignored.
+
+        A master copy becomes the new values, too. The rest of the state, including momentum and averages, and the clock do not
+        change. If the array is rejected, nothing changes.
         """
         found = _arrays.checked(values, "values", self._element, self.size)
         self._call("set_values", found.address, found.size)
@@ -147,7 +155,10 @@ class _Values(Owner):
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """`view` for other libraries: read-only memory, which takes DLPack 1.0 and numpy 2.1 or later to say; a copy if `copy` is True."""
+        """Exports `view` to other libraries as read-only memory, or a copy if `copy` is True.
+
+        Read-only memory needs DLPack 1.0, and numpy 2.1 or later; otherwise it raises `BufferError`.
+        """
         view = self._view(self._element.numpy or numpy.dtype(numpy.uint16))
         if copy:
             view = view.copy()
@@ -157,7 +168,10 @@ class _Values(Owner):
         return _arrays.HOST_DEVICE, 0
 
     def slots(self) -> dict[str, numpy.ndarray[Any, Any]]:
-        """Returns copies of the state slots by name, such as {"m": ..., "v": ...}. The master copy of a 16-bit parameter is "master"."""
+        """Returns copies of the optimizer's state by slot name, such as {"m": ..., "v": ...}.
+
+        The master copy of a 16-bit parameter is "master". Pending steps of inactive rows are not applied first.
+        """
         number = ctypes.c_uint64()
         self._call("slot_count", ctypes.byref(number))
         result = {}
@@ -169,23 +183,32 @@ class _Values(Owner):
         return result
 
     def average(self) -> numpy.ndarray[Any, Any]:
-        """Returns a copy of the average that the configuration's key "average" keeps: float64 for float64 values, otherwise float32."""
+        """Returns a copy of the average that the key "average" of the configuration sets.
+
+        Its dtype is float64 for float64 values, else float32.
+        """
         out = numpy.empty(self.shape, numpy.float64 if self.dtype == "float64" else numpy.float32)
         self._call("average", _arrays.address_of(out), out.size)
         return out
 
     def apply_average(self) -> None:
-        """Replaces the values by the average until you call `restore`. You cannot take a step in between."""
+        """Replaces the values by the average, until `restore`.
+
+        Steps raise `SequenceError` until then.
+        """
         self._call("apply_average")
         self._average_is_applied = True
 
     def restore(self) -> None:
-        """Replaces the average by the trained values again."""
+        """Brings back the trained values after `apply_average`."""
         self._call("restore")
         self._average_is_applied = False
 
     def save_state(self) -> bytes:
-        """Returns values, state and clock as bytes with a checksum. A run that loads them continues bit for bit."""
+        """Serializes values, state and clock, with a checksum, so that a run can resume bit for bit.
+
+        `load_state` reads the bytes. They do not contain the configuration.
+        """
         size, written = ctypes.c_uint64(), ctypes.c_uint64()
         self._call("state_bytes", ctypes.byref(size))
         buffer = bytearray(size.value)
@@ -193,8 +216,12 @@ class _Values(Owner):
         return bytes(buffer)
 
     def load_state(self, state: bytes | bytearray | memoryview) -> None:
-        """Restores the bytes of `save_state` of a parameter with the same size, dtype and rule. If the bytes are rejected, nothing
-        changes."""
+        """Restores values, state and clock from the bytes of `save_state`.
+
+        state: the bytes of a parameter with the same shape, dtype and rule.
+
+        Raises `InvalidError` if the bytes do not match this parameter or are damaged. Then nothing changes.
+        """
         memory = numpy.frombuffer(state, numpy.uint8)
         self._call("load", memory.ctypes.data, memory.size)
 
@@ -202,7 +229,7 @@ class _Values(Owner):
         return {"config": self._config_text(), "shape": self.shape, "dtype": self.dtype, "state": self.save_state()}
 
     def _restore(self, saved: dict[str, Any]) -> None:
-        kind = Table if isinstance(self, Table) else Parameter  # and not a subclass, which may take other arguments
+        kind = Table if isinstance(self, Table) else Parameter  # not the subclass, whose constructor can have other arguments
         kind.__init__(self, saved["config"], shape=saved["shape"], dtype=saved["dtype"])  # type: ignore[arg-type]
         _Values.load_state(self, saved["state"])
 
@@ -213,18 +240,19 @@ class _Values(Owner):
 
 
 class Parameter(_Values):
-    """A tensor with its optimizer: values, state, clock and policies in one object.
+    """A tensor whose values, optimizer state and clock the library owns.
 
         w = gradstep.Parameter({"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.001}}, weights)
         w.update(gradient)
         w.values()
 
-    config: a dict, or JSON in a str (docs/how_to/configuration.md). It can also have the keys "element", "threads", "clip",
-    "on_nonfinite", "seed" and "id".
-    initial: the initial values, which are copied: a numpy array, or a tensor with `__dlpack__`. If it is None, give a shape, and a
-    dtype if it is not "float32"; the values are then zeros.
+    config: the optimizer, a dict or a str of JSON (docs/how_to/configuration.md). `gradstep.adam` and the other rules make it.
+    initial: the initial values, which are copied: a numpy array, or another tensor that supports DLPack. None: zeros.
+    shape: the shape, if initial is None.
+    dtype: the dtype, if initial is None; "float32" by default.
 
-    The memory is freed with the object, at the end of a `with` block, or by `release`. You can pickle and copy objects.
+    The memory is released with the last reference, at the end of a `with` block, or by `release`. You can pickle and copy
+    parameters. They are not thread-safe; different parameters can be used from different threads.
     """
 
     _members = _Values._members | {"_gradient", "_gradient_at", "_gradient_dtype"}
@@ -238,8 +266,9 @@ class Parameter(_Values):
         dtype: Any = None,
     ) -> None:
         super().__init__(config, initial, shape, dtype)
-        # A weak reference to the array of the last step, which has been checked. What may change of it is its dtype, and with that
-        # its size; and its strides, whose assignment numpy has deprecated: to look at them is a tenth of the call.
+        # A weak reference to the array of the last step, which was checked. A caller can still change the array's dtype, and with
+        # it the size, so every step compares the dtype. Assigning strides is deprecated in numpy, and comparing them costs a tenth
+        # of the call, so no step does.
         self._gradient: Any = _nothing
         self._gradient_at, self._gradient_dtype = 0, self._element.numpy
 
@@ -248,7 +277,14 @@ class Parameter(_Values):
         return 1, math.prod(shape)
 
     def update(self, gradient: Array, **options: Unpack[StepOptions]) -> None:
-        """Takes one step with a gradient of the same dtype and size as the values. It is not copied. `options` are StepOptions."""
+        """Updates all values with a gradient: one step.
+
+        gradient: as many elements as the values, of the same dtype, contiguous and on the CPU. It is not copied. Its shape is
+            ignored.
+
+        The options are the members of `StepOptions`. Raises `DtypeError` or `InvalidError` if the gradient does not match, and
+        `NotFiniteError` if it contains NaN or infinity and the configuration has `"on_nonfinite": "raise"`.
+        """
         if (
             options
             or gradient is None
@@ -263,16 +299,19 @@ class Parameter(_Values):
 
     def _update_checked(self, gradient: Array, options: StepOptions) -> None:
         found = _arrays.checked(gradient, "gradient", self._element, self.size, zeroes(options))
-        if type(gradient) is numpy.ndarray:  # which does not move: numpy resizes no array that is referred to
+        if type(gradient) is numpy.ndarray:  # numpy does not move the memory of a referenced array
             self._gradient, self._gradient_at = weakref.ref(gradient), found.address
         status = _update(self._handle, found.address, self.size, options_address(options), self._failure_at)
         if status:
             self._fail(status)
 
     def compress(self, gradient: Array, **options: Unpack[StepOptions]) -> bytes:
-        """Takes the first half of a step of "dgc_momentum": adds the gradient to the state, and returns the message that you send to all
-        trainers (docs/how_to/compressed_gradients.md). The values change in `apply`. With several trainers call `compress` and `apply` in
-        each step, not `update`."""
+        """Adds a gradient to the state and returns the message for all trainers: the first phase of a step of "dgc_momentum".
+
+        `apply` is the second phase, which updates the values. With several trainers, call both in every step: `update` raises
+        `SequenceError`, or in a dense step uses this trainer's gradient only, so that the trainers diverge. The guide is
+        docs/how_to/compressed_gradients.md.
+        """
         found = _arrays.checked(gradient, "gradient", self._element, self.size, zeroes(options))
         bound, written = ctypes.c_uint64(), ctypes.c_uint64()
         self._call("message_bound", ctypes.byref(bound))
@@ -284,8 +323,12 @@ class Parameter(_Values):
         return bytes(memoryview(buffer)[: written.value])
 
     def apply(self, messages: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Takes the second half: updates the values by the messages of all trainers, including this one, in rank order.
-        If a message is rejected, nothing changes, and you can call `apply` again with the right messages."""
+        """Updates the values with the mean of all trainers' messages: the second phase of a step of "dgc_momentum".
+
+        messages: the results of `compress` of all trainers, in the order of their ranks, including this trainer's own.
+
+        Raises `InvalidError` if these are not the messages of this step. Then nothing changes, and you can call `apply` again.
+        """
         memory = [numpy.frombuffer(x, numpy.uint8) for x in messages]
         number = len(memory)
         self._call(
@@ -306,14 +349,16 @@ def _no_row(row: int, first: int, behind: int) -> Exception:
 
 
 class Table(_Values):
-    """A table of rows, such as embeddings, of which a step updates the rows with the given ids.
+    """A table of rows that you update by index, such as an embedding table.
 
         table = gradstep.Table(config, shape=(1_000_000, 64))
         table.update(ids, gradient_rows)
         table[42]                           # a copy of a row; table[2:5], table[[3, 1]]
 
-    The arguments have the same meaning as in `Parameter`; the shape is rows x width. Rows that a batch does not contain stay as they
-    are. With "catch_up": "exact" or "replay" in the configuration, they get their pending steps when you use them again.
+    The arguments are as in `Parameter`. The shape has two dimensions: rows x width.
+
+    A step changes only the rows of its batch. If the configuration has "catch_up": "exact" or "replay", the other rows get
+    pending steps (lazy updates), which are applied when you update or read the row, or call `flush`.
     """
 
     _members = _Values._members | {"width"}
@@ -322,7 +367,7 @@ class Table(_Values):
         self, config: Config, initial: Array | None = None, *, shape: Sequence[int] | None = None, dtype: Any = None
     ) -> None:
         super().__init__(config, initial, shape, dtype)
-        self.width = self.shape[1]  #: elements of a row
+        self.width = self.shape[1]  #: the number of elements of a row
 
     @staticmethod
     def _rows_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -331,8 +376,13 @@ class Table(_Values):
         return shape[0], shape[1]
 
     def update(self, ids: Ids, gradient_rows: Array, **options: Unpack[StepOptions]) -> None:
-        """Takes one step of the rows with these ids: an array of integers, a list or a range. gradient_rows has `width` elements for
-        each id. If an id occurs several times, its gradients are added."""
+        """Updates the rows in `ids`: one step.
+
+        ids: the indices of the rows, from 0: an integer array, a list or a range.
+        gradient_rows: `width` elements for each id, of the values' dtype. The gradients of a duplicate id are added.
+
+        The options are the members of `StepOptions`. Raises `InvalidError` if an id is out of range; then nothing changes.
+        """
         rows = _arrays.ids_view(ids)
         count = rows.size * self.width
         found = _arrays.checked(gradient_rows, "gradient_rows", self._element, count, zeroes(options))
@@ -341,7 +391,7 @@ class Table(_Values):
         )
 
     def row(self, row: int) -> numpy.ndarray[Any, Any]:
-        """Returns a copy of one row."""
+        """Returns a copy of one row. Raises `OutOfRangeError` if the row does not exist."""
         number = int64(row, "row")
         if not 0 <= number < self.shape[0]:
             raise _no_row(number, 0, self.shape[0])
@@ -354,7 +404,10 @@ class Table(_Values):
     @overload
     def rows(self, ids: Ids, out: _Out) -> _Out: ...
     def rows(self, ids: Ids, out: Any = None) -> Any:
-        """Returns copies of rows in the order of the ids, len(ids) x width, in a new numpy array or in `out`."""
+        """Copies the rows in `ids`, in this order, to `out`, or to a new numpy array, and returns it.
+
+        out: a writable array of the values' dtype, with `width` elements for each id.
+        """
         rows = _arrays.ids_view(ids)
         if out is None:
             out = _arrays.empty((*rows.shape, self.width), self._element)
@@ -367,8 +420,7 @@ class Table(_Values):
         return self.shape[0]
 
     def __getitem__(self, rows: int | slice | Ids) -> numpy.ndarray[Any, Any]:
-        """Returns copies, indexed as in numpy: one row, a slice, or the rows in a list or array of integers. Negative numbers count
-        from the end."""
+        """Copies rows by numpy's indexing: one row, a slice, or a list or array of indices. Negative indices count from the end."""
         number = self.shape[0]
         if isinstance(rows, slice):
             return self.rows(range(*rows.indices(number)))
@@ -397,33 +449,39 @@ class Table(_Values):
     __contains__ = None  # rows are arrays, which `in` cannot compare
 
     def flush(self) -> None:
-        """Applies the pending steps of all rows. With "touch_only", the default, no row has pending steps."""
+        """Applies the pending steps of all rows.
+
+        With "catch_up": "touch_only", the default, there are none.
+        """
         self._call("flush")
 
 
 class LoadReport(NamedTuple):
-    """The result of `Model.load`: the names of each kind."""
+    """The result of `Model.load`: each name of the model, and each name in the file that was not loaded."""
 
-    loaded: tuple[str, ...]  #: parameters and tables that are as in the file
-    kept: tuple[str, ...]  #: that the file lacks, and that stay as they were
-    resized: tuple[str, ...]  #: that have another number of rows than the file
-    ignored: tuple[str, ...]  #: names in the file, as they are there, that the model lacks after `rename`
+    loaded: tuple[str, ...]  #: parameters and tables that were loaded completely
+    kept: tuple[str, ...]  #: parameters and tables that are not in the file, and did not change
+    resized: tuple[str, ...]  #: parameters and tables that have another number of rows than the file
+    ignored: tuple[str, ...]  #: names in the file, before `rename`, that the model does not have
 
 
 def _choice(given: object, name: str, allowed: tuple[str, ...]) -> int:
-    """The number of an enumeration of C."""
+    """Converts a string to the number of a C enumeration."""
     if given not in allowed:
         raise error(Status.BAD_VALUE, f"{name}: {given!r} is not known; expected {' or '.join(map(repr, allowed))}")
     return allowed.index(str(given))
 
 
 def file_names(path: str | os.PathLike[str]) -> list[str]:
-    """Returns the names of the parameters and tables in a file of `Model.save`, sorted by their bytes. It reads only the header."""
+    """Returns the names of the parameters and tables in a file of `Model.save`, in the order of their bytes.
+
+    It reads only the header of the file. Raises `FileError` if the system cannot read it.
+    """
     return _texts("file_names", path, path_bytes(path))
 
 
 def _texts(function: str, path: str | os.PathLike[str], *arguments: Any) -> list[str]:
-    """Calls a function that ends with a buffer for names, each of which ends with 0."""
+    """Calls a function whose last arguments are a buffer for names. Each name ends with 0."""
     written, failure, size = ctypes.c_uint64(), new_error(), 4096
     while True:
         buffer = ctypes.create_string_buffer(size)
@@ -436,28 +494,32 @@ def _texts(function: str, path: str | os.PathLike[str], *arguments: Any) -> list
 
 
 class Model(Mapping[str, "Parameter | Table"]):
-    """Named parameters and tables, each with its own configuration.
+    """Parameters and tables by name, each with its own configuration.
 
-    net = gradstep.Model({"weight": gradstep.Parameter(...), "bias": gradstep.Parameter(...)})
-    net.update({"weight": g_weight, "bias": g_bias})        # one call of the library
-    net.save("net.safetensors")
-    net["weight"].values()
+        net = gradstep.Model({"weight": gradstep.Parameter(...), "bias": gradstep.Parameter(...)})
+        net.update({"weight": g_weight, "bias": g_bias})        # one call of the library
+        net.save("net.safetensors")
+        net["weight"].values()
+
+    parameters: a dict of parameters and tables by name.
+
+    A model is a read-only mapping. You can pickle and copy models: a copy has copies of all parameters.
     """
 
     _members = frozenset({"_parameters", "_below"})
 
     def __init__(self, parameters: Mapping[str, Parameter | Table] | None = None) -> None:
         self._parameters: dict[str, Parameter | Table] = {}
-        self._below: dict[str, list[str]] = {}  # names by what they have before their last "/"
+        self._below: dict[str, list[str]] = {}  # names by their part before the last "/"
         for name, parameter in (parameters or {}).items():
             self.add(name, parameter)
 
     def __copy__(self) -> Self:
-        """A model with copies of the parameters: no copy shares state with the original."""
+        """Returns a model with copies of all parameters, which share no state with the original."""
         result = type(self).__new__(type(self))
         for name, value in attributes_of(self).items():
             setattr(result, name, value)
-        copies: dict[int, Parameter | Table] = {}  # a parameter may have several names
+        copies: dict[int, Parameter | Table] = {}  # a parameter can have several names
         for parameter in self._parameters.values():
             if id(parameter) not in copies:
                 copies[id(parameter)] = copy.copy(parameter)
@@ -472,7 +534,11 @@ class Model(Mapping[str, "Parameter | Table"]):
         return f"<gradstep.{type(self).__name__} {{{', '.join(shown)}}}>"
 
     def add(self, name: str, parameter: _Member) -> _Member:
-        """Adds a parameter or a table, and returns it. The name can be any text that a file can store."""
+        """Adds a parameter or a table, and returns it.
+
+        name: any text without NUL. Raises `InvalidError` if the model has this name, or if a file cannot store it: an empty name,
+            "__metadata__", or "w/m" beside a parameter "w" with a slot m.
+        """
         check_name(name)
         if not isinstance(parameter, (Parameter, Table)):
             raise error(Status.BAD_VALUE, f"{name}: is a {type(parameter).__name__}; expected a Parameter or a Table")
@@ -484,7 +550,7 @@ class Model(Mapping[str, "Parameter | Table"]):
         return parameter
 
     def _require_storable(self, name: str, parameter: Parameter | Table) -> None:
-        """Raises unless a file can hold the name, beside those with which it could meet: "w/m" is the slot m of "w"."""
+        """Raises if a file cannot store the name, or if it conflicts with a slot of another name: "w/m" is the slot m of "w"."""
         above = name.rpartition("/")[0]
         others = [above] * (above in self._parameters) + self._below.get(name, [])
         all_of_them = {name: parameter, **{other: self._parameters[other] for other in others}}
@@ -512,8 +578,13 @@ class Model(Mapping[str, "Parameter | Table"]):
         return len(self._parameters)
 
     def update(self, gradients: Mapping[str, Array], **options: Unpack[StepOptions]) -> None:
-        """Takes one step of each parameter that has a gradient here, in one call. The call uses as many threads as the parameter with
-        the most threads. It checks all arguments before it writes anything. To update a table, call its own `update`."""
+        """Updates every parameter in `gradients` in one call of the library: one step of each.
+
+        gradients: a gradient for each name. Other parameters do not change.
+
+        The options are the members of `StepOptions`. The call uses the threads of the parameter with the most threads. All
+        gradients are checked before anything is written. Update tables by their own `update`.
+        """
         owners, addresses, kept, writable = [], [], [], zeroes(options)
         for name, gradient in gradients.items():
             parameter = self._parameters.get(name)
@@ -561,8 +632,11 @@ class Model(Mapping[str, "Parameter | Table"]):
                 raise error(Status.BAD_HANDLE, f"{name}: this {type(parameter).__name__} has been released")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes values, shapes, state and clocks to a safetensors file (docs/how_to/checkpoints.md). A run that loads it continues bit
-        for bit. The new file replaces an old one when it is complete and on the disk."""
+        """Saves values, state and clocks to a safetensors file, so that a run can resume bit for bit.
+
+        The file replaces the previous one when it is complete and on the disk. Raises `FileError` if the system cannot write it.
+        The guide is docs/how_to/checkpoints.md.
+        """
         failure = new_error()
         status = library.gradstep_parameters_save_file(*self._named(), path_bytes(path), ctypes.byref(failure))
         check(status, failure, os.fsdecode(path))
@@ -576,15 +650,15 @@ class Model(Mapping[str, "Parameter | Table"]):
         rename: Mapping[str, str] | Callable[[str], str] | None = None,
         rows: Literal["error", "resize"] = "error",
     ) -> LoadReport:
-        """Loads a file of `save` of a model with the same names, shapes, dtypes and rules, or a part of it.
+        """Loads a file of `save` into the parameters and tables of the same names, or a part of the file.
 
-        missing: what to do if the file lacks a name of the model; "keep": that parameter stays as it is.
-        unexpected: what to do if the file has a name that the model lacks; "ignore": it is left out.
-        rename: a dict from names in the file to names here, or a function of each name in the file.
-        rows: what to do with another number of rows; "resize": the rows that both have are loaded with their state.
+        missing: what to do if a name of the model is not in the file; "keep": this parameter does not change.
+        unexpected: what to do if a name in the file is not in the model; "ignore": it is not loaded.
+        rename: a dict from names in the file to names in the model, or a function that maps each name in the file.
+        rows: what to do if the number of rows differs; "resize": load the rows that both have, with their state.
 
-        Everything is checked before anything is written. If the system stops reading in the middle of the data (`FileError`), a part
-        has been loaded.
+        Shapes, dtypes and rules must match. Everything is checked before anything is written; `InvalidError` says what does not
+        match. If the system fails to read in the middle of the data (`FileError`), a part has been loaded.
         """
         options = CLoadOptions(
             ctypes.sizeof(CLoadOptions),
@@ -610,7 +684,7 @@ class Model(Mapping[str, "Parameter | Table"]):
     def _renamed(
         self, path: str | os.PathLike[str], rename: Mapping[str, str] | Callable[[str], str]
     ) -> list[tuple[bytes, bytes]]:
-        """Names in the file, and those here."""
+        """Pairs of a name in the file and its name in the model."""
         if isinstance(rename, Mapping):
             pairs = list(rename.items())
         elif callable(rename):
@@ -626,7 +700,7 @@ class Model(Mapping[str, "Parameter | Table"]):
         return [(old.encode(), new.encode()) for old, new in pairs]
 
     def _named(self) -> tuple[Any, Any, int]:
-        """The parameters and their names for a function, and their number."""
+        """The parameters, their names and their number, as arguments of a C function."""
         self._refuse_released()
         number = len(self._parameters)
         return (
@@ -636,7 +710,7 @@ class Model(Mapping[str, "Parameter | Table"]):
         )
 
     def release(self) -> None:
-        """Frees the memory of all parameters and tables."""
+        """Releases the memory of all parameters and tables."""
         for parameter in self._parameters.values():
             parameter.release()
 

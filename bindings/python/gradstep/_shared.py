@@ -1,4 +1,4 @@
-"""What parameters and updaters have in common: handles, configurations, clocks and options of a step."""
+"""Shared by parameters and updaters: handles, configurations, clocks and the options of a step."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ Config = Union[str, Mapping[str, Any]]
 
 
 class Clock(NamedTuple):
-    """The progress of a run: the number of steps and of samples so far, and the epoch."""
+    """The progress of a run."""
 
-    step: int = 0
-    samples: int = 0
-    epoch: int = 0
+    step: int = 0  #: the number of steps so far
+    samples: int = 0  #: the number of samples so far: the sum of the option `samples` of all steps
+    epoch: int = 0  #: the epoch that the option `epoch` has set
 
 
 class StepOptions(TypedDict, total=False):
-    """Options for a single step. An option that you leave out has its default, as has a `rate` or an `epoch` of None."""
+    """Options of a single step. Every option has a default."""
 
-    gradient_scale: float  #: multiplies every gradient as it is read; 1
-    rate_scale: float  #: multiplies the learning rate, >= 0; 1
-    rate: float | None  #: the learning rate of this step, >= 0, instead of what the schedule says
-    samples: int  #: that this step has seen; the clock advances by it
-    epoch: int | None  #: of the clock, from this step on; >= 0
-    zero_gradient: bool  #: sets the gradient to zero as soon as it is read
+    gradient_scale: float  #: multiplies every gradient as it is read; any finite number, 1 by default
+    rate_scale: float  #: multiplies the learning rate; finite and >= 0, 1 by default
+    rate: float | None  #: replaces the schedule's learning rate in this step; finite and >= 0; None: use the schedule
+    samples: int  #: the number of samples in this step, which is added to the clock; >= 0, 0 by default
+    epoch: int | None  #: sets the clock's epoch, from this step on; >= 0; None: unchanged
+    zero_gradient: bool  #: sets the gradient to zero after reading it; the array must be writable; False by default
 
 
 _OPTIONS = {"gradient_scale": 1.0, "rate_scale": 1.0, "rate": math.nan, "samples": 0, "epoch": -1, "zero_gradient": 0}
-_GIVEN = {"rate": GIVEN_RATE, "epoch": GIVEN_EPOCH}  # there the default is what the library takes for "not given"
+_GIVEN = {"rate": GIVEN_RATE, "epoch": GIVEN_EPOCH}  # for these, the default means "not given" to the library
 
 
 def c_options(options: Mapping[str, Any]) -> CStepOptions:
-    """The structure of C, with those that are given."""
+    """Makes the C structure from the given options and the defaults."""
     unknown = options.keys() - _OPTIONS.keys()
     if unknown:
         raise TypeError(f"{sorted(unknown)[0]!r} is no option of a step: there is {', '.join(_OPTIONS)}")
@@ -69,7 +69,7 @@ def zeroes(options: Mapping[str, Any]) -> bool:
 
 
 def integer(number: Any) -> int | None:
-    """An integer of Python, of numpy or of another library as Python's; None for anything else, bool too."""
+    """Converts an integer of Python, numpy or another library to an int; None if it is not an integer, or is a bool."""
     if isinstance(number, (bool, numpy.bool_)):
         return None
     try:
@@ -79,7 +79,7 @@ def integer(number: Any) -> int | None:
 
 
 def int64(number: Any, what: str) -> int:
-    """An integer for the library, of which ctypes would take the lowest 64 bits without a word."""
+    """Checks an integer for the library. ctypes would silently keep the lowest 64 bits only."""
     result = integer(number)
     if result is None:
         raise error(Status.UNSUPPORTED_TYPE, f"{what}: {number!r} is a {type(number).__name__}; expected an integer")
@@ -89,7 +89,7 @@ def int64(number: Any, what: str) -> int:
 
 
 def real(number: Any, what: str) -> float:
-    """A number for the library as a float."""
+    """Converts a number for the library to a float."""
     if type(number) is float:
         return number
     try:
@@ -105,7 +105,7 @@ def real(number: Any, what: str) -> float:
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple of integers >= 0; one integer is the length of a vector."""
+    """Converts a shape to a tuple of integers >= 0. An integer is the length of a vector."""
     is_one = hasattr(shape, "__index__") and getattr(shape, "ndim", 0) == 0
     if isinstance(shape, (str, bytes, bytearray)) or not (is_one or isinstance(shape, (Sequence, numpy.ndarray))):
         raise error(
@@ -127,7 +127,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
 
 
 def path_bytes(path: str | bytes | os.PathLike[str]) -> bytes:
-    """A path for the library, which ends a text at its first NUL."""
+    """Encodes a path for the library, which reads a string up to its first NUL."""
     try:
         result = os.fsencode(path)
     except TypeError:
@@ -145,7 +145,7 @@ def path_bytes(path: str | bytes | os.PathLike[str]) -> bytes:
 
 
 def check_name(name: Any, what: str = "name") -> None:
-    """Raises for a name of a parameter that the library cannot take."""
+    """Raises if the library cannot represent the name of a parameter."""
     if not isinstance(name, str):
         raise error(Status.UNSUPPORTED_TYPE, f"{what}: {name!r} is a {type(name).__name__}; expected a str")
     if "\0" in name:
@@ -157,15 +157,15 @@ def check_name(name: Any, what: str = "name") -> None:
 
 
 def options_address(options: Mapping[str, Any]) -> Any:
-    """What a function takes for options: a reference, or None for no options."""
+    """The options as an argument of a C function: a reference, or None if there are none."""
     return ctypes.byref(c_options(options)) if options else None
 
 
-INFINITY = "infinity"  # the word of a configuration for it, since JSON has no number
+INFINITY = "infinity"  # JSON has no number for it
 
 
 def plain(value: Any, where: str = "config") -> Any:
-    """A value of a configuration as JSON has it: numbers of numpy become Python's, infinity becomes its word."""
+    """Converts a value of a configuration to types that JSON can represent. Infinity becomes the string INFINITY."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -218,7 +218,7 @@ def _encoded(text: str, where: str) -> bytes:
 
 
 def config_bytes(config: Config) -> bytes:
-    """The text of a configuration that is a dict or a str."""
+    """Encodes a configuration, a dict or a str, as JSON."""
     if isinstance(config, str):
         return _encoded(config, "config")
     if not isinstance(config, Mapping):
@@ -230,7 +230,7 @@ def config_bytes(config: Config) -> bytes:
 
 
 def text_of(call: Callable[[Any, int, Any], int]) -> str:
-    """What a function writes into a buffer, of which it first says how long it has to be."""
+    """Calls a function twice: for the length of its text, then for the text."""
     written = ctypes.c_uint64()
     call(None, 0, ctypes.byref(written))
     buffer = ctypes.create_string_buffer(written.value + 1)
@@ -239,7 +239,12 @@ def text_of(call: Callable[[Any, int, Any], int]) -> str:
 
 
 def canonical(config: Config) -> dict[str, Any]:
-    """Returns the configuration as the library reads it, with all defaults. Raises ConfigError if it is invalid."""
+    """Returns the complete configuration, as the library reads it, with every default filled in.
+
+    config: a dict, or a str of JSON.
+
+    Raises `ConfigError` if the configuration is invalid. The message contains the path of the key.
+    """
     text, failure = config_bytes(config), new_error()
 
     def call(buffer: Any, size: int, written: Any) -> int:
@@ -253,7 +258,7 @@ def canonical(config: Config) -> dict[str, Any]:
 
 
 class Handle:
-    """An object of the library, which goes with the last that refers to it, or at the end of the program."""
+    """Owns an object of the library. It is released with the last reference to the handle, or when the program ends."""
 
     def __init__(self, address: int, release: Callable[[int], None]) -> None:
         self.address = address
@@ -264,7 +269,7 @@ class Handle:
 
 
 def attributes_of(instance: Any) -> dict[str, Any]:
-    """What an instance has beside the members of its class here: the attributes of a subclass, and those that users set."""
+    """The attributes that subclasses and users added to an instance."""
     slots: list[str] = copyreg._slotnames(type(instance))  # type: ignore[attr-defined]
     found = {name: getattr(instance, name) for name in slots if hasattr(instance, name)}
     found.update(vars(instance))
@@ -272,18 +277,18 @@ def attributes_of(instance: Any) -> dict[str, Any]:
 
 
 class Owner:
-    """Has one handle. It is used by one thread at a time; different ones by different threads.
+    """Owns one handle. Objects are not thread-safe; different objects can be used from different threads.
 
-    A copy has a handle of its own: copies and pickles are made of the configuration and the state, by `_saved` and `_restore`, and of
-    the attributes that subclasses and users add. `_members` are all others.
+    A copy has its own handle. Copies and pickles contain the configuration and the state, by `_saved` and `_restore`, and the
+    attributes that subclasses and users add. `_members` names all other attributes.
     """
 
-    _kind = ""  # of functions: gradstep_KIND_...
+    _kind = ""  # KIND in the names of functions: gradstep_KIND_...
     _members = frozenset({"_owned", "_handle", "_failure", "_failure_at"})
 
     def __init__(self, address: int) -> None:
         self._owned: Handle | None = Handle(address, getattr(library, f"gradstep_{self._kind}_release"))
-        self._handle: int | None = address  # at hand for the steps
+        self._handle: int | None = address  # a copy, for a fast access in every step
         self._failure = new_error()
         self._failure_at = ctypes.addressof(self._failure)
 
@@ -307,13 +312,16 @@ class Owner:
         check(status, self._failure)
 
     def _call(self, function: str, *arguments: Any) -> None:
-        """gradstep_KIND_FUNCTION of this handle."""
+        """Calls gradstep_KIND_FUNCTION with this handle."""
         status = getattr(library, f"gradstep_{self._kind}_{function}")(self._handle, *arguments, self._failure_at)
         if status:
             self._fail(status)
 
     def release(self) -> None:
-        """Frees the memory now. Afterwards every other call raises ReleasedError. You can call it twice."""
+        """Releases the memory now, before the object is garbage-collected.
+
+        All later calls raise `ReleasedError`, except that you can call `release` again.
+        """
         self._handle = None
         self._owned = None
 
@@ -325,7 +333,7 @@ class Owner:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The complete configuration, with all defaults."""
+        """The complete configuration, with every default filled in."""
         result: dict[str, Any] = json.loads(self._config_text())
         return result
 
@@ -345,22 +353,28 @@ class Owner:
 
     @property
     def clock(self) -> Clock:
-        """The steps, samples and epoch so far."""
+        """The progress of the run: steps, samples and epoch."""
         clock = CClock(ctypes.sizeof(CClock))
         self._call("clock", ctypes.byref(clock))
         return Clock(clock.step, clock.samples, clock.epoch)
 
     def seek(self, clock: Clock) -> None:
-        """Sets the clock, for example to the clock of a saved run."""
+        """Sets the clock to the progress of a run. Values and state do not change.
+
+        Raises `SequenceError` if the configuration has "catch_up": "exact" or "replay"; use `load_state` instead.
+        """
         at = [int64(number, name) for name, number in Clock(*clock)._asdict().items()]
         self._call("seek", ctypes.byref(CClock(ctypes.sizeof(CClock), 0, *at)))
 
     def set_numbers(self, numbers: Mapping[str, float]) -> None:
-        """Changes hyperparameters from the next step on and keeps the state. The keys are the paths that errors name:
+        """Changes hyperparameters from the next step on, and keeps values, state and clock.
 
             w.set_numbers({"rule.beta1": 0.85, "regularizer.rate": 0.01})
 
-        All numbers are checked before any of them changes.
+        numbers: the new value of each path in the configuration. Error messages use the same paths.
+
+        All numbers are checked before any is changed. Raises `ConfigError` if one is out of range, and `SequenceError` if
+        inactive rows have a history of steps ("catch_up": "exact" or "replay").
         """
         n = len(numbers)
         for path in numbers:

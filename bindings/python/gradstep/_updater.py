@@ -1,4 +1,4 @@
-"""Updaters: policies and clock in the library, all memory the caller's."""
+"""Updaters: the library owns the clock, and you own all memory."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ if TYPE_CHECKING:
 
 
 class Slot(NamedTuple):
-    """A slot of the state of a tensor: its name, its element type, and whether it is one number for the whole tensor."""
+    """Describes one array of an optimizer's state."""
 
-    name: str
-    dtype: str
-    single: bool
+    name: str  #: the name of the slot, such as "m" or "v"
+    dtype: str  #: the dtype of the slot, such as "float32"
+    single: bool  #: whether the slot is one number for the whole tensor, not one per element
 
 
 class Updater(Owner):
-    """Policies and a clock. Weights, gradients and state are your arrays, and are updated in place.
+    """An optimizer that updates values and state in your own arrays.
 
         adam = gradstep.Updater({"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.001}})
         state = adam.initialize(weights)                # {"m": ..., "v": ...}
         adam.next_step()
         adam.apply(weights, gradient, state)            # every tensor of the model
 
-    config: as in `Parameter`; dtype: of weights and gradients.
+    config: a configuration, as in `Parameter`.
+    dtype: the dtype of values and gradients.
 
-    Updaters can be copied and pickled: a copy has the same clock, and the same prepared step.
+    Arrays must be contiguous and on the CPU, and must not overlap each other. You can copy and pickle updaters. A copy has the
+    same clock and the same prepared step. Updaters are not thread-safe; different updaters can be used from different threads.
     """
 
     _kind = "updater"
@@ -56,7 +58,7 @@ class Updater(Owner):
             self._call("slot", index, ctypes.byref(slot))
             slots.append(Slot(slot.name.decode(), _arrays.dtype_of_code(slot.dtype).name, slot.count == 1))
         self.slots = tuple(slots)  #: the slots of the state, in the order of the rule
-        self._zeroes = False  # whether the step that is prepared writes into its gradients
+        self._zeroes = False  # whether the prepared step writes to its gradients
         self._prepared: dict[str, Any] | None = None  # the options of that step
 
     def _saved(self) -> dict[str, Any]:
@@ -84,7 +86,7 @@ class Updater(Owner):
         return f"<gradstep.{type(self).__name__} {self._rule_name()} {self.dtype}, step {self.clock.step}>"
 
     def seek(self, clock: Clock) -> None:
-        """Sets the clock. Call `next_step` afterwards."""
+        """Sets the clock to the progress of a run. Call `next_step` next."""
         super().seek(clock)
         self._prepared = None
 
@@ -95,7 +97,11 @@ class Updater(Owner):
     set_numbers.__doc__ = Owner.set_numbers.__doc__
 
     def initialize(self, parameter: Array, state: Mapping[str, Array] | None = None) -> Mapping[str, Array]:
-        """Returns the state of a tensor at step 0, in new numpy arrays of the tensor's shape or in the given arrays."""
+        """Returns the state of a tensor at step 0, a dict of arrays by slot name.
+
+        parameter: the tensor's initial values.
+        state: arrays to write the state into; None: new numpy arrays of the tensor's shape.
+        """
         found = _arrays.checked(parameter, "parameter", self._element, None)
         if state is None:
             state = {
@@ -108,7 +114,10 @@ class Updater(Owner):
         return state
 
     def next_step(self, **options: Unpack[StepOptions]) -> None:
-        """Prepares the next step and advances the clock. Then call `apply` for every tensor of the model."""
+        """Prepares the next step and advances the clock. Then call `apply` for every tensor of the model.
+
+        The options are the members of `StepOptions`. With zero_gradient, `apply` writes to the gradients.
+        """
         given = c_options(options) if options else None
         self._call("next_step", given and ctypes.byref(given))
         self._zeroes = zeroes(options)
@@ -117,7 +126,14 @@ class Updater(Owner):
             self._prepared = {name: getattr(given, name) for name, value in options.items() if value is not None}
 
     def apply(self, parameter: Array, gradient: Array, state: Mapping[str, Array] | None = None) -> None:
-        """Applies the prepared step to one tensor."""
+        """Applies the step that `next_step` prepared to one tensor.
+
+        parameter: the values, which are updated.
+        gradient: as many elements of the same dtype.
+        state: the arrays from `initialize`; None if the rule has no state.
+
+        With `"on_nonfinite": "skip"` or `"raise"`, a gradient with NaN or infinity changes neither parameter nor state.
+        """
         found = _arrays.checked(parameter, "parameter", self._element, None, writable=True)
         of_gradient = _arrays.checked(gradient, "gradient", self._element, found.size, self._zeroes)
         slots, kept = self._addresses(state or {}, found.size, "")
@@ -127,7 +143,10 @@ class Updater(Owner):
     def apply_many(
         self, parameters: Sequence[Array], gradients: Sequence[Array], states: Sequence[Mapping[str, Array]] | None = None
     ) -> None:
-        """Applies the prepared step to many tensors in one call, which divides the work among its threads."""
+        """Applies the prepared step to many tensors in one call, which splits them over threads together.
+
+        All arguments are checked before anything is written. Tensor k is number k for stochastic rounding.
+        """
         number = len(parameters)
         if states is None:
             states = [{}] * number
@@ -156,7 +175,7 @@ class Updater(Owner):
         )
 
     def _addresses(self, state: Mapping[str, Array], count: int, where: str) -> tuple[Any, list[_arrays.View]]:
-        """Those of the slots, and what has to be kept while they are used."""
+        """The addresses of the slots, and the views that must stay alive while the addresses are used."""
         if state.keys() != {slot.name for slot in self.slots}:
             raise error(
                 Status.BAD_VALUE,

@@ -1,10 +1,10 @@
-"""Optimizers of torch for tensors on the CPU: `gradstep.torch.AdamW(model.parameters())` is a drop-in
-replacement for `torch.optim.AdamW`.
+"""Drop-in replacements for torch's optimizers on the CPU, such as `gradstep.torch.AdamW` for `torch.optim.AdamW`.
 
-The classes have torch's arguments, defaults and checks, `param_groups`, `state_dict` with torch's names, closures and hooks, and
-work with every `torch.optim.lr_scheduler`. Parameters are of float, double, bfloat16 or float16, or complex; the state of 16-bit
-parameters is float, where torch's is of 16 bits. Tensors of all groups that have the same options, rate and dtype are updated by
-one call of the library, on torch's number of threads.
+The classes have torch's arguments, defaults, checks, `param_groups`, closures and hooks. They work with every
+`torch.optim.lr_scheduler`, and a `state_dict` has torch's names. Parameters can be float32, float64, bfloat16, float16 or complex.
+The state of 16-bit parameters is float32, while torch's is 16-bit.
+
+One call of the library updates all tensors with the same options, learning rate and dtype, on torch's number of threads.
 """
 
 from ._classes import SGD, Adagrad, Adam, AdamW, RMSprop, SparseAdam

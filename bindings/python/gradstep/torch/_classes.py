@@ -1,4 +1,4 @@
-"""The optimizers by torch's names. torch's own classes check the arguments, so that their messages are torch's."""
+"""Optimizers with torch's names. torch's own classes check the arguments, so the messages are torch's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LATER = {"maximize": False, "foreach": None, "differentiable": False, "fused": 
 
 
 def _check_as_torch(name: str, arguments: Mapping[str, Any]) -> None:
-    """Raises what torch's class of the name raises for the arguments."""
+    """Checks the arguments by torch's class of this name, and raises its error."""
     of_torch = getattr(torch.optim, name)
     known = inspect.signature(of_torch).parameters
     try:
@@ -27,10 +27,10 @@ def _check_as_torch(name: str, arguments: Mapping[str, Any]) -> None:
 
 
 class _TorchOptimizer(Optimizer):
-    """What the classes by torch's names have in common."""
+    """The base class of the classes with torch's names."""
 
     def _begin_as_torch(self, arguments: Mapping[str, Any], also: Mapping[str, Any] | None = None) -> None:
-        """arguments: of `__init__`, its locals(): all but three are what a group may change. `also`: that torch has in its groups."""
+        """Initializes from `arguments`, the locals() of `__init__`. `also`: further options that torch has in its groups."""
         defaults = {name: x for name, x in arguments.items() if name not in ("self", "params", "threads", "__class__")}
         for name in ("capturable", "differentiable"):
             if defaults.get(name):
@@ -40,7 +40,7 @@ class _TorchOptimizer(Optimizer):
 
     @classmethod
     def _torch_name(cls) -> str:
-        """That of the class of this package which it is, or is derived from."""
+        """The name of the class in this module that this class is, or is derived from."""
         return next(x.__name__ for x in cls.__mro__ if x.__module__ == __name__)
 
 
@@ -50,7 +50,12 @@ def _with_l2(rule: dict[str, Any], weight_decay: Any, name: str = "l2") -> dict[
 
 
 class Adam(_TorchOptimizer):
-    """torch.optim.Adam. `foreach` and `fused` are accepted and change nothing: every step is fused."""
+    """Drop-in replacement for torch.optim.Adam, with the same arguments.
+
+    `foreach` and `fused` have no effect, because every step is fused. `capturable` and `differentiable` must be False.
+
+    threads: the number of threads of a step; 0: torch.get_num_threads().
+    """
 
     _names = {"m": "exp_avg", "v": "exp_avg_sq", "v_max": "max_exp_avg_sq"}
     _later_options = {**_LATER, "amsgrad": False, "capturable": False, "decoupled_weight_decay": False}
@@ -87,7 +92,7 @@ class Adam(_TorchOptimizer):
 
 
 class AdamW(Adam):
-    """torch.optim.AdamW: Adam with decoupled weight decay, of 0.01 by default."""
+    """Drop-in replacement for torch.optim.AdamW: `Adam` with decoupled weight decay, 0.01 by default."""
 
     def __init__(
         self,
@@ -109,12 +114,15 @@ class AdamW(Adam):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        for group in self.param_groups:  # whatever a state_dict says, as in torch: it may be Adam's
+        for group in self.param_groups:  # as in torch, also if the state_dict is Adam's
             group["decoupled_weight_decay"] = True
 
 
 class SGD(_TorchOptimizer):
-    """torch.optim.SGD, with momentum, dampening and Nesterov's momentum."""
+    """Drop-in replacement for torch.optim.SGD, with momentum, dampening, Nesterov momentum and sparse gradients.
+
+    The arguments `foreach`, `fused`, `differentiable` and `threads` are as in `Adam`.
+    """
 
     _names = {"m": "momentum_buffer"}
     _counts = False
@@ -155,7 +163,10 @@ class SGD(_TorchOptimizer):
 
 
 class Adagrad(_TorchOptimizer):
-    """torch.optim.Adagrad."""
+    """Drop-in replacement for torch.optim.Adagrad, with sparse gradients.
+
+    The arguments `foreach`, `fused`, `differentiable` and `threads` are as in `Adam`.
+    """
 
     _names = {"n": "sum"}
     _rate_options = ("lr", "lr_decay")
@@ -177,7 +188,7 @@ class Adagrad(_TorchOptimizer):
         threads: int = 0,
     ) -> None:
         self._begin_as_torch(locals())
-        for index, group in enumerate(self.param_groups):  # from the beginning, as in torch
+        for index, group in enumerate(self.param_groups):  # torch also makes this state at once
             of_group = self._group(index)
             for position, parameter in enumerate(group["params"]):
                 self._begin_state(parameter, of_group.updater_of(parameter.dtype, f"parameter {position}").dtype)
@@ -200,7 +211,7 @@ class Adagrad(_TorchOptimizer):
                 "dialect": "torch",
                 "name": "adagrad",
                 "eps": number(group["eps"]),
-                # The optimizer's, as in torch, whatever a group says.
+                # As in torch, the optimizer's value, also if a group has another one.
                 "initial_accumulator_value": number(self.defaults["initial_accumulator_value"]),
             },
             group["weight_decay"],
@@ -214,15 +225,18 @@ class Adagrad(_TorchOptimizer):
         return Sparse.ROWS if group["weight_decay"] == 0 else Sparse.REFUSED_WITH_DECAY
 
     def share_memory(self) -> None:
-        """Moves the sums into shared memory, so that several processes train the same parameters."""
+        """Moves the state `sum` to shared memory, so that several processes can train the same parameters."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 self.state[parameter]["sum"].share_memory_()
 
 
 class RMSprop(_TorchOptimizer):
-    """torch.optim.RMSprop, centered or not, with momentum or without. If rounding makes the number below its root negative, so that
-    a weight of torch's becomes NaN, it takes 0."""
+    """Drop-in replacement for torch.optim.RMSprop, with `centered` and momentum.
+
+    Centered RMSprop takes the root of a difference, which rounding can make negative. torch's weight is then NaN; gradstep uses 0.
+    The arguments `foreach`, `capturable`, `differentiable` and `threads` are as in `Adam`.
+    """
 
     _names = {"n": "square_avg", "a": "grad_avg", "b": "momentum_buffer"}
     _later_options = {
@@ -267,7 +281,10 @@ class RMSprop(_TorchOptimizer):
 
 
 class SparseAdam(_TorchOptimizer):
-    """torch.optim.SparseAdam: Adam for sparse gradients, which updates the rows that a gradient has and their state."""
+    """Drop-in replacement for torch.optim.SparseAdam: Adam that updates only the rows of a sparse gradient, and their state.
+
+    threads: the number of threads of a step; 0: torch.get_num_threads().
+    """
 
     _names = {"m": "exp_avg", "v": "exp_avg_sq"}
 

@@ -26,7 +26,7 @@ _WITHOUT_MEMORY: Any = vars(torch.nn.parameter)["UninitializedTensorMixin"]
 
 
 class StateError(Error, KeyError):
-    """The state of a parameter lacks an entry that the step needs, as after loading the state of another class."""
+    """The state of a parameter lacks an entry that the step needs, for example after loading the state of another class."""
 
     def __str__(self) -> str:  # KeyError's is the repr
         return str(self.args[0])
@@ -43,7 +43,7 @@ def dtype_like(dtype: torch.dtype, tensor: torch.Tensor) -> torch.dtype:
 
 
 def numbers(tensor: torch.Tensor) -> int:
-    """How many real numbers a tensor has."""
+    """The number of real numbers in a tensor."""
     return tensor.numel() * (2 if tensor.is_complex() else 1)
 
 
@@ -78,7 +78,7 @@ def local(tensor: torch.Tensor, what: str) -> torch.Tensor:
 
 
 def on_cpu(tensor: torch.Tensor, what: str) -> torch.Tensor:
-    """The same, on the CPU and strided: `address` can be asked for."""
+    """Like `local`, and checks that the tensor is strided and on the CPU, so that it has an address."""
     tensor = local(tensor, what)
     if tensor.device.type != "cpu":
         raise error(Status.BAD_BUFFER, f"{what} is on {tensor.device}; expected the CPU")
@@ -102,7 +102,7 @@ def order(tensor: torch.Tensor) -> tuple[int, ...]:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """Whether the elements fill a piece of memory, in any order of the dimensions."""
+    """Whether the elements fill one block of memory, in any order of the dimensions."""
     if tensor.is_contiguous():
         return True
     expected = 1
@@ -136,7 +136,7 @@ def empty_like(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def wrapped_like(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """State of a parameter as its state has to be: a DTensor of the same shards, if the parameter is a DTensor."""
+    """Wraps the state of a parameter as a DTensor with the same shards, if the parameter is a DTensor."""
     if not is_dtensor(parameter):
         return tensor
     like: Any = parameter
@@ -147,7 +147,7 @@ def wrapped_like(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
 
 
 def extent(tensor: torch.Tensor) -> tuple[int, int]:
-    """The addresses from the first byte to behind the last."""
+    """The address of the first byte, and the address after the last byte."""
     first = tensor.data_ptr()
     if tensor.numel() == 0:
         return first, first
@@ -156,7 +156,7 @@ def extent(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def overlap(extents: Iterable[tuple[int, int]]) -> bool:
-    """Whether any two share memory."""
+    """Whether any two extents overlap."""
     end = 0
     for first, behind in sorted(extents):
         if first < end and first != behind:
@@ -166,7 +166,7 @@ def overlap(extents: Iterable[tuple[int, int]]) -> bool:
 
 
 def meet(some: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> bool:
-    """Whether one of `some` shares memory with one of `others`."""
+    """Whether one of `some` overlaps one of `others`."""
     ends = [0, 0]
     for first, behind, kind in sorted([(*x, 0) for x in some] + [(*x, 1) for x in others]):
         if first < ends[1 - kind] and first != behind:
@@ -176,9 +176,9 @@ def meet(some: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> 
 
 
 class Written:
-    """The memory that a step writes, to compare with the memory of other gradients, whose sizes do not change."""
+    """The memory that a step writes. Later steps compare it with the memory of new gradients of the same sizes."""
 
-    _MOST_KNOWN = 100  # places for each gradient: allocators give the same few again and again
+    _MOST_KNOWN = 100  # addresses per gradient: allocators use the same few again
 
     def __init__(self, extents: Iterable[tuple[int, int]], sizes: list[int]) -> None:
         """extents: none overlaps another. sizes: of the gradients, in bytes."""
@@ -186,10 +186,10 @@ class Written:
         self.first = [first for first, _ in filled]
         self.last_end = [0, *[behind for _, behind in filled]]
         self.sizes = sizes
-        self.apart: set[tuple[int, int]] = set()  # addresses and sizes that are known to share nothing
+        self.apart: set[tuple[int, int]] = set()  # addresses and sizes that are known not to overlap
 
     def meets(self, addresses: list[int]) -> bool:
-        """Whether a gradient at one of the addresses shares memory with what is written, or has lost its memory."""
+        """Whether a gradient at one of the addresses overlaps the written memory, or has no memory."""
         now = list(zip(addresses, self.sizes))
         if self.apart.issuperset(now):
             return False
@@ -232,10 +232,10 @@ _PROPERTIES = (
 
 
 class Guard:
-    """Whether tensors are still of the types, devices, dtypes, layouts, shapes and strides that they were of.
+    """Checks that the types, devices, dtypes, layouts, shapes and strides of tensors have not changed.
 
-    In one call of C: by the guards of torch's compiler where torch has them and they do what is expected, otherwise
-    property by property.
+    It uses the guards of torch's compiler, one call of C, if this torch has them and they work as expected. Otherwise it compares
+    each property.
     """
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
@@ -254,7 +254,7 @@ class Guard:
 
 
 def _guards_work() -> bool:
-    """Tries torch's guards on what they have to notice."""
+    """Tests whether torch's guards detect all changes that matter."""
     a, b = torch.ones(2, 3, device="cpu"), torch.ones((), device="cpu", dtype=torch.float64)
     others = (a.t(), torch._neg_view(a), a.double(), a.view(3, 2), a.to_sparse(), torch.empty(2, 3, device="meta"), a[:, :2])
     try:

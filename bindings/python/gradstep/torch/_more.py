@@ -1,4 +1,4 @@
-"""More optimizers by torch's names: those that take dense gradients only and count their steps."""
+"""More optimizers with torch's names. They accept only dense gradients and count their steps."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _OPTIONS = {**{name: x for name, x in _LATER.items() if name != "fused"}, "captu
 
 
 class _Dense(_TorchOptimizer):
-    """What these classes have in common."""
+    """The base class of the optimizers in this module."""
 
     @classmethod
     def _torch_name(cls) -> str:
         return next(x.__name__ for x in cls.__mro__ if x.__module__ == __name__)
 
     def _rule(self, name: str, group: Mapping[str, Any], *arguments: str) -> dict[str, Any]:
-        """A rule of torch, with these options of a group and its betas."""
+        """Makes a rule of the torch preset from these options and the betas of a group."""
         rule: dict[str, Any] = {"dialect": "torch", "name": name, "eps": number(group["eps"])}
         if "betas" in group:
             rule["beta1"], rule["beta2"] = map(number, group["betas"])
@@ -31,7 +31,10 @@ class _Dense(_TorchOptimizer):
 
 
 class Adadelta(_Dense):
-    """torch.optim.Adadelta."""
+    """Drop-in replacement for torch.optim.Adadelta, for dense gradients.
+
+    The arguments `foreach`, `capturable`, `differentiable` and `threads` are as in `Adam`.
+    """
 
     _names = {"n": "square_avg", "u": "acc_delta"}
     _later_options = _OPTIONS
@@ -57,7 +60,10 @@ class Adadelta(_Dense):
 
 
 class Adamax(_Dense):
-    """torch.optim.Adamax."""
+    """Drop-in replacement for torch.optim.Adamax, for dense gradients.
+
+    The arguments `foreach`, `capturable`, `differentiable` and `threads` are as in `Adam`.
+    """
 
     _names = {"m": "exp_avg", "u": "exp_inf"}
     _later_options = _OPTIONS
@@ -83,7 +89,10 @@ class Adamax(_Dense):
 
 
 class RAdam(_Dense):
-    """torch.optim.RAdam."""
+    """Drop-in replacement for torch.optim.RAdam, for dense gradients.
+
+    The arguments `foreach`, `capturable`, `differentiable` and `threads` are as in `Adam`.
+    """
 
     _names = {"m": "exp_avg", "v": "exp_avg_sq"}
     _later_options = {**_OPTIONS, "decoupled_weight_decay": False}
@@ -111,24 +120,27 @@ class RAdam(_Dense):
 
 
 class _WithDerived(_Dense):
-    """A class whose torch keeps a number in its state that follows from the options and the number of the step. It is in state_dict
-    alone. A state_dict with another one, because the options changed during the run, is refused."""
+    """For optimizers whose state in torch has a number that gradstep computes from the options and the step.
 
-    _derived_name = ""  # torch's name of it
-    _derived_reason = ""  # why another one is refused, with {} for the steps
+    Only `state_dict` contains the number. Loading a state_dict with another number raises an error, because its options changed
+    during the run.
+    """
+
+    _derived_name = ""  # torch's name for the number
+    _derived_reason = ""  # the end of the error message, with {} for the step
 
     @staticmethod
     def _derived(group: Mapping[str, Any], step: float) -> float:
-        """After a step."""
+        """The number after a step."""
         raise NotImplementedError
 
     @staticmethod
     def _rounding(derived: float, step: float) -> float:
-        """How far torch's number may be from it."""
+        """The largest difference between torch's number and ours."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """As torch's."""
+        """Returns the state as a dict, in the format of torch's class."""
         saved = super().state_dict()
         for group in saved["param_groups"]:
             for index in group["params"]:
@@ -139,7 +151,10 @@ class _WithDerived(_Dense):
         return saved
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from a state_dict of this optimizer, or of torch's of the same name. Nothing is shared with the one it came from."""
+        """Loads a state_dict of this class, or of torch's optimizer with the same name.
+
+        All tensors are copied. Raises `InvalidError` if the options changed during the run of the state_dict.
+        """
         for index, group in enumerate(state_dict["param_groups"]):
             for position, key in enumerate(group["params"]):
                 state = state_dict["state"].get(key, {})
@@ -162,8 +177,12 @@ class _WithDerived(_Dense):
 
 
 class NAdam(_WithDerived):
-    """torch.optim.NAdam. The product of its momenta is computed from the number of the step, and is in state_dict alone. A state_dict
-    whose product is another one, because the options changed during the run, is refused."""
+    """Drop-in replacement for torch.optim.NAdam, for dense gradients.
+
+    The product of the momenta, `mu_product`, is computed from the step, and only `state_dict` contains it. Loading a state_dict
+    with another product raises `InvalidError`: `betas` or `momentum_decay` changed during its run.
+    The arguments `foreach`, `capturable`, `differentiable` and `threads` are as in `Adam`.
+    """
 
     _names = {"m": "exp_avg", "v": "exp_avg_sq"}
     _later_options = {**_OPTIONS, "decoupled_weight_decay": False}
@@ -202,9 +221,13 @@ class NAdam(_WithDerived):
 
 
 class ASGD(_WithDerived):
-    """torch.optim.ASGD: SGD with decoupled decay `lambd` and a falling rate; state has its average, `ax`, and the rate of the next
-    step, `eta`. The share of the next step in the average, `mu`, is computed from the number of the step, and is in state_dict alone.
-    A state_dict with another `mu`, because `t0` changed during the run, is refused."""
+    """Drop-in replacement for torch.optim.ASGD: SGD with a decaying learning rate that also averages the weights.
+
+    `lambd` is a decoupled weight decay. The state contains the average, `ax`, and the learning rate of the next step, `eta`. The
+    weight of the next step in the average, `mu`, is computed from the step, and only `state_dict` contains it. Loading a state_dict
+    with another `mu` raises `InvalidError`: `t0` changed during its run.
+    The arguments `foreach`, `capturable`, `differentiable` and `threads` are as in `Adam`.
+    """
 
     _names = {"average": "ax"}
     _rate_options = ("lr", "lambd", "alpha")
@@ -260,7 +283,7 @@ class ASGD(_WithDerived):
 
 
 def _averages_after(group: Mapping[str, Any]) -> float:
-    """The step after which the weights of torch's ASGD are averaged. It never comes if t0 is very large."""
+    """The step after which torch's ASGD averages the weights. With a very large t0 it never does."""
     t0 = number(group["t0"])
     if t0 >= 0 and (t0 == math.inf or t0 == math.floor(t0)):
         return min(t0, 2.0**53 - 2)
@@ -268,7 +291,7 @@ def _averages_after(group: Mapping[str, Any]) -> float:
 
 
 def _momentum_product(group: Mapping[str, Any], t: float) -> float:
-    """The product of beta1 (1 - 0.96^(momentum_decay k) / 2) for k = 1 to t, as in the library: log(1 - x) in 55 terms of its series."""
+    """The product of beta1 (1 - 0.96^(momentum_decay k) / 2), k = 1 to t, with 55 terms of the series of log(1 - x)."""
     beta1, log_q = number(group["betas"][0]), number(group["momentum_decay"]) * math.log(0.96)
     if beta1 == 0:
         return 0.0 if t else 1.0

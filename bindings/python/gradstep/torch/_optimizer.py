@@ -1,4 +1,4 @@
-"""The optimizer that all classes share, and the one for any configuration of gradstep."""
+"""The base class of all optimizers for torch, which also runs any configuration of gradstep."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ try:
     torch.autograd.graph.increment_version([torch.empty(0, device="cpu")])
     _increment_versions = torch.autograd.graph.increment_version  # type: ignore[assignment]
 except (AttributeError, RuntimeError, TypeError):
-    pass  # torch before 2.5 takes one tensor a call
+    pass  # torch before 2.5 accepts one tensor per call
 
 
 def _compiler_skips(function: Any) -> bool:
-    """Has torch's compiler leave the frames of a function alone; False if this torch has no way to say so."""
+    """Excludes the frames of a function from torch's compiler; False if this version of torch cannot."""
     of_frames = torch._C._dynamo.eval_frame
     try:
         if hasattr(of_frames, "skip_code"):  # before torch 2.6
@@ -44,9 +44,9 @@ def _compiler_skips(function: Any) -> bool:
 
 
 def _uncompiled(step: Callable[..., Any]) -> Any:
-    """A step that torch.compile leaves as it is: there is nothing in it that a compiler makes faster.
+    """Excludes a step from torch.compile, which cannot make it faster.
 
-    It does what torch.compiler.disable does, in less time: the compiler has no frame of its own to guard.
+    It has the effect of torch.compiler.disable and takes less time, because the compiler has no extra frame to guard.
     """
     set_compiler = torch._C._dynamo.eval_frame.set_eval_frame
 
@@ -63,7 +63,7 @@ def _uncompiled(step: Callable[..., Any]) -> Any:
         of_torch: Any = torch.compiler
         return of_torch.disable(step)
     result: Any = outermost
-    # Read by the compiler where it meets a call of the step in another function.
+    # The compiler reads these attributes if another function calls the step.
     result._torchdynamo_disable = result._torchdynamo_disable_recursive = True
     result._torchdynamo_disable_msg = "a step of gradstep runs in its library"
     return result
@@ -73,28 +73,31 @@ _MOST_UPDATERS = 100
 
 
 class Optimizer(torch.optim.Optimizer):
-    """Any optimizer of gradstep for torch's tensors on the CPU.
+    """Runs any configuration of gradstep on torch's tensors on the CPU.
 
         gradstep.torch.Optimizer(model.parameters(), {"rule": {"name": "lion"}, "regularizer": {"name": "decoupled", "rate": 0.1}}, lr=1e-4)
 
-    config: the policies, a dict (docs/how_to/configuration.md); the learning rate is the group's `lr`, and there is no "schedule". A group
-    may have a `config` of its own. State has the library's names: "m", "v", "master".
-    threads: of a step; 0: torch.get_num_threads().
+    params: tensors or parameter groups, as in torch. A group can have its own `config`.
+    config: the optimizer, a dict without "schedule" (docs/how_to/configuration.md).
+    lr: the learning rate, which every torch.optim.lr_scheduler can change.
+    maximize: whether to maximize the objective instead of minimizing it.
+    threads: the number of threads of a step; 0: torch.get_num_threads().
 
-    A class by torch's name gives what is different: `_names`, `_counts`, `_policies`, and if need be `_rate`, `_kept_rate`, `_sparse`.
+    The state has the library's names, such as "m", "v" and "master". Subclasses with torch's names override `_names`, `_counts` and
+    `_policies`, and some also `_rate`, `_kept_rate` and `_sparse`.
     """
 
-    _names: Mapping[str, str] = {}  # torch's names of the library's slots
-    _counts = True  # state has "step"
-    _rate_options: tuple[str, ...] = ("lr",)  # of a group: the arguments of `_rate`
-    _policy_options: tuple[str, ...] = ()  # the ones among them that `_policies` reads too
-    _kept_rate: str | None = None  # the entry of the state that has the rate of the next step, by the options of this one
-    _later_options: Mapping[str, Any] = {}  # that torch's first versions lack, with what their absence means
+    _names: Mapping[str, str] = {}  # torch's names for the library's slots
+    _counts = True  # whether the state has "step"
+    _rate_options: tuple[str, ...] = ("lr",)  # the options of a group that `_rate` reads
+    _policy_options: tuple[str, ...] = ()  # those that `_policies` reads, too
+    _kept_rate: str | None = None  # the entry of the state with the rate of the next step, from the options of this step
+    _later_options: Mapping[str, Any] = {}  # options that old versions of torch lack, with their values then
 
-    # What a step has found, for the next one. None of them are copied or pickled.
+    # Results of a step that the next one uses again. They are neither copied nor pickled.
     _updaters: dict[Any, Updater]
     _plan: Plan | None
-    _plan_for: int  # threads
+    _plan_for: int  # the number of threads
 
     def __init__(
         self,
@@ -136,15 +139,15 @@ class Optimizer(torch.optim.Optimizer):
 
     @staticmethod
     def _rate(options: tuple[float, ...], after: int) -> float:
-        """The learning rate of step `after + 1`, of the group's `_rate_options`."""
+        """The learning rate of step `after + 1`, from the group's `_rate_options`."""
         return options[0]
 
     def _sparse(self, group: Mapping[str, Any]) -> Sparse:
-        """What is done with sparse gradients."""
+        """What a step does with sparse gradients."""
         return Sparse.REFUSED
 
     def _group(self, index: int) -> Group:
-        """A group as its entries need it; refuses options that are out of range."""
+        """A group in the form that its entries need. Raises if an option is out of range."""
         group = self.param_groups[index]
         for name in ("capturable", "differentiable"):
             if group.get(name):
@@ -165,7 +168,7 @@ class Optimizer(torch.optim.Optimizer):
         )
 
     def _updater(self, index: int, policies: Mapping[str, Any], dtype: torch.dtype, what: str) -> Updater:
-        """The one of policies and a dtype; groups share it, if their numbers do not depend on the group."""
+        """The updater of policies and a dtype. Groups share it if their results do not depend on the group."""
         config = {
             "threads": self.threads or torch.get_num_threads(),
             "id": index << 32 if policies.get("element") == "stochastic" else 0,
@@ -183,17 +186,20 @@ class Optimizer(torch.optim.Optimizer):
                     Status.UNSUPPORTED_TYPE,
                     f"{what} is of {dtype}; expected {', '.join(map(str, Updater.dtypes))}, complex64 or complex128",
                 )
-            if len(updaters) >= _MOST_UPDATERS:  # of hyperparameters that have changed
+            if len(updaters) >= _MOST_UPDATERS:  # most of them have old hyperparameters
                 updaters.clear()
             updaters[key] = Updater(config, dtype, self._names)
         return updaters[key]
 
     def _forget(self, updater: Updater) -> None:
-        """Does not find an updater again, whose configuration is changed."""
+        """Removes an updater whose configuration changes."""
         self._updaters = {key: x for key, x in self._updaters.items() if x is not updater}
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Takes further parameters in. What is wrong with the options or dtypes of the group is raised here."""
+        """Adds a group of parameters. Raises if its options or dtypes are invalid.
+
+        param_group: a dict with "params" and the options that differ from the defaults, as in torch.
+        """
         super().add_param_group(param_group)
         try:
             group = self._group(len(self.param_groups) - 1)
@@ -204,7 +210,12 @@ class Optimizer(torch.optim.Optimizer):
             raise
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step of every parameter that has a gradient; returns what the closure returns."""
+        """Updates every parameter that has a gradient: one step.
+
+        closure: a function that computes the gradients again and returns the loss. Returns its result, or None.
+
+        Everything is checked before anything is written.
+        """
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -226,7 +237,7 @@ class Optimizer(torch.optim.Optimizer):
         return loss
 
     def _step_anew(self) -> None:
-        """A step of which nothing is known: all is found and checked, then written."""
+        """A step without a plan from an earlier step: finds and checks everything, then updates the parameters."""
         entries: list[Entry] = []
         begun: dict[int, dict[str, Any]] = {}
         for index, group in enumerate(self.param_groups):
@@ -256,8 +267,11 @@ class Optimizer(torch.optim.Optimizer):
         return plan.keep(entries, self.param_groups, self.state, options_of, rates_of)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from a state_dict of this optimizer, or of torch's of the same name. Nothing is shared with the one it came from."""
-        # The last hook, which sees what the others have changed.
+        """Loads a state_dict of this class, or of torch's optimizer with the same name.
+
+        All tensors are copied.
+        """
+        # The last hook, so that it sees the changes of the other hooks.
         hook = self.register_load_state_dict_pre_hook(self._remember_loaded)
         try:
             super().load_state_dict(state_dict)
@@ -270,8 +284,10 @@ class Optimizer(torch.optim.Optimizer):
         optimizer._loading = state_dict
 
     def _restore_loaded(self, loaded: Mapping[str, Any]) -> None:
-        """torch casts state to the dtype of the parameter, and the number of the step to float32, and keeps tensors that need no
-        cast, and then shared with another optimizer. Here every tensor is copied as it was saved."""
+        """Copies every tensor of the state as it was saved.
+
+        torch casts the state to the parameter's dtype and the step to float32. It shares tensors that need no cast.
+        """
         for group, saved in zip(self.param_groups, loaded["param_groups"]):
             for parameter, key in zip(group["params"], saved["params"]):
                 entries = loaded["state"].get(key)
@@ -294,7 +310,7 @@ class Optimizer(torch.optim.Optimizer):
             self._restore_loaded(loading)
 
     def __copy__(self) -> Any:
-        """An optimizer of the same parameters, with state of its own."""
+        """Returns an optimizer of the same parameters with its own state."""
         now = self.__getstate__()
         made = type(self).__new__(type(self))
         made.__setstate__(
@@ -309,7 +325,7 @@ class Optimizer(torch.optim.Optimizer):
 
 
 def _copied(value: Any, device: torch.device | None) -> Any:
-    """A deep copy, with tensors on a device."""
+    """Makes a deep copy, with the tensors on a device."""
     if isinstance(value, torch.Tensor):
         value = value.detach()
         return value.clone() if device is None or value.device == device else value.to(device)

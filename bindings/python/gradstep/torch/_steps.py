@@ -1,6 +1,6 @@
-"""One step of all groups: what has to be done is found and checked first (`Entry`, `Plan`), then done (`Plan.run`).
+"""One step of all groups: `Entry` and `Plan` find and check everything, then `Plan.run` updates the parameters.
 
-A plan that is kept for the next step has addresses and numbers, and no tensor: memory that the program gives up is freed at once.
+A plan that is kept for the next step holds addresses and numbers but no tensor, so it keeps no memory of the program alive.
 Before it is used again, `Plan.is_current` compares everything that the addresses depend on, whole lists at a time.
 """
 
@@ -35,7 +35,7 @@ _LARGEST_STEP = 2.0**53
 
 
 class Slot(NamedTuple):
-    """A slot of the state: torch's name for it, its dtype, and whether it is one number for a whole tensor."""
+    """A slot of the state: torch's name, the dtype, and whether it is one number for the whole tensor."""
 
     name: str
     dtype: torch.dtype
@@ -43,7 +43,7 @@ class Slot(NamedTuple):
 
 
 class Updater:
-    """An updater of the library: the policies of groups, for parameters of one dtype."""
+    """Owns an updater of the library, for all groups with the same policies and parameters of one dtype."""
 
     dtypes = tuple(_DTYPES)
 
@@ -51,11 +51,11 @@ class Updater:
         self.failure = new_error()
         self.failure_at = ctypes.addressof(self.failure)
         text, out = config_bytes(config), ctypes.c_void_p()
-        self.dtype = dtype  # of the numbers that it updates
+        self.dtype = dtype  # the dtype of the numbers that it updates
         try:
             self._call("create", text, len(text), _DTYPES[dtype].code, ctypes.byref(out))
         except NotCompiledError:
-            # In float, rounded to the parameter's dtype once a step, as the kernels of 16-bit parameters do.
+            # Computes in float32 and rounds to the parameter's dtype once a step, like the kernels of 16-bit parameters.
             if dtype not in _HALVES or config.get("element", "plain") != "plain":
                 raise
             self.dtype = torch.float32
@@ -74,15 +74,15 @@ class Updater:
         self.policies = _policies_of(config)
         self.canonical = canonical(config)
         self.clock = CClock(ctypes.sizeof(CClock))
-        self.options = c_options({"rate": 0.0})  # given, in every step
+        self.options = c_options({"rate": 0.0})  # every step sets the rate
         self.options_at = ctypes.addressof(self.options)
-        self.at: int | None = 0  # the step of its clock, None if that is not known
+        self.at: int | None = 0  # the step of the library's clock; None: unknown
 
     def _call(self, function: str, *arguments: Any) -> None:
         check(getattr(library, "gradstep_updater_" + function)(*arguments, self.failure_at), self.failure)
 
     def changes_to(self, config: Mapping[str, Any]) -> dict[str, float] | None:
-        """The numbers, by the library's paths, that make this updater one of another configuration; None if there are none."""
+        """The numbers to change for another configuration, by the library's paths; None if other parts differ."""
         changes = _changed_numbers(self.policies, {x: config[x] for x in config if x not in _NOT_POLICIES}, "")
         if changes is None:
             return None
@@ -101,7 +101,7 @@ class Updater:
         return found
 
     def change(self, config: Mapping[str, Any], numbers: Mapping[str, float]) -> None:
-        """Takes the numbers of another configuration. All are checked before any is changed."""
+        """Changes numbers to those in another configuration. All are checked before any is changed."""
         paths = (ctypes.c_char_p * len(numbers))(*[x.encode() for x in numbers])
         values = (ctypes.c_double * len(numbers))(*numbers.values())
         self._call("set_numbers", self.handle, paths, values, len(numbers))
@@ -132,7 +132,7 @@ class Updater:
         self._call("initialize", self.handle, parameter.data_ptr(), at, _memory.numbers(parameter))
 
     def apply(self, parameters: Any, gradients: int, slots: Any, counts: Any, number: int) -> None:
-        """The step that is prepared."""
+        """Applies the prepared step."""
         status = library.gradstep_updater_apply_many(
             self.handle, parameters, gradients, slots, counts, number, self.failure_at
         )
@@ -140,7 +140,7 @@ class Updater:
             check(status, self.failure)
 
 
-# The numbers of a configuration that can be changed, and their names if a preset of torch names them otherwise.
+# The numbers of a configuration that can be changed, and their paths if the torch preset uses another name.
 _CHANGEABLE = ("rule.", "regularizer.")
 _PATHS = {"rule.eps": "rule.epsilon", "rule.momentum": "rule.mu", "rule.alpha": "rule.rho"}
 
@@ -149,12 +149,12 @@ _NOT_POLICIES = ("threads", "id", "schedule")
 
 
 def _policies_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a configuration says beside that which is of the optimizer, as it is now."""
+    """A copy of a configuration without the keys that belong to the optimizer."""
     return {name: snapshot(x) for name, x in config.items() if name not in _NOT_POLICIES}
 
 
 def _changed_numbers(old: Any, new: Any, path: str) -> dict[str, tuple[float, float]] | None:
-    """The numbers that differ, by their paths; None if something else differs."""
+    """The numbers that differ, by their paths; None if other values differ."""
     if old == new:
         return {}
     if isinstance(old, dict) and isinstance(new, dict):
@@ -171,21 +171,21 @@ def _changed_numbers(old: Any, new: Any, path: str) -> dict[str, tuple[float, fl
 
 
 class Group(NamedTuple):
-    """What the entries of one group have in common."""
+    """The options that all entries of a parameter group share."""
 
     number: int
     policies: Mapping[str, Any]
     updater_of: Callable[[torch.dtype, str], Updater]
     rate_options: tuple[float, ...]
     gradient_scale: float
-    counts: bool  # state has "step"; otherwise a step is the first one if the slot is not there yet
-    kept_rate: str | None  # the entry of the state that has the rate of the next step, if there is one
+    counts: bool  # the state has "step"; otherwise a step is the first one if the slot does not exist yet
+    kept_rate: str | None  # the entry of the state with the rate of the next step
     first_rate: float
     sparse: Sparse
 
 
 class Sparse(enum.Enum):
-    """What is done with sparse gradients."""
+    """What a step does with sparse gradients."""
 
     REFUSED = "a dense one"
     REFUSED_WITH_DECAY = "a dense one, or no weight_decay"
@@ -195,10 +195,10 @@ class Sparse(enum.Enum):
 
 
 class Entry:
-    """The step of one parameter: where the numbers are, and what is copied before and after it, unless it is left out.
+    """The step of one parameter: the addresses of its numbers, and the copies before and after the step.
 
-    Making one checks everything and writes nothing; `changes` is what the state then gets. `begun`: the changes by an earlier entry
-    of the same parameter, which is then in the group twice.
+    The constructor checks everything and writes nothing. `changes` contains new entries for the state. `begun` contains the changes
+    of an earlier entry of the same parameter, if the parameter is in the groups twice.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class Entry:
         self.parameter, self.group = parameter, group
         self.changes: dict[str, Any] = {}
         self.loads: list[Callable[[], Any]] = []  # copies before the step
-        self.stores: list[Callable[[], Any]] = []  # and after it
+        self.stores: list[Callable[[], Any]] = []  # copies after the step
         own = self.own = _memory.on_cpu(parameter, what)
         self.updater = group.updater_of(own.dtype, what)
         if torch._debug_has_internal_overlap(own) == 1:
@@ -256,7 +256,7 @@ class Entry:
         elif self.group.sparse in (Sparse.REFUSED, Sparse.REFUSED_WITH_DECAY):
             raise error(Status.BAD_BUFFER, f"{about} is sparse; expected {self.group.sparse.value}")
         elif self.group.sparse is Sparse.ROWS and own.is_complex() and self.updater.slots:
-            # torch adds up complex squares there, and the squares of both parts if the gradient is dense.
+            # torch adds complex squares here, but the squares of both parts if the gradient is dense.
             raise error(Status.BAD_BUFFER, f"{about} is sparse and complex; expected a dense one, or a real one")
         elif not gradient.is_cpu:
             raise error(Status.BAD_BUFFER, f"{about} is on {gradient.device}; expected the CPU")
@@ -267,7 +267,7 @@ class Entry:
         return gradient
 
     def _is_taken(self, gradient: torch.Tensor, what: str) -> bool:
-        """Whether the parameter is updated, as "on_nonfinite" of the configuration says."""
+        """Whether the parameter is updated, by "on_nonfinite" of the configuration."""
         mode = self.group.policies.get("on_nonfinite", "propagate")
         if mode == "propagate":
             return True
@@ -281,7 +281,7 @@ class Entry:
         self.stores.append(lambda: own.copy_(memory))
 
     def _readable(self, gradient: torch.Tensor, memory: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """The gradient in the order and dtype of `memory`, and apart from what the step writes."""
+        """The gradient in the layout and dtype of `memory`, without overlap with memory that the step writes."""
         if _memory.fits(gradient, memory, dtype) and not _memory.overlap([_memory.extent(gradient), *self.extents]):
             return gradient
         copied = _memory.empty_like(memory, dtype)
@@ -292,7 +292,7 @@ class Entry:
     def _rows(
         self, gradient: torch.Tensor, slots: list[torch.Tensor], dtype: torch.dtype
     ) -> tuple[torch.Tensor, list[torch.Tensor], torch.Tensor]:
-        """The rows that a sparse gradient has, of the weights and of every slot, next to each other."""
+        """Contiguous copies of the rows of a sparse gradient, for the weights and every slot."""
         gradient = gradient.coalesce()
         rows, values = tuple(gradient.indices()), gradient.values()
         shape = values.shape
@@ -309,7 +309,7 @@ class Entry:
     def _adopted(
         self, memory: torch.Tensor, state: Mapping[str, Any], begun: Mapping[str, Any], what: str
     ) -> list[torch.Tensor]:
-        """The slots. An empty state begins as at step 0; what came from elsewhere is copied to its dtype and layout."""
+        """The slots. An empty state is initialized as at step 0. Other tensors are converted to the slots' dtype and layout."""
         wanted = self.updater.slots
         names = [*self._names_of_numbers, *(x.name for x in wanted)]
         missing = [x for x in names if state.get(x) is None]
@@ -337,7 +337,7 @@ class Entry:
             result.append(new)
         if missing and wanted and not begun:
             self.updater.initialize(memory if memory is self.own else memory.copy_(self.own), result)
-        elif missing and not self.group.counts:  # torch begins a buffer for each
+        elif missing and not self.group.counts:  # torch also starts each missing buffer at 0
             self.loads += [x.zero_ for x in result]
         self.numbers: list[torch.Tensor] = []
         self._count(begun.get("step", state.get("step")), bool(missing), what)
@@ -354,13 +354,13 @@ class Entry:
             found = found.view(1)  # one number for the whole tensor, of any shape
         if tuple(found.shape) != shape:
             raise error(Status.BAD_SIZE, f"{about} has the shape {tuple(found.shape)}; expected {shape}")
-        # Other floats are converted. Integers are no state of these rules, and a conversion would drop imaginary parts.
+        # Other floating-point dtypes are converted. Integers are not valid state, and a conversion would drop imaginary parts.
         if found.is_complex() != dtype.is_complex or not (found.is_complex() or found.is_floating_point()):
             raise error(Status.UNSUPPORTED_TYPE, f"{about} is of {found.dtype}; expected {dtype}")
         return found
 
     def _count(self, step: Any, is_first: bool, what: str) -> None:
-        """The number of steps, which is read and written where it lies: .item() of all takes longer than all else."""
+        """Finds the memory of the step counter. Calls of .item() would take longer than the rest of the step."""
         self.cell: Any = None
         if not self.group.counts:
             self.after = 0 if is_first else 1
@@ -368,12 +368,12 @@ class Entry:
         given = 0.0 if step is None else self._number("step", step, what, "a count of steps")
         if not 0 <= given < _LARGEST_STEP or given != math.floor(given):
             raise error(Status.BAD_VALUE, f"{what}: its step is {given}; expected a count of steps")
-        # torch counts in float32, which stands still at 2^24.
+        # torch counts in float32, which cannot count beyond 2^24.
         self.cell = self._cell("step", step, given, [torch.float64])
         self.after = int(given)
 
     def _kept_rate(self, name: str, rate: Any, what: str) -> Any:
-        """Where the rate of the step is read, and the rate of the next step is written. It is rounded as in torch."""
+        """The memory of the learning rate: a step reads its rate and writes the next one, rounded as in torch."""
         given = self.group.first_rate if rate is None else self._number(name, rate, what, "a rate")
         if not 0 <= given < math.inf:
             raise error(Status.BAD_VALUE, f"{what}: its {name} is {given}; expected a rate >= 0")
@@ -381,7 +381,7 @@ class Entry:
 
     @staticmethod
     def _number(name: str, value: Any, what: str, expected: str) -> float:
-        """A number of the state, which may be a tensor."""
+        """A number of the state, which can be a tensor."""
         value = _memory.local(value, f"{what}: its {name}") if isinstance(value, torch.Tensor) else value
         try:
             return float(value)
@@ -389,7 +389,7 @@ class Entry:
             raise error(Status.BAD_VALUE, f"{what}: its {name} is {value!r}; expected {expected}") from None
 
     def _cell(self, name: str, old: Any, value: float, dtypes: list[torch.dtype]) -> Any:
-        """The memory of a number of the state. The state gets another tensor, of the first dtype, if the old one is none of these."""
+        """The memory of a number of the state. If its dtype is not in `dtypes`, the state gets a new tensor of the first one."""
         if not (type(old) is torch.Tensor and any(_memory.fits(old, old, x) for x in dtypes)):
             old = self.changes[name] = torch.tensor(value, dtype=dtypes[0], device="cpu")
         self.numbers.append(old)
@@ -397,7 +397,7 @@ class Entry:
 
     @property
     def can_be_kept(self) -> bool:
-        """Whether these are the addresses of the parameter, its state and its gradient."""
+        """Whether the next step can use the same addresses."""
         kinds = {type(self.parameter), type(self.gradient)}
         if self.group.policies.get("on_nonfinite", "propagate") != "propagate":
             return False
@@ -405,7 +405,7 @@ class Entry:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those of the state that a step uses."""
+        """The names of the entries of the state that a step uses."""
         return (*self._names_of_numbers, *(x.name for x in self.updater.slots))
 
     @property
@@ -414,12 +414,12 @@ class Entry:
 
     @property
     def kept_rate(self) -> float | None:
-        """The rate of the step, if the state has it."""
+        """The learning rate of the step, if the state contains it."""
         return None if self.rate_cell is None else float(self.rate_cell.value)
 
 
 class _Batch:
-    """Entries that one call of the library updates: of one updater, rate and age."""
+    """Entries that one call of the library updates: they share an updater, a learning rate and a step count."""
 
     def __init__(self, entries: list[Entry]) -> None:
         first, self.number = entries[0], len(entries)
@@ -438,7 +438,7 @@ class _Batch:
         self.stores = [x for each in entries for x in each.stores]
 
     def prepare(self, rate_of: Callable[[tuple[float, ...], int], float]) -> None:
-        """Has the library compute the numbers of the step; it refuses what is out of range."""
+        """Prepares the step in the library. Raises if a number is out of range."""
         self._find_rate(rate_of)
         self.updater.next_step(self.after, self.rate, self.scale)
 
@@ -449,7 +449,7 @@ class _Batch:
             self.rate, self.next_rate = self.kept_rate, rate_of(self.rate_options, self.after + 1)
 
     def follow(self, rate_of: Callable[[tuple[float, ...], int], float]) -> bool:
-        """Goes on from the step that another batch has taken of the same parameter; whether there was one."""
+        """Continues after a step of another batch on the same parameter; False if there was none."""
         if not self.cells or self.cells[0].value == self.after:
             return False
         self.after = int(self.cells[0].value)
@@ -460,13 +460,13 @@ class _Batch:
 
     @property
     def is_current(self) -> bool:
-        """Whether the numbers in the state are those that the last step left there."""
+        """Whether the numbers in the state have not changed since the last step."""
         return (not self.cells or list(map(_value_of, self.cells)) == [self.after] * self.number) and (
             not self.rate_cells or list(map(_value_of, self.rate_cells)) == [self.kept_rate] * self.number
         )
 
     def run(self, is_prepared: bool) -> None:
-        if not is_prepared:  # another batch of the same updater has had its step since
+        if not is_prepared:  # another batch of the same updater has taken its step since
             self.updater.next_step(self.after, self.rate, self.scale)
         for load in self.loads:
             load()
@@ -486,12 +486,12 @@ class _Batch:
 
 
 class Plan:
-    """The steps of all parameters that have a gradient."""
+    """The step of all parameters that have a gradient."""
 
     def __init__(self, entries: list[Entry], rate_of: Callable[[tuple[float, ...], int], float]) -> None:
         self.rate_of = rate_of
         written = [extent for x in entries for extent in x.extents]
-        # Parameters that share memory are updated one after the other, as by torch.
+        # Parameters that share memory are updated one after the other, as in torch.
         self.is_sequence = _memory.overlap(written) or _memory.meet(written, [_memory.extent(x.gradient) for x in entries])
         found: dict[Any, list[int]] = {}
         for index, x in enumerate(entries):
@@ -502,26 +502,26 @@ class Plan:
         self.batches = [_Batch([entries[i] for i in each]) for each in self.indices]
 
     def prepare(self) -> None:
-        """Refuses what can be refused, before the first write."""
+        """Prepares all batches, so that errors occur before the first write."""
         for batch in self.batches:
             batch.prepare(self.rate_of)
 
     def run(self) -> None:
-        """The step, which has been prepared."""
+        """Takes the prepared step."""
         several = len({x.updater for x in self.batches}) < len(self.batches)
         for batch in self.batches:
-            if self.is_sequence and batch.follow(self.rate_of):  # a parameter that is there twice
+            if self.is_sequence and batch.follow(self.rate_of):  # a parameter that occurs twice
                 several = True
             batch.run(is_prepared=not several)
 
     def keep(self, entries: list[Entry], groups: list[dict[str, Any]], state: Any, options_of: Any, rates_of: Any) -> bool:
-        """Remembers what `is_current` compares; False if this plan is good for one step only."""
+        """Stores what `is_current` compares; False if the plan is valid for one step only."""
         if self.is_sequence or not entries or not all(x.can_be_kept for x in entries):
             return False
         self.options_of, self.rates_of = options_of, rates_of
         try:
             self.options = [snapshot(options_of(group)) for group in groups]
-        except KeyError:  # of an option that no step needs
+        except KeyError:  # a group lacks an option that no step needs
             return False
         self.sizes = list(map(len, map(_parameters_of, groups)))
         self.rates = [snapshot(rates_of(group)) for group in groups]
@@ -548,7 +548,7 @@ class Plan:
         if not self.names:
             return parameters
         if len(state) == len(parameters) and all(map(is_, state, parameters)):
-            states = list(state.values())  # without a hash of each tensor, which is a function of Python
+            states = list(state.values())  # faster than a look-up, which calls a Python function to hash each tensor
         else:
             states = [state.get(x) for x in parameters]
         tensors = list(parameters)
@@ -565,7 +565,7 @@ class Plan:
         group_of: Callable[[int], Group],
         forget: Callable[[Updater], None],
     ) -> bool:
-        """Whether everything is still as it was, so that the plan is one of the next step, too. Hyperparameters may have changed."""
+        """Whether the plan is valid for the next step. Hyperparameters can have changed; everything else must be the same."""
         try:
             options = list(map(self.options_of, groups))
             if options != self.options and not self._take_options(options, group_of, forget):
@@ -594,7 +594,7 @@ class Plan:
             if rates != self.rates and not self._take_rates(rates):
                 return False
         except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
-            return False  # the next plan says what is wrong
+            return False  # the next plan raises the error
         for batch, indices in zip(self.batches, self.indices):
             batch.gradients = array("Q", at if len(self.batches) == 1 else [at[i] for i in indices])
         self.parameters, self.gradients_at = parameters, at
@@ -603,7 +603,7 @@ class Plan:
     def _take_options(
         self, options: list[Any], group_of: Callable[[int], Group], forget: Callable[[Updater], None]
     ) -> bool:
-        """New hyperparameters, if they are still the same in all groups of each updater, and only numbers have changed."""
+        """Uses new hyperparameters, if the groups of each updater still share them and only numbers have changed."""
         groups = [group_of(i) for i in range(len(options))]
         policies: dict[Updater, Mapping[str, Any]] = {}
         for batch in self.batches:
@@ -618,13 +618,13 @@ class Plan:
             return False
         for updater, numbers in changes.items():
             if numbers:
-                forget(updater)  # for its old configuration
+                forget(updater)  # its key is the old configuration
                 updater.change(policies[updater], numbers)
         self.options = list(map(snapshot, options))
         return True
 
     def _take_rates(self, rates: list[Any]) -> bool:
-        """New rates, if the groups of each batch still have the same."""
+        """Uses new learning rates, if the groups of each batch still have the same rates."""
         known = [snapshot(x) for x in rates]
         options = [x if isinstance(x, tuple) else (x,) for x in known]
         if not all(0 <= value < math.inf for of_group in options for value in of_group):
@@ -642,7 +642,7 @@ _parameters_of, _gradient_of, _value_of = itemgetter("params"), attrgetter("grad
 
 
 def snapshot(value: Any) -> Any:
-    """An option of a group as it is now, to compare with: tensors and dicts may be changed where they are."""
+    """A copy of an option of a group, for later comparison: callers can change tensors and dicts in place."""
     if isinstance(value, (float, int, str)) or value is None:
         return value
     if isinstance(value, tuple):
@@ -653,5 +653,5 @@ def snapshot(value: Any) -> Any:
 
 
 def number(value: Any) -> float:
-    """An option that may be a tensor of one element."""
+    """The value of an option that can be a tensor of one element."""
     return float(_memory.local(value, "an option")) if isinstance(value, torch.Tensor) else float(value)
