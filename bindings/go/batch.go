@@ -12,7 +12,7 @@ import (
 	"unsafe"
 )
 
-// Batch updates several parameters in one call, whatever their elements and optimizers are.
+// Batch updates several parameters in one call. Their element types and optimizers can differ.
 //
 //	batch, err := gradstep.NewBatch(weights, bias)
 //	...
@@ -20,27 +20,28 @@ import (
 //	copy(bias.Gradient(), gradientOfBias)
 //	err = batch.Update()
 //
-// A call through cgo costs about as much as a step of a few hundred elements, and the threads of a configuration have more to
-// share in one. The gradients are in memory of Gradient, since cgo forbids to pass pointers to Go's pointers. A copy of a Batch is
-// the same batch.
+// One call through cgo costs about as much as a step of a few hundred elements, and one large step splits better over threads.
+// The batch reads each gradient from the memory that [Parameter.Gradient] returns, because cgo does not allow pointers to Go
+// pointers. A copy of a Batch is the same batch.
 type Batch struct{ *batch }
 
 // batch is what all copies of a Batch share.
 type batch struct {
 	parameters []*parameter
-	handles    **C.gradstep_parameter // these are C's memory: cgo would look at each of their pointers in every call
+	handles    **C.gradstep_parameter // C memory, because cgo would check each Go pointer in every call
 	gradients  *unsafe.Pointer
 	counts     *C.uint64_t
 	said       C.gradstep_error
 	options    C.gradstep_step_options
 }
 
-// NewBatch makes a batch of different parameters. It keeps them alive; none of them may be closed while it is used.
+// NewBatch makes a batch of different parameters. It keeps them alive. Do not close any of them while you use the batch: Update
+// then returns an error of code BadHandle.
 func NewBatch(parameters ...AnyParameter) (*Batch, error) {
 	n := len(parameters)
 	b := &batch{said: newError()}
 	runtime.SetFinalizer(b, func(b *batch) { b.Close() })
-	room := C.size_t(n + 1) // malloc(0) may be NULL
+	room := C.size_t(n + 1) // malloc(0) can return NULL
 	b.handles = (**C.gradstep_parameter)(C.calloc(room, C.size_t(unsafe.Sizeof(*b.handles))))
 	b.gradients = (*unsafe.Pointer)(C.calloc(room, C.size_t(unsafe.Sizeof(*b.gradients))))
 	b.counts = (*C.uint64_t)(C.calloc(room, C.sizeof_uint64_t))
@@ -62,7 +63,7 @@ func NewBatch(parameters ...AnyParameter) (*Batch, error) {
 	return &Batch{b}, nil
 }
 
-// baseOf a parameter: nil for one that is nil.
+// baseOf returns the parameter without its element type; nil for nil.
 func baseOf(p AnyParameter) *parameter {
 	if p == nil {
 		return nil
@@ -70,7 +71,8 @@ func baseOf(p AnyParameter) *parameter {
 	return p.base()
 }
 
-// Update takes one step of every parameter, by what their Gradient() holds. All are checked before any is written.
+// Update takes one step of every parameter with the gradient in its Gradient(). The call uses the threads of the parameter with
+// the most threads. All parameters are checked before any is written.
 func (b *batch) Update(options ...Option) error {
 	if b == nil {
 		return notMade("batch", "NewBatch")
@@ -90,7 +92,7 @@ func (b *batch) Update(options ...Option) error {
 	return err
 }
 
-// Close releases the batch, and none of its parameters.
+// Close releases the batch, but not its parameters. A second Close does nothing.
 func (b *batch) Close() error {
 	if b == nil {
 		return nil
@@ -103,7 +105,7 @@ func (b *batch) Close() error {
 	return nil
 }
 
-// String says how many parameters there are: gradstep.Batch{2 parameters}.
+// String returns the number of parameters: gradstep.Batch{2 parameters}.
 func (b Batch) String() string {
 	switch {
 	case b.batch == nil:
@@ -114,5 +116,5 @@ func (b Batch) String() string {
 	return fmt.Sprintf("gradstep.Batch{%d parameters}", len(b.parameters))
 }
 
-// MarshalJSON refuses: SaveFile writes parameters.
+// MarshalJSON always returns an error. Use SaveFile to write parameters.
 func (b *batch) MarshalJSON() ([]byte, error) { return nil, noJSON("batch", "SaveFile") }

@@ -1,6 +1,6 @@
-// Package gradstep calls the C library of gradstep: optimizer update rules at the speed of memory.
+// Package gradstep runs optimizer steps (Adam, FTRL and many more) by the C library of gradstep.
 //
-// An optimizer is described by a JSON string, whose keys docs/reference/configuration_keys.md lists:
+// A JSON string, the configuration, describes an optimizer. docs/reference/configuration_keys.md lists its keys:
 //
 //	const adamW = `{
 //	    "rule": {"name": "adam"},
@@ -14,16 +14,16 @@
 //	defer weights.Close()
 //	err = weights.Update(gradient)
 //
-// A [Parameter] owns values, state and clock. Several of them, each with an optimizer of its own, are updated in one call by
-// a [Batch]. An [Updater] updates values and state in memory of the caller's.
+// A [Parameter] owns values, state and clock. A [Batch] updates several parameters, each with its own optimizer, in one call. An
+// [Updater] updates values and state in your own memory.
 //
-// Different parameters, batches without a parameter in common, and updaters may be used by different goroutines at the same
-// time; one of them by one goroutine at a time, unless its comment says more.
+// Objects are not safe for concurrent use, unless their comments say so. Different goroutines can use different parameters,
+// different updaters, and batches that share no parameter.
 //
-// A copy of a handle is the same handle. One you do not close is released by the garbage collector when no copy of it is left; Go
-// does not know how much memory of the library's that is, so close what is large.
+// A copy of a handle is the same handle. The garbage collector releases a handle that you do not close, when no copy is left. It
+// does not know how much memory of the library a handle holds, so close large objects yourself.
 //
-// The library is found by the linker. Where it is not installed in one of the system's folders, say where it is:
+// The linker finds the library in the system's folders. If you installed it elsewhere, set these variables:
 //
 //	export CGO_CFLAGS="$(pkg-config --cflags gradstep-c)" CGO_LDFLAGS="$(pkg-config --libs gradstep-c)"
 package gradstep

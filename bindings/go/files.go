@@ -4,7 +4,7 @@ package gradstep
 #include <stdlib.h>
 #include <gradstep/c/gradstep.h>
 
-// The options are made here: Go may not pass a structure that refers to its arrays.
+// C makes the options, because Go must not pass a structure with pointers to Go arrays.
 static gradstep_status load_file_with(gradstep_parameter* const* parameters, const char* const* names, uint64_t n, const char* path,
                                       int32_t missing, int32_t unexpected, int32_t rows, uint64_t renamed, const char* const* from,
                                       const char* const* to, int32_t* outcomes, char* ignored, uint64_t ignored_bytes,
@@ -29,8 +29,9 @@ import (
 	"unsafe"
 )
 
-// SaveFile writes parameters under their names to a safetensors file, which C++, Python and any other reader of that format
-// open. The file is there once it is whole and on the disk; until then the one before is.
+// SaveFile writes named parameters to a safetensors file: values, state and clocks, so that a run can resume bit for bit. C++,
+// Python and any other reader of the format can open it. The file replaces the previous one when it is complete and on the
+// disk. If the system cannot write it, the code is IOError.
 func SaveFile(path string, parameters map[string]AnyParameter) error {
 	return withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
 		said *C.gradstep_error) C.gradstep_status {
@@ -38,9 +39,9 @@ func SaveFile(path string, parameters map[string]AnyParameter) error {
 	})
 }
 
-// LoadFile reads what SaveFile wrote: parameters of the same names, sizes, elements and rules. A run then goes on bit for bit.
-// Where a file differs, nothing changes; where the system stops reading in the middle of the data (IOError), a part has been loaded.
-// LoadFileWith loads a part of a file, or under other names.
+// LoadFile loads a file of SaveFile into parameters with exactly the same names, shapes, element types and rules. If they
+// differ, nothing changes. If the system fails to read in the middle of the data (IOError), a part has been loaded.
+// LoadFileWith can load a part of a file, or parameters with other names.
 func LoadFile(path string, parameters map[string]AnyParameter) error {
 	return withNames(path, parameters, func(handles **C.gradstep_parameter, names **C.char, n C.uint64_t, path *C.char,
 		said *C.gradstep_error) C.gradstep_status {
@@ -48,26 +49,26 @@ func LoadFile(path string, parameters map[string]AnyParameter) error {
 	})
 }
 
-// LoadOptions say what LoadFileWith takes. With the zero value it takes what LoadFile does.
+// LoadOptions are the options of LoadFileWith. With the zero value it works like LoadFile.
 type LoadOptions struct {
-	KeepMissing      bool // a parameter that the file does not have stays as it is, in the place of an error
-	IgnoreUnexpected bool // what the file has besides is left out, in the place of an error
-	// A parameter with another number of rows than the file takes the rows that both have, with their state, and keeps its further
-	// rows, in the place of an error.
+	KeepMissing      bool // a parameter that is not in the file does not change; otherwise it is an error
+	IgnoreUnexpected bool // a name in the file without a parameter is not loaded; otherwise it is an error
+	// If the number of rows differs from the file, the rows that both have are loaded with their state, and additional rows of
+	// the parameter do not change; otherwise it is an error.
 	ResizeRows bool
-	// Rename gives the parameter's name for a name in the file; nil: the same name.
+	// Rename returns the name of the parameter for a name in the file; nil: the same name.
 	Rename func(name string) string
 }
 
-// LoadReport says what LoadFileWith has done, each name once, in the order of its bytes.
+// LoadReport is the result of LoadFileWith. It contains each name once, in the order of the bytes.
 type LoadReport struct {
-	Loaded  []string // parameters that are as the file has them
-	Resized []string // parameters that have taken the rows that the file has as well
-	Kept    []string // parameters that the file does not have
-	Ignored []string // names in the file that no parameter has
+	Loaded  []string // parameters that were loaded completely
+	Resized []string // parameters with another number of rows than the file
+	Kept    []string // parameters that are not in the file, and did not change
+	Ignored []string // names in the file without a parameter
 }
 
-// LoadFileWith loads a part of what SaveFile wrote, or loads it under other names, and says what it has done. Where it refuses the
+// LoadFileWith loads a file of SaveFile with options: a part of it, other names, or other numbers of rows. If it rejects the
 // file, nothing changes.
 func LoadFileWith(path string, parameters map[string]AnyParameter, options LoadOptions) (LoadReport, error) {
 	inFile, err := FileNames(path)
@@ -129,7 +130,7 @@ func toggle(is bool, value C.int32_t) C.int32_t {
 	return 0
 }
 
-// FileNames are the names of the parameters in a file, in the order of their bytes.
+// FileNames returns the names of the parameters in a file, in the order of their bytes. It reads only the header of the file.
 func FileNames(path string) ([]string, error) {
 	if err := checkText("the path", path); err != nil {
 		return nil, err
@@ -146,7 +147,7 @@ func FileNames(path string) ([]string, error) {
 	return splitNames(text), nil
 }
 
-// splitNames of which each is followed by a 0.
+// splitNames splits names that each end with a byte 0.
 func splitNames(text string) []string {
 	if text == "" {
 		return nil
@@ -159,17 +160,17 @@ func sortedNames(parameters map[string]AnyParameter) []string {
 	for name := range parameters {
 		names = append(names, name)
 	}
-	sort.Strings(names) // the same file each time
+	sort.Strings(names) // so that equal parameters give equal files
 	return names
 }
 
-// cTexts are the texts in one piece of C's memory: pointers to each, at least one, and a function that frees them.
+// cTexts copies texts to one block of C memory. It returns a pointer to each text (at least one), and a function that frees them.
 func cTexts(texts []string) ([]*C.char, func()) {
 	bytes := 1
 	for _, text := range texts {
 		bytes += len(text) + 1
 	}
-	memory := C.malloc(C.size_t(bytes)) // cgo's malloc ends the program if there is no memory
+	memory := C.malloc(C.size_t(bytes)) // cgo's malloc ends the program if it fails
 	all := unsafe.Slice((*byte)(memory), bytes)
 	at, pointers := 0, make([]*C.char, len(texts)+1)
 	for i, text := range texts {

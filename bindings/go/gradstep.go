@@ -19,13 +19,14 @@ import (
 	"unsafe"
 )
 
-// BFloat16 is the upper half of a float32, as bits.
+// BFloat16 is a bfloat16 number, stored as its 16 bits: the upper half of a float32.
 type BFloat16 uint16
 
-// Float16 is an IEEE half, as bits.
+// Float16 is an IEEE 754 half-precision number, stored as its 16 bits.
 type Float16 uint16
 
-// Element is what a parameter is made of. The integers have one rule, "add_delta", which adds gradients and wraps around.
+// Element lists the element types of parameters. Integers support only the rule "add_delta", which adds gradients and wraps
+// around.
 type Element interface {
 	float32 | float64 | BFloat16 | Float16 | int32 | uint32 | int64 | uint64
 }
@@ -52,25 +53,25 @@ func dtypeOf[T Element]() C.int32_t {
 	}
 }
 
-// Code is the kind of an [Error].
+// Code is the kind of an [Error]. docs/reference/errors.md lists the cause and cure of each.
 type Code int
 
 // The codes of gradstep.h. docs/reference/errors.md lists the cause and cure of each.
 const (
-	NullArgument    Code = C.GRADSTEP_NULL_ARGUMENT
-	BadHandle       Code = C.GRADSTEP_BAD_HANDLE // closed
-	BadConfig       Code = C.GRADSTEP_BAD_CONFIG // the message names the place
-	NotCompiled     Code = C.GRADSTEP_NOT_COMPILED
-	UnsupportedType Code = C.GRADSTEP_UNSUPPORTED_TYPE
-	BadSize         Code = C.GRADSTEP_BAD_SIZE
-	BadBuffer       Code = C.GRADSTEP_BAD_BUFFER
-	BadValue        Code = C.GRADSTEP_BAD_VALUE
-	NotFinite       Code = C.GRADSTEP_NOT_FINITE // a gradient, where on_nonfinite is "raise"
-	BadSequence     Code = C.GRADSTEP_BAD_SEQUENCE
-	OutOfMemory     Code = C.GRADSTEP_OUT_OF_MEMORY
-	IOError         Code = C.GRADSTEP_IO_ERROR
-	ExecutorFailed  Code = C.GRADSTEP_EXECUTOR_FAILED // the system gives no threads
-	InternalError   Code = C.GRADSTEP_INTERNAL_ERROR
+	NullArgument    Code = C.GRADSTEP_NULL_ARGUMENT    // a required pointer is NULL; this package never passes one
+	BadHandle       Code = C.GRADSTEP_BAD_HANDLE       // the object is closed, or no constructor made it
+	BadConfig       Code = C.GRADSTEP_BAD_CONFIG       // an invalid configuration: the message contains the path
+	NotCompiled     Code = C.GRADSTEP_NOT_COMPILED     // the library lacks this combination: the message has the closest ones
+	UnsupportedType Code = C.GRADSTEP_UNSUPPORTED_TYPE // the rule does not support the element type
+	BadSize         Code = C.GRADSTEP_BAD_SIZE         // a wrong count
+	BadBuffer       Code = C.GRADSTEP_BAD_BUFFER       // a slice is misaligned, or overlaps another one
+	BadValue        Code = C.GRADSTEP_BAD_VALUE        // a number or an id out of range, or the state of another object
+	NotFinite       Code = C.GRADSTEP_NOT_FINITE       // a gradient contains NaN or infinity, and on_nonfinite is "raise"
+	BadSequence     Code = C.GRADSTEP_BAD_SEQUENCE     // a call in the wrong order
+	OutOfMemory     Code = C.GRADSTEP_OUT_OF_MEMORY    // the system did not provide memory
+	IOError         Code = C.GRADSTEP_IO_ERROR         // the system could not read or write a file
+	ExecutorFailed  Code = C.GRADSTEP_EXECUTOR_FAILED  // the system did not start the threads
+	InternalError   Code = C.GRADSTEP_INTERNAL_ERROR   // a bug: please report it
 )
 
 var codeNames = map[Code]string{
@@ -80,7 +81,7 @@ var codeNames = map[Code]string{
 	InternalError: "InternalError",
 }
 
-// String is the name of the constant, such as "BadConfig".
+// String returns the name of the constant, such as "BadConfig".
 func (c Code) String() string {
 	if name, ok := codeNames[c]; ok {
 		return name
@@ -88,8 +89,8 @@ func (c Code) String() string {
 	return fmt.Sprintf("Code(%d)", int(c))
 }
 
-// Error is the error of every function of this package: a code and a message. A failed call changes nothing, unless the comment of
-// the function says otherwise.
+// Error is the error type of every function of this package: a code and a message, which contains the value and what is
+// allowed. A failed call changes nothing, unless the comment of the function says otherwise.
 type Error struct {
 	Code    Code
 	Message string
@@ -99,10 +100,11 @@ type Error struct {
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap returns the error of the system behind an IOError, so that errors.Is(err, fs.ErrNotExist) works; nil if there is none.
+// Unwrap returns the system error behind an IOError, so that errors.Is(err, fs.ErrNotExist) works; nil if there is none.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is makes errors.Is(err, &gradstep.Error{Code: gradstep.BadConfig}) compare codes.
+// Is reports whether the codes are equal, so that errors.Is(err, &gradstep.Error{Code: gradstep.BadConfig}) works. If the other
+// error has a message, the messages must be equal, too.
 func (e *Error) Is(other error) bool {
 	o, ok := other.(*Error)
 	return ok && o.Code == e.Code && (o.Message == "" || o.Message == e.Message)
@@ -123,17 +125,17 @@ func newError() C.gradstep_error { return C.gradstep_error{struct_size: C.sizeof
 
 func closed(what string) error { return &Error{Code: BadHandle, Message: "the " + what + " is closed"} }
 
-// notMade is the error of a handle that no constructor has made.
+// notMade returns the error of a handle that no constructor made.
 func notMade(what, constructors string) error {
 	return &Error{Code: BadHandle, Message: what + ": nil or a zero value; expected one from " + constructors}
 }
 
-// noJSON is the error of a handle that is to be written as JSON: without it, encoding/json writes {}.
+// noJSON returns the error of MarshalJSON. Without this method, encoding/json would write {} for a handle.
 func noJSON(what, instead string) error {
 	return &Error{Code: BadValue, Message: what + ": a handle to memory of the C library is not written as JSON; expected a call of " + instead}
 }
 
-// checkText refuses what C would read up to its first byte 0, and what no file of names in UTF-8 can have.
+// checkText rejects texts with a byte 0, where a C string would end, and texts that are not UTF-8, which files cannot store.
 func checkText(where, text string) error {
 	if strings.IndexByte(text, 0) >= 0 {
 		return &Error{Code: BadValue, Message: fmt.Sprintf("%s: %q has a byte 0 in it; expected UTF-8 without one", where, text)}
@@ -144,13 +146,13 @@ func checkText(where, text string) error {
 	return nil
 }
 
-// nameOfElement is the name of a Go type as its users write it: "float32", "BFloat16".
+// nameOfElement returns the name of a Go type without its package: "float32", "BFloat16".
 func nameOfElement[T Element]() string {
 	var element T
 	return strings.TrimPrefix(fmt.Sprintf("%T", element), "gradstep.")
 }
 
-// nameOfRule gives the name of the rule in a configuration that a constructor has accepted.
+// nameOfRule returns the name of the rule in a configuration that a constructor accepted.
 func nameOfRule(config string) string {
 	var known struct{ Rule struct{ Name string } }
 	text, err := CanonicalConfig(config)
@@ -167,14 +169,16 @@ func badSize(format string, arguments ...any) error {
 	return &Error{Code: BadSize, Message: fmt.Sprintf(format, arguments...)}
 }
 
-// Version of the library, as "0.1.0".
+// Version returns the version of the C library, such as "0.1.0".
 func Version() string { return C.GoString(C.gradstep_version()) }
 
-// SIMDLevel is the instruction set that updates run with: "sse2", "avx2" or "avx512". It is "" where the environment variable
-// GRADSTEP_SIMD asks for one that does not run here; every constructor then says so.
+// SIMDLevel returns the instruction set of updates: "sse2", "avx2" (with FMA) or "avx512". It is the best that processor and
+// system support, or the one in the environment variable GRADSTEP_SIMD. It is "" if the variable names none that runs here:
+// every constructor then returns an error that says so.
 func SIMDLevel() string { return C.GoString(C.gradstep_simd_level()) }
 
-// CanonicalConfig returns the configuration as the library reads it, with all defaults.
+// CanonicalConfig returns the complete configuration, as the library reads it, with every default filled in. If it is invalid,
+// the code of the error is BadConfig.
 func CanonicalConfig(config string) (string, error) {
 	text, said := []byte(config+"\x00"), newError()
 	return readText(func(buffer *C.char, bytes C.uint64_t, written *C.uint64_t) (C.gradstep_status, *C.gradstep_error) {
@@ -183,7 +187,7 @@ func CanonicalConfig(config string) (string, error) {
 	})
 }
 
-// readText asks for the bytes of a text, then for the text.
+// readText calls a function twice: for the length of its text, then for the text.
 func readText(read func(*C.char, C.uint64_t, *C.uint64_t) (C.gradstep_status, *C.gradstep_error)) (string, error) {
 	var bytes C.uint64_t
 	if status, said := read(nil, 0, &bytes); status != C.GRADSTEP_OK && status != C.GRADSTEP_BAD_SIZE {
@@ -197,14 +201,14 @@ func readText(read func(*C.char, C.uint64_t, *C.uint64_t) (C.gradstep_status, *C
 	return string(buffer[:bytes]), nil
 }
 
-// Option is an option for a single step.
+// Option is an option of a single step, such as RateScale(0.5).
 type Option struct {
 	what  option
 	value float64
 	count int64
 }
 
-// String is the call that makes the option: RateScale(0.5).
+// String returns the call that makes the option: RateScale(0.5).
 func (o Option) String() string {
 	switch o.what {
 	case gradientScale:
@@ -226,7 +230,7 @@ func (o Option) String() string {
 type option int
 
 const (
-	gradientScale option = iota + 1 // 0: no constructor has made it, and it does nothing
+	gradientScale option = iota + 1 // 0: a zero Option, which has no effect
 	rateScale
 	rate
 	samples
@@ -234,25 +238,25 @@ const (
 	zeroGradient
 )
 
-// GradientScale multiplies every gradient as it is read.
+// GradientScale multiplies every gradient as it is read. Any finite number.
 func GradientScale(scale float64) Option { return Option{what: gradientScale, value: scale} }
 
-// RateScale multiplies the learning rate.
+// RateScale multiplies the learning rate. Finite and >= 0.
 func RateScale(scale float64) Option { return Option{what: rateScale, value: scale} }
 
-// Rate is the learning rate of this step, instead of the schedule's; finite, not negative.
+// Rate replaces the schedule's learning rate in this step. Finite and >= 0.
 func Rate(value float64) Option { return Option{what: rate, value: value} }
 
-// Samples that this step has seen: the clock advances by them.
+// Samples adds the number of samples in this step to the clock. It must be >= 0.
 func Samples(n int64) Option { return Option{what: samples, count: n} }
 
-// Epoch is the clock's from this step on; not negative.
+// Epoch sets the clock's epoch, from this step on. It must be >= 0.
 func Epoch(n int64) Option { return Option{what: epoch, count: n} }
 
-// ZeroGradient sets every gradient to zero as soon as it is read.
+// ZeroGradient sets every gradient to zero after the step has read it.
 func ZeroGradient() Option { return Option{what: zeroGradient} }
 
-// put writes options to `to`, and returns it; without options it returns nil.
+// put writes options to `to` and returns it. Without options it returns nil.
 func put(options []Option, to *C.gradstep_step_options) *C.gradstep_step_options {
 	if len(options) == 0 {
 		return nil
@@ -280,13 +284,13 @@ func put(options []Option, to *C.gradstep_step_options) *C.gradstep_step_options
 	return to
 }
 
-// withNumbers calls f with numbers and their paths as C takes them.
+// withNumbers converts numbers and their paths to C arrays, and calls f with them.
 func withNumbers(numbers map[string]float64, f func(**C.char, *C.double, C.uint64_t) C.gradstep_status) C.gradstep_status {
 	paths := make([]string, 0, len(numbers))
 	for path := range numbers {
 		paths = append(paths, path)
 	}
-	sort.Strings(paths) // the same error each time
+	sort.Strings(paths) // so that equal calls give equal errors
 	cPaths, values := make([]*C.char, len(paths)+1), make([]C.double, len(paths)+1)
 	for i, path := range paths {
 		cPaths[i], values[i] = C.CString(strings.ReplaceAll(path, "\x00", "\uFFFD")), C.double(numbers[path])
@@ -295,9 +299,9 @@ func withNumbers(numbers map[string]float64, f func(**C.char, *C.double, C.uint6
 	return f(&cPaths[0], &values[0], C.uint64_t(len(paths)))
 }
 
-// Clock is where a run stands.
+// Clock is the progress of a run.
 type Clock struct {
-	Step, Samples, Epoch int64 // steps and samples so far
+	Step, Samples, Epoch int64 // the steps and samples so far, and the epoch that the option Epoch has set
 }
 
 func (c Clock) toC() C.gradstep_clock {
@@ -309,13 +313,13 @@ func clockOf(c *C.gradstep_clock) Clock {
 	return Clock{int64(c.step), int64(c.samples), int64(c.epoch)}
 }
 
-// Slot is one piece of an optimizer's state: "m", "v", "master", ...
+// Slot is one array of an optimizer's state, such as "m", "v" or "master".
 type Slot struct {
 	Name   string
-	Values any // []float32, []float64, ... as the slot's type is
+	Values any // a slice of the slot's element type: []float32, []float64, ...
 }
 
-// valuesOf makes a slice of a dtype, and copies to it what is at `data`, memory of the library's; nil: zeros.
+// valuesOf makes a slice of a dtype and copies `data`, memory of the library, to it; nil: zeros.
 func valuesOf(dtype C.int32_t, count int, data unsafe.Pointer) any {
 	switch dtype {
 	case C.GRADSTEP_FLOAT32:

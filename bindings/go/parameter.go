@@ -6,14 +6,14 @@ package gradstep
 #include <gradstep/c/gradstep.h>
 
 static void* gradient_memory(size_t bytes) {
-    size_t const rounded = (bytes + 63) / 64 * 64; // aligned_alloc wants a multiple, and NULL would be no memory
+    size_t const rounded = (bytes + 63) / 64 * 64; // aligned_alloc needs a multiple of 64, and can return NULL for 0 bytes
     void* const out = aligned_alloc(64, rounded == 0 ? 64 : rounded);
     if (out != NULL) memset(out, 0, bytes);
     return out;
 }
 
-// The calls of every step. Handles as integers and elements as bytes: where cgo looks whether there are pointers of Go's behind a
-// pointer, it allocates, and it refuses slices of arrays that have some beside them.
+// The calls of every step. They pass handles as integers and elements as bytes. Otherwise cgo checks for Go pointers behind each
+// pointer: the check allocates, and it rejects slices of arrays with Go pointers.
 static gradstep_status update(uintptr_t parameter, const uint8_t* gradient, uint64_t count,
                               const gradstep_step_options* options, gradstep_error* error) {
     return gradstep_parameter_update((gradstep_parameter*)parameter, gradient, count, options, error);
@@ -33,7 +33,7 @@ static gradstep_status compress(uintptr_t parameter, const uint8_t* gradient, ui
                                 uint8_t* buffer, uint64_t bytes, uint64_t* written, gradstep_error* error) {
     return gradstep_parameter_compress((gradstep_parameter*)parameter, gradient, count, options, buffer, bytes, written, error);
 }
-// Applies messages that lie one after the other in memory.
+// Applies messages that are concatenated in memory.
 static gradstep_status apply_messages(uintptr_t parameter, const uint8_t* all, const uint64_t* bytes, uint64_t n, gradstep_error* error) {
     const void** const at = (const void**)malloc((n + 1) * sizeof *at);
     if (at == NULL) {
@@ -55,20 +55,20 @@ import (
 )
 
 // Parameter owns the values of one parameter, the state of its optimizer and its clock. A copy of a Parameter is the same
-// parameter: what one changes or closes, the other has changed or closed, and the memory is there as long as one of them.
+// parameter: changing or closing one changes or closes the other one. The memory is valid while a copy exists.
 type Parameter[T Element] struct{ *parameter }
 
-// AnyParameter is a [Parameter] of any element.
+// AnyParameter is a [Parameter] of any element type.
 type AnyParameter interface{ base() *parameter }
 
-// parameter is what does not depend on the element. Its error and options have their place here, since what is passed to C is
-// allocated anew for each call if it is on the stack.
+// parameter is the part of a Parameter that does not depend on the element type. It holds the error and the options of a call,
+// because Go would allocate them in every call if they were local variables that C gets.
 type parameter struct {
 	c           *C.gradstep_parameter // nil: closed
 	rows, width int
-	bytes       int // of one element
+	bytes       int // the size of an element
 	gradient    unsafe.Pointer
-	config      string // as it was given
+	config      string // the string that the constructor got
 	reads       int    // calls of Read that have not returned
 	said        C.gradstep_error
 	options     C.gradstep_step_options
@@ -81,7 +81,7 @@ func (p *Parameter[T]) base() *parameter {
 	return p.parameter
 }
 
-// check refuses a parameter that is closed, or that no constructor has made.
+// check returns an error if the parameter is closed, or if no constructor made it.
 func (p *parameter) check() error {
 	if p == nil {
 		return notMade("parameter", "NewParameter or NewRows")
@@ -92,7 +92,7 @@ func (p *parameter) check() error {
 	return nil
 }
 
-// String says what the parameter is, also once it is closed: gradstep.Parameter[float32]{rule: adam, rows: 10, width: 3}.
+// String describes the parameter: gradstep.Parameter[float32]{rule: adam, rows: 10, width: 3}. It also works after Close.
 func (p Parameter[T]) String() string {
 	text := "gradstep.Parameter[" + nameOfElement[T]() + "]{"
 	if p.parameter == nil {
@@ -105,18 +105,19 @@ func (p Parameter[T]) String() string {
 	return text + "}"
 }
 
-// MarshalJSON refuses: MarshalBinary and SaveFile write a parameter.
+// MarshalJSON always returns an error. Use MarshalBinary or SaveFile to write a parameter.
 func (p *parameter) MarshalJSON() ([]byte, error) {
 	return nil, noJSON("parameter", "MarshalBinary or SaveFile")
 }
 
-// NewParameter makes a parameter of len(initial) elements, which are copied.
+// NewParameter makes a parameter with a copy of the initial values: len(initial) elements. config is the JSON of the optimizer
+// (docs/how_to/configuration.md). If it is invalid, the code of the error is BadConfig or NotCompiled.
 func NewParameter[T Element](config string, initial []T) (*Parameter[T], error) {
 	return NewRows(config, 1, len(initial), initial)
 }
 
-// NewRows makes a parameter of rows of the given width, whose rows can be updated alone. initial has rows * width values, row by
-// row, which are copied; nil: zeros.
+// NewRows makes a parameter whose rows you can update by index, such as an embedding table. The slice initial contains rows *
+// width values, row by row, which are copied; nil: zeros.
 func NewRows[T Element](config string, rows, width int, initial []T) (*Parameter[T], error) {
 	if rows < 0 || width < 0 {
 		return nil, badSize("%d rows of width %d: there is no such size", rows, width)
@@ -138,11 +139,11 @@ func NewRows[T Element](config string, rows, width int, initial []T) (*Parameter
 	if status != C.GRADSTEP_OK {
 		return nil, errorOf(status, &p.said)
 	}
-	runtime.SetFinalizer(p, func(p *parameter) { p.Close() }) // of what all copies of the Parameter share
+	runtime.SetFinalizer(p, func(p *parameter) { p.Close() }) // the finalizer of the part that all copies share
 	return &Parameter[T]{p}, nil
 }
 
-// isProduct is whether n == a * b, which may be too large for an int.
+// isProduct reports whether n == a * b. The product can be too large for an int.
 func isProduct(n, a, b int) bool {
 	if a == 0 || b == 0 {
 		return n == 0
@@ -150,7 +151,7 @@ func isProduct(n, a, b int) bool {
 	return n%a == 0 && n/a == b
 }
 
-// orOne is s, or where that is empty a slice that has an address.
+// orOne returns s, or a slice of one element if s is empty, so that it has an address.
 func orOne[T any](s []T) []T {
 	if len(s) == 0 {
 		return make([]T, 1)
@@ -162,8 +163,8 @@ func (p *parameter) handle() C.uintptr_t { return C.uintptr_t(uintptr(unsafe.Poi
 
 func bytesAt[T Element](s []T) *C.uint8_t { return (*C.uint8_t)(unsafe.Pointer(&orOne(s)[0])) }
 
-// Close releases the memory. What is called later gives an error of the code BadHandle; a second Close does nothing. The function
-// of Read may not call it, since it holds the memory (BadSequence).
+// Close releases the memory. Later calls return an error of code BadHandle; a second Close does nothing. In the function that
+// Read calls, Close returns an error of code BadSequence.
 func (p *parameter) Close() error {
 	if p == nil {
 		return nil
@@ -178,7 +179,7 @@ func (p *parameter) Close() error {
 	return nil
 }
 
-// call runs what calls C with p.c, and makes an error of what it says. p lives until it returns.
+// call runs f, which calls C with p.c, and converts its status to an error. It keeps p alive until f returns.
 func (p *parameter) call(f func() C.gradstep_status) error {
 	if err := p.check(); err != nil {
 		return err
@@ -188,7 +189,7 @@ func (p *parameter) call(f func() C.gradstep_status) error {
 	return err
 }
 
-// Rows is the number of rows that it was made with.
+// Rows returns the number of rows; 1 after NewParameter.
 func (p *parameter) Rows() int {
 	if p == nil {
 		return 0
@@ -196,7 +197,7 @@ func (p *parameter) Rows() int {
 	return p.rows
 }
 
-// Width is the number of elements of a row.
+// Width returns the number of elements of a row.
 func (p *parameter) Width() int {
 	if p == nil {
 		return 0
@@ -204,11 +205,12 @@ func (p *parameter) Width() int {
 	return p.width
 }
 
-// Len is the number of elements.
+// Len returns the number of elements: Rows() * Width().
 func (p *parameter) Len() int { return p.Rows() * p.Width() }
 
-// SetShape names the extents of the values, whose product is Len(). Files carry it, and a file of another shape is refused. Without it
-// the shape is Rows() x Width() if both are more than 1, and else unknown: then only the number of elements has to match.
+// SetShape sets the shape of the values for files and saved states. The product of the extents must be Len(). Files contain the
+// shape, and loading a file with another shape is an error. By default the shape is Rows() x Width() if both are more than 1.
+// Otherwise it is unknown, and only the number of elements must match.
 func (p *parameter) SetShape(extents ...int) error {
 	shape := make([]C.uint64_t, len(extents)+1)
 	for i, extent := range extents {
@@ -222,7 +224,8 @@ func (p *parameter) SetShape(extents ...int) error {
 	})
 }
 
-// Update takes one step of all elements.
+// Update takes one step of all elements. The gradient contains Len() elements. If it contains NaN or infinity and on_nonfinite is
+// "raise", the code of the error is NotFinite.
 func (p *Parameter[T]) Update(gradient []T, options ...Option) error {
 	shared := p.parameter
 	if err := shared.check(); err != nil {
@@ -236,8 +239,10 @@ func (p *Parameter[T]) Update(gradient []T, options ...Option) error {
 	return err
 }
 
-// UpdateRows takes one step of the rows that ids name; gradients has len(ids) * Width() elements, row by row. The gradients of a
-// row that is named several times are added. The other rows stay as they are.
+// UpdateRows takes one step of the rows in ids. The slice gradients contains len(ids) * Width() elements, row by row. The
+// gradients of a duplicate id are added. Other rows do not change, unless the configuration has "catch_up": "exact" or
+// "replay": then they get pending steps, which are applied when you update or read the row, or call Flush. If an id is out of
+// range, the code of the error is BadValue.
 func (p *Parameter[T]) UpdateRows(ids []int64, gradients []T, options ...Option) error {
 	idCount, count := C.uint64_t(len(ids)), C.uint64_t(len(gradients))
 	ids = orOne(ids)
@@ -246,9 +251,10 @@ func (p *Parameter[T]) UpdateRows(ids []int64, gradients []T, options ...Option)
 	})
 }
 
-// Compress is the first half of a step of "dgc_momentum": the gradient enters the state, and what comes back goes to all trainers
-// (docs/how_to/compressed_gradients.md). The values wait for Apply. With several trainers every step has both halves: Update takes this trainer's gradient
-// alone.
+// Compress adds a gradient to the state and returns the message for all trainers: the first phase of a step of "dgc_momentum".
+// Apply is the second phase, which updates the values. With several trainers, call both in every step: Update returns an error
+// of code BadSequence, or in a dense step uses this trainer's gradient only, so that the trainers diverge. The guide is
+// docs/how_to/compressed_gradients.md.
 func (p *Parameter[T]) Compress(gradient []T, options ...Option) ([]byte, error) {
 	var most, written C.uint64_t
 	if err := p.call(func() C.gradstep_status { return C.gradstep_parameter_message_bound(p.c, &most, &p.said) }); err != nil {
@@ -264,10 +270,11 @@ func (p *Parameter[T]) Compress(gradient []T, options ...Option) ([]byte, error)
 	return out[:written], nil
 }
 
-// Apply is the second half: the mean of what all trainers have sent, this one too, in the order of their ranks, moves the values.
-// Bytes that are no message of this step are refused, nothing has changed, and the right ones may come.
+// Apply updates the values with the mean of all trainers' messages: the second phase of a step of "dgc_momentum". The messages
+// are the results of Compress of all trainers, in the order of their ranks, including this trainer's own. If they are not the
+// messages of this step, Apply returns an error, nothing changes, and you can call it again.
 func (p *parameter) Apply(messages [][]byte) error {
-	var all []byte // one piece of memory for C, where no pointers of Go's lie
+	var all []byte // one block of memory without Go pointers, for C
 	bytes := make([]C.uint64_t, len(messages)+1)
 	for i, each := range messages {
 		bytes[i] = C.uint64_t(len(each))
@@ -279,9 +286,9 @@ func (p *parameter) Apply(messages [][]byte) error {
 	})
 }
 
-// Gradient is memory for the gradient that a [Batch] reads: Len() elements, zero at first. It is not Go's, so that C may be given
-// pointers to it, and aligned for packed instructions. It is there until Close, or until the parameter is garbage: keep the
-// parameter as long as the slice. It is nil of what is closed, and where there is no memory.
+// Gradient returns memory for the gradient that a [Batch] reads: Len() elements, initially 0. It is C memory, aligned to 64
+// bytes. It is valid until Close, or until the parameter is garbage, so keep the parameter while you use the slice. It is nil
+// if the parameter is closed, or if the system has no memory.
 func (p *Parameter[T]) Gradient() []T {
 	if !p.allocateGradient() {
 		return nil
@@ -299,8 +306,8 @@ func (p *parameter) allocateGradient() bool {
 	return p.gradient != nil
 }
 
-// Read calls f with the values, row by row, in the library's memory, so that nothing is copied: f may use them until it returns,
-// and must not write them, nor call the parameter.
+// Read calls f with the values in the library's memory, row by row, without a copy. Pending steps are applied first. The slice
+// is valid until f returns. The function f must not write to it, and must not call methods of the parameter.
 func (p *Parameter[T]) Read(f func(values []T)) error {
 	var data unsafe.Pointer
 	var count C.uint64_t
@@ -309,22 +316,22 @@ func (p *Parameter[T]) Read(f func(values []T)) error {
 	}); err != nil {
 		return err
 	}
-	shared := p.parameter // f may give p another one
+	shared := p.parameter // f can assign another parameter to p
 	shared.reads++
-	defer func() { shared.reads-- }() // which keeps it alive
+	defer func() { shared.reads-- }() // this also keeps it alive
 	f(unsafe.Slice((*T)(data), int(count)))
 	return nil
 }
 
-// Values are a copy of all values, row by row.
+// Values returns a copy of all values, row by row, with all pending steps applied.
 func (p *Parameter[T]) Values() ([]T, error) {
 	var out []T
 	err := p.Read(func(values []T) { out = append(out, values...) })
 	return out, err
 }
 
-// SetValues sets all values, row by row. Rows catch up first. A master copy becomes the new values; the rest of the state and the clock
-// stay as they are.
+// SetValues sets all values, row by row: Len() elements. Pending steps are applied first. A master copy becomes the new values.
+// The rest of the state and the clock do not change.
 func (p *Parameter[T]) SetValues(values []T) error {
 	count := C.uint64_t(len(values))
 	return p.call(func() C.gradstep_status {
@@ -332,7 +339,8 @@ func (p *Parameter[T]) SetValues(values []T) error {
 	})
 }
 
-// RowsInto copies the rows that ids name to out, which has len(ids) * Width() elements, in the order of ids.
+// RowsInto copies the rows in ids to out, in this order, with all pending steps applied. The slice out has len(ids) * Width()
+// elements.
 func (p *Parameter[T]) RowsInto(out []T, ids ...int64) error {
 	idCount, count := C.uint64_t(len(ids)), C.uint64_t(len(out))
 	ids = orOne(ids)
@@ -341,7 +349,7 @@ func (p *Parameter[T]) RowsInto(out []T, ids ...int64) error {
 	})
 }
 
-// Row is a copy of one row.
+// Row returns a copy of one row, with all pending steps applied. If id is out of range, the code of the error is BadValue.
 func (p *Parameter[T]) Row(id int64) ([]T, error) {
 	out := make([]T, p.Width())
 	if err := p.RowsInto(out, id); err != nil {
@@ -350,12 +358,13 @@ func (p *Parameter[T]) Row(id int64) ([]T, error) {
 	return out, nil
 }
 
-// Flush brings every row up to date. Under "touch_only", the default, every row always is.
+// Flush applies the pending steps of all rows. With "catch_up": "touch_only", the default, there are none.
 func (p *parameter) Flush() error {
 	return p.call(func() C.gradstep_status { return C.gradstep_parameter_flush(p.c, &p.said) })
 }
 
-// Slots are copies of the optimizer's state, in the order of the rule, then the average and the master copy.
+// Slots returns copies of the optimizer's state, in the order of the rule, then the average and the master copy. Pending steps
+// are not applied; call Flush first.
 func (p *parameter) Slots() ([]Slot, error) {
 	var count C.uint64_t
 	if err := p.call(func() C.gradstep_status { return C.gradstep_parameter_slot_count(p.c, &count, &p.said) }); err != nil {
@@ -376,24 +385,27 @@ func (p *parameter) Slots() ([]Slot, error) {
 	return out, nil
 }
 
-// Clock returns the steps, samples and epoch so far.
+// Clock returns the progress of the run: steps, samples and epoch.
 func (p *parameter) Clock() (Clock, error) {
 	now := C.gradstep_clock{struct_size: C.sizeof_gradstep_clock}
 	err := p.call(func() C.gradstep_status { return C.gradstep_parameter_clock(p.c, &now, &p.said) })
 	return clockOf(&now), err
 }
 
-// Seek sets the clock, for example to the clock of a saved run.
+// Seek sets the clock to the progress of a run. Values and state do not change. With "catch_up": "exact" or "replay", the code
+// of the error is BadSequence; use UnmarshalBinary or LoadFile instead.
 func (p *parameter) Seek(to Clock) error {
 	c := to.toC()
 	return p.call(func() C.gradstep_status { return C.gradstep_parameter_seek(p.c, &c, &p.said) })
 }
 
-// SetNumbers changes numbers of the configuration, by their paths as errors name them, and keeps values, state and clock:
+// SetNumbers changes hyperparameters from the next step on, and keeps values, state and clock. The keys are paths in the
+// configuration, as in error messages:
 //
 //	err := p.SetNumbers(map[string]float64{"rule.beta1": 0.85, "regularizer.rate": 0.01})
 //
-// All numbers are checked before any of them changes. The numbers of rows that catch up stay as they are (BadSequence).
+// All numbers are checked before any is changed (BadConfig). If inactive rows have a history of steps ("catch_up": "exact" or
+// "replay"), the code of the error is BadSequence.
 func (p *parameter) SetNumbers(numbers map[string]float64) error {
 	return p.call(func() C.gradstep_status {
 		return withNumbers(numbers, func(paths **C.char, values *C.double, n C.uint64_t) C.gradstep_status {
@@ -402,7 +414,7 @@ func (p *parameter) SetNumbers(numbers map[string]float64) error {
 	})
 }
 
-// Config is the configuration, complete, with every default.
+// Config returns the complete configuration, with every default filled in.
 func (p *parameter) Config() (string, error) {
 	if err := p.check(); err != nil {
 		return "", err
@@ -414,7 +426,8 @@ func (p *parameter) Config() (string, error) {
 	return text, err
 }
 
-// Average is the average that "average" of the configuration keeps: a []float64 of a Parameter[float64], else a []float32.
+// Average returns a copy of the average that the key "average" of the configuration sets: a []float64 for a Parameter[float64],
+// else a []float32.
 func (p *parameter) Average() (any, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -436,17 +449,18 @@ func average[T Element](p *parameter) (any, error) {
 	return out[:count], nil
 }
 
-// ApplyAverage replaces the values by the average until you call Restore. You cannot take a step in between.
+// ApplyAverage replaces the values by the average, until Restore. Steps return an error of code BadSequence until then.
 func (p *parameter) ApplyAverage() error {
 	return p.call(func() C.gradstep_status { return C.gradstep_parameter_apply_average(p.c, &p.said) })
 }
 
-// Restore replaces the average by the trained values again.
+// Restore brings back the trained values after ApplyAverage.
 func (p *parameter) Restore() error {
 	return p.call(func() C.gradstep_status { return C.gradstep_parameter_restore(p.c, &p.said) })
 }
 
-// MarshalBinary returns values, state and clock with a checksum. A run that loads them continues bit for bit.
+// MarshalBinary serializes values, state and clock, with a checksum, so that a run can resume bit for bit. It does not include
+// the configuration.
 func (p *parameter) MarshalBinary() ([]byte, error) {
 	var bytes C.uint64_t
 	if err := p.call(func() C.gradstep_status { return C.gradstep_parameter_state_bytes(p.c, &bytes, &p.said) }); err != nil {
@@ -459,8 +473,8 @@ func (p *parameter) MarshalBinary() ([]byte, error) {
 	return out[:bytes], err
 }
 
-// UnmarshalBinary takes what MarshalBinary gave of a parameter of the same size, element and rule, and changes nothing where it
-// is of another one.
+// UnmarshalBinary restores values, state and clock from the bytes of MarshalBinary. The parameter must have the same shape,
+// element type and rule. If the bytes do not match or are damaged, it returns an error and nothing changes.
 func (p *parameter) UnmarshalBinary(data []byte) error {
 	bytes := C.uint64_t(len(data))
 	data = orOne(data)

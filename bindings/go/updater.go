@@ -5,7 +5,7 @@ package gradstep
 
 enum { most_slots = 8 };
 
-// The array of slots is made here: Go may not pass an array of its pointers.
+// C makes the array of slots, because Go must not pass an array of Go pointers.
 #define SLOTS uint8_t *a, uint8_t *b, uint8_t *c, uint8_t *d, uint8_t *e, uint8_t *f, uint8_t *g, uint8_t *h
 static gradstep_status initialize_slots(uintptr_t updater, const uint8_t* parameter, uint64_t count, SLOTS,
                                         gradstep_error* error) {
@@ -27,7 +27,7 @@ import (
 	"unsafe"
 )
 
-// Updater holds policies and a clock, and updates values and state in memory of the caller's:
+// Updater is an optimizer that updates values and state in your own slices:
 //
 //	optimizer, err := gradstep.NewUpdater[float32](config)
 //	state, err := optimizer.Initialize(values)
@@ -35,22 +35,23 @@ import (
 //	err = optimizer.NextStep()
 //	err = optimizer.Apply(values, gradient, state)
 //
-// NextStep is for one goroutine, while no other uses the updater; several may Apply the same step to different tensors. A copy of an
-// Updater is the same updater, with one clock.
+// Several goroutines can call Apply with different tensors at the same time. While one goroutine calls another method, no other
+// goroutine may use the updater. A copy of an Updater is the same updater, with one clock.
 type Updater[T Element] struct{ *updater }
 
 // updater is what all copies of an Updater share.
 type updater struct {
 	c      *C.gradstep_updater // nil: closed
 	slots  []C.gradstep_slot
-	names  []string // of the slots
-	config string   // as it was given
+	names  []string // the names of the slots
+	config string   // the string that the constructor got
 }
 
-// errors of calls that several goroutines may do at the same time.
+// errorPool contains the errors of calls that several goroutines can make at the same time.
 var errorPool = sync.Pool{New: func() any { said := newError(); return &said }}
 
-// NewUpdater makes an updater of elements T.
+// NewUpdater makes an updater for values and gradients of type T. config is the JSON of the optimizer
+// (docs/how_to/configuration.md). If it is invalid, the code of the error is BadConfig or NotCompiled.
 func NewUpdater[T Element](config string) (*Updater[T], error) {
 	text, said := []byte(config+"\x00"), newError()
 	u := &updater{config: config}
@@ -77,7 +78,7 @@ func NewUpdater[T Element](config string) (*Updater[T], error) {
 	return &Updater[T]{u}, nil
 }
 
-// check refuses an updater that is closed, or that no constructor has made.
+// check returns an error if the updater is closed, or if no constructor made it.
 func (u *updater) check() error {
 	if u == nil {
 		return notMade("updater", "NewUpdater")
@@ -88,7 +89,7 @@ func (u *updater) check() error {
 	return nil
 }
 
-// String says what the updater is, also once it is closed: gradstep.Updater[float32]{rule: adam}.
+// String describes the updater: gradstep.Updater[float32]{rule: adam}. It also works after Close.
 func (u Updater[T]) String() string {
 	text := "gradstep.Updater[" + nameOfElement[T]() + "]{"
 	if u.updater == nil {
@@ -101,10 +102,10 @@ func (u Updater[T]) String() string {
 	return text + "}"
 }
 
-// MarshalJSON returns an error: the caller has the state of an updater, and Clock and Config give the rest.
+// MarshalJSON always returns an error. The state is in your slices; Clock and Config return the rest.
 func (u *updater) MarshalJSON() ([]byte, error) { return nil, noJSON("updater", "Config and Clock") }
 
-// Close releases the memory. What is called later gives an error of the code BadHandle; a second Close does nothing.
+// Close releases the memory. Later calls return an error of code BadHandle; a second Close does nothing.
 func (u *updater) Close() error {
 	if u == nil {
 		return nil
@@ -126,7 +127,7 @@ func (u *updater) call(f func(*C.gradstep_error) C.gradstep_status) error {
 	return err
 }
 
-// Initialize makes the state of a tensor, as it is before its first step.
+// Initialize returns the state of a tensor at step 0, in new slices. values are the initial values of the tensor.
 func (u *Updater[T]) Initialize(values []T) ([]Slot, error) {
 	if err := u.check(); err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func (u *Updater[T]) Initialize(values []T) ([]Slot, error) {
 	state := make([]Slot, len(u.slots))
 	for i := range state {
 		info := &u.slots[i]
-		count := int(info.count) // 1: a number for the whole tensor
+		count := int(info.count) // 1: one number for the whole tensor
 		if count == 0 {
 			count = len(values)
 		}
@@ -154,7 +155,7 @@ func (u *Updater[T]) Initialize(values []T) ([]Slot, error) {
 	return state, nil
 }
 
-// addresses returns the addresses of slots, which must fit the updater and `count` elements.
+// addresses returns the addresses of slots. It checks that they match the updater and `count` elements.
 func (u *updater) addresses(state []Slot, count int) (at [C.most_slots]*C.uint8_t, err error) {
 	if err := u.check(); err != nil {
 		return at, err
@@ -182,7 +183,7 @@ func (u *updater) addresses(state []Slot, count int) (at [C.most_slots]*C.uint8_
 	return at, nil
 }
 
-// describe is the opposite of valuesOf; the dtype is -1 where `values` is no slice of elements.
+// describe returns the dtype, length and address of a slice, which valuesOf makes. The dtype is -1 for any other value.
 func describe(values any) (dtype C.int32_t, length int, address *C.uint8_t) {
 	switch s := values.(type) {
 	case []float32:
@@ -205,7 +206,7 @@ func describe(values any) (dtype C.int32_t, length int, address *C.uint8_t) {
 	return -1, 0, nil
 }
 
-// NextStep prepares a step, and moves the clock; then Apply it to every tensor of the model.
+// NextStep prepares the next step and advances the clock. Then call Apply for every tensor of the model.
 func (u *updater) NextStep(options ...Option) error {
 	var step C.gradstep_step_options
 	return u.call(func(said *C.gradstep_error) C.gradstep_status {
@@ -213,7 +214,8 @@ func (u *updater) NextStep(options ...Option) error {
 	})
 }
 
-// Apply takes the step that NextStep prepared, of one tensor; the slices lie apart from each other.
+// Apply applies the step that NextStep prepared to one tensor. The state is the result of Initialize. The slices must not overlap
+// (BadBuffer).
 func (u *Updater[T]) Apply(values, gradient []T, state []Slot) error {
 	if len(gradient) != len(values) {
 		return badSize("the gradient has %d elements; the tensor has %d", len(gradient), len(values))
@@ -229,21 +231,21 @@ func (u *Updater[T]) Apply(values, gradient []T, state []Slot) error {
 	})
 }
 
-// Clock returns the steps, samples and epoch so far.
+// Clock returns the progress of the run: steps, samples and epoch.
 func (u *updater) Clock() (Clock, error) {
 	now := C.gradstep_clock{struct_size: C.sizeof_gradstep_clock}
 	err := u.call(func(said *C.gradstep_error) C.gradstep_status { return C.gradstep_updater_clock(u.c, &now, said) })
 	return clockOf(&now), err
 }
 
-// Seek sets the clock. Call NextStep afterwards.
+// Seek sets the clock to the progress of a run. Call NextStep next.
 func (u *updater) Seek(to Clock) error {
 	c := to.toC()
 	return u.call(func(said *C.gradstep_error) C.gradstep_status { return C.gradstep_updater_seek(u.c, &c, said) })
 }
 
-// SetNumbers changes numbers of the configuration, by their paths as errors name them ("rule.beta1"); what follows is NextStep. All are
-// checked before any is changed.
+// SetNumbers changes hyperparameters, and keeps the clock. The keys are paths in the configuration, such as "rule.beta1". Call
+// NextStep next. All numbers are checked before any is changed (BadConfig).
 func (u *updater) SetNumbers(numbers map[string]float64) error {
 	return u.call(func(said *C.gradstep_error) C.gradstep_status {
 		return withNumbers(numbers, func(paths **C.char, values *C.double, n C.uint64_t) C.gradstep_status {
@@ -252,7 +254,7 @@ func (u *updater) SetNumbers(numbers map[string]float64) error {
 	})
 }
 
-// Config is the configuration, complete, with every default.
+// Config returns the complete configuration, with every default filled in.
 func (u *updater) Config() (string, error) {
 	if err := u.check(); err != nil {
 		return "", err
