@@ -1,7 +1,7 @@
 use crate::sys;
 use std::os::raw::c_void;
 
-/// The upper half of an `f32`, as bits.
+/// A bfloat16 number, stored as its 16 bits: the upper half of an `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct BFloat16(
@@ -9,7 +9,7 @@ pub struct BFloat16(
     pub u16,
 );
 
-/// An IEEE half, as bits.
+/// An IEEE 754 half-precision number, stored as its 16 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Float16(
@@ -21,19 +21,19 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// What a parameter is made of: `f32`, `f64`, [`BFloat16`], [`Float16`]; and `i32`, `u32`, `i64`, `u64`, which have one rule,
-/// "add_delta", which adds gradients and wraps around.
+/// The element types of parameters: `f32`, `f64`, [`BFloat16`], [`Float16`], and the integers `i32`, `u32`, `i64`, `u64`.
+/// Integers support only the rule "add_delta", which adds gradients and wraps around.
 pub trait Element: sealed::Sealed + Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static {
-    /// `enum gradstep_dtype`.
+    /// The value of `enum gradstep_dtype`.
     const DTYPE: i32;
-    /// The element of averages and of most state slots.
+    /// The element type of averages and of most slots of the state.
     type State: Element;
 }
 
-/// Integers that name rows.
+/// The integer types of row indices.
 pub trait RowId: Element {}
 
-/// Elements of one of the types that there are.
+/// A slice of elements of any type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Values<'a> {
@@ -56,7 +56,7 @@ macro_rules! elements {
         })*
 
         impl<'a> Values<'a> {
-            /// As a slice, where the elements are of this type.
+            /// Returns the slice, or `None` if the elements are not of type `T`.
             pub fn as_slice<T: Element>(self) -> Option<&'a [T]> {
                 match self {
                     // T is the type of the variant: dtypes are equal for equal types alone.
@@ -65,10 +65,10 @@ macro_rules! elements {
                 }
             }
 
-            /// `count` elements of a dtype at `data`; None where the dtype is none.
+            /// `count` elements of a dtype at `data`; None if the dtype is unknown.
             ///
             /// # Safety
-            /// They are there, aligned, for as long as 'a.
+            /// The elements must be aligned, and valid for the lifetime 'a.
             pub(crate) unsafe fn at(dtype: i32, data: *const c_void, count: usize) -> Option<Self> {
                 match dtype {
                     $(sys::$dtype => Some(Values::$variant(slice(data.cast(), count))),)*
@@ -94,10 +94,10 @@ impl RowId for u32 {}
 impl RowId for i64 {}
 impl RowId for u64 {}
 
-/// A slice whose address may be null where it is empty.
+/// A slice whose address can be null if it is empty.
 ///
 /// # Safety
-/// As std::slice::from_raw_parts, where count is not 0.
+/// If count is not 0, the conditions of std::slice::from_raw_parts.
 pub(crate) unsafe fn slice<'a, T>(data: *const T, count: usize) -> &'a [T] {
     if count == 0 {
         return &[];
@@ -105,7 +105,7 @@ pub(crate) unsafe fn slice<'a, T>(data: *const T, count: usize) -> &'a [T] {
     std::slice::from_raw_parts(data, count)
 }
 
-/// `f32`, `BFloat16`: the type without its module.
+/// The name of the type without its module: `f32`, `BFloat16`.
 pub(crate) fn name_of_element<T: Element>() -> &'static str {
     let name = std::any::type_name::<T>();
     name.rsplit("::").next().unwrap_or(name)

@@ -12,7 +12,7 @@ pub enum Code {
     BadHandle,
     /// Invalid JSON, an unknown key, or a number out of range: the message contains the path.
     BadConfig,
-    /// The library does not contain this combination: the message has the closest ones.
+    /// The library does not contain this combination: the message contains the closest ones.
     NotCompiled,
     /// A dtype that the rule does not support.
     UnsupportedType,
@@ -37,13 +37,13 @@ pub enum Code {
 }
 
 impl fmt::Display for Code {
-    /// The name, such as `BadConfig`.
+    /// Writes the name, such as `BadConfig`.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.pad(&format!("{self:?}"))
     }
 }
 
-/// The error of every function of this crate: a code and a message.
+/// The error type of every function of this crate: a code and a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     code: Code,
@@ -59,15 +59,15 @@ impl Error {
             io_kind: None,
         }
     }
-    /// The kind of the error.
+    /// Returns the kind of the error.
     pub fn code(&self) -> Code {
         self.code
     }
-    /// Why the system could not read or write a file ([`Code::Io`]), such as `NotFound`; None for other errors.
+    /// Returns why the system could not read or write a file ([`Code::Io`]), such as `NotFound`; `None` for other errors.
     pub fn io_kind(&self) -> Option<std::io::ErrorKind> {
         self.io_kind
     }
-    /// The message, which contains the value and what is allowed.
+    /// Returns the message, which contains the value and what is allowed.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -81,7 +81,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Runs one call, which says into the error that it is given what went wrong.
+/// Runs a call of the C library, and converts its status and message to an `Error`.
 pub(crate) fn call(f: impl FnOnce(*mut sys::gradstep_error) -> sys::gradstep_status) -> Result<(), Error> {
     let mut said = sys::gradstep_error {
         struct_size: std::mem::size_of::<sys::gradstep_error>() as u32,

@@ -8,7 +8,7 @@ use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Threads of the program's own, on which parameters and updaters then run, instead of the `threads` of their configurations.
+/// Runs parameters and updaters on your own threads, instead of the `threads` of their configurations.
 ///
 /// ```
 /// # use gradstep::{Executor, Parameter, StepOptions};
@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// # }
 /// ```
 ///
-/// A clone stands for the same threads.
+/// A clone uses the same threads.
 #[derive(Clone)]
 pub struct Executor(Arc<Shared>);
 
@@ -36,11 +36,11 @@ type Run = Box<dyn Fn(&Work<'_>) + Send + Sync>;
 
 struct Shared {
     concurrency: u64,
-    c: Mutex<NonNull<sys::gradstep_executor>>, // a handle is used by one thread at a time
-    _run: Box<Run>,                            // whose address the library has
+    c: Mutex<NonNull<sys::gradstep_executor>>, // only one thread can use a handle at a time
+    _run: Box<Run>,                            // the library has its address
 }
 
-// The handle belongs to no thread, and the function may be called by several.
+// The handle is not bound to a thread, and several threads can call the function.
 unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
@@ -59,7 +59,7 @@ impl Drop for Shared {
     }
 }
 
-/// The work of one update: parts, each for one thread.
+/// The work of one update, which consists of parts. One thread runs each part.
 #[derive(Debug)]
 pub struct Work<'a> {
     parts: u64,
@@ -69,17 +69,17 @@ pub struct Work<'a> {
     of: PhantomData<&'a ()>,
 }
 
-// The library's work may be done by any threads.
+// Any thread can run a part.
 unsafe impl Send for Work<'_> {}
 unsafe impl Sync for Work<'_> {}
 
 impl Work<'_> {
-    /// The number of parts.
+    /// Returns the number of parts.
     pub fn parts(&self) -> u64 {
         self.parts
     }
 
-    /// Does parts that no thread has taken, until there are none; others may be at work on theirs then.
+    /// Runs parts that no thread has started, until there are none left. Other threads can still run their parts when it returns.
     pub fn run(&self) {
         loop {
             let part = self.next.fetch_add(1, Ordering::Relaxed);
@@ -103,14 +103,16 @@ unsafe extern "C" fn run_on_host(host: *mut c_void, parts: u64, work: sys::grads
         task,
         of: PhantomData,
     };
-    // A panic must not reach C; the panic hook has told of it.
+    // A panic must not reach C. The panic hook has already reported it.
     let _ = catch_unwind(AssertUnwindSafe(|| run(&work)));
-    work.run(); // what the function has left
+    work.run(); // the parts that the function left
 }
 
 impl Executor {
-    /// An executor of which `concurrency` parts are worth running at a time. `run` has several threads call [`Work::run`], and
-    /// returns; what it leaves, the calling thread does. Several threads may update at the same time, and then call `run`.
+    /// Makes an executor. `concurrency` is the number of parts that run at the same time.
+    ///
+    /// `run` must let several threads call [`Work::run`], and return when their calls have ended. The calling thread runs the
+    /// parts that are left. If several threads update at the same time, they also call `run` at the same time.
     pub fn new(concurrency: u64, run: impl Fn(&Work<'_>) + Send + Sync + 'static) -> Result<Self, Error> {
         let run: Box<Run> = Box::new(Box::new(run));
         let host: *const Run = &*run;
@@ -132,7 +134,7 @@ impl Executor {
         }
     }
 
-    /// Calls f with the handle; null for None.
+    /// Calls `f` with the handle; null for `None`.
     pub(crate) fn with_handle<R>(this: Option<&Self>, f: impl FnOnce(*mut sys::gradstep_executor) -> R) -> R {
         match this {
             Some(executor) => f(executor.0.c.lock().unwrap_or_else(PoisonError::into_inner).as_ptr()),

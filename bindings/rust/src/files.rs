@@ -7,8 +7,10 @@ use std::fmt;
 use std::os::raw::c_char;
 use std::path::Path;
 
-/// Writes parameters under their names to a safetensors file, which C++, Python and any other reader of that format open. The
-/// file is there once it is whole and on the disk; until then the one before is.
+/// Writes named parameters to a safetensors file: values, state and clocks, so that a run can resume bit for bit.
+///
+/// C++, Python and any other reader of the format can open the file. It replaces the previous one when it is complete and on the
+/// disk. If the system cannot write it, the code is `Code::Io`.
 ///
 /// ```no_run
 /// # use gradstep::{save_file, Parameter};
@@ -23,9 +25,11 @@ pub fn save_file(path: impl AsRef<Path>, parameters: &[(&str, &dyn AnyParameter)
     })
 }
 
-/// Reads what [`save_file`] wrote: exactly the names of the file, in any order, and parameters of the same sizes, elements and
-/// rules. A run then goes on bit for bit. Where the system stops reading in the middle of the data (`Code::Io`), a part has
-/// been loaded. [`load_file_with`] loads a part of a file, or under other names.
+/// Loads a file of [`save_file`] into parameters with exactly the same names, in any order, and the same shapes, element types
+/// and rules.
+///
+/// If they differ, nothing changes. If the system fails to read in the middle of the data (`Code::Io`), a part has been loaded.
+/// [`load_file_with`] can load a part of a file, or parameters with other names.
 pub fn load_file(path: impl AsRef<Path>, parameters: &mut [(&str, &mut dyn AnyParameter)]) -> Result<(), Error> {
     let parameters = parameters.iter().map(|(name, parameter)| (*name, parameter.handle()));
     with_names(path.as_ref(), parameters, |handles, names, n, path, said| unsafe {
@@ -33,17 +37,17 @@ pub fn load_file(path: impl AsRef<Path>, parameters: &mut [(&str, &mut dyn AnyPa
     })
 }
 
-/// What [`load_file_with`] takes of a file. The default takes what [`load_file`] does.
+/// The options of [`load_file_with`]. With the default it works like [`load_file`].
 #[derive(Clone, Copy, Default)]
 pub struct LoadOptions<'a> {
-    /// A parameter that the file does not have stays as it is, in the place of an error.
+    /// Whether a parameter that is not in the file does not change; otherwise it is an error.
     pub keep_missing: bool,
-    /// What the file has besides is left out, in the place of an error.
+    /// Whether a name in the file without a parameter is not loaded; otherwise it is an error.
     pub ignore_unexpected: bool,
-    /// A parameter with another number of rows than the file takes the rows that both have, with their state, and keeps its further
-    /// rows, in the place of an error.
+    /// If the number of rows differs from the file: whether the rows that both have are loaded, with their state, and additional
+    /// rows of the parameter do not change; otherwise it is an error.
     pub resize_rows: bool,
-    /// Gives the parameter's name for a name in the file; `None`: the same name.
+    /// Returns the name of the parameter for a name in the file; `None`: the same name.
     pub rename: Option<&'a dyn Fn(&str) -> String>,
 }
 
@@ -58,20 +62,20 @@ impl fmt::Debug for LoadOptions<'_> {
     }
 }
 
-/// What [`load_file_with`] has done, each name once.
+/// The result of [`load_file_with`]. It contains each name once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {
-    /// Parameters that are as the file has them.
+    /// Parameters that were loaded completely.
     pub loaded: Vec<String>,
-    /// Parameters that have taken the rows that the file has as well.
+    /// Parameters with another number of rows than the file.
     pub resized: Vec<String>,
-    /// Parameters that the file does not have.
+    /// Parameters that are not in the file, and did not change.
     pub kept: Vec<String>,
-    /// Names in the file that no parameter has.
+    /// Names in the file without a parameter.
     pub ignored: Vec<String>,
 }
 
-/// Loads a part of what [`save_file`] wrote, or loads it under other names, and says what it has done. Where it refuses the file,
+/// Loads a file of [`save_file`] with options: a part of it, other names, or other numbers of rows. If it rejects the file,
 /// nothing changes.
 ///
 /// ```no_run
@@ -157,7 +161,7 @@ pub fn load_file_with(
     Ok(report)
 }
 
-/// The names of the parameters in a file, in the order of their bytes.
+/// Returns the names of the parameters in a file, in the order of their bytes. It reads only the header of the file.
 pub fn file_names(path: impl AsRef<Path>) -> Result<Vec<String>, Error> {
     let path = path_in_c(path.as_ref())?;
     read_text(|buffer, bytes, written, said| unsafe {
@@ -166,7 +170,7 @@ pub fn file_names(path: impl AsRef<Path>) -> Result<Vec<String>, Error> {
     .map(|names| split_names(&names))
 }
 
-/// Names of which each is followed by a 0.
+/// Splits names that each end with a byte 0.
 fn split_names(names: &str) -> Vec<String> {
     names.split_terminator('\0').map(str::to_string).collect()
 }
@@ -207,7 +211,7 @@ fn path_in_c(path: &Path) -> Result<CString, Error> {
     }
 }
 
-/// C would read the text up to its first byte 0.
+/// Rejects texts with a byte 0, where a C string would end.
 fn c_string(text: &str, place: &str) -> Result<CString, Error> {
     CString::new(text).map_err(|_| {
         let sentence = format!("{place}: {text:?} has a byte 0 in it; expected UTF-8 without one");

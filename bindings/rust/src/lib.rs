@@ -1,6 +1,6 @@
-//! Optimizer update rules at the speed of memory: the C library of gradstep, from Rust.
+//! Runs optimizer steps (Adam, FTRL and many more) by the C library of gradstep.
 //!
-//! An optimizer is described by a JSON string, whose keys `docs/reference/configuration_keys.md` lists:
+//! A JSON string, the configuration, describes an optimizer. `docs/reference/configuration_keys.md` lists its keys:
 //!
 //! ```
 //! use gradstep::{Parameter, StepOptions};
@@ -18,11 +18,11 @@
 //! # }
 //! ```
 //!
-//! A [`Parameter`] owns values, state and clock. [`update_all`] updates several, each with an optimizer of its own, in one call.
-//! An [`Updater`] updates memory of the caller's.
+//! A [`Parameter`] owns values, state and clock. [`update_all`] updates several parameters, each with its own optimizer, in one
+//! call. An [`Updater`] updates values and state in your own memory.
 //!
-//! Handles may be sent to other threads, and are used by one at a time. On failure nothing has changed, unless the
-//! documentation of the function says otherwise.
+//! You can send objects to other threads (`Send`), but only one thread can use an object at a time. A failed call changes
+//! nothing, unless the documentation of the function says otherwise.
 #![warn(missing_docs)]
 
 mod element;

@@ -8,22 +8,22 @@ use std::marker::PhantomData;
 use std::os::raw::c_void;
 use std::ptr::{null, null_mut, NonNull};
 
-/// One parameter: the library owns its values, the state of its optimizer and its clock.
+/// A parameter whose values, optimizer state and clock the library owns.
 ///
-/// There is no `Clone`: `save` and `load` copy the state. What reads takes `&self`. Rows that catch up do so when they are read, so
-/// that a reader may write; therefore a parameter is `Send` and not `Sync`.
+/// There is no `Clone`; use `save` and `load` to copy the state. Methods that read take `&self`, but they can apply pending
+/// steps of inactive rows, which writes to the parameter. Therefore a parameter is `Send` and not `Sync`.
 pub struct Parameter<T: Element> {
     c: NonNull<sys::gradstep_parameter>,
     width: usize,
     rows: usize,
-    executor: Option<Executor>, // which the library calls
+    executor: Option<Executor>, // kept alive, because the library calls it
     of: PhantomData<T>,
 }
 
-// A handle belongs to no thread; it is used by one at a time, and so is no Sync.
+// A handle is not bound to a thread, but only one thread can use it at a time, so it is not Sync.
 //
-// Slices of the values and the state borrow `&self`, and other readers may be called while they are there. That is sound, since `values` and
-// `slots` bring all rows up to date first, and no reader writes anything then, until a call that takes `&mut self`.
+// Slices of the values and the state borrow `&self`, so other readers can run while the slices exist. That is sound: `values`
+// and `slots` apply all pending steps first, so no reader writes anything until a call with `&mut self`.
 unsafe impl<T: Element> Send for Parameter<T> {}
 
 impl<T: Element> fmt::Debug for Parameter<T> {
@@ -37,7 +37,7 @@ impl<T: Element> fmt::Debug for Parameter<T> {
     }
 }
 
-/// A configuration as it is, and not as a string of JSON in quotes.
+/// Writes a configuration as it is, without the quotes and escapes of a string.
 pub(crate) struct ShownConfig(pub(crate) Result<String, Error>);
 
 impl fmt::Debug for ShownConfig {
@@ -55,23 +55,26 @@ impl<T: Element> Drop for Parameter<T> {
     }
 }
 
-/// One piece of an optimizer's state: "m", "v", "master", ...
+/// One array of an optimizer's state, such as "m", "v" or "master".
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot<'a> {
-    /// As the library names it.
+    /// The name of the slot.
     pub name: String,
-    /// As many values as the parameter has, or one for all elements.
+    /// One value for each element of the parameter, or one value for all elements.
     pub values: Values<'a>,
 }
 
 impl<T: Element> Parameter<T> {
-    /// A parameter of `initial.len()` elements, which are copied.
+    /// Makes a parameter with a copy of the initial values.
+    ///
+    /// `config` is the JSON of the optimizer (docs/how_to/configuration.md). If it is invalid, the code of the error is
+    /// `Code::BadConfig` or `Code::NotCompiled`.
     pub fn new(config: &str, initial: &[T]) -> Result<Self, Error> {
         Self::create(config, 1, initial.len(), initial.as_ptr())
     }
 
-    /// A parameter of rows of a width, whose rows can be updated alone. `initial` has rows * width values, row by row, which are
-    /// copied.
+    /// Makes a parameter whose rows you can update by index, such as an embedding table. `initial` contains rows * width
+    /// values, row by row, which are copied.
     pub fn from_rows(config: &str, rows: usize, width: usize, initial: &[T]) -> Result<Self, Error> {
         if rows.checked_mul(width) != Some(initial.len()) {
             let sentence = format!(
@@ -83,7 +86,7 @@ impl<T: Element> Parameter<T> {
         Self::create(config, rows, width, initial.as_ptr())
     }
 
-    /// The same, with zeros.
+    /// Makes a parameter of rows x width zeros. You can update its rows by index.
     pub fn zeros(config: &str, rows: usize, width: usize) -> Result<Self, Error> {
         Self::create(config, rows, width, null())
     }
@@ -119,37 +122,43 @@ impl<T: Element> Parameter<T> {
         }
     }
 
-    /// The number of rows.
+    /// Returns the number of rows; 1 after `new`.
     pub fn rows(&self) -> usize {
         self.rows
     }
-    /// The elements of a row.
+    /// Returns the number of elements of a row.
     pub fn width(&self) -> usize {
         self.width
     }
-    /// The number of elements.
+    /// Returns the number of elements: rows * width.
     pub fn len(&self) -> usize {
         self.rows * self.width
     }
-    /// Whether there are no elements.
+    /// Returns whether the parameter has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One step of all elements.
+    /// Takes one step of all elements. `gradient` contains `len()` elements.
+    ///
+    /// If it contains NaN or infinity and `on_nonfinite` is "raise", the code of the error is `Code::NotFinite`.
     pub fn update(&mut self, gradient: &[T], options: &StepOptions) -> Result<(), Error> {
         let (data, count, options) = (gradient.as_ptr().cast(), gradient.len() as u64, options.to_c(false));
         call(|said| unsafe { sys::gradstep_parameter_update(self.c.as_ptr(), data, count, &options, said) })
     }
 
-    /// One step of all elements, which sets every gradient to zero as soon as it is read.
+    /// Takes one step of all elements, and sets every gradient to zero after reading it.
     pub fn update_and_zero(&mut self, gradient: &mut [T], options: &StepOptions) -> Result<(), Error> {
         let (data, count, options) = (gradient.as_mut_ptr(), gradient.len() as u64, options.to_c(true));
         call(|said| unsafe { sys::gradstep_parameter_update(self.c.as_ptr(), data.cast(), count, &options, said) })
     }
 
-    /// One step of the rows that `ids` name; `gradients` has `ids.len() * width` elements, row by row. The gradients of a row that
-    /// is named several times are added. The other rows stay as they are.
+    /// Takes one step of the rows in `ids`. `gradients` contains `ids.len() * width` elements, row by row. The gradients of a
+    /// duplicate id are added.
+    ///
+    /// Other rows do not change, unless the configuration has "catch_up": "exact" or "replay": then they get pending steps,
+    /// which are applied when you update or read the row, or call `flush`. If an id is out of range, the code of the error is
+    /// `Code::BadValue`.
     pub fn update_rows<I: RowId>(&mut self, ids: &[I], gradients: &[T], options: &StepOptions) -> Result<(), Error> {
         let (data, count, options) = (gradients.as_ptr().cast(), gradients.len() as u64, options.to_c(false));
         call(|said| unsafe {
@@ -158,9 +167,11 @@ impl<T: Element> Parameter<T> {
         })
     }
 
-    /// The first half of a step of "dgc_momentum": the gradient enters the state, and what comes back goes to all trainers
-    /// (docs/how_to/compressed_gradients.md). The values wait for `apply`. With several trainers every step has both halves: `update` takes this trainer's
-    /// gradient alone.
+    /// Adds a gradient to the state and returns the message for all trainers: the first phase of a step of "dgc_momentum".
+    ///
+    /// `apply` is the second phase, which updates the values. With several trainers, call both in every step: `update` returns
+    /// an error of code `Code::BadSequence`, or in a dense step uses this trainer's gradient only, so that the trainers
+    /// diverge. The guide is docs/how_to/compressed_gradients.md.
     pub fn compress(&mut self, gradient: &[T], options: &StepOptions) -> Result<Vec<u8>, Error> {
         let (data, count, options) = (gradient.as_ptr().cast(), gradient.len() as u64, options.to_c(false));
         let (mut most, mut written) = (0, 0);
@@ -174,8 +185,10 @@ impl<T: Element> Parameter<T> {
         Ok(out)
     }
 
-    /// The second half: the mean of what all trainers have sent, this one too, in the order of their ranks, moves the values.
-    /// Bytes that are no message of this step are refused, nothing has changed, and the right ones may come.
+    /// Updates the values with the mean of all trainers' messages: the second phase of a step of "dgc_momentum".
+    ///
+    /// `messages` are the results of `compress` of all trainers, in the order of their ranks, including this trainer's own. If
+    /// they are not the messages of this step, it returns an error, nothing changes, and you can call it again.
     pub fn apply<M: AsRef<[u8]>>(&mut self, messages: &[M]) -> Result<(), Error> {
         let at: Vec<_> = messages.iter().map(|each| each.as_ref().as_ptr().cast()).collect();
         let bytes: Vec<_> = messages.iter().map(|each| each.as_ref().len() as u64).collect();
@@ -185,7 +198,8 @@ impl<T: Element> Parameter<T> {
         })
     }
 
-    /// Runs on these threads from the next update on, instead of the `threads` of the configuration; None: on those again.
+    /// Uses your own threads from the next update on, instead of the `threads` of the configuration. `None`: uses `threads`
+    /// again.
     pub fn set_executor(&mut self, executor: Option<&Executor>) -> Result<(), Error> {
         Executor::with_handle(executor, |handle| {
             call(|said| unsafe { sys::gradstep_parameter_set_executor(self.c.as_ptr(), handle, said) })
@@ -194,7 +208,7 @@ impl<T: Element> Parameter<T> {
         Ok(())
     }
 
-    /// This parameter and its gradient, for [`update_all`].
+    /// Returns this parameter with its gradient, for [`update_all`].
     pub fn with<'a>(&'a mut self, gradient: &'a [T]) -> Update<'a> {
         Update {
             parameter: self.c.as_ptr(),
@@ -204,21 +218,21 @@ impl<T: Element> Parameter<T> {
         }
     }
 
-    /// The values, row by row, in the library's memory. Rows that catch up have done so.
+    /// Returns the values in the library's memory, row by row, without a copy. All pending steps are applied first.
     pub fn values(&self) -> Result<&[T], Error> {
         let (mut data, mut count) = (null(), 0);
         call(|said| unsafe { sys::gradstep_parameter_values(self.c.as_ptr(), &mut data, &mut count, said) })?;
         Ok(unsafe { slice(data.cast(), count as usize) })
     }
 
-    /// Sets all values, row by row. Rows catch up first. A master copy becomes the new values; the rest of the state and the clock stay
-    /// as they are.
+    /// Sets all values, row by row: `len()` elements. Pending steps are applied first. A master copy becomes the new values.
+    /// The rest of the state and the clock do not change.
     pub fn set_values(&mut self, values: &[T]) -> Result<(), Error> {
         let (data, count) = (values.as_ptr().cast(), values.len() as u64);
         call(|said| unsafe { sys::gradstep_parameter_set_values(self.c.as_ptr(), data, count, said) })
     }
 
-    /// Copies the rows that `ids` name to `out`, which has `ids.len() * width` elements, in the order of `ids`.
+    /// Copies the rows in `ids` to `out`, in this order, with all pending steps applied. `out` has `ids.len() * width` elements.
     pub fn rows_into<I: RowId>(&self, ids: &[I], out: &mut [T]) -> Result<(), Error> {
         call(|said| unsafe {
             let (c, names, id_count) = (self.c.as_ptr(), ids.as_ptr().cast(), ids.len() as u64);
@@ -234,22 +248,23 @@ impl<T: Element> Parameter<T> {
         })
     }
 
-    /// A copy of one row.
+    /// Returns a copy of one row, with all pending steps applied. If `id` is out of range, the code of the error is
+    /// `Code::BadValue`.
     pub fn row<I: RowId>(&self, id: I) -> Result<Vec<T>, Error> {
         let mut out = vec![T::default(); self.width];
         self.rows_into(&[id], &mut out)?;
         Ok(out)
     }
 
-    /// Brings every row up to date. Under "touch_only", the default, every row always is.
+    /// Applies the pending steps of all rows. With "catch_up": "touch_only", the default, there are none.
     pub fn flush(&self) -> Result<(), Error> {
         call(|said| unsafe { sys::gradstep_parameter_flush(self.c.as_ptr(), said) })
     }
 
-    /// The optimizer's state, in the order of the rule, then the average and the master copy, in the library's memory. Rows that
-    /// catch up have done so.
+    /// Returns the optimizer's state in the library's memory, in the order of the rule, then the average and the master copy.
+    /// All pending steps are applied first.
     pub fn slots(&self) -> Result<Vec<Slot<'_>>, Error> {
-        self.values()?; // or another reader would have rows catch up while the slots are borrowed
+        self.values()?; // so that no other reader applies pending steps while the slots are borrowed
         let mut count = 0;
         call(|said| unsafe { sys::gradstep_parameter_slot_count(self.c.as_ptr(), &mut count, said) })?;
         (0..count)
@@ -273,28 +288,34 @@ impl<T: Element> Parameter<T> {
             .collect()
     }
 
-    /// Names the extents of the values, whose product is `len()`. Files carry it, and a file of another shape is refused. Without it
-    /// the shape is rows x width if both are more than 1, and else unknown: then only the number of elements has to match.
+    /// Sets the shape of the values for files and saved states. The product of the extents must be `len()`.
+    ///
+    /// Files contain the shape, and loading a file with another shape is an error. By default the shape is rows x width if both
+    /// are more than 1. Otherwise it is unknown, and only the number of elements must match.
     pub fn set_shape(&mut self, extents: &[usize]) -> Result<(), Error> {
         let extents: Vec<u64> = extents.iter().map(|extent| *extent as u64).collect();
         let dimensions = extents.len() as u64;
         call(|said| unsafe { sys::gradstep_parameter_set_shape(self.c.as_ptr(), extents.as_ptr(), dimensions, said) })
     }
 
-    /// Where the run stands.
+    /// Returns the progress of the run: steps, samples and epoch.
     pub fn clock(&self) -> Result<Clock, Error> {
         let mut now = Clock::default().to_c();
         call(|said| unsafe { sys::gradstep_parameter_clock(self.c.as_ptr(), &mut now, said) })?;
         Ok(Clock::from_c(&now))
     }
 
-    /// Puts the clock to where a run stood.
+    /// Sets the clock to the progress of a run. Values and state do not change. With "catch_up": "exact" or "replay", the code
+    /// of the error is `Code::BadSequence`; use `load` instead.
     pub fn seek(&mut self, to: Clock) -> Result<(), Error> {
         call(|said| unsafe { sys::gradstep_parameter_seek(self.c.as_ptr(), &to.to_c(), said) })
     }
 
-    /// Changes numbers of the configuration from the next step on, by their paths as errors name them, and keeps the
-    /// state. All are checked before any is changed.
+    /// Changes hyperparameters from the next step on, and keeps values, state and clock. Each number has a path in the
+    /// configuration, as in error messages.
+    ///
+    /// All numbers are checked before any is changed (`Code::BadConfig`). If inactive rows have a history of steps ("catch_up":
+    /// "exact" or "replay"), the code of the error is `Code::BadSequence`.
     ///
     /// ```
     /// # fn main() -> Result<(), gradstep::Error> {
@@ -313,14 +334,14 @@ impl<T: Element> Parameter<T> {
         })
     }
 
-    /// The configuration, complete, with every default.
+    /// Returns the complete configuration, with every default filled in.
     pub fn config(&self) -> Result<String, Error> {
         read_text(|buffer, bytes, written, said| unsafe {
             sys::gradstep_parameter_config(self.c.as_ptr(), buffer, bytes, written, said)
         })
     }
 
-    /// The average that "average" of the configuration keeps.
+    /// Returns a copy of the average that the key "average" of the configuration sets.
     pub fn average(&self) -> Result<Vec<T::State>, Error> {
         let mut out = vec![T::State::default(); self.len()];
         let count = out.len() as u64;
@@ -328,17 +349,18 @@ impl<T: Element> Parameter<T> {
         Ok(out)
     }
 
-    /// Replaces the values by the average until you call `restore`. You cannot take a step in between.
+    /// Replaces the values by the average, until `restore`. Steps return an error of code `Code::BadSequence` until then.
     pub fn apply_average(&mut self) -> Result<(), Error> {
         call(|said| unsafe { sys::gradstep_parameter_apply_average(self.c.as_ptr(), said) })
     }
 
-    /// Puts the trained values back after `apply_average`.
+    /// Brings back the trained values after `apply_average`.
     pub fn restore(&mut self) -> Result<(), Error> {
         call(|said| unsafe { sys::gradstep_parameter_restore(self.c.as_ptr(), said) })
     }
 
-    /// Returns values, state and clock with a checksum. A run that loads them continues bit for bit.
+    /// Serializes values, state and clock, with a checksum, so that a run can resume bit for bit. It does not include the
+    /// configuration.
     pub fn save(&self) -> Result<Vec<u8>, Error> {
         let mut bytes = 0;
         call(|said| unsafe { sys::gradstep_parameter_state_bytes(self.c.as_ptr(), &mut bytes, said) })?;
@@ -351,7 +373,8 @@ impl<T: Element> Parameter<T> {
         Ok(out)
     }
 
-    /// Takes what `save` gave of a parameter of the same size, element and rule.
+    /// Restores values, state and clock from the bytes of `save`. The parameter must have the same shape, element type and
+    /// rule. If the bytes do not match or are damaged, it returns an error and nothing changes.
     pub fn load(&mut self, state: &[u8]) -> Result<(), Error> {
         let (data, bytes) = (state.as_ptr().cast(), state.len() as u64);
         call(|said| unsafe { sys::gradstep_parameter_load(self.c.as_ptr(), data, bytes, said) })
@@ -373,7 +396,7 @@ pub(crate) fn name_of(slot: &sys::gradstep_slot) -> String {
         .into_owned()
 }
 
-/// A parameter and its gradient: [`Parameter::with`].
+/// A parameter and its gradient, which [`Parameter::with`] makes for [`update_all`].
 #[derive(Debug)]
 pub struct Update<'a> {
     parameter: *mut sys::gradstep_parameter,
@@ -382,11 +405,13 @@ pub struct Update<'a> {
     of: PhantomData<(&'a mut (), &'a [u8])>,
 }
 
-// As the parameter and the slice that it borrows.
+// Send, because the parameter and the slice that it borrows are Send.
 unsafe impl Send for Update<'_> {}
 
-/// One step of each of several parameters, whatever their elements and optimizers are, in one call and split over threads
-/// together; the parameter with the most threads provides them. All are checked before any is written.
+/// Takes one step of each of several parameters in one call. Their element types and optimizers can differ.
+///
+/// The call splits the work over the threads of the parameter with the most threads. All parameters are checked before any is
+/// written.
 ///
 /// ```
 /// # use gradstep::{update_all, Parameter, StepOptions};
@@ -412,7 +437,7 @@ pub fn update_all<'a>(updates: impl IntoIterator<Item = Update<'a>>, options: &S
     })
 }
 
-/// A [`Parameter`] of any element.
+/// A [`Parameter`] of any element type.
 pub trait AnyParameter: sealed::Handle {}
 
 pub(crate) mod sealed {

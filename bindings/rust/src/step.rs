@@ -1,21 +1,21 @@
 use crate::sys;
 
-/// Options for a single step.
+/// The options of a single step.
 ///
 /// ```
 /// let clipped = gradstep::StepOptions { gradient_scale: 0.25, samples: 32, ..Default::default() };
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepOptions {
-    /// Multiplies every gradient as it is read; finite.
+    /// Multiplies every gradient as it is read; any finite number, 1 by default.
     pub gradient_scale: f64,
-    /// Multiplies the learning rate; finite, not negative.
+    /// Multiplies the learning rate; finite and >= 0, 1 by default.
     pub rate_scale: f64,
-    /// The learning rate of this step, finite and not negative; `None`: what the schedule says.
+    /// Replaces the schedule's learning rate in this step; finite and >= 0. `None`: use the schedule.
     pub rate: Option<f64>,
-    /// That this step has seen: the clock advances by it; not negative.
+    /// The number of samples in this step, which is added to the clock; >= 0, 0 by default.
     pub samples: i64,
-    /// The clock's epoch from this step on, not negative; `None`: it stays.
+    /// Sets the clock's epoch, from this step on; >= 0. `None`: unchanged.
     pub epoch: Option<i64>,
 }
 
@@ -51,14 +51,14 @@ impl StepOptions {
     }
 }
 
-/// Where a run stands.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
-    /// Steps so far.
+    /// The number of steps so far.
     pub step: i64,
-    /// Samples so far.
+    /// The number of samples so far: the sum of the option `samples` of all steps.
     pub samples: i64,
-    /// The epoch that the steps have named.
+    /// The epoch that the option `epoch` has set.
     pub epoch: i64,
 }
 

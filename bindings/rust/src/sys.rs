@@ -1,4 +1,5 @@
-//! The C interface as it is: gradstep/c/gradstep.h, whose comments are its manual. `tests/header.rs` holds it to the header.
+//! The declarations of gradstep/c/gradstep.h, whose comments document each function. `tests/header.rs` compares them with the
+//! header.
 #![allow(non_camel_case_types)]
 
 use std::os::raw::{c_char, c_void};

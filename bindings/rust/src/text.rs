@@ -3,29 +3,32 @@ use crate::{sys, Code, Error};
 use std::ffi::{CStr, CString};
 use std::os::raw::c_char;
 
-/// The version of the library, for example "0.1.0".
+/// Returns the version of the C library, such as "0.1.0".
 pub fn version() -> &'static str {
     unsafe { CStr::from_ptr(sys::gradstep_version()) }
         .to_str()
         .unwrap_or("")
 }
 
-/// The instruction set that updates run with: "sse2", "avx2" or "avx512". It is "" where the environment variable GRADSTEP_SIMD
-/// asks for one that does not run here; every constructor then says so.
+/// Returns the instruction set of updates: "sse2", "avx2" (with FMA) or "avx512".
+///
+/// It is the best that processor and system support, or the one in the environment variable GRADSTEP_SIMD. It is "" if the
+/// variable names none that runs here: every constructor then returns an error that says so.
 pub fn simd_level() -> &'static str {
     unsafe { CStr::from_ptr(sys::gradstep_simd_level()) }
         .to_str()
         .unwrap_or("")
 }
 
-/// Returns the configuration as the library reads it, with all defaults.
+/// Returns the complete configuration, as the library reads it, with every default filled in. If it is invalid, the code of the
+/// error is `Code::BadConfig`.
 pub fn canonical_config(config: &str) -> Result<String, Error> {
     read_text(|buffer, bytes, written, said| unsafe {
         sys::gradstep_config_canonical(config.as_ptr().cast(), config.len(), buffer, bytes, written, said)
     })
 }
 
-/// Calls `f` with numbers and their paths as C takes them.
+/// Converts numbers and their paths to C arrays, and calls `f` with them.
 pub(crate) fn with_numbers(
     numbers: &[(&str, f64)],
     f: impl FnOnce(*const *const c_char, *const f64, u64, *mut sys::gradstep_error) -> sys::gradstep_status,
@@ -44,7 +47,7 @@ pub(crate) fn with_numbers(
     call(|said| f(at.as_ptr(), values.as_ptr(), values.len() as u64, said))
 }
 
-/// Asks for the bytes of a text, then for the text.
+/// Calls a function twice: for the length of its text, then for the text.
 pub(crate) fn read_text(
     mut read: impl FnMut(*mut c_char, u64, *mut u64, *mut sys::gradstep_error) -> sys::gradstep_status,
 ) -> Result<String, Error> {

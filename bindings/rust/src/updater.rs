@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::os::raw::c_void;
 use std::ptr::{null_mut, NonNull};
 
-/// Policies and a clock; values, gradients and [`State`] are memory of the caller's.
+/// An optimizer that updates values and [`State`] in your own memory.
 ///
 /// ```
 /// # use gradstep::{StepOptions, Updater};
@@ -23,15 +23,16 @@ use std::ptr::{null_mut, NonNull};
 /// # }
 /// ```
 ///
-/// There is no `Clone`, and one thread at a time uses an updater (`Send`, not `Sync`); several may use a [`Step`] of it.
+/// There is no `Clone`. Only one thread can use an updater at a time (`Send`, not `Sync`), but several threads can use a
+/// [`Step`] of it.
 pub struct Updater<T: Element> {
     c: NonNull<sys::gradstep_updater>,
     slots: Vec<SlotOf>,
-    executor: Option<Executor>, // which the library calls
+    executor: Option<Executor>, // kept alive, because the library calls it
     of: PhantomData<T>,
 }
 
-// A handle belongs to no thread; it is used by one at a time, and so is no Sync.
+// A handle is not bound to a thread, but only one thread can use it at a time, so it is not Sync.
 unsafe impl<T: Element> Send for Updater<T> {}
 
 impl<T: Element> fmt::Debug for Updater<T> {
@@ -47,25 +48,25 @@ impl<T: Element> fmt::Debug for Updater<T> {
 struct SlotOf {
     name: String,
     dtype: i32,
-    count: u64, // 0: as many as the tensor
+    count: u64, // 0: one per element of the tensor
 }
 
-/// The state of one tensor, as an optimizer keeps it.
+/// The optimizer state of one tensor, which [`Updater::initialize`] makes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     count: usize,
     slots: Vec<SlotOf>,
-    data: Vec<Vec<u64>>, // of words, so that every element is aligned
+    data: Vec<Vec<u64>>, // u64, so that every element is aligned
 }
 
 impl State {
-    /// A slot by its name: "m", "v", "master", ...
+    /// Returns a slot by its name, such as "m", "v" or "master"; `None` if there is none.
     pub fn slot(&self, name: &str) -> Option<Values<'_>> {
         let index = self.slots.iter().position(|slot| slot.name == name)?;
         let slot = &self.slots[index];
         unsafe { Values::at(slot.dtype, self.data[index].as_ptr().cast(), slot.len(self.count)) }
     }
-    /// The names of the slots, in the order of the rule.
+    /// Returns the names of the slots, in the order of the rule.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.slots.iter().map(|slot| slot.name.as_str())
     }
@@ -91,7 +92,10 @@ impl<T: Element> Drop for Updater<T> {
 }
 
 impl<T: Element> Updater<T> {
-    /// An updater of elements `T`.
+    /// Makes an updater for values and gradients of type `T`.
+    ///
+    /// `config` is the JSON of the optimizer (docs/how_to/configuration.md). If it is invalid, the code of the error is
+    /// `Code::BadConfig` or `Code::NotCompiled`.
     pub fn new(config: &str) -> Result<Self, Error> {
         let mut out = null_mut();
         call(|said| unsafe {
@@ -125,7 +129,7 @@ impl<T: Element> Updater<T> {
         Ok(updater)
     }
 
-    /// The state of a tensor, as it is before its first step.
+    /// Returns the state of a tensor at step 0. `values` are the initial values of the tensor.
     pub fn initialize(&self, values: &[T]) -> Result<State, Error> {
         let words = |slot: &SlotOf| (slot.len(values.len()) * size_of_dtype(slot.dtype) + 7) / 8;
         let data = self.slots.iter().map(|slot| vec![0u64; words(slot)]).collect();
@@ -142,14 +146,14 @@ impl<T: Element> Updater<T> {
         Ok(state)
     }
 
-    /// Prepares a step, and moves the clock; then [`Step::apply`] it to every tensor of the model.
+    /// Prepares the next step and advances the clock. Then call [`Step::apply`] for every tensor of the model.
     pub fn next_step(&mut self, options: &StepOptions) -> Result<Step<'_, T>, Error> {
         let options = options.to_c(false);
         call(|said| unsafe { sys::gradstep_updater_next_step(self.c.as_ptr(), &options, said) })?;
         Ok(Step { updater: self })
     }
 
-    /// Runs on these threads from the next step on, instead of the `threads` of the configuration; None: on those again.
+    /// Uses your own threads from the next step on, instead of the `threads` of the configuration. `None`: uses `threads` again.
     pub fn set_executor(&mut self, executor: Option<&Executor>) -> Result<(), Error> {
         Executor::with_handle(executor, |handle| {
             call(|said| unsafe { sys::gradstep_updater_set_executor(self.c.as_ptr(), handle, said) })
@@ -158,20 +162,20 @@ impl<T: Element> Updater<T> {
         Ok(())
     }
 
-    /// Where the run stands.
+    /// Returns the progress of the run: steps, samples and epoch.
     pub fn clock(&self) -> Result<Clock, Error> {
         let mut now = Clock::default().to_c();
         call(|said| unsafe { sys::gradstep_updater_clock(self.c.as_ptr(), &mut now, said) })?;
         Ok(Clock::from_c(&now))
     }
 
-    /// Puts the clock to where a run stood.
+    /// Sets the clock to the progress of a run.
     pub fn seek(&mut self, to: Clock) -> Result<(), Error> {
         call(|said| unsafe { sys::gradstep_updater_seek(self.c.as_ptr(), &to.to_c(), said) })
     }
 
-    /// Changes numbers of the configuration from the next step on, by their paths as errors name them, and keeps the
-    /// state. All are checked before any is changed.
+    /// Changes hyperparameters from the next step on, and keeps the clock. Each number has a path in the configuration, as in
+    /// error messages. All numbers are checked before any is changed (`Code::BadConfig`).
     ///
     /// ```
     /// # fn main() -> Result<(), gradstep::Error> {
@@ -190,7 +194,7 @@ impl<T: Element> Updater<T> {
         })
     }
 
-    /// The configuration, complete, with every default.
+    /// Returns the complete configuration, with every default filled in.
     pub fn config(&self) -> Result<String, Error> {
         read_text(|buffer, bytes, written, said| unsafe {
             sys::gradstep_updater_config(self.c.as_ptr(), buffer, bytes, written, said)
@@ -198,29 +202,29 @@ impl<T: Element> Updater<T> {
     }
 }
 
-/// A step that is prepared. Several threads may apply it, to different tensors.
+/// A step that [`Updater::next_step`] prepared. Several threads can apply it to different tensors at the same time.
 #[derive(Debug)]
 pub struct Step<'a, T: Element> {
     updater: &'a Updater<T>,
 }
 
-// `apply` of one step is what the library allows to several threads, and while a step is there nothing else is called.
+// The library allows several threads to apply one step. While a `Step` borrows the updater, no other function can be called.
 unsafe impl<T: Element> Send for Step<'_, T> {}
 unsafe impl<T: Element> Sync for Step<'_, T> {}
 
-/// One tensor of several that [`Step::apply_all`] updates.
+/// One of the tensors that [`Step::apply_all`] updates.
 #[derive(Debug)]
 pub struct Tensor<'a, T: Element> {
-    /// The parameter.
+    /// The values, which are updated.
     pub values: &'a mut [T],
-    /// As many elements as `values`.
+    /// The gradient, with as many elements as `values`.
     pub gradient: &'a [T],
-    /// That `initialize` made of the tensor.
+    /// The state of the tensor, which `initialize` made.
     pub state: &'a mut State,
 }
 
 impl<T: Element> Step<'_, T> {
-    /// Updates one tensor.
+    /// Applies the step to one tensor. `gradient` has as many elements as `values`, and `initialize` made `state`.
     pub fn apply(&self, values: &mut [T], gradient: &[T], state: &mut State) -> Result<(), Error> {
         self.check(values, gradient, state)?;
         let slots = state.pointers();
@@ -237,8 +241,8 @@ impl<T: Element> Step<'_, T> {
         })
     }
 
-    /// Updates several tensors in one call, split over threads together. The k-th is tensor k of stochastic rounding. All are
-    /// checked before any is written.
+    /// Applies the step to several tensors in one call, which splits them over threads together. Tensor k is number k for
+    /// stochastic rounding. All tensors are checked before any is written.
     pub fn apply_all(&self, tensors: &mut [Tensor<'_, T>]) -> Result<(), Error> {
         for each in tensors.iter() {
             self.check(each.values, each.gradient, each.state)?;
