@@ -33,7 +33,7 @@ enum class reduction {
 
 /// Elements [first, last) of an array.
 struct shard {
-    /// The first element, the end, and the number of elements, `size()`.
+    /// The first element, the element after the last one, and the number of elements, `size()`.
     std::size_t first, last;
     std::size_t size() const { return last - first; }
 };
@@ -140,10 +140,10 @@ private:
     std::optional<exchange_of<C>> exchange_;
 };
 
-/// Adds up an array over all ranks, and leaves each rank its own shard (shard_of_rank) in `out`,
-/// which may be that shard of `values`. The memory must stay until the operation has ended. If it
-/// can be given up earlier, `owner` owns the memory of `values`, for a transport that continues to
-/// use it. Throws size_error if `out` has another length.
+/// Begins a reduce-scatter: adds up an array over all ranks, and writes each rank's own shard
+/// (shard_of_rank) to `out`. `out` can be that shard of `values`. The memory must stay valid until
+/// the operation has ended. If you free `values` earlier, pass its `owner`: a transport that still
+/// uses the memory keeps the owner alive. Throws size_error if `out` has another length.
 template <class T, communicator C>
 pending_reduce_scatter<T, C> begin_reduce_scatter(C& by, int channel, std::span<T const> values,
                                                   std::span<std::type_identity_t<T>> out, reduction which,
@@ -151,8 +151,9 @@ pending_reduce_scatter<T, C> begin_reduce_scatter(C& by, int channel, std::span<
     return {by, channel, values, out, which, std::move(owner)};
 }
 
-/// Gives all ranks the whole of an array of which each rank has its own shard (shard_of_rank), in
-/// place. The memory must stay as for begin_reduce_scatter.
+/// Begins an all-gather: each rank has its own shard of an array (shard_of_rank), and afterwards
+/// all ranks have the whole array, in place. The memory must stay valid as for
+/// begin_reduce_scatter.
 template <class T, communicator C>
 exchange_of<C> begin_all_gather(C& by, int channel, std::span<T> values, std::shared_ptr<void const> owner = {}) {
     shard const own = shard_of_rank(values.size(), by.size(), by.rank());
@@ -197,9 +198,9 @@ private:
     std::optional<exchange_of<C>> gather_;
 };
 
-/// Adds up an array over all ranks, in place. One rank adds up each element and sends it to the
-/// others, so all ranks get the same bits, which MPI_Allreduce does not promise. The memory must
-/// stay as for begin_reduce_scatter.
+/// Begins an all-reduce: adds up an array over all ranks, in place. One rank adds up each element
+/// and sends it to the other ranks, so all ranks get the same bits. MPI_Allreduce does not promise
+/// that. The memory must stay valid as for begin_reduce_scatter.
 template <class T, communicator C>
 pending_all_reduce<T, C> begin_all_reduce(C& by, int channel, std::span<T> values, reduction which,
                                           std::shared_ptr<void const> owner = {}) {
@@ -209,7 +210,7 @@ pending_all_reduce<T, C> begin_all_reduce(C& by, int channel, std::span<T> value
 /// A pending gather of byte strings.
 template <communicator C> class pending_gather {
 public:
-    /// Whether all are complete.
+    /// Whether the bytes of all ranks have arrived.
     bool test() {
         if (!exchange_->test()) return false;
         if (has_lengths_) return true;
@@ -260,12 +261,12 @@ private:
     std::optional<exchange_of<C>> exchange_;
 };
 
-/// Gives all ranks the byte strings of all ranks, which can have different lengths.
+/// Begins a gather: each rank gets the byte strings of all ranks, which can have different lengths.
 template <communicator C> pending_gather<C> begin_all_gather(C& by, int channel, std::vector<std::byte> own) {
     return {by, channel, std::move(own)};
 }
 
-/// A barrier: complete when all ranks have begun it.
+/// Begins a barrier, which is complete when all ranks have begun it.
 template <communicator C> exchange_of<C> begin_barrier(C& by, int channel) {
     std::vector<std::span<std::byte const>> const to(static_cast<std::size_t>(by.size()));
     std::vector<std::span<std::byte>> const from(to.size());

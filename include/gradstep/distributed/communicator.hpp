@@ -19,9 +19,10 @@
 // same order and arithmetic on every transport (distributed/collectives.hpp).
 namespace gradstep::distributed {
 
-/// Other ranks did not respond in time. The message names them, the operation, and how long it
-/// waited. The operation has not happened on this rank, but it may have happened on others. The
-/// same call can wait again. A rank that does not call again must exit, and so must the job.
+/// Other ranks did not respond in time. The message contains these ranks, the operation, and the
+/// waiting time. The operation has not happened on this rank, but it may have happened on other
+/// ranks. You can repeat the call to wait again. If a rank does not repeat the call, it must exit,
+/// and the job must end.
 struct rank_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
     char const* id() const noexcept override { return "rank_failed"; }

@@ -61,15 +61,16 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// Data-parallel training with compressed gradients. Each rank sends a message to all other ranks,
-/// and all ranks take the step with the mean of all messages, in the order of the ranks. A message
-/// contains the entries that `dgc_momentum` selects, and whole gradients of parameters with other
-/// rules. All ranks have the same bits, which are the bits of one process that applies all messages
-/// (compressed_model::compress, compressed_model::apply). Use it like `synchronous`.
+/// Data-parallel training with compressed gradients: each rank sends one message per step to every
+/// other rank. For a parameter of `dgc_momentum`, the message contains the entries that the rule
+/// selects. For a parameter of another rule, it contains the whole gradient. Every step uses the
+/// mean of the messages of all ranks, added in the order of the ranks. All ranks have the same
+/// values, bit for bit. One process gets the same bits with all messages
+/// (compressed_model::compress, compressed_model::apply). You use it like `synchronous`.
 ///
 /// The push of the last gradient of a step makes the message, and throws the errors of
-/// compressed_model::compress. Nothing is sent before. Each rank has its own state of dgc_momentum,
-/// so every rank must save a checkpoint and load it again.
+/// compressed_model::compress. The worker sends nothing before. Each rank has its own state of
+/// dgc_momentum, so every rank must save and load its own checkpoint.
 template <communicator C> class compressed final : public detail::in_step_over<C> {
     using base = detail::in_step_over<C>;
 
@@ -88,9 +89,9 @@ public:
     }
     ~compressed() { this->rest(); }
 
-    /// Adds a parameter of float, double, bfloat16 or float16, as model::add does. Throws the errors
-    /// of model::add, value_error if num_trainers of dgc_momentum is not the number of ranks, and
-    /// sequence_error after the ranks have begun.
+    /// Adds a parameter of float, double, bfloat16 or float16, as model::add does. Throws the
+    /// errors of model::add, value_error if num_trainers of dgc_momentum is not the number of
+    /// ranks, and sequence_error after the ranks have begun.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
         using storage = typename Updater::traits::storage;
         static_assert(gradstep::detail::is_sent<storage>,

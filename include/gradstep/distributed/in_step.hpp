@@ -30,15 +30,15 @@ inline namespace GRADSTEP_ABI {
 /// `compressed`. A step needs one gradient of each parameter, pushed in any order. It is complete
 /// when the first pull, barrier or push after the last of these pushes returns. If the communicator
 /// allows threads, a thread of the worker advances the exchanges in between. In `synchronous` and
-/// `sharded`, this thread also updates each parameter as soon as the gradients of all ranks have
-/// arrived, unless model_options require the gradients of all parameters first. Do not access the
-/// model between a push and the end of its step.
+/// `sharded`, this thread also updates each parameter as soon as its gradients from all ranks have
+/// arrived. It waits for the gradients of all parameters if clip_norm or on_nonfinite need them. Do
+/// not access the model between a push and the end of its step.
 ///
-/// The first push, pull or barrier of a rank waits for all others, and compares the ranks: version,
-/// mode, names, sizes, elements, policies, clocks, values and state. If they differ, all ranks
-/// throw value_error with the difference, a rank and both values. A call that waits for a rank
-/// throws rank_error after the communicator's timeout; repeat the call to wait again. Use a worker
-/// from one thread at a time. The program can send and receive messages through the same
+/// The first push, pull or barrier of a rank waits for all other ranks and compares them. Version,
+/// mode, names, sizes, elements, policies, clocks, values and state must be equal. If they differ,
+/// all ranks throw value_error with the difference, a rank and both values. A call that waits for a
+/// rank throws rank_error after the communicator's timeout; repeat the call to wait again. Use a
+/// worker from one thread at a time. The program can send and receive messages through the same
 /// communicator at any time, but must not begin exchanges.
 class in_step {
 public:
@@ -46,18 +46,18 @@ public:
     in_step& operator=(in_step const&) = delete;
 
     /// Copies the gradient of a parameter, which must have its size and its type in memory, and
-    /// starts to send it. Throws before anything is sent: value_error for an unknown name or
-    /// another type, size_error, buffer_error; sequence_error if this gradient was already pushed
-    /// and others of the same step were not, or after stop; and the errors of the parameter's
-    /// updater.
+    /// starts to send it. It throws before it sends anything: value_error for an unknown name or
+    /// another type, size_error, buffer_error, and the errors of the parameter's updater. It throws
+    /// sequence_error after stop, and if this gradient was already pushed and other gradients of
+    /// the same step were not.
     template <class Buffer> void push(std::string_view name, Buffer&& gradient) {
         push_bytes({name, std::forward<Buffer>(gradient)});
     }
     /// Copies the newest values of a parameter to `out`, after the step of the pushed gradients.
-    /// Throws the errors of push; sequence_error if only some gradients of a step were pushed;
-    /// rank_error; and the errors of model::update, which skip the step. If the communicator or an
-    /// executor throws while parameters are updated one by one, the step is incomplete: each later
-    /// call throws the error again, and the model cannot be saved.
+    /// Throws the errors of push, rank_error, and sequence_error if only some gradients of a step
+    /// were pushed. It also throws the errors of model::update: the step is then skipped. If the
+    /// communicator or an executor throws while parameters are updated one by one, the step is
+    /// incomplete: each later call throws the error again, and the model cannot be saved.
     template <class Buffer> void pull(std::string_view name, Buffer&& out) {
         pull_bytes({name, std::forward<Buffer>(out)});
     }

@@ -23,8 +23,8 @@ namespace gradstep::distributed {
 struct mpi_options {
     /// How long to wait for another rank before rank_error. >= 0.
     std::chrono::milliseconds timeout = default_timeout;
-    /// Messages with more bytes are sent as one element of a type of their length, since the counts
-    /// of MPI are int. >= 1.
+    /// The largest message that is sent as bytes, because the counts of MPI are int. A longer
+    /// message is sent as one element of an MPI type that has its length. >= 1.
     int most_bytes = INT_MAX;
 };
 
@@ -84,13 +84,13 @@ inline memory_of_mpi& left_to_mpi() {
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// The ranks of an MPI communicator. It uses duplicates of the communicator, so its messages do not
-/// mix with yours. MPI must be initialised, and must outlive this object. Several threads can call
-/// it if MPI provides MPI_THREAD_MULTIPLE, which `mpi_session` requests. MPI moves bytes only
-/// during calls: test() and receive() advance all pending operations.
+/// A communicator over the ranks of an MPI communicator. It duplicates the MPI communicator, so its
+/// messages do not mix with your messages. MPI must be initialised, and must outlive this object.
+/// Several threads can call it if MPI provides MPI_THREAD_MULTIPLE, which `mpi_session` requests.
+/// MPI moves bytes only during calls: test() and receive() advance all pending operations.
 ///
 /// If a process ends without MPI_Finalize, the result depends on MPI: mpirun of Open MPI ends the
-/// whole job. If a process is alive and silent, the others throw rank_error after the timeout.
+/// whole job. If a process is alive and silent, the other ranks throw rank_error after the timeout.
 class mpi_communicator {
     // A pending send or receive.
     struct transfer {
@@ -189,8 +189,8 @@ public:
     std::chrono::milliseconds timeout() const { return options_.timeout; }
     bool allows_threads() const { return allows_threads_; }
 
-    /// Sends to a rank by MPI_Isend, and keeps the memory until then. Throws value_error for an
-    /// invalid rank, and mpi_error.
+    /// Sends a message to a rank by MPI_Isend, and keeps the memory until MPI has sent it. Throws
+    /// value_error for an invalid rank, and mpi_error.
     void send(int to, std::vector<std::byte> bytes) {
         detail::check_rank("send", to, size_);
         std::lock_guard const lock(mutex_);

@@ -46,7 +46,7 @@ inline namespace GRADSTEP_ABI {
 /// first.
 class mpi_session {
 public:
-    /// Throws mpi_error if MPI is already initialised, or cannot be initialised.
+    /// Initialises MPI. Throws mpi_error if MPI is already initialised, or cannot be initialised.
     mpi_session() : exceptions_(std::uncaught_exceptions()) {
         int provided = 0, begun = 0;
         detail::check_mpi(MPI_Initialized(&begun), "MPI_Initialized");

@@ -27,8 +27,8 @@
 namespace gradstep::distributed {
 inline namespace GRADSTEP_ABI {
 
-/// A parameter server: it stores the weights, each parameter with its own policies, and updates
-/// them by the gradients that workers push.
+/// A parameter server: it stores the weights, and updates them by the gradients that workers push.
+/// Each parameter has its own policies.
 ///
 ///     gs::distributed::server server{ranks, {.mode = gs::distributed::server_mode::asynchronous}};
 ///     server.add("wide", gs::table{ftrl, num_features, 1});
@@ -44,25 +44,25 @@ inline namespace GRADSTEP_ABI {
 ///
 /// Each push has a position among the pushes and barriers of its worker. The server applies it
 /// once, even if it arrives several times. A checkpoint contains consistent positions and
-/// parameters. Use a server from one thread; the step of a parameter runs on the executor of its
+/// parameters. Use a server from one thread. The step of a parameter runs on the executor of its
 /// updater's backend.
 class server {
 public:
-    /// Makes the server of rank `rank` of `size` ranks, or of the messenger's rank. Throws
-    /// value_error if this is not the rank of a server, or if no rank is left for workers.
+    /// Makes a server: with rank `rank` in a job of `size` ranks, or with the rank of a messenger.
+    /// Throws value_error if this rank is not a server, or if no rank is left for workers.
     server(int rank, int size, server_options options = {});
     template <messenger M>
     explicit server(M const& ranks, server_options options = {}) : server(ranks.rank(), ranks.size(), options) {}
     server(server&&) noexcept;
-    /// Moves.
+    /// Moves the parameters and the workers' positions to this server.
     server& operator=(server&&) noexcept;
     ~server();
 
     /// Adds a dense parameter: copies the part of `initial` that belongs to this server, if any, to
     /// host memory. A parameter is not split if its rule needs the whole tensor, or for stochastic
     /// rounding, whose random bits depend on the position of the element. Throws value_error if the
-    /// name is empty or exists, if delay_compensation is not in [0, infinity) or is used outside
-    /// asynchronous mode, and in mode geo if the rule is not add_delta.
+    /// name is empty or exists, or if delay_compensation is not in [0, infinity) or is used outside
+    /// asynchronous mode. In geo mode it throws value_error if the rule is not add_delta.
     template <class Updater, class Buffer>
     void add(std::string name, Updater const& optimizer, Buffer const& initial, served_options options = {}) {
         using storage = typename Updater::traits::storage;
@@ -116,34 +116,35 @@ public:
     }
     /// The number of parameters and tables on this server, including shards.
     std::size_t size() const { return protocol_.parameters.size(); }
-    /// Modes asynchronous and geo: the average number of steps of a parameter between its worker's
-    /// last pull and the push, over all pushes since this server started. The worker's own pushes
-    /// since that pull count, too. 0 before the first push.
+    /// The average staleness of all pushes since this server started, in asynchronous and geo mode.
+    /// The staleness of a push is the number of steps of its parameter since the worker's last
+    /// pull. The worker's own pushes since that pull count, too. 0 before the first push.
     double staleness() const { return protocol_.staleness(); }
 
-    /// Handles a message from a rank, and returns the messages to send. An invalid message, or one
-    /// that needs more memory than there is, has no effect. Its sender gets an error message, which
-    /// is thrown by the call that waits for the answer, or by the next call. Throws errors of this
+    /// Handles a message from a rank, and returns the messages to send. A message has no effect if
+    /// it is invalid or if memory does not suffice. Its sender gets an error message. The sender's
+    /// call that waits for the answer, or its next call, throws this error. Throws errors of this
     /// server: io_error of a checkpoint, errors of tasks (`after_every`), and in synchronous mode
     /// errors of the step by several gradients.
     std::vector<outgoing> handle(int from, std::vector<std::byte> bytes);
-    /// Returns the memory of the messages that the last `handle` has finished, for reuse by the
-    /// messenger: allocating and freeing a large message takes as long as a step. The next `handle`
-    /// frees memory that was not taken.
+    /// Returns the memory of the messages that the last `handle` has finished, so that the
+    /// messenger can reuse it. Allocating and freeing a large message takes as long as a step. The
+    /// next `handle` frees memory that you did not take.
     std::vector<std::vector<std::byte>> spent() { return protocol_.spent(); }
 
-    /// Serves until every worker has called stop. If the checkpoint says that all have stopped, it
-    /// tells them so and returns. Throws rank_error with the ranks if a worker that does not wait
-    /// has been silent for the messenger's timeout, or if all workers have been silent because they
-    /// wait for each other. The time in which this server steps or writes a checkpoint does not
-    /// count. The other ranks then get the same message.
+    /// Serves until every worker has called stop. If all workers have stopped according to the
+    /// checkpoint, it tells the workers and returns. Throws rank_error if a worker that does not
+    /// wait is silent for the messenger's timeout. It also throws rank_error if all workers are
+    /// silent because they wait for each other. The error contains the silent ranks, and the other
+    /// ranks get the same error. The time in which this server steps or writes a checkpoint does
+    /// not count.
     template <messenger M> void run(M& ranks) {
         detail::messenger_of<M> by(ranks);
         serve(by);
     }
-    /// The first messages of a server. A loop without `run` sends these, and then the messages that
-    /// `handle` returns. `run` also sends heartbeats to waiting workers, detects silent workers,
-    /// and sends errors to all ranks.
+    /// Returns the first messages of a server, for a loop without `run`. Send these messages, and
+    /// then the messages that `handle` returns. `run` also sends heartbeats to waiting workers,
+    /// detects silent workers, and sends errors to all ranks.
     std::vector<outgoing> begin();
     /// Calls `task(*this)` after every `pushes` pushes that this server has applied, counted over
     /// all workers and parameters since it started. The call is between two messages, and before a
@@ -156,16 +157,17 @@ public:
     ///         self.template get<features_type>("features").evict_to(50'000'000);
     ///     });
     ///
-    /// A task evicts no row of a keyed table that a worker has pulled and not pushed since
-    /// (keyed_table::hold). This covers the last 16 pulls of each worker and table; after a
-    /// restart, the pulls since then. A task can add other tasks, and must not call `handle` or
-    /// `run`. If it throws, the run ends on all ranks with its message. Throws value_error for 0
-    /// pushes, and for an empty task.
+    /// If a worker has pulled a row of a keyed table and not pushed it since, a task does not evict
+    /// this row (keyed_table::hold). This covers the last 16 pulls of each worker and table. After
+    /// a restart, it covers the pulls since the restart. A task can add other tasks, and must not
+    /// call `handle` or `run`. If it throws, the run ends on all ranks with its message. Throws
+    /// value_error for 0 pushes, and for an empty task.
     void after_every(std::uint64_t pushes, std::function<void(server&)> task);
 
-    /// Whether every worker has stopped. `reopen()` lets them start again, to continue training
-    /// from a final checkpoint.
+    /// Whether every worker has stopped.
     bool finished() const { return protocol_.is_finished(); }
+    /// Lets workers start again after all have stopped, to continue training from a final
+    /// checkpoint.
     void reopen() { protocol_.reopen(); }
 
     /// Writes parameters, rows and the positions of all workers to one file. A header-only program
@@ -177,13 +179,14 @@ public:
     /// if the file does not fit, for example if it is from another server, and io_error. The
     /// parameter that does not fit and the parameters after it then stay unchanged.
     void load(std::string const& file) { checkpoint_.load(protocol_, file); }
-    /// Continues from the file if it exists, and writes it after every `every` pushes that this
-    /// server has applied, counted over all workers and parameters (0: not by number). It also
-    /// writes the file when all workers have stopped, and when a worker can keep no more pushes or
-    /// is about to stop, unless the file contains its pushes. Each server needs its own file. Call
-    /// it after all `add`, and before `run`. The server answers no messages while it writes.
-    /// Workers keep their pushes until the file contains them. Throws the errors of `load`. If
-    /// another server writes the same file, the next write throws value_error.
+    /// Continues from the file if it exists, and then writes it periodically: after every `every`
+    /// pushes that this server has applied. The count includes all workers and parameters; with 0,
+    /// the number of pushes does not matter. The server also writes the file when all workers have
+    /// stopped. It also writes the file when a worker can keep no more pushes or is about to stop,
+    /// unless the file contains its pushes. Each server needs its own file. Call it after all
+    /// `add`, and before `run`. The server answers no messages while it writes. Workers keep their
+    /// pushes until the file contains them. Throws the errors of `load`. If another server writes
+    /// the same file, the next write throws value_error.
     void checkpoint(std::string file, std::uint64_t every) { checkpoint_.begin(protocol_, std::move(file), every); }
 
 private:

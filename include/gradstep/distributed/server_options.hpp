@@ -14,25 +14,25 @@ enum class server_mode {
 
 /// The options of a server. They must be equal on all servers of a job.
 struct server_options {
-    /// When the server takes a step.
+    /// When the server applies a step: see server_mode.
     server_mode mode = server_mode::asynchronous;
     /// The number of servers: ranks 0 to num_servers - 1. All other ranks are workers.
     int num_servers = 1;
     /// A dense parameter with at least this many elements is split into shards, one for each
     /// server. A smaller one is on one server.
     std::size_t split_from = std::size_t{1} << 16;
-    /// Whether the checksums of messages also cover the weights, not only headers and keys. For a
-    /// transport that, unlike MPI, can deliver damaged data.
+    /// Whether the checksums of messages also cover the weights, in addition to headers and keys.
+    /// Set it if your transport, unlike MPI, can deliver damaged data.
     bool check_elements = false;
 };
 
 /// The options of one parameter on a server.
 struct served_options {
-    /// Asynchronous mode only: corrects a stale gradient by lambda * g * g * (w - w_pulled), where
-    /// w_pulled is the weight that the worker last pulled (Zheng et al. 2017, equation 10;
-    /// arXiv:1609.08326). lambda is in [0, infinity); 0 is no correction. The server then keeps a
-    /// copy of the parameter for each worker. After a restart it has none until the worker's next
-    /// pull.
+    /// The lambda of delay compensation, for asynchronous mode only: corrects a stale gradient by
+    /// lambda * g * g * (w - w_pulled). w_pulled is the weight that the worker last pulled (Zheng
+    /// et al. 2017, equation 10; arXiv:1609.08326). lambda is in [0, infinity); 0 is no correction.
+    /// The server then keeps a copy of the parameter for each worker. After a restart it has none
+    /// until the worker's next pull.
     double delay_compensation = 0;
     /// The same as parameter_options.id.
     std::uint64_t id = 0;

@@ -112,24 +112,27 @@ template <class Updater> constexpr bool require_pieces() {
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// Data-parallel training with sharded optimizer state (ZeRO stage 1). Each of p ranks stores 1/p of
-/// the state, and updates its own shard of every parameter (shard_of_rank). In a step each rank
-/// gets its shard of the mean gradient, updates that shard, and sends the values to the other
-/// ranks. Use it like `synchronous`; all ranks have the same bits as with `synchronous`. Rules that
-/// need a whole tensor (lars, lamb, the row-wise ones), dgc_momentum and stochastic rounding do not
-/// compile.
+/// Data-parallel training with sharded optimizer state (ZeRO stage 1): each rank updates only its
+/// own shard of every parameter (shard_of_rank). Each of p ranks stores 1/p of the state. In a
+/// step, the ranks add up the gradients so that each rank gets its shard of the mean. It updates
+/// this shard, and sends the new values to the other ranks. All ranks have the same values, bit for
+/// bit, and the bits of `synchronous`. You use it like `synchronous`. It does not compile with
+/// rules that read a whole tensor (lars, lamb and the row-wise rules), with dgc_momentum, or with
+/// stochastic rounding.
 ///
-/// In addition to the shards of the model, a rank stores every gradient and all values once. Every
-/// rank saves its own shards and loads them again, in a job with the same number of ranks. It
-/// rejects the file of another rank or of another number of ranks. With clip_norm or on_nonfinite
-/// the ranks also exchange the results for their shards in the step; if that throws rank_error, no
-/// step is taken.
+/// In addition to the model of its shards, each rank stores every gradient once and all values
+/// once. A checkpoint contains the shards of one rank. Every rank saves a checkpoint, and loads it
+/// in a job with the same number of ranks. A rank rejects the checkpoint of another rank, or of a
+/// job with another number of ranks. With clip_norm or on_nonfinite, the ranks exchange norms or
+/// NaN checks of their shards within the step. If this exchange throws rank_error, the step is
+/// skipped.
 template <communicator C> class sharded final : public detail::in_step_over<C> {
     using base = detail::in_step_over<C>;
 
 public:
     /// Updates on the caller's thread. Throws value_error if an option is out of range. The norm
-    /// and the check for NaN and infinity apply to the mean gradients of all shards (model_options).
+    /// and the check for NaN and infinity apply to the mean gradients of all shards
+    /// (model_options).
     explicit sharded(C& by, model_options const& options = {}) : base(by, "sharded"), options_(checked(options)) {}
     /// Updates on the threads of an executor, which must outlive the worker.
     template <class Executor>
@@ -138,8 +141,8 @@ public:
     ~sharded() { this->rest(); }
 
     /// Adds a parameter with these initial values, a contiguous buffer in host memory. The rank
-    /// stores only the state of its own shard. Throws the errors of model::add, buffer_error,
-    /// value_error for integers with clip_norm, and sequence_error after the ranks have begun.
+    /// allocates state for its own shard only. Throws the errors of model::add, buffer_error,
+    /// value_error for integers if clip_norm is set, and sequence_error after the ranks have begun.
     template <class Updater, class Buffer>
     void add(std::string name, Updater const& optimizer, Buffer const& initial, member_options options = {}) {
         if constexpr (detail::require_pieces<Updater>()) {
@@ -167,7 +170,7 @@ public:
 
     /// The result of the last step (model::update). It is the same on all ranks.
     model_result const& last_step() const { return last_; }
-    /// This rank's shards of the parameters, to save and load them. Load them on all ranks before
+    /// This rank's shards of the parameters, for saving and loading. Load them on all ranks before
     /// the first step.
     gradstep::model& model() { return model_; }
     gradstep::model const& model() const { return model_; }

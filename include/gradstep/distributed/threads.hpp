@@ -80,8 +80,8 @@ public:
     std::chrono::milliseconds timeout() const { return timeout_; }
     bool allows_threads() const { return true; }
 
-    /// Sends to a rank. Messages to a rank that has ended are lost. Throws value_error for an
-    /// invalid rank.
+    /// Sends a message to a rank. Messages to a rank that has ended are lost. Throws value_error
+    /// for an invalid rank.
     void send(int to, std::vector<std::byte> bytes);
     /// Returns the next message, or nothing if none comes in time.
     std::optional<message> receive(std::chrono::milliseconds wait);
@@ -99,13 +99,13 @@ private:
     std::chrono::milliseconds timeout_;
 };
 
-/// The ranks of a job as threads of one process, for tests of programs for several machines:
+/// Runs the ranks of a job as threads of one process, to test programs for several machines:
 ///
 ///     gs::distributed::thread_ranks ranks(4);
 ///     ranks.run([&](gs::distributed::thread_communicator& by) { train(by); });
 class thread_ranks {
 public:
-    /// Throws value_error for fewer than 1 rank, or a negative timeout.
+    /// Makes `size` ranks. Throws value_error for fewer than 1 rank, or a negative timeout.
     explicit thread_ranks(int size, std::chrono::milliseconds timeout = default_timeout) : timeout_(timeout) {
         if (size < 1) detail::fail<value_error>({"thread_ranks: size: ", size, " is out of range; expected >= 1"});
         if (timeout.count() < 0)
@@ -117,8 +117,8 @@ public:
     int size() const { return static_cast<int>(hub_->ranks.size()); }
 
     /// Returns the communicator of a rank. A rank that has ended can begin again. It can then send
-    /// and receive, without the messages that were sent to it in between. But exchanges with it
-    /// still throw rank_error, since it has missed some. Throws value_error for an invalid rank,
+    /// and receive, without the messages that were sent to it in between. Exchanges with it still
+    /// throw rank_error, since it has missed some of them. Throws value_error for an invalid rank,
     /// and for a rank that has not ended.
     thread_communicator begin(int rank);
 

@@ -61,9 +61,9 @@ inline namespace GRADSTEP_ABI {
 class worker {
 public:
     /// Connects to all servers, and waits for them. Throws value_error if an option is out of
-    /// range, if the rank is not a worker, and if the servers and this rank differ in their
-    /// version, their numbers of ranks, the mode, split_from, or the element, size or policies of a
-    /// parameter, or if a parameter is missing on a server that must have it.
+    /// range, if the rank is not a worker, or if the servers do not match. The servers and this
+    /// rank must have the same version, number of ranks, mode and split_from. Each parameter must
+    /// have the same element, size and policies on all servers that must have it.
     template <messenger M>
     explicit worker(M& ranks, worker_options options = {})
         : worker(std::make_unique<detail::messenger_of<M>>(ranks), options) {}
@@ -76,10 +76,10 @@ public:
     ~worker();
 
     /// Copies the weights of a dense parameter to `out`, which must have the same number of
-    /// elements; or the rows of the keys, in the order of the keys, to `out` of keys.size() * width
-    /// elements. Keys are std::uint64_t, or std::int64_t with the same bits; for a gs::table they
-    /// are ids >= 0. In synchronous mode the weights include all pushes of this worker, and those
-    /// of the other workers in the same steps. Throws value_error for an unknown name, another
+    /// elements. With keys, copies their rows, in the order of the keys, to `out` of keys.size() *
+    /// width elements. Keys are std::uint64_t, or std::int64_t with the same bits; for a gs::table
+    /// they are ids >= 0. In synchronous mode the weights include all pushes of this worker, and
+    /// the other workers' pushes in the same steps. Throws value_error for an unknown name, another
     /// element or a negative id, size_error, buffer_error, and the errors described for the class.
     template <class Out> void pull(std::string_view name, Out&& out) {
         gradstep::detail::require_lasting<Out>();
@@ -120,20 +120,22 @@ public:
     /// worker can be in this call.
     void stop();
 
-    /// The number of pushes and barriers of this worker so far. For a new worker, the number that
-    /// all servers have saved: in their checkpoints, or applied if they write none. (Servers that
-    /// hold no parameters do not count.) `go_on_from` sets a smaller number, such as the
-    /// position at the beginning of an interrupted step. Servers ignore pushes that they have already applied.
-    /// Throws value_error for a larger number, and sequence_error after the first push.
+    /// The number of pushes and barriers of this worker so far. For a new worker, it is the number
+    /// that all servers have saved. Saved means contained in their checkpoints, or applied if they
+    /// write none. Servers without parameters do not count.
     std::uint64_t position() const;
+    /// Sets a smaller position, such as the position at the beginning of an interrupted step.
+    /// Servers ignore pushes that they have already applied. Throws value_error for a larger
+    /// number, and sequence_error after the first push.
     void go_on_from(std::uint64_t position);
-    /// The number of workers of the job, and `size(name)`, the number of elements of a dense
-    /// parameter. Throws value_error for an unknown name, and for rows.
+    /// The number of workers of the job.
     int num_workers() const { return session_.num_workers(); }
+    /// The number of elements of a dense parameter. Throws value_error for an unknown name, and for
+    /// rows.
     std::uint64_t size(std::string_view name);
-    /// The position up to which all servers have applied the pushes of this worker, and up to which
-    /// their checkpoints contain them, `durable()`.
+    /// The position up to which all servers have applied the pushes of this worker.
     std::uint64_t applied() const;
+    /// The position up to which the servers' checkpoints contain the pushes of this worker.
     std::uint64_t durable() const;
     /// Whether a server knows that this worker has stopped, for example from a final checkpoint.
     /// Then all servers have saved all its pushes, and the only valid call is `stop`, which tells
