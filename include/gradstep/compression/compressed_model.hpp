@@ -31,20 +31,21 @@ inline namespace GRADSTEP_ABI {
 ///     gs::model_message const mine = net.compress({{"weight", g_weight}, {"bias", g_bias}});
 ///     net.apply(exchange_all(mine));  // in the order of the ranks
 ///
-/// It has the constructors and the functions of `model`, with the same files, but is not a `model`:
-/// pass `as_model()` to a function that reads one. Between `compress` and `apply`, `update`,
-/// averages, `save` and `load` throw sequence_error. `get` returns the parameter as it is in this
-/// moment: do not update it between the two. You can move a compressed_model between the two.
+/// It has the constructors and functions of `model`, and uses the same files. It is not a `model`:
+/// pass `as_model()` to a function that reads a model. Between `compress` and `apply`, `update`,
+/// averages, `save` and `load` throw sequence_error. `get` returns the parameter in its current
+/// state: do not update it between the two calls. You can move a compressed_model between the two
+/// calls.
 class compressed_model : private model { // private: a model& could add or replace parameters
 public:
     using model::average_is_applied, model::save, model::load, model::description;
     using model::model;
     using model::set_shape, model::set_shard, model::average, model::apply_average, model::restore;
     using model::update, model::size, model::names, model::contains, model::get, model::clock, model::seek;
-    /// The parameters for functions that read a model.
+    /// Returns the parameters, for functions that read a model.
     model const& as_model() const { return *this; }
 
-    /// Adds a parameter, as `model::add`.
+    /// Adds a parameter, as `model::add` does.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
         tasks().check_new(name, options);
         using task_type = detail::message_task_of<detail::owning_task<Updater>>;
@@ -58,7 +59,7 @@ public:
         tasks().check_new(name, options);
         push_back(make_message_task(std::move(name), std::move(owned), options));
     }
-    /// Adds a parameter in your memory, as `model::add`.
+    /// Adds a parameter in your memory, as `model::add` does.
     template <class Element, class Rule, class Regularizer, class Schedule, class Backend>
     void add(std::string name, updater<Element, Rule, Regularizer, Schedule, Backend> const& optimizer,
              slice<updater<Element, Rule, Regularizer, Schedule, Backend>> tensor, member_options options = {}) {
@@ -81,23 +82,23 @@ public:
     /// gradient is not finite and on_nonfinite is `skip`, the message has no gradients.
     ///
     /// Throws the errors of `update`, and sequence_error if the messages of the previous step have
-    /// not been applied, or an average is in the place of the weights. Nothing has changed then. If
-    /// an executor or a device fails, a parameter's state may already contain the gradient: the
-    /// clocks then count the step, which has no message, and nothing waits for `apply`.
+    /// not been applied, or averages have replaced the weights. Nothing has changed then. If an
+    /// executor or a device fails, a parameter's state can already contain the gradient. The clocks
+    /// then count the step, which has no message, and `apply` throws sequence_error.
     model_message compress(std::span<named_gradient const> gradients, step_options const& options = {});
     model_message compress(std::initializer_list<named_gradient> gradients, step_options const& options = {});
     /// The same if every parameter was added with its gradient.
     model_message compress(step_options const& options = {}) {
         return compress(std::span<named_gradient const>(), options);
     }
-    /// The second half: every parameter takes its step with the mean of the messages of all
-    /// trainers, given in the order of their ranks. The mean of whole gradients is rounded to the
-    /// type of the parameter. Trainers that apply the same messages hold the same bits.
+    /// The second half of a step: updates every parameter with the mean of the messages of all
+    /// trainers, in the order of their ranks. The mean of whole gradients is rounded to the type of
+    /// the parameter. Trainers that apply the same messages have the same bits.
     ///
-    /// Throws value_error for messages of other models, steps or numbers of trainers. Throws
-    /// sequence_error if `compress` has not been called, or an average is in the place of the
-    /// weights. Nothing has changed then. If an executor or a device fails, a part of the weights
-    /// may have moved: nothing waits for `apply` then, because it would move them twice.
+    /// Throws value_error for messages of another model, step or number of trainers. Throws
+    /// sequence_error if `compress` has not been called, or averages have replaced the weights.
+    /// Nothing has changed then. If an executor or a device fails, some weights can have moved. A
+    /// second `apply` then throws sequence_error, because it would move them twice.
     void apply(std::span<model_message const> messages);
     /// Whether `compress` has been called, and `apply` has not.
     bool awaits_messages() const { return awaits_messages_; }

@@ -24,15 +24,15 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
-/// A `parameter` of `dgc_momentum` that takes its steps in two halves: `compress` makes the message
-/// of this trainer, and `apply` moves the values by the messages of all trainers.
+/// A `parameter` of `dgc_momentum` whose step has two halves. `compress` makes the message of this
+/// trainer, and `apply` moves the values by the messages of all trainers.
 ///
 ///     gs::compressed_parameter weights{optimizer, initial};
 ///     gs::sparse_message const mine = weights.compress(gradient);     // the clock moves
 ///     std::vector<gs::sparse_message> const all = exchange_all(mine); // in the order of the ranks
 ///     weights.apply(all);
 ///
-/// A rule that does not compress does not compile.
+/// Other rules do not compile.
 template <class Updater> class compressed_parameter {
     static_assert(detail::compresses<Updater>, "gradstep: the rule compresses no gradients: use gs::dgc_momentum");
     using owned_type = gradstep::parameter<Updater>;
@@ -43,21 +43,22 @@ public:
     /// The type of an element of the state, as in `parameter`.
     using state_type = typename owned_type::state_type;
 
-    /// Makes a `parameter` of the same arguments.
+    /// Constructs a `parameter` with the same arguments.
     template <class Buffer>
     compressed_parameter(Updater const& optimizer, Buffer const& initial, parameter_options options = {})
         : parameter_(optimizer, initial, options) {}
     /// Continues with an existing parameter.
     explicit compressed_parameter(owned_type owned) : parameter_(std::move(owned)) {}
 
-    /// The first half of a step: the clock moves, and the values wait for `apply`. If it throws
-    /// before anything is written, the clock stays. If the gradient is not finite, `skip` makes a
-    /// message without entries, and `raise` throws.
+    /// The first half of a step: returns the message of this trainer. The clock advances, and the
+    /// values wait for `apply`. If the gradient is not finite, `skip` makes a message without
+    /// entries, and `raise` throws.
     ///
     /// Throws the errors of `parameter::update`, and sequence_error if the messages of the previous
-    /// step have not been applied, or an average is in the place of the values. If an executor or a
-    /// device fails, the state may already contain the gradient: the clock then counts the step,
-    /// which has no message, and nothing waits for `apply`.
+    /// step have not been applied, or an average has replaced the values. The clock is unchanged if
+    /// nothing has been written. If an executor or a device fails, the state can already contain
+    /// the gradient. The clock then counts the step, which has no message, and `apply` throws
+    /// sequence_error.
     template <class G> sparse_message compress(G&& gradient, step_options const& options = {}) {
         detail::check(options);
         if (parameter_.average_is_applied()) detail::refuse_applied("compress");
@@ -84,12 +85,12 @@ public:
         not_begun.dismiss();
         return message;
     }
-    /// The second half: the mean of the messages of all trainers moves the values. The messages are
-    /// a contiguous range, or given one by one, in the order of the ranks. Throws value_error for
-    /// messages that are not of this step and parameter: you can then call it again with others.
-    /// Throws sequence_error if `compress` has not been called, or an average is in the place of
-    /// the values. If an executor or a device fails, a part of the values may have moved: nothing
-    /// waits for `apply` then, because it would move them twice.
+    /// The second half of a step: moves the values by the mean of the messages of all trainers.
+    /// Give the messages in the order of the ranks, as a contiguous range or one by one. Throws
+    /// value_error for messages of another step or parameter: you can then call it again with other
+    /// messages. Throws sequence_error if `compress` has not been called, or an average has
+    /// replaced the values. If an executor or a device fails, some values can have moved. A second
+    /// `apply` then throws sequence_error, because it would move them twice.
     template <class... Messages> void apply(Messages const&... messages) {
         if (!step_) detail::fail<sequence_error>("apply: no step has begun; call compress first");
         if (parameter_.average_is_applied()) detail::refuse_applied("apply");
@@ -106,8 +107,8 @@ public:
     /// Whether `compress` has been called, and `apply` has not.
     bool awaits_messages() const { return step_.has_value(); }
 
-    /// Both halves for a single trainer, as `parameter::update`. Throws sequence_error between
-    /// `compress` and `apply`, too.
+    /// A whole step for a single trainer, like `parameter::update`. Also throws sequence_error
+    /// between `compress` and `apply`.
     template <class G> update_result update(G&& gradient, step_options const& options = {}) {
         if (parameter_.average_is_applied()) detail::refuse_applied("update");
         if (awaits_messages()) detail::refuse_pending("update");
@@ -128,17 +129,17 @@ public:
         return parameter_.state(name);
     }
 
-    /// The parameter itself. Update, save and load it through this object instead: the parameter
+    /// The parameter. Update, save and load it through this object instead, because the parameter
     /// does not know that a step waits for its messages.
     owned_type const& parameter() const { return parameter_; }
     owned_type& parameter() { return parameter_; }
 
-    /// As in `parameter`, with the same files. Also throws sequence_error between `compress` and
-    /// `apply`, as the functions of gradstep/io/state.hpp do.
+    /// Writes a checkpoint, as `parameter::save` does, with the same files. Also throws
+    /// sequence_error between `compress` and `apply`, as the functions of gradstep/io/state.hpp do.
     void save(std::string const& file) const { detail::save_file(file, *this); }
-    /// Continues from where `save` was called.
+    /// Resumes from a file of `save`, as `parameter::load` does.
     void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads what `options` ask for, and reports it.
+    /// Loads the parts that `options` select, and returns a load_report.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
 private:

@@ -22,23 +22,23 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
-/// The step of `dgc_momentum`. You can run it as a whole, as the step of any rule, or in two
-/// halves: the first half makes a message, the trainers exchange their messages, and the second
-/// half applies all of them. The step knows no network:
+/// The step of `dgc_momentum`. You can run it as a whole, like the step of any rule, or in two
+/// halves. The first half makes a message, the trainers exchange their messages, and the second
+/// half applies all messages. Your program does the exchange:
 ///
 ///     gs::sparse_message mine = step.compress(w, g, u, v);      // u and v change, w does not
 ///     std::vector<gs::sparse_message> all = ...;                // of all trainers, in the order of their ranks
 ///     step.apply(w, u, v, all);                                 // or apply(w, all), if the step is sparse
 ///
-/// A tensor's step is dense before the ramp, and always if it has fewer than `dense_below`
-/// elements: a dense message holds the gradient times gradient_scale, and `apply` takes the
-/// momentum step with its mean; `compress` then leaves u and v alone. Else the message is sparse,
-/// and `apply` takes the plain SGD step with the mean of what was sent. Trainers that apply the
-/// same messages to the same parameters hold the same bits.
+/// The step of a tensor is dense before the ramp, and always if the tensor has fewer than
+/// `dense_below` elements. A dense message contains the gradient times gradient_scale. `compress`
+/// then does not change u and v, and `apply` takes the momentum step with the mean of the messages.
+/// Otherwise the message is sparse, and `apply` takes the plain SGD step with the mean of the sent
+/// entries. Trainers that apply the same messages to the same parameters have the same bits.
 ///
-/// As a whole, `step(w, g, u, v)`, it is a dense step with the gradient given, which is the mean of
-/// all trainers, or both halves for a single trainer. Gradients are memory, and no lazy
-/// expressions.
+/// As a whole, `step(w, g, u, v)` is both halves for a single trainer. If the step is dense, it is
+/// the momentum step with the given gradient, which must then be the mean of all trainers.
+/// Gradients must be memory: lazy expressions do not compile.
 template <class Updater> class dgc_step {
     using optimizer = Updater;
     using Element = typename optimizer::element_type;
@@ -58,7 +58,7 @@ template <class Updater> class dgc_step {
         "of each trainer, and clips by norm only: by its own local_grad_clip_norm");
 
 public:
-    /// As `updater::next_step` makes it.
+    /// Made by `updater::next_step`.
     dgc_step(optimizer const& from, step_info now, step_options const& options, double decay)
         : dense_(from, now, options, decay) {}
 
@@ -66,26 +66,26 @@ public:
     double rate() const { return dense_.rate(); }
     /// The number of the step; the first is 1.
     std::int64_t number() const { return dense_.number(); }
-    /// The numbers of the step.
+    /// The prepared numbers of the step, for code that runs kernels itself.
     prepared_step<optimizer> const& prepared() const { return dense_.prepared(); }
-    /// What runs the step.
+    /// The backend that runs the step.
     Backend const& backend() const { return dense_.backend(); }
 
-    /// Whether the step of a tensor of n elements is dense; the `sparsity()` of the step, 0 before
-    /// the ramp; and how many `entries(n)` a message of such a tensor has: exactly, or about as
-    /// many by `selection::sampled`.
+    /// Whether the step of a tensor of n elements is dense. `sparsity()` is the sparsity of the
+    /// step, 0 before the ramp. `entries(n)` is the number of entries in a message of such a
+    /// tensor: exact, or approximate with `selection::sampled`.
     bool is_dense(std::size_t n) const { return rule().is_dense(number(), n); }
-    /// For models: whether the update of such a tensor can be split, by `batch`. Else the model
-    /// runs its `pending_update`.
+    /// Whether a model can split the update of such a tensor, by `batch`. Otherwise the model runs
+    /// its `pending_update`.
     bool comes_in_pieces(std::size_t n) const { return is_dense(n); }
     double sparsity() const { return rule().sparsity_of(number()); }
     std::size_t entries(std::size_t n) const { return is_dense(n) ? n : dgc_momentum::entries_of(sparsity(), n); }
 
-    /// The first half: the gradient enters u and v, and the largest entries of v become the
-    /// message. `compress(w, g, u, v)`, with the buffers of a step, w being read by the regularizer
-    /// alone; without one `compress(g, u, v)` is enough. Throws size_error, buffer_error, or
-    /// value_error where local_grad_clip_norm meets a gradient that is not finite, or there is no
-    /// memory, before anything is written.
+    /// The first half: adds the gradient to u and v, and moves the largest entries of v into the
+    /// message. Call `compress(w, g, u, v)` with the buffers of a step. Only the regularizer reads
+    /// w, so without a regularizer `compress(g, u, v)` is enough. It throws before it writes
+    /// anything: size_error, buffer_error, std::bad_alloc, and value_error if local_grad_clip_norm
+    /// is finite and the gradient is not.
     template <class... Buffers>
     requires(sizeof...(Buffers) > 1) sparse_message compress(Buffers&&... buffers)
     const {
@@ -100,21 +100,20 @@ public:
             return compress(slice<optimizer>(detail::for_one_call{}, buffers...));
         }
     }
-    /// The same for a slice, with its decay.
+    /// The same for a slice, with the slice's decay.
     sparse_message compress(slice<optimizer> const& x) const { return pending_message(*this, x).run(); }
 
-    /// What a trainer sends that has no gradient for a tensor of n elements in this step: no
-    /// entries, or zeros where it is dense.
+    /// Returns the message of a trainer that has no gradient for a tensor of n elements in this
+    /// step. It has no entries, or only zeros if the step is dense.
     sparse_message empty_message(std::size_t n) const {
         return detail::message_writer::without_gradient<storage>(n, number(), is_dense(n));
     }
 
     /// The second half: moves the parameter by the mean of the messages of all trainers. Call
-    /// `apply(w, u, v, messages)`, with all buffers of a step except the gradient, or `apply(w,
-    /// messages)` if the step is sparse and the element keeps no master copy. `messages` is a
-    /// contiguous range, or you give the messages one by one: num_trainers of them, in the order of
-    /// the ranks. Throws value_error for messages that are not of this step and tensor, before
-    /// anything is written.
+    /// `apply(w, u, v, messages)`, with all buffers of a step except the gradient. If the step is
+    /// sparse and the element has no master copy, `apply(w, messages)` is enough. Give num_trainers
+    /// messages in the order of the ranks, as a contiguous range or one by one. Throws value_error
+    /// for messages of another step or tensor, before it writes anything.
     template <class W, class... Rest> void apply(W&& weight, Rest&&... state_and_messages) const {
         require_lasting_state<W>();
         (require_lasting_state<Rest>(), ...);
@@ -125,8 +124,8 @@ public:
 
     /// The second half of a step of one tensor.
     class pending_apply;
-    /// `apply` in two calls: checks everything and takes all memory, then `run()` of what it
-    /// returns writes. `id` names the tensor in stochastic rounding.
+    /// Checks the arguments of `apply` and allocates all memory. `run()` of the returned object
+    /// then applies the messages. `id` is the tensor's id for stochastic rounding.
     template <class W, class... Rest> pending_apply begin_apply(std::uint64_t id, W& weight, Rest&... rest) const {
         detail::message_list messages;
         if constexpr (std::same_as<std::remove_cvref_t<W>, slice<optimizer>>) {
@@ -157,14 +156,14 @@ public:
         }
     }
 
-    /// As every step, with the gradient that all trainers have the mean of where it is dense, and
-    /// with the only trainer's where it is sparse. Throws sequence_error where there are others to
-    /// send it to.
+    /// Updates one tensor, like `step::operator()`. If the step is dense, pass the mean gradient of
+    /// all trainers. If it is sparse, there must be only one trainer; with more trainers it throws
+    /// sequence_error.
     template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
         detail::require_lasting<W, S...>();
         begin(0, weight, gradient, state...)();
     }
-    /// The same for the tensor named `id` in stochastic rounding.
+    /// The same, with the id `id` for stochastic rounding.
     template <class W, class G, class... S>
     void update(std::uint64_t id, W&& weight, G&& gradient, S&&... state) const {
         detail::require_lasting<W, S...>();
@@ -174,8 +173,8 @@ public:
     template <std::same_as<slice<optimizer>> Slice> void operator()(Slice const& tensor) const {
         update_all({&tensor, 1}, detail::only_tensor);
     }
-    /// Checks the buffers, takes all memory, and returns a function without arguments that runs the
-    /// step, as `step::begin`.
+    /// Checks the buffers, allocates all memory, and returns a function without arguments that runs
+    /// the step, as `step::begin` does.
     template <class W, class G, class... S> auto begin(std::uint64_t id, W& weight, G& gradient, S&... state) const {
         static_assert(
             detail::contiguous_buffer<G> || !detail::lazy_buffer<G, W>,
@@ -198,8 +197,8 @@ public:
         dense_.check(x, number);
     }
 
-    /// As every step, for tensors whose step is dense. Throws sequence_error for others, which are
-    /// not split.
+    /// Returns a batch for code that splits a call itself, like `step::batch`. Throws
+    /// sequence_error for a tensor whose step is sparse, since it cannot be split.
     step_batch<optimizer> batch(slice<optimizer> const& tensor) const {
         tensor.follow();
         if (!is_dense(tensor.weight.size()))
@@ -209,10 +208,11 @@ public:
         return {prepared(), {&tensor, 1}};
     }
 
-    /// The halves of a step of one tensor, and a whole step for a single trainer. The constructor
-    /// checks everything and allocates all memory, so that `run()` throws only what a device or an
-    /// executor throws. A model begins all its tensors before it changes one. The objects refer to
-    /// the step, and a second half refers to its messages.
+    /// The first half of a step of one tensor, after validation. `pending_apply` is the second
+    /// half, and `pending_update` a whole step for a single trainer. Each constructor checks
+    /// everything and allocates all memory, so that `run()` throws only what a device or an
+    /// executor throws. A model constructs the objects of all its tensors before it changes one.
+    /// The objects refer to the step, and a second half refers to its messages.
     class pending_message {
     public:
         pending_message(dgc_step const& of, slice<optimizer> const& x) : of_(of) {
@@ -234,9 +234,9 @@ public:
         sparse_message message_; // where the step is dense
         std::optional<compression> first_;
     };
-    /// Says that a slice and messages have been checked.
+    /// A tag for arguments that have been checked.
     struct checked_already {};
-    /// The second half of a step of one tensor, checked, with all its memory: `run()` writes.
+    /// The second half of a step of one tensor, after validation: `run()` writes.
     class pending_apply {
     public:
         pending_apply(dgc_step const& of, slice<optimizer> const& x, detail::message_list messages)
@@ -328,7 +328,8 @@ public:
         std::vector<storage const*> values_;
         std::optional<detail::merged_messages<storage, compute>> merged_;
     };
-    /// A whole step of one tensor, for a single trainer if it is sparse.
+    /// A whole step of one tensor, after validation; only for a single trainer if the step is
+    /// sparse.
     class pending_update {
     public:
         pending_update(dgc_step const& of, slice<optimizer> const& tensor) : of_(of), tensor_(tensor) {

@@ -12,9 +12,9 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// The message of a whole model that a worker sends in one step: a sparse_message for each parameter, sparse or
-/// dense, found by a hash of the name. `compressed_model::compress` makes them, and so does
-/// `decode` from the bytes of `encode`; `compressed_model::apply` reads them.
+/// The message of a model that a worker sends in one step. It contains a sparse_message for each
+/// parameter, sparse or dense, with a hash of the parameter's name. `compressed_model::compress`
+/// makes it, and so does `decode` from the bytes of `encode`. `compressed_model::apply` reads it.
 ///
 /// The bytes. All numbers are little-endian:
 ///
@@ -31,13 +31,14 @@ public:
 
     /// The number of parameters.
     std::size_t size() const { return parameters_.size(); }
-    /// The message of parameter i, and the message of a name, `find(name)`, or null.
+    /// The message of parameter i. `find(name)` returns the message of a name, or null if there is
+    /// none.
     sparse_message const& operator[](std::size_t i) const { return parameters_[i].message; }
     sparse_message const* find(std::string_view name) const { return find(detail::hash_of(name), 0); }
-    /// The message of a parameter by the hash of its name. Tries parameter i first, where equally
-    /// built models have it.
+    /// Returns the message of a parameter by the hash of its name, or null. It tries index i first,
+    /// where models with the same parameters in the same order have it.
     sparse_message const* find(std::uint64_t hash, std::size_t i) const;
-    /// Adds the message of another parameter; `reserve` takes the memory for `count` of them.
+    /// Adds the message of another parameter. `reserve` allocates the memory for `count` messages.
     void push_back(std::uint64_t hash, sparse_message message) { parameters_.push_back({hash, std::move(message)}); }
     void reserve(std::size_t count) { parameters_.reserve(count); }
 

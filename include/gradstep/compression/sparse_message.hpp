@@ -36,11 +36,11 @@ template <class T> constexpr std::string_view name_of_element() { return info_of
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// The part of one tensor's gradient that a worker sends in one step: the entries that a compressed
-/// step has selected, with rising indices, or all entries if the step is dense. `compress` makes
-/// messages, and so does `decode` from the bytes of `encode`; `apply` reads them. A message owns
-/// host memory and can be copied and moved. A default-constructed message is empty; no step accepts
-/// it.
+/// The part of one tensor's gradient that a worker sends in one step. It contains the entries that
+/// a compressed step has selected, with rising indices, or all entries if the step is dense.
+/// `compress` makes messages, and so does `decode` from the bytes of `encode`. `apply` reads them.
+/// A message owns host memory and can be copied and moved. A default-constructed message is empty;
+/// no step accepts it.
 ///
 /// The bytes. All numbers are little-endian:
 ///
@@ -63,21 +63,21 @@ public:
     sparse_message() = default;
     sparse_message(sparse_message const& other) { *this = other; }
     sparse_message(sparse_message&& other) noexcept { swap(other); }
-    /// Copies the memory, too.
+    /// Copies the message and its memory.
     sparse_message& operator=(sparse_message const& other);
     sparse_message& operator=(sparse_message&& other) noexcept;
 
-    /// The number of elements of the tensor, `size()`; the number of the step, `step()`, from 1;
-    /// the name of the type of its elements, `element()`; the number of entries, `count()`; and
-    /// whether it contains all elements, `is_dense()`.
+    /// The number of elements of the tensor, `size()`; the number of the step, from 1, `step()`;
+    /// and the name of the type of its elements, `element()`. `count()` is the number of entries,
+    /// and `is_dense()` whether the message contains all elements.
     std::size_t size() const { return static_cast<std::size_t>(size_); }
     std::int64_t step() const { return step_; }
     std::string_view element() const { return element_ ? detail::info_of(*element_).element : "no element"; }
     std::size_t count() const { return static_cast<std::size_t>(count_); }
     bool is_dense() const { return dense_; }
 
-    /// The index of entry i, and all indices, `indices()`. Their type is std::int32_t, or
-    /// std::int64_t for tensors of at least 2^31 elements. A dense message contains no indices.
+    /// The index of entry i. `indices()` returns all indices, as std::int32_t, or as std::int64_t
+    /// for tensors of at least 2^31 elements. A dense message contains no indices.
     std::size_t index(std::size_t i) const {
         if (dense_) return i;
         if (is_wide()) return static_cast<std::size_t>(reinterpret_cast<std::int64_t const*>(body_.get())[i]);
@@ -99,9 +99,9 @@ public:
         return {reinterpret_cast<T const*>(body_.get() + values_at()), count()};
     }
 
-    /// Returns the message as bytes, for another process, or writes it to memory of the caller, of
-    /// at least `encoded_bytes()` bytes; the rest stays unchanged. Throws size_error if the memory
-    /// is smaller.
+    /// Returns the message as bytes, for another process. The second form writes them to your
+    /// memory of at least `encoded_bytes()` bytes, and leaves the rest unchanged. It throws
+    /// size_error if the memory is smaller.
     std::vector<std::byte> encode() const;
     void encode(std::span<std::byte> out) const;
     std::size_t encoded_bytes() const { return header_bytes + body_bytes(); }
@@ -157,7 +157,7 @@ private:
     detail::uninitialized_array<std::byte> body_; // the bytes after the header; null if empty
 };
 
-/// For the steps that make messages: makes a message, and writes its entries one by one.
+/// Makes a message and writes its entries one by one, for the steps that make messages.
 class sparse_message::writer {
 public:
     /// Returns a message with memory for `most` entries of type T. Throws std::bad_alloc; the other
@@ -190,7 +190,7 @@ public:
         m.body_ = detail::uninitialized_array<std::byte>::owning(body);
         return m;
     }
-    /// Gives the body back to its owner.
+    /// Returns ownership of the body to the caller.
     static void release_body(sparse_message& m) { m.body_.release(); }
     /// The size of a message with `count` entries, in bytes.
     template <class T> static std::size_t encoded_bytes(std::size_t size, bool dense, std::size_t count) {

@@ -356,12 +356,13 @@ struct take_indices {
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// The indices of the k largest magnitudes in `values`, a buffer in the backend's memory, in rising
-/// order: exactly k, of equal magnitudes those at lower indices; infinities are larger than
-/// numbers, and NaN larger than those. One read of the values, and of k that is more than a
-/// sixteenth of them three; a few more where many magnitudes are equal. The same for any backend
-/// and number of threads; a device is waited for. Throws buffer_error for null and value_error for
-/// k that is more than there are.
+/// Returns the indices of the k largest magnitudes in `values`, a buffer in the backend's memory,
+/// in rising order. It returns exactly k indices. If magnitudes are equal, lower indices come
+/// first. Infinities are larger than all numbers, and NaN is larger than infinity. It reads the
+/// values once, or three times if k is more than a sixteenth of their number. Many equal magnitudes
+/// need a few more reads. The result is the same for every backend and number of threads. On a
+/// device it waits for the result. Throws buffer_error for null, and value_error if k is larger
+/// than the number of values.
 template <class Backend, class Buffer>
 std::vector<std::int64_t> top_k(Backend const& backend, Buffer const& values, std::size_t k) {
     if constexpr (detail::require_contiguous<Buffer const>()) {
