@@ -45,29 +45,29 @@ struct parameter_scratch; // runtime/parameter_scratch.hpp
 inline namespace GRADSTEP_RUNTIME_ABI {
 
 /// A parameter whose policies are chosen at run time, the counterpart of `gs::parameter`. It owns
-/// values, state slots and clock, on the host.
+/// values, state slots and clock, in host memory.
 ///
 ///     gs::any_parameter weights{gs::read_optimizer(text), initial};
 ///     weights.update(gradient);
 ///
 /// A parameter can have rows, so that a step can update some of them: `any_parameter{optimizer,
-/// initial, {}, rows, width}`. A row-wise rule (lamb) then treats every row as a tensor, otherwise
-/// the whole parameter. The catch-up policy of the optimizer defines how rows account for missed
-/// steps. `touch_only`: not at all. `exact` and `replay`: pending steps are applied as in
-/// gs::table, when a step contains the row, when it is read, and for all rows by `flush` and by a
-/// step of all elements.
+/// initial, {}, rows, width}`. A row-wise rule (lamb) then treats every row as a tensor; without
+/// rows, it treats the whole parameter as one. The catch-up policy of the optimizer defines how
+/// rows account for missed steps. With `touch_only`, they ignore them. With `exact` and `replay`,
+/// pending steps are applied as in gs::table: when a step contains the row, and when it is read.
+/// `flush` and a step of all elements apply the pending steps of all rows.
 class any_parameter : private detail::step_task {
 public:
-    /// What a gs::model holds it by.
+    /// The type by which a gs::model owns the parameter.
     using task_type = detail::any_owning_task;
     /// The rows with pending steps, for checkpoints.
     using rows_type = detail::stamped_rows;
 
-    /// Copies the optimizer and the values of `initial`, in the type that the optimizer works on
-    /// (zeros if it has no memory), and sets the state to step 0; the clock starts at 0. Without
-    /// `rows` there is one row with all elements. Throws value_error (also for a `bfloat16_copy`,
-    /// which no step writes here), size_error or buffer_error, and not_compiled_error if the
-    /// catch-up policy is not compiled for the rule.
+    /// Copies the optimizer and the values of `initial`, and sets the state to step 0. The clock
+    /// starts at 0. The values have the optimizer's type, and are zero if `initial` has no memory.
+    /// Without `rows` there is one row with all elements. Throws value_error, size_error or
+    /// buffer_error; a `bfloat16_copy` is a value_error, because no step writes it here. Throws
+    /// not_compiled_error if the catch-up policy is not compiled for the rule.
     any_parameter(any_updater const& optimizer, any_span initial, parameter_options options = {}, std::size_t rows = 1,
                   std::optional<std::size_t> width = {});
     /// The same from the text of an optimizer, for values of the type of `initial`. Updates use the
@@ -76,28 +76,29 @@ public:
     any_parameter(optimizer_configuration const& from, any_span initial, std::size_t rows = 1,
                   std::optional<std::size_t> width = {});
 
-    /// For models: uses values and state in the caller's memory without changing them, and
-    /// continues from the optimizer's clock. Refers to every slot of the tensor and ignores the
+    /// Uses values and state in your memory without changing them, and continues from the
+    /// optimizer's clock, for models. It refers to every slot of the tensor and ignores the
     /// gradient. Throws the errors of any_updater::initialize, buffer_error for const values, and
     /// value_error for a catch-up policy.
     any_parameter(any_updater const& optimizer, any_tensor const& memory, parameter_options options);
     /// Refers to the same or other memory. If it throws, nothing changes.
     void refer_to(any_tensor const& memory);
 
-    /// The same as gs::parameter::update, on the threads of `use_threads` if you called it. Also
-    /// throws value_error for a gradient of another type.
+    /// Updates the parameter by one step, like gs::parameter::update. If you called `use_threads`,
+    /// it uses those threads. Also throws value_error for a gradient of another type.
     update_result update(any_span gradient, step_options const& options = {});
-    /// One step of the rows in `ids`, of an integer type. gradient_rows contains ids.size x width
-    /// elements. The gradients of a duplicate row are added; for elements of 16 bits their sum is
-    /// rounded once. Other rows do not change, or the step is pending for them (catch_up). Throws
-    /// the errors of update, and value_error for an id out of range; nothing is written then.
+    /// Updates the rows in `ids` by one step. The ids have an integer type, and gradient_rows
+    /// contains ids.size x width elements. The gradients of a duplicate row are added; for elements
+    /// of 16 bits their sum is rounded once. Other rows do not change, or the step is pending for
+    /// them (catch_up). Throws the errors of update, and value_error for an id out of range.
+    /// Nothing is written then.
     update_result update_rows(any_span ids, any_span gradient_rows, step_options const& options = {});
 
-    /// The two halves of a `dgc_momentum` step, as in gs::compressed_parameter. `compress` makes
-    /// the message for the other trainers. `apply` takes the step with all messages, as a
-    /// contiguous range or one by one, in rank order. Throws the same errors, and value_error for
-    /// another rule.
+    /// The first half of a `dgc_momentum` step, as in gs::compressed_parameter: returns the message
+    /// for the other trainers. Throws the same errors, and value_error for another rule.
     sparse_message compress(any_span gradient, step_options const& options = {});
+    /// The second half: takes the step with the messages of all trainers, as a contiguous range or
+    /// one by one, in rank order.
     template <class... Messages> void apply(Messages const&... messages) {
         detail::two_phase::require(updater_, "apply");
         detail::message_list all;
@@ -113,15 +114,14 @@ public:
     /// Whether a step has begun whose messages have not been applied.
     bool awaits_messages() const { return halves_.awaits_messages(); }
 
-    /// Uses the threads of an executor, which must outlive the parameter; or the caller's thread
-    /// only.
+    /// Uses the threads of an executor for updates. It must outlive the parameter.
     template <executor Executor> void use_threads(Executor& executor) { threads_.emplace(executor); }
     void use_threads(detail::executor_reference const& threads) { threads_ = threads; }
-    /// The calling thread alone.
+    /// Uses only the calling thread for updates.
     void use_callers_thread() { threads_.reset(); }
     std::optional<detail::executor_reference> const& threads() const { return threads_; }
 
-    /// The number of elements, `size()`: rows() times width(); the `clock()`; the `optimizer()`.
+    /// The number of elements, `size()`, which is rows() x width().
     std::size_t size() const final { return rows_ * width_; }
     std::size_t rows() const { return rows_; }
     /// The number of elements of a row.
@@ -131,19 +131,20 @@ public:
     /// sequence_error between the halves of a step, and if rows have a history of steps (exact,
     /// replay): load a checkpoint instead.
     void seek(gradstep::clock at);
-    /// Uses the numbers of `from` from the next step on. Its rule, average and element must have
-    /// the same types. Values, state and clock do not change. Throws value_error for other types
-    /// and for a number out of range, not_compiled_error, and sequence_error between the halves of
-    /// a step, while averages are applied, and if rows have a history of steps with the old
-    /// numbers. Nothing has changed then.
+    /// Replaces the hyperparameters by the numbers of `from`, from the next step on. Its rule,
+    /// average and element must have the same types. Values, state and clock do not change. Throws
+    /// value_error for other types and for a number out of range, and not_compiled_error. Throws
+    /// sequence_error between the halves of a step, while averages are applied, and if rows have a
+    /// history of steps with the old numbers. Nothing has changed then.
     void change_numbers(optimizer_configuration const& from);
     any_updater const& optimizer() const { return updater_; }
     any_updater& optimizer() { return updater_; }
-    /// The traffic of one element in a step.
+    /// The bytes that a step reads and writes for one element.
     std::size_t bytes_per_element() const final { return updater_.facts().bytes_per_element; }
 
-    /// The values, read-only, valid until the next update, with pending steps applied by a flush. A
-    /// const parameter cannot flush: it throws sequence_error if there are pending steps.
+    /// Returns the values, read-only, valid until the next update. It first applies pending steps
+    /// by a flush. A const parameter cannot flush: it throws sequence_error if there are pending
+    /// steps.
     any_span values();
     any_span values() const;
     /// Sets all values, after a flush. A master copy becomes the new values. The rest of the state,
@@ -163,48 +164,48 @@ public:
     /// x width elements of the type of the values.
     void read_rows(any_span ids, any_span out);
 
-    /// The same as in gs::parameter, after a flush. The average is written to the caller's memory,
-    /// in the type of the state or of the values. Throws value_error if the policies keep no
-    /// average.
+    /// Writes the average that the policies keep to the caller's memory, after a flush. `out` has
+    /// the type of the state or of the values. Throws value_error if the policies keep no average.
     void average(any_span out);
-    /// Puts the average in the place of the values, until the result ends or `restore` is called.
+    /// Replaces the values by their average, until the returned object is destroyed or you call
+    /// `restore()`.
     [[nodiscard]] applied_average<any_parameter> apply_average();
-    /// Brings the trained values back.
+    /// Restores the trained values, bit for bit.
     void restore();
-    /// Whether the average is in the place of the values.
+    /// Whether an average has replaced the values.
     bool average_is_applied() const { return average_is_applied_; }
 
-    /// The same as in gs::parameter, with the same files: a parameter compiled by its type can load
-    /// them.
+    /// Writes a checkpoint, as gs::parameter::save does. The files are the same, so a gs::parameter
+    /// with the same policies can load them.
     void save(std::string const& file) const;
-    /// Continues from where `save` was called.
+    /// Resumes from a file of `save`, as gs::parameter::load does.
     void load(std::string const& file);
-    /// Loads what `options` ask for, and reports it.
+    /// Loads the parts that `options` select, and returns a load_report.
     load_report load(std::string const& file, load_options const& options);
 
-    /// The shape of the values, for files and saved states, which are rejected if theirs differs.
-    /// Without `set_shape` it is rows() x width() if both are more than 1, and otherwise unknown:
-    /// then only the number of elements must match. Throws size_error for a shape with another
-    /// number of elements.
+    /// Sets the shape of the values for files and saved states. `load` rejects a file with another
+    /// shape. Without `set_shape` the shape is rows() x width() if both are more than 1, and
+    /// otherwise unknown: then only the number of elements must match. Throws size_error for a
+    /// shape with another number of elements.
     void set_shape(std::vector<std::uint64_t> extents);
-    /// The shape that files carry, if it is known.
+    /// The shape that files contain, if it is known.
     std::optional<std::vector<std::uint64_t>> shape() const;
 
     /// Throws buffer_error for memory that overlaps the values or the state.
     void require_apart(detail::extent const& given) const;
 
-    /// For checkpoints: the state to save; how to resume; and the id for random bits, if any are
-    /// used, with the `seed()` of the run.
+    /// Describes the state to a visitor, for checkpoints.
     void describe_state(detail::state_visitor& to) const;
-    /// Continues from a saved state: its clock, id and seed.
+    /// Resumes from a saved state, for checkpoints: its clock, id and seed.
     void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::optional<std::uint64_t> seed);
-    /// The same for rows that catch up.
+    /// The same for the pending steps of rows.
     void resume(rows_type rows) { stamps_ = std::move(rows); }
-    /// The name for random bits, if the updater draws any.
+    /// The id for stochastic rounding, if the updater draws random bits. `seed()` is the seed of
+    /// the run.
     std::optional<std::uint64_t> drawing_id() const;
     std::uint64_t seed() const { return seed_; }
-    /// The rows with pending steps, else null. For checkpoints, which then equal the checkpoints of
-    /// a gs::table.
+    /// The rows with pending steps, or null, for checkpoints. These checkpoints equal the
+    /// checkpoints of a gs::table.
     rows_type* stamps() { return stamps_ ? &*stamps_ : nullptr; }
     rows_type const* stamps() const { return stamps_ ? &*stamps_ : nullptr; }
     /// The options of the constructor.

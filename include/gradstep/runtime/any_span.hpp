@@ -60,14 +60,14 @@ struct any_span {
     void const* data = nullptr;
     std::size_t size = 0;
     bool is_writable = false;
-    /// The container, if the buffer is one.
+    /// The container, if the buffer is a container.
     detail::container_reference container = {};
 
     any_span() = default;
-    /// Writable memory, or read-only memory.
+    /// Refers to writable memory, or to read-only memory.
     any_span(scalar t, void* memory, std::size_t elements) : type(t), data(memory), size(elements), is_writable(true) {}
     any_span(scalar t, void const* memory, std::size_t elements) : type(t), data(memory), size(elements) {}
-    /// Throws buffer_error for a buffer with a layout that is not row-major.
+    /// Refers to a buffer. Throws buffer_error for a buffer whose layout is not row-major.
     template <class Buffer>
     requires(detail::contiguous_buffer<Buffer> && !std::is_same_v<std::remove_cvref_t<Buffer>, any_span>)
         any_span(Buffer&& buffer)
@@ -79,14 +79,15 @@ struct any_span {
         if constexpr (detail::is_container<Buffer>()) container = detail::container_reference::of(buffer);
     }
 
-    /// Returns the same span with the current memory of its container. Throws as the constructor.
+    /// Returns the same span with the current memory of its container. Throws the errors of the
+    /// constructor.
     any_span now() const {
         any_span out = *this;
         if (container.container != nullptr) std::tie(out.data, out.size) = container.memory_now();
         return out;
     }
 
-    /// The elements. Throws value_error if they have another type.
+    /// Returns the elements as a span of T. Throws value_error if they have another type.
     template <class T> std::span<T const> as() const {
         if (type != scalar_of<T>())
             detail::fail<value_error>({"any_span::as: the elements are of ", detail::enumerator(type), ", not of ",

@@ -59,9 +59,9 @@ std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of
 } // namespace detail
 
 inline namespace GRADSTEP_RUNTIME_ABI {
-/// A tensor with any element types, as any_updater uses it: you own the memory. `slots` are in the
-/// order and the types of the updater's slots. Containers that are variables are referred to, as in
-/// any_span.
+/// A tensor whose element types are known at run time, for any_updater. You own the memory. `slots`
+/// are in the order and the types of the updater's slots. It refers to container variables, as
+/// any_span does.
 struct any_tensor {
     any_span values, gradient;
     std::span<any_span const> slots;
@@ -69,8 +69,8 @@ struct any_tensor {
     /// By default it is the position of the tensor in the call (0 in a call with one tensor) plus
     /// the `id` in the optimizer's text.
     std::optional<std::uint64_t> id = {};
-    /// Multiplies the learning rate for this tensor; finite and >= 0. A step is prepared once for
-    /// each value in a call.
+    /// Multiplies the learning rate for this tensor; finite and >= 0. A call prepares the step once
+    /// for each different value.
     double rate_scale = 1;
     /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step and proximal for this
     /// tensor; false or 0 leaves them out. Clipping stays. Finite and >= 0.
@@ -82,7 +82,8 @@ struct any_tensor {
 
 class any_parameter;
 
-/// An updater whose policies are chosen at run time: policies and a clock. You own all memory.
+/// An updater whose policies are chosen at run time. It contains the policies and a clock, and you
+/// own all memory.
 ///
 ///     gs::any_updater optimizer{gs::read_optimizer(text), gs::scalar::float32};
 ///     optimizer.initialize({w, {}, slots});
@@ -93,14 +94,14 @@ class any_parameter;
 /// `gs::updater` with these policies. The run-time cost is one indirect call per tensor.
 class any_updater {
 public:
-    /// What it updates, and the parameter that owns its memory, for gs::model.
+    /// The type of the tensors that it updates.
     using tensor_type = any_tensor;
-    /// The parameter that owns its memory.
+    /// The type of a parameter that owns its memory, for gs::model.
     using parameter_type = any_parameter;
 
-    /// Throws value_error for a missing number or one out of range. Throws not_compiled_error, with
-    /// the closest available combination, if the policies are not compiled for elements of
-    /// `storage` in this form.
+    /// Makes an updater for elements of `storage` in this form. Throws value_error for a number
+    /// that is missing or out of range. Throws not_compiled_error, with the closest available
+    /// combination, if the policies are not compiled for these elements.
     any_updater(configuration policies, scalar storage, element_form form = element_form::plain);
     /// The same from the text of an optimizer, with all of its keys. `clip_value` acts before the
     /// regularizers. Steps whose options have no seed use `seed`. `id` is added to the position of
@@ -113,45 +114,45 @@ public:
     /// Copies policies, clock and prepared step.
     any_updater& operator=(any_updater other) noexcept;
 
-    /// The policies; the form of elements, `form()`; the types of values and gradients,
-    /// `storage()`, and of the state, `state_type()`, in memory.
+    /// The policies. `form()` is the form of elements, `storage()` the type of values and gradients
+    /// in memory, and `state_type()` the type of the state in memory.
     configuration const& policies() const { return policies_; }
-    /// The options in the optimizer's text besides the policies; defaults if it was constructed
-    /// from policies.
+    /// The options in the optimizer's text besides the policies. They are the defaults if it was
+    /// constructed from policies.
     optimizer_options const& options() const { return options_; }
     element_form form() const { return form_; }
     scalar storage() const { return facts().storage; }
     scalar state_type() const { return facts().state; }
-    /// The state slots: their number; the name of slot i, `slot_name(i)`; and its length for a
-    /// tensor of n elements, `slot_size(i, n)`, which is 1 if a row-wise rule keeps one number per
+    /// The number of state slots. `slot_name(i)` is the name of slot i. `slot_size(i, n)` is its
+    /// length for a tensor of n elements, which is 1 if a row-wise rule keeps one number per
     /// tensor.
     std::size_t slots() const { return facts().slots; }
     char const* slot_name(std::size_t i) const { return facts().slot_names[i]; }
     std::size_t slot_size(std::size_t i, std::size_t n) const { return facts().is_row_slot(i) ? 1 : n; }
     /// Whether the rule keeps an average of the weights.
     bool keeps_average() const { return facts().keeps_average; }
-    /// One line for logs.
+    /// Describes the updater in one line, for logs.
     std::string description() const;
 
-    /// For checkpoints; see updater::visit_policies.
+    /// Visits the policies, for checkpoints; see updater::visit_policies.
     void visit_policies(detail::policy_visitor& to) const { detail::visit_policies(policies_, to); }
 
     /// Sets the state of a tensor to step 0. Throws the errors of `apply`.
     void initialize(any_tensor const& tensor) const { compiled_->initialize(checked(tensor, false)); }
-    /// Prepares the next step, like updater::next_step; the clock advances. Throws the same errors;
-    /// the clock is then unchanged.
+    /// Prepares the next step, like updater::next_step, and advances the clock. Throws the same
+    /// errors; the clock is then unchanged.
     void next_step(step_options options = {}, member_options const& own = {});
     /// Applies the step to one tensor. With `on_nonfinite = skip`, a gradient with NaN or infinity
-    /// does not change its tensor (zero_gradient is still done), and the call returns the element.
-    /// Throws value_error for wrong types, size_error, buffer_error for memory that is missing,
-    /// misaligned or overlapping, sequence_error without next_step, nonfinite_error with `raise`;
-    /// nothing is written then.
+    /// does not change its tensor (zero_gradient still applies), and the call returns the element.
+    /// It throws value_error for wrong types, size_error, buffer_error for memory that is missing,
+    /// misaligned or overlapping, sequence_error without next_step, and nonfinite_error with
+    /// `raise`. Nothing is written then.
     std::optional<nonfinite_element> apply(any_tensor const& tensor) const;
-    /// Applies the step to many tensors in one call: one pass, split by memory traffic over the
-    /// threads of an executor (tensors of row-wise rules one after another). Without an executor it
-    /// uses the threads in the optimizer's text, else the caller's. All tensors are checked before
-    /// any is written, except for overlaps between tensors. Throws the same errors, with the number
-    /// of the tensor. Returns the first non-finite element.
+    /// Applies the step to many tensors in one call. The call is one pass, split by memory traffic
+    /// over the threads of an executor; tensors of row-wise rules run one after another. Without an
+    /// executor it uses the threads in the optimizer's text, else the caller's thread. All tensors
+    /// are checked before any is written, except for overlaps between tensors. Throws the same
+    /// errors, with the number of the tensor. Returns the first non-finite element.
     std::optional<nonfinite_element> apply(std::span<any_tensor const> tensors) const;
     template <executor Executor>
     std::optional<nonfinite_element> apply(std::span<any_tensor const> tensors, Executor& threads) const {
@@ -159,23 +160,25 @@ public:
         return apply_all(tensors, &given, 0);
     }
 
-    /// The progress of the run; `seek` restores it, and next_step must follow. Throws value_error
-    /// for a negative count.
+    /// The clock: the progress of the run.
     gradstep::clock clock() const { return clock_; }
+    /// Sets the clock to the progress of a run. Call next_step afterwards. Throws value_error for a
+    /// negative count.
     void seek(gradstep::clock at);
 
-    /// Sets the threads of `apply` without an executor, as `threads` in an optimizer's text: 1
-    /// means the caller's thread, 0 one thread for each core that the process may use. Updaters
-    /// with the same number share them. `threads()` is their pool, null for the caller's thread.
+    /// Sets the number of threads for `apply` without an executor, like `threads` in an optimizer's
+    /// text. 1 means the caller's thread, 0 one thread for each core that the process may use.
+    /// Updaters with the same number share their threads. `threads()` is the pool, or null for the
+    /// caller's thread.
     void use_threads(std::int64_t count) { pool_ = detail::shared_pool(count); }
     void use_threads(any_updater const& of) { pool_ = of.pool_; }
     thread_pool* threads() const { return pool_.get(); }
-    /// The same updater at the same clock; the decaying parts of its regularizer are `factor` times
-    /// as fast, or left out for 0. No step is prepared. Throws the errors of the constructor.
+    /// Returns the same updater at the same clock, with a decay that is `factor` times as fast; 0
+    /// leaves the decay out. No step is prepared. Throws the errors of the constructor.
     any_updater with_decay(double factor) const;
 
-    /// For code that owns the memory (any_parameter): the compiled updater, `compiled()`; the
-    /// prepared step, `prepared_step()`; and the facts of its type, `facts()`.
+    /// The compiled updater, for code that owns the memory (any_parameter). `prepared_step()` is
+    /// the prepared step, and `facts()` describes its type.
     runtime::compiled_updater const& compiled() const { return *compiled_; }
     runtime::compiled_updater& compiled() { return *compiled_; }
     runtime::erased_step prepared_step() const { return step_; }
@@ -184,17 +187,17 @@ public:
     /// Throws sequence_error unless a step is prepared.
     void require_step(char const* call) const;
     /// Throws buffer_error or size_error unless the memory of a tensor exists, is aligned, and does
-    /// not overlap; `number` is the tensor's number in a call with several.
+    /// not overlap. `number` is the tensor's number in a call with several tensors.
     void require(runtime::erased_tensor const& x, bool has_gradient, std::size_t number = detail::only_tensor) const;
 
-    /// The values and state of a tensor, checked for a step; the gradient is ignored. Throws the
-    /// errors of `initialize`, and buffer_error for const values.
+    /// Returns the checked values and state of a tensor, without its gradient. Throws the errors of
+    /// `initialize`, and buffer_error for const values.
     runtime::erased_tensor checked_memory(any_tensor const& x) const;
-    /// The first non-finite element of the gradient if `on_nonfinite = skip` skips the tensor;
-    /// otherwise the size. Throws nonfinite_error with `raise`. `number` is the tensor's number in
-    /// a call with several.
+    /// Returns the first non-finite element of the gradient if `on_nonfinite = skip` skips the
+    /// tensor, otherwise the size. Throws nonfinite_error with `raise`. `number` is the tensor's
+    /// number in a call with several tensors.
     std::size_t refused_element(runtime::erased_tensor const& x, std::size_t number = detail::only_tensor) const;
-    /// Does what `zero_gradient` requests if a tensor is skipped.
+    /// Sets the gradient to zero if the step has zero_gradient, for a skipped tensor.
     void zero_gradient(runtime::erased_tensor const& x) const;
 
 private:

@@ -49,7 +49,7 @@ auto with_policies(combination const& from, F const& f) {
     if constexpr (std::is_void_v<Average>) return with(rule);
     else return with(averaged<Rule, Average>{rule, *static_cast<Average const*>(from.average_policy)});
 }
-/// The updater of a combination's policies.
+/// Makes the updater of a combination's policies.
 template <class Element, class Rule, class Average, class Regularizer>
 std::unique_ptr<compiled_updater> make_compiled(combination const& from) {
     return with_policies<Rule, Average, Regularizer>(
@@ -64,7 +64,7 @@ template <class Element> constexpr element_form form_of() {
     if constexpr (element_traits<Element>::has_master) return element_form::mixed;
     else return element_traits<Element>::is_stochastic ? element_form::stochastic : element_form::plain;
 }
-/// The number of an average in a combination.
+/// The index of an average in a combination.
 template <class Average> constexpr std::size_t average_number() {
     if constexpr (std::is_void_v<Average>) return 0;
     else return 1 + averages::index_of<Average>;
@@ -84,10 +84,11 @@ template <class Rules, class Averages, class Regularizers, class F> constexpr vo
     });
 }
 
-/// The combinations of an element with every rule, regularizer and average of three lists, compiled
-/// where `group` is used. In `Regularizers`, the types of compiled_regularizers stand for
-/// themselves, and any_regularizer for all, including several together. Its code is about three
-/// times as large, and slower in cache (docs/how_to/configuration.md). In `Averages`, void means none.
+/// The combinations of an element with every rule, regularizer and average of three lists. The file
+/// that uses `group` compiles them. `Regularizers` can contain the types of compiled_regularizers,
+/// and any_regularizer, which covers all regularizers and several together. The code of
+/// any_regularizer is about three times as large, and slower in cache
+/// (docs/how_to/configuration.md). In `Averages`, void means no average.
 template <class Element, class Rules, class Regularizers, class Averages = type_list<void>> struct compiled_list {
     /// The combinations.
     static constexpr auto entries = [] {

@@ -27,7 +27,7 @@ namespace gradstep {
 namespace runtime {
 inline namespace GRADSTEP_ISA {
 
-/// The history of an updater's type, behind the interface compiled_catch_up.
+/// A history for one type of updater, behind the interface compiled_catch_up.
 template <class Updater, class CatchUp> class compiled_history final : public compiled_catch_up {
     using traits = typename Updater::traits;
     using storage = typename traits::storage;
@@ -122,7 +122,7 @@ private:
     history history_;
 };
 
-/// The history of a combination's policies.
+/// Makes the history of a combination's policies.
 template <class Element, class Rule, class Average, class Regularizer, class CatchUp>
 std::unique_ptr<compiled_catch_up> make_compiled_history(combination const& from, void const* catch_up_policy,
                                                          std::uint64_t capacity, std::size_t width) {

@@ -19,7 +19,7 @@ namespace gradstep {
 namespace runtime {
 inline namespace GRADSTEP_ISA {
 
-/// An executor with the threads of the half that runs.
+/// An executor that runs on the threads of the current half of a step.
 class erased_executor {
 public:
     /// Uses these threads from the next call on.
@@ -40,7 +40,7 @@ template <class Element, class Regularizer>
 using compressing_type =
     updater<Element, dgc_momentum, Regularizer, external, simd_backend<detail::best_arch, erased_executor>>;
 
-/// dgc_momentum behind the interface compressing_updater.
+/// An updater of dgc_momentum, behind the interface compressing_updater.
 template <class Element, class Regularizer>
 class compressing : public basic_compiled<compressing_type<Element, Regularizer>, compressing_updater> {
     using type = compressing_type<Element, Regularizer>;
@@ -49,7 +49,7 @@ class compressing : public basic_compiled<compressing_type<Element, Regularizer>
     using storage = typename type::traits::storage;
 
 public:
-    /// Without `decays`, leaves the regularizer out.
+    /// Leaves the regularizer out unless `decays`.
     compressing(dgc_momentum const& of, Regularizer const& regularizer, bool decays)
         : base(type(of, regularizer, external{}, simd_backend<detail::best_arch, erased_executor>(executor_))),
           decays_(decays) {}

@@ -18,14 +18,14 @@ namespace gradstep {
 namespace runtime {
 inline namespace GRADSTEP_ISA {
 
-/// One tensor, checked, as backends run it, by the regularizer alone: a parameter without decay has
-/// another combination.
+/// One checked tensor in the form that backends run. It always uses the regularizer, because a
+/// parameter without decay uses another combination.
 template <class Updater> struct unchecked_batch {
     prepared_step<Updater> const& of;
     slice<Updater> const& tensor;
 
-    /// The bytes of an element, `bytes`; one tensor, `count()`, of `size(k)` elements;
-    /// `visit(k, f)` calls f with its kernel.
+    /// The bytes that a step reads and writes for one element. `count()` is 1, the number of
+    /// tensors, and `size(k)` its number of elements. `visit(k, f)` calls f with its kernel.
     static constexpr std::size_t bytes = Updater::bytes_per_element;
     std::size_t count() const { return 1; }
     std::size_t size(std::size_t) const { return tensor.weight.size(); }
@@ -37,8 +37,8 @@ template <class Updater> struct unchecked_batch {
     }
 };
 
-/// What an updater of a type is behind the calls of compiled_updater, or of `Base`, which is
-/// derived of it. What makes steps and copies is `compiled`.
+/// The functions of one type of updater behind the interface compiled_updater, or behind `Base`,
+/// which is derived from it. `compiled` adds steps and copies.
 template <class Updater, class Base> class basic_compiled : public Base {
     using traits = typename Updater::traits;
     using storage = typename traits::storage;
@@ -107,7 +107,7 @@ protected:
     std::optional<typename Updater::step_type> step_;
 };
 
-/// An updater of a type behind the interface compiled_updater.
+/// One type of updater, behind the interface compiled_updater.
 template <class Updater> class compiled final : public basic_compiled<Updater, compiled_updater> {
     using base = basic_compiled<Updater, compiled_updater>;
     static constexpr bool is_row_wise = row_wise_rule<typename Updater::rule_type>;

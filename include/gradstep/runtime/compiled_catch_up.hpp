@@ -19,7 +19,8 @@ struct erased_rows {
     std::size_t width;
     std::uint32_t* stamps;
 };
-/// Some of the rows: ids[first] to ids[last - 1]; if ids is null, row `first` to row `last - 1`.
+/// A range of the rows: ids[first] to ids[last - 1]. If ids is null, the rows are first to last -
+/// 1.
 struct chosen_rows {
     std::int64_t const* ids;
     std::size_t first, last;
@@ -32,11 +33,11 @@ struct chosen_rows {
 class compiled_catch_up {
 public:
     virtual ~compiled_catch_up() = default;
-    /// A copy with the same steps.
+    /// Returns a copy with the same steps.
     virtual std::unique_ptr<compiled_catch_up> copy() const = 0;
-    /// What it keeps of a step.
+    /// The numbers that it keeps for each step.
     virtual history_facts const& facts() const noexcept = 0;
-    /// Throws value_error for a step that it cannot keep.
+    /// Throws value_error if it cannot keep this step.
     virtual void require_kept(erased_step) const = 0;
     /// Records a step: from now on, inactive rows miss it.
     virtual void record(erased_step) = 0;
@@ -44,12 +45,12 @@ public:
     /// steps are skipped.
     virtual void catch_up(erased_rows const&, chosen_rows, std::int64_t step,
                           std::uint32_t skip_up_to) const noexcept = 0;
-    /// Copies the values that the rows would have, one row after another.
+    /// Copies the values that the rows have after catching up to `step`, one row after another.
     virtual void read(erased_rows const&, chosen_rows, std::int64_t step, void* out) const noexcept = 0;
-    /// The numbers of the steps up to this one, for a checkpoint.
+    /// Returns the numbers of the steps up to this one, for a checkpoint.
     virtual std::vector<double> saved(std::int64_t step) const = 0;
-    /// A history with the steps of a checkpoint. Throws value_error for numbers that no run can
-    /// have saved.
+    /// Returns a history with the steps of a checkpoint. Throws value_error for numbers that no run
+    /// can have saved.
     virtual std::unique_ptr<compiled_catch_up> resumed(row_progress const&) const = 0;
 };
 

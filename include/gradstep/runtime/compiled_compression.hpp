@@ -25,20 +25,20 @@ struct erased_threads {
                 std::size_t bytes) = nullptr;
 };
 
-/// An updater of dgc_momentum: the halves of the prepared step, with two calls each. The first call
-/// allocates all memory and can throw; nothing is written then. The second one throws only what
+/// An updater of dgc_momentum. Each half of the prepared step has two calls. The first call
+/// allocates all memory and can throw; nothing is written then. The second call throws only what
 /// threads throw. The memory of tensors, messages and threads must not change in between.
 class compressing_updater : public compiled_updater {
 public:
-    /// The first half of a sparse step: the gradient enters u and v. `message` returns what is
-    /// sent; it is valid until the next half begins, or, after `release_message`, is owned by the
-    /// caller and freed by delete[].
+    /// Runs the first half of a sparse step: adds the gradient to u and v. `message` returns the
+    /// message to send. It is valid until the next half begins. After `release_message`, the caller
+    /// owns it and frees it by delete[].
     virtual void begin_message(erased_tensor const&, erased_threads const&) = 0;
     virtual erased_message message() = 0;
     virtual void release_message() noexcept = 0;
-    /// The second half with this message only, for a single trainer. It allocates no memory.
+    /// Runs the second half with this message only, for a single trainer. It allocates no memory.
     virtual void apply_own() = 0;
-    /// The second half with the messages of all trainers, which have been validated.
+    /// Runs the second half with the messages of all trainers, which have been validated.
     virtual void begin_apply(erased_tensor const&, std::span<erased_message const>, bool dense,
                              erased_threads const&) = 0;
     virtual void apply() = 0;

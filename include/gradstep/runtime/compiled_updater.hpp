@@ -34,7 +34,7 @@ namespace runtime {
 /// A regularizer that any_regularizer can contain.
 using regularizer_part = regularizers::as<std::variant>;
 
-/// The facts of an updater's type.
+/// Describes an updater's type.
 struct updater_facts {
     char const* element;
     scalar storage, state;
@@ -73,30 +73,30 @@ struct erased_step {
 class compiled_updater {
 public:
     virtual ~compiled_updater() = default;
-    /// A copy with the same numbers and the same prepared step.
+    /// Returns a copy with the same hyperparameters and the same prepared step.
     virtual std::unique_ptr<compiled_updater> copy() const = 0;
-    /// The facts of its type.
+    /// Describes its type.
     virtual updater_facts const& facts() const noexcept = 0;
     /// Sets the slots of a tensor to step 0.
     virtual void initialize(erased_tensor const&) const = 0;
     /// Prepares the scalars of a step, which stay until the next one. If it throws, the previous
     /// ones stay.
     virtual void prepare(erased_step, step_options const&) = 0;
-    /// Applies the step to elements [first, last); for rules that are not row-wise.
+    /// Applies the step to elements [first, last). Only for rules that are not row-wise.
     virtual void run(erased_tensor const&, std::size_t first, std::size_t last) const noexcept = 0;
-    /// Applies the step to the whole tensor; for all rules.
+    /// Applies the step to the whole tensor. For all rules.
     virtual void run_whole(erased_tensor const&) const noexcept = 0;
-    /// If it keeps one: the average after the steps of `at`, in the type of the storage or of the
-    /// state.
+    /// Writes the average after the steps of `at`, if the updater keeps one, in the type of the
+    /// storage or of the state.
     virtual void read_average(erased_tensor const&, gradstep::clock at, scalar type, void* out) const = 0;
-    /// The sum of the squares of a block of a gradient times `scale`, as gs::global_norm adds them.
-    /// 0 for integers.
+    /// Returns the sum of (scale * g)^2 over a block of a gradient, computed as in gs::global_norm.
+    /// Returns 0 for integers.
     virtual double block_sum(void const* gradient, std::size_t size, std::size_t block,
                              double scale) const noexcept = 0;
 };
 
-/// Policies for the search in the compiled combinations: their indices in the lists of
-/// config/catalogue.hpp, and the policies.
+/// Policies and their indices in the lists of config/catalogue.hpp, to search them in the compiled
+/// combinations.
 struct combination {
     std::size_t rule;
     void const* rule_policy;
@@ -105,20 +105,20 @@ struct combination {
     std::span<regularizer_part const> regularizers;
 };
 
-/// Regularizers that are compiled by their types: one of the list, or, as the last, any that
-/// any_regularizer supports.
+/// The regularizers that are compiled by their types. A combination has one of this list, or
+/// any_regularizer, which supports all of them.
 using compiled_regularizers =
     type_list<none, l1, l2, elastic_net, decoupled, proximal<l1>, proximal<l2>, proximal<elastic_net>>;
 inline constexpr std::size_t any_compiled_regularizer = compiled_regularizers::size;
 
-/// One combination: indices in the lists of config/registry.hpp, and a function that makes its
-/// updater.
+/// A compiled combination: indices in the lists of config/registry.hpp, and a function that makes
+/// its updater.
 struct compiled_entry {
     std::size_t rule, average, regularizer;
     std::unique_ptr<compiled_updater> (*make)(combination const&);
 };
 struct compiled_catch_up_entry; // runtime/compiled_catch_up.hpp
-/// What one file compiles for one element: updaters, and catching up
+/// The combinations that one file compiles for one element: updaters, and catching up
 /// (runtime/compile_catch_up.hpp).
 struct compiled_group {
     scalar storage;
@@ -127,9 +127,9 @@ struct compiled_group {
     std::span<compiled_catch_up_entry const> catch_ups;
 };
 
-/// All combinations for the instruction set of the running program. The library gradstep::runtime
-/// defines it, or a file of the program (runtime/compile.hpp). Throws value_error if GRADSTEP_SIMD
-/// names an unavailable instruction set.
+/// Returns all combinations for the instruction set of the running program. The library
+/// gradstep::runtime defines this function, or a file of the program (runtime/compile.hpp). Throws
+/// value_error if GRADSTEP_SIMD names an unavailable instruction set.
 std::span<compiled_group const* const> compiled_groups();
 
 } // namespace runtime

@@ -15,20 +15,21 @@
 
 namespace gradstep {
 
-/// The keys of an optimizer's text besides its policies.
+/// The keys of an optimizer's JSON text besides its policies.
 struct optimizer_options {
     /// The form in which 16-bit elements are kept.
     element_form element = element_form::plain;
     /// What a step does with a gradient that has NaN or infinity (parameter_options).
     nonfinite on_nonfinite = nonfinite::propagate;
-    /// Clips the gradient before the regularizers: by the value of each element (as the regularizer
-    /// clip_value), by the norm of the gradient, or by the norm of all gradients of the call.
+    /// The clip, which is applied to the gradient before the regularizers. It clips by the value of
+    /// each element (as the regularizer clip_value does), by the norm of the gradient, or by the
+    /// norm of all gradients of the call.
     any_clip clip = none{};
-    /// `seed` and `id` choose the random numbers of stochastic rounding: `seed` for the run, unless
-    /// step_options has a seed, and `id` for this parameter. >= 0.
+    /// The seed and the id for stochastic rounding, which determine its random numbers. `seed` is
+    /// for the run, unless step_options has a seed, and `id` for this parameter. >= 0.
     std::int64_t seed = 0, id = 0;
-    /// The threads of an update or `apply` without an executor. 0: one for each core that the
-    /// process may use. >= 0.
+    /// The number of threads of an update, and of `apply` without an executor. 0: one for each core
+    /// that the process may use. >= 0.
     std::int64_t threads = 1;
 
     static constexpr auto hyperparameters = hyperparameter_list{
@@ -43,7 +44,8 @@ struct optimizer_options {
 
 inline namespace GRADSTEP_ABI {
 
-/// An optimizer's text: the keys of a configuration (config.hpp) and the keys of optimizer_options.
+/// An optimizer's configuration: the keys of a `configuration` (config.hpp) and of
+/// optimizer_options.
 ///
 ///     {"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.001}, "element": "mixed", "threads": 0}
 struct optimizer_configuration {
@@ -69,18 +71,20 @@ norm_limit limit_of_step(any_clip const& clip);
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// The JSON Schema of an optimizer's text. (`configuration_schema` describes policies alone.)
+/// Returns the JSON Schema of an optimizer's text. (`configuration_schema` describes the policies
+/// alone.)
 std::string optimizer_schema(int indent = 2);
 
-/// Reads an optimizer from a JSON text. Throws value_error for the first mistake, naming its path
-/// and what is allowed there. `to_json` writes an optimizer, with every default.
+/// Reads an optimizer from JSON text. Throws value_error for the first mistake, with its path and
+/// the allowed values. `to_json` writes an optimizer, with every default.
 optimizer_configuration read_optimizer(std::string_view text);
 /// Reads several optimizers by name, for example one for each parameter of a model, in the order of
 /// the text:
 ///
 ///     {"wide": {"rule": {"name": "ftrl"}, ...}, "deep": {"rule": {"name": "adam"}, ...}}
 ///
-/// Throws value_error as read_optimizer; the path begins with the name, as in "deep.rule.beta1".
+/// Throws value_error as read_optimizer does. The path begins with the name, as in
+/// "deep.rule.beta1".
 std::vector<std::pair<std::string, optimizer_configuration>> read_optimizers(std::string_view text);
 /// Reads several optimizers from a file. Errors begin with the file's name. Throws io_error if the
 /// system cannot read it.

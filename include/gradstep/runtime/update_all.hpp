@@ -8,11 +8,11 @@
 namespace gradstep {
 inline namespace GRADSTEP_RUNTIME_ABI {
 
-/// One step of each of several parameters with any policies, in one call: gradients[k] belongs to
-/// all[k]. The work is one pass, split by memory traffic over the threads of the parameter with the
+/// Updates several parameters with any policies by one step each, in one call. gradients[k] is for
+/// all[k]. The call is one pass, split by memory traffic over the threads of the parameter with the
 /// most threads. A gradient must not overlap the memory of any parameter, and with zero_gradient no
-/// other gradient. A non-finite gradient is skipped, or rejects the call, as the options of its
-/// parameter define.
+/// other gradient. Each parameter's options define whether a non-finite gradient is skipped or
+/// rejects the call.
 ///
 /// Throws the errors of any_parameter::update, with the number of the parameter, and value_error
 /// for a duplicate parameter. No parameter has changed then.
