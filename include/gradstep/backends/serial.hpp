@@ -14,17 +14,17 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// The plain loop: one element after another, on the caller's thread. Every other backend must
-/// equal it bit for bit. Read it to see what an update does.
+/// The reference backend: a plain loop over the elements, on the caller's thread. Every other
+/// backend equals it bit for bit. Read it to see what an update does.
 struct serial_backend : detail::host_buffers {
-    /// Runs kernels of blocks (`block8`).
+    /// Whether it runs the kernels of `block8`, which work on blocks.
     static constexpr bool runs_blocks = true;
 
     template <class Batch> void run(Batch const& batch) const noexcept {
         run_part(batch, 0, detail::total_size(batch));
     }
-    /// Elements [begin, end) of the whole batch, laid end to end. For callers that partition the
-    /// work themselves.
+    /// Runs elements [begin, end) of the batch, where the tensors are concatenated. For callers
+    /// that split the work themselves.
     template <class Batch> void run_part(Batch const& batch, std::size_t begin, std::size_t end) const noexcept {
         detail::flush_guard const guard(subnormals::flush);
         bool const is_cached = (end - begin) * batch.bytes <= detail::cached_bytes;
@@ -52,7 +52,7 @@ struct serial_backend : detail::host_buffers {
         return detail::sum_of_blocks(x, scale);
     }
 
-    /// The type that elements are read with, one at a time.
+    /// The type by which it reads elements, one at a time.
     template <class T> using pack = T;
     static std::size_t parts_for(std::size_t) { return 1; }
     template <class F> static void for_each_part(std::size_t, F const& f) {

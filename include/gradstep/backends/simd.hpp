@@ -21,21 +21,21 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// The CPU backend: xsimd packs of the architecture `Arch` (by default the best that the compiler's
-/// flags allow), on the caller's thread or on an executor. `simd_backend{executor}` refers to the
-/// executor. The executor must outlive the backend and every updater, step and parameter made with
-/// it; a temporary executor does not compile.
+/// The CPU backend: vectorized by xsimd packs of the architecture `Arch`, by default the best that
+/// the compiler's flags allow. It runs on the caller's thread or on an executor.
+/// `simd_backend{executor}` refers to the executor. The executor must outlive the backend and every
+/// updater, step and parameter made with it; a temporary executor does not compile.
 ///
-/// A call is split into contiguous parts, each with at least 256 KiB of memory traffic: one part
-/// per thread of the executor, or up to `parts_per_thread` parts if the executor defines it. Calls
-/// below 512 KiB (about 8 microseconds) stay on the caller's thread. The bits are the same for any
-/// split.
+/// A call is split into contiguous parts, each with at least 256 KiB of memory traffic. There is
+/// one part per thread of the executor, or up to `parts_per_thread` parts if the executor defines
+/// it. Calls below 512 KiB (about 8 microseconds) stay on the caller's thread. The bits are the
+/// same for any split.
 template <class Arch = detail::best_arch, class Executor = serial_executor>
 class simd_backend : public detail::host_buffers {
 public:
-    /// Runs kernels of blocks (`block8`).
+    /// Whether it runs the kernels of `block8`, which work on blocks.
     static constexpr bool runs_blocks = true;
-    /// Calls on single tensors are inlined into the caller, where no executor runs them.
+    /// Whether calls on single tensors are inlined into the caller: if there is no executor.
     static constexpr bool runs_inline = std::same_as<Executor, serial_executor>;
 
     explicit simd_backend(subnormals mode = subnormals::flush) requires std::same_as<Executor, serial_executor>
@@ -70,8 +70,8 @@ public:
         }
     }
 
-    /// Elements [begin, end) of all, laid end to end, on the calling thread: for code that splits a
-    /// call itself.
+    /// Runs elements [begin, end) of the batch, where the tensors are concatenated, on the calling
+    /// thread. For code that splits a call itself.
     template <class Batch>
     GRADSTEP_INLINE void run_part(Batch const& batch, std::size_t begin, std::size_t end) const noexcept {
         detail::flush_guard const guard(mode_);
@@ -89,7 +89,7 @@ public:
             batch.kernel, begin, end, (end - begin) * batch.bytes <= detail::cached_bytes);
     }
 
-    /// One step of a row-wise rule on one tensor: `accumulate`, `finalize`, `apply`.
+    /// Runs one step of a row-wise rule on one tensor: `accumulate`, `finalize`, `apply`.
     template <class Kernel, class Row> GRADSTEP_INLINE void run_row_wise(single<Kernel> batch, Row const& row) const {
         using sums = detail::block_sums<Kernel>;
         using packs = pack<typename Kernel::compute>;
@@ -113,9 +113,9 @@ public:
             [&](std::size_t b) { return detail::block_sum(x, b, scale); }, [](double& to, double part) { to += part; });
     }
 
-    /// The interface that runs the rows of a table (sparse/host_rows.hpp): the pack, the number of
-    /// parts for a call of this many bytes, and f(part) for each part, with subnormals in this
-    /// backend's mode.
+    /// The pack for the rows of a table (sparse/host_rows.hpp). `parts_for(bytes)` is the number of
+    /// parts for a call of this size, and `for_each_part` calls f(part) for each part, with
+    /// subnormals in this backend's mode.
     template <class T> using pack = simd<T, Arch>;
     std::size_t parts_for(std::size_t bytes) const {
         if constexpr (runs_inline) return 1;

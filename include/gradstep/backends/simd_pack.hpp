@@ -51,15 +51,15 @@ using best_arch = xsimd::default_arch;
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// How a pack divides and takes roots, always with the same bits. Here: the processor's divider.
+/// Divides and takes roots with the processor's divider. Every divider gives the same bits.
 struct divider {};
-/// The same for pairs of float packs on AVX-512 (`lanes<V, 2>`): uses multiply-adds for some
-/// divisions or roots if this processor gains from it (backends/newton_divider.hpp). If the
-/// processor gains from roots by multiply-adds and `roots` is true, one root of two is computed
-/// this way.
+/// Divides and takes roots of pairs of float packs on AVX-512 (`lanes<V, 2>`), with the same bits.
+/// It uses multiply-adds for some divisions or roots if this processor gains from it
+/// (backends/newton_divider.hpp). If the processor gains from roots by multiply-adds and `roots` is
+/// true, it computes every second root this way.
 template <bool roots> struct newton_divider {};
 
-/// A pack of xsimd (its `batch`): as many elements T as fit into a register of `Arch`.
+/// A pack of xsimd (`xsimd::batch`) with as many elements T as fit into a register of `Arch`.
 template <class T, class Arch, class Division = divider> struct simd {
     static_assert(GRADSTEP_AVX512 || !std::is_base_of_v<xsimd::avx512f, Arch>,
                   "gradstep: packs of AVX-512 take its parts F, BW, DQ and VL: compile with -march=x86-64-v4, or take "
@@ -108,17 +108,18 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
     static constexpr bool avx512 = detail::is_avx512<Arch>, avx2 = detail::is_avx2<Arch>;
     static constexpr bool is_float = std::is_same_v<T, float>;
 
-    /// Whether `first(count)` works for memory of type S. The loop then ends in a masked pack, else
-    /// it handles the remaining elements one by one.
+    /// Whether `first(count)` works for memory of type S. A loop then ends in a masked pack;
+    /// otherwise it handles the remaining elements one by one.
     template <class S>
     static constexpr bool can_mask = std::is_floating_point_v<T> &&
                                      (std::is_same_v<S, T> ? avx512 || avx2 : avx512 && is_float && detail::is_half<S>);
 
-    /// On AVX-512, a loop over bfloat16 converts two packs at once: half as many shuffles.
+    /// The pack for a loop over memory of type S. On AVX-512, a loop over bfloat16 converts two
+    /// packs at once, which needs half as many shuffles.
     template <class S>
     using body = std::conditional_t<avx512 && is_float && std::is_same_v<S, bfloat16>, lanes<V, 2>, V>;
-    /// The body for a loop over memory in the caches, whose speed is limited by the divider. Call
-    /// prepare_cached_body() before the loop.
+    /// Whether there is a special pack (`cached_body`) for a loop over memory in the caches, whose
+    /// speed the divider limits. Call prepare_cached_body() before the loop.
     static constexpr bool has_cached_body = avx512 && is_float;
     template <bool roots> using cached_body = lanes<simd<T, Arch, newton_divider<roots>>, 2>;
 #if GRADSTEP_AVX512
@@ -155,8 +156,8 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
     static constexpr bool has_load_8 = is_float &&
                                        (std::is_same_v<S, bfloat16> || (std::is_same_v<S, float16> && GRADSTEP_F16C));
 
-    /// `first` and `first_or_zero`: lanes 0 to count - 1, for a load or store that skips the other
-    /// lanes. count > 0.
+    /// Selects lanes 0 to count - 1, for a load or store that skips the other lanes. count > 0.
+    /// With `first_or_zero`, a load puts zeros into the other lanes.
     GRADSTEP_HD static auto first(std::size_t count) { return some_lanes{mask_of(count)}; }
     GRADSTEP_HD static auto first_or_zero(std::size_t count) { return some_lanes_or_zero{mask_of(count)}; }
 
@@ -220,7 +221,8 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
                                 [&](T x, std::size_t k) { return one::template trained<S>(x, stored.value.get(k)); });
     }
 
-    /// `wide` and `to_wide`: the elements in double, in two registers if T is float.
+    /// The pack of the same elements in double, in two registers if T is float. `to_wide` converts
+    /// to it.
     using wide = std::conditional_t<is_float, lanes<simd<double, Arch>, 2>, V>;
     GRADSTEP_HD static wide to_wide(V a) requires(std::is_floating_point_v<T>) {
         if constexpr (!is_float) {

@@ -38,14 +38,15 @@ inline namespace GRADSTEP_ABI {
 /// caller's thread. A pool that the child creates has threads again.
 class thread_pool {
 public:
-    /// A large call is split into this many parts per thread. The call ends with its last part, and
-    /// small parts end soon even if their thread loses its core for a while.
+    /// The number of parts per thread into which a large call is split. The call ends with its last
+    /// part, and small parts end soon even if their thread loses its core for a while.
     static constexpr std::size_t parts_per_thread = 8;
 
-    /// One thread for each core that the process may use: `available_cores()`, at most 65535.
+    /// Starts one thread for each core that the process may use: `available_cores()`, at most
+    /// 65535.
     thread_pool() : thread_pool(std::min(available_cores(), std::size_t{65535})) {}
-    /// Throws value_error outside [1, 65535], and executor_error if the system cannot start the
-    /// threads.
+    /// Starts threads so that the pool has `threads` threads, including the caller's. Throws
+    /// value_error outside [1, 65535], and executor_error if the system cannot start the threads.
     template <std::integral Count>
     explicit thread_pool(Count threads)
         : thread_pool(checked_count{static_cast<std::size_t>(detail::thread_count("thread_pool", threads, 1))}) {}
@@ -55,7 +56,7 @@ public:
 
     std::size_t concurrency() const { return has_forked() ? 1 : threads_; }
 
-    /// Throws value_error for 2^32 parts or more.
+    /// Runs the parts of a call (executor). Throws value_error for 2^32 parts or more.
     void run(std::size_t parts, task work);
 
 private:

@@ -7,10 +7,10 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// The work of a backend: kernels over `count()` tensors, where tensor k has `size(k)` elements.
-/// `visit(k, f)` calls f with the kernel of tensor k. Its `at<V>(i, which)` updates element i, or
-/// as many elements as the pack V has lanes. `bytes` is the memory traffic of one element; backends
-/// use it to decide whether threads pay.
+/// A batch of one tensor. A batch is the work of a backend: kernels over `count()` tensors, where
+/// tensor k has `size(k)` elements. `visit(k, f)` calls f with the kernel of tensor k. Its
+/// `at<V>(i, which)` updates element i, or as many elements as the pack V has lanes. `bytes` is the
+/// memory traffic of one element; backends use it to decide whether threads are worth their cost.
 template <class Kernel> struct single {
     Kernel kernel;
     std::size_t elements;

@@ -18,7 +18,8 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// Memory whose owner does not define its location, like std::span: any backend accepts it.
+/// The memory space of buffers that any backend accepts, such as std::span, whose location is
+/// unknown.
 struct any_memory {};
 
 /// How gradstep accesses your container as contiguous memory. Specialised here for contiguous
@@ -43,8 +44,8 @@ struct any_memory {};
 /// called once for each element.
 template <class B> struct buffer_traits;
 
-/// Whether contiguous ranges of this type are used as they are. False for types that also have a
-/// layout (xtensor).
+/// Whether contiguous ranges of this type are buffers without another adapter. False for types that
+/// also have a layout (xtensor).
 template <class B> inline constexpr bool enable_range_buffer = true;
 } // namespace GRADSTEP_ISA
 

@@ -10,11 +10,12 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// A reference to the work of one call, for an executor: `work(part)` runs one part and does not
-/// throw. Valid until `run` returns.
+/// The work of one call, by reference, for an executor. `work(part)` runs one part and does not
+/// throw. It is valid until `run` returns.
 class task {
 public:
-    /// `bytes` is approximately the memory traffic of the whole call.
+    /// Refers to a function of the part. `bytes` is approximately the memory traffic of the whole
+    /// call.
     template <class F>
     requires(!std::same_as<std::remove_cvref_t<F>, task>) task(F const& f, std::size_t bytes = SIZE_MAX)
         : object_(&f), call_([](void const* object, std::size_t part) { (*static_cast<F const*>(object))(part); }),
@@ -23,8 +24,8 @@ public:
     /// Runs one part.
     void operator()(std::size_t part) const { call_(object_, part); }
 
-    /// The approximate memory traffic of the whole call; executors use it to decide whether another
-    /// thread pays. SIZE_MAX: unset.
+    /// The approximate memory traffic of the whole call, or SIZE_MAX if unset. Executors use it to
+    /// decide whether another thread is worth its cost.
     std::size_t bytes() const { return bytes_; }
 
 private:
@@ -33,10 +34,10 @@ private:
     std::size_t bytes_;
 };
 
-/// Runs the parts of a call. `concurrency()` is the number of concurrent parts. `run(parts, work)`
-/// calls work(0) to work(parts - 1) once each, in any order, on any threads, and returns when all
-/// have ended. An executor whose threads balance the load has a static member `parts_per_thread`:
-/// the number of parts into which the share of a thread can be split.
+/// An executor runs the parts of a call. `concurrency()` is the number of concurrent parts.
+/// `run(parts, work)` calls work(0) to work(parts - 1) once each, in any order, on any threads, and
+/// returns when all have ended. An executor whose threads balance the load has a static member
+/// `parts_per_thread`: the number of parts into which the share of a thread can be split.
 template <class E> concept executor = requires(E& e, std::size_t parts, task work) {
     { e.concurrency() } -> std::convertible_to<std::size_t>;
     e.run(parts, work);

@@ -203,13 +203,13 @@ struct nothing_missed {
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// The fused update of one element (or one pack of them): read everything once, catch up,
-/// regularize, apply the rule, write everything once. It holds the prepared scalars and raw
-/// pointers, is trivially copyable, and is the kernel that every backend runs.
+/// The fused update of one element, or of one pack of elements. It reads everything once, catches
+/// up, regularizes, applies the rule, and writes everything once. It contains the prepared scalars
+/// and raw pointers, is trivially copyable, and is the kernel that every backend runs.
 ///
 /// Its types: `rule_type` and `traits`; `gradient_type`, the reader of the gradient; `compute`,
-/// `storage` and `state_type`, of the arithmetic, the parameter and the state in memory. Its
-/// constants: `slots`, the indices of the slots; `in_default_form`, whether it runs the rule's
+/// `storage` and `state_type`, the types of the arithmetic, the parameter and the state in memory.
+/// Its constants: `slots`, the indices of the slots; `in_default_form`, whether it runs the rule's
 /// `apply_default`; `sees_all_slots`, whether it also reads and writes the rare slots.
 template <class Element, class Rule, class Regularizer, class Gradient, class Missed = detail::nothing_missed>
 struct update_kernel {

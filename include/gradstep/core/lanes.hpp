@@ -7,11 +7,11 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// N packs of one kind side by side, as one pack, in portable C++.
+/// A pack that consists of N packs of one type side by side, in portable C++.
 ///
-/// With scalars it is the group of elements of one GPU thread, moved by one wide load or store;
-/// memory must then be aligned to the group. With vector packs it is a loop body that converts
-/// several of them at once.
+/// With scalars it is the group of elements of one GPU thread, which one wide load or store moves.
+/// Memory must then be aligned to the group. With vector packs it is a loop body that converts
+/// several packs at once.
 template <class One, std::size_t N> struct lanes {
     One value[N];
 
@@ -82,7 +82,7 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
     template <class S> static constexpr bool can_mask = false;
     template <class S> using body = lanes<One, N>; // not V: nvcc would then write V as body<S> everywhere
 
-    /// `wide` and `to_wide`: the elements in double.
+    /// The pack of the same elements in double. `to_wide` converts to it.
     using wide = lanes<typename one::wide, N>;
     GRADSTEP_HD static wide to_wide(V const& a) {
         return wide::each([&](std::size_t k) { return one::to_wide(a.value[k]); });

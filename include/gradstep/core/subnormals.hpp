@@ -12,8 +12,8 @@ inline namespace GRADSTEP_ISA {
 
 /// How a CPU backend treats subnormal numbers while a kernel runs.
 enum class subnormals {
-    /// Results and operands below the normal range count as zero (x86, AArch64); the caller's mode
-    /// is restored.
+    /// Treats results and operands below the normal range as zero (x86, AArch64), and restores the
+    /// caller's mode.
     flush,
     keep, ///< does not change the floating-point mode of the calling thread
 };

@@ -144,17 +144,17 @@ private:
 inline namespace GRADSTEP_ISA {
 #endif
 
-/// The Thrust backend. `Policy` is a Thrust execution policy, stored by value:
-/// `thrust::cuda::par_nosync.on(stream)` on a GPU (the stream orders the steps, and no step waits),
-/// or `thrust::device` with the OMP, TBB or CPP system on the CPU. All systems share one source,
-/// and have the bits of every other backend (except that CUDA keeps subnormals and the CPU flushes
-/// them).
+/// The Thrust backend, which runs steps on a GPU or on the CPU. `Policy` is a Thrust execution
+/// policy, stored by value. On a GPU use `thrust::cuda::par_nosync.on(stream)`: the stream orders
+/// the steps, and no step waits. On the CPU use `thrust::device` with the OMP, TBB or CPP system.
+/// All systems share one source, and have the bits of every other backend (except that CUDA keeps
+/// subnormals and the CPU flushes them).
 ///
 /// On CUDA, buffers are in device memory (thrust::device_vector, or a span of it); host containers
-/// do not compile. The tensors of a call share a launch, as many as fit into a kernel's argument
-/// (docs/how_to/gpu.md). Device errors are thrown as thrust::system_error. On the CPU systems, blocks
-/// of elements run with packs of `Arch`, an architecture of xsimd: by default the best that the
-/// compiler's flags allow. If xsimd is not found, `Arch` is `void`, which runs one element at a
+/// do not compile. As many tensors of a call share a launch as fit into a kernel's argument
+/// (docs/how_to/gpu.md). Device errors are thrown as thrust::system_error. On the CPU systems,
+/// blocks of elements run with packs of `Arch`, an architecture of xsimd: by default the best that
+/// the compiler's flags allow. If xsimd is not found, `Arch` is `void`, which runs one element at a
 /// time.
 template <class Policy = std::remove_cvref_t<decltype(thrust::device)>, class Arch = detail::thrust_arch_of<Policy>>
 class thrust_backend
@@ -164,7 +164,7 @@ class thrust_backend
     static_assert(by_threads || !on_cuda, "gradstep: `Arch` is for Thrust's CPU systems: leave it out on CUDA");
 
 public:
-    /// Whether it runs kernels of blocks (`block8`): on the CPU systems.
+    /// Whether it runs the kernels of `block8`, which work on blocks: on the CPU systems.
     static constexpr bool runs_blocks = !by_threads;
 
     explicit thrust_backend(Policy policy = Policy{})
@@ -181,8 +181,8 @@ public:
         with_work(batch.kernel, batch.elements, batch.bytes, [&](auto& work) { launch(work); });
     }
 
-    /// Collects updates of several calls into shared launches: `add(batch)` for each call, then
-    /// `run()`. It launches everything by then; nothing waits for the device.
+    /// Collects the updates of several calls into shared launches. Call `add(batch)` for each call,
+    /// then `run()`, which launches everything that is left. Nothing waits for the device.
     class gathering {
     public:
         explicit gathering(thrust_backend const& on) : on_(&on), scratch_(on.take_scratch()) {}
@@ -203,8 +203,8 @@ public:
         thrust_backend const* on_;
         typename detail::scratch_list<thrust_backend>::loan scratch_;
     };
-    /// Whether updates collected on this backend can share launches with updates on `other`:
-    /// whether both are on the same stream.
+    /// Whether updates collected on this backend can share launches with updates on `other`,
+    /// because both use the same stream.
     bool shares_launches_with([[maybe_unused]] thrust_backend const& other) const {
 #if defined(__CUDACC__)
         if constexpr (on_cuda) return stream() == other.stream();
@@ -212,9 +212,9 @@ public:
         return true;
     }
 
-    /// One step of a row-wise rule on one tensor: `accumulate`, `finalize`, `apply`. It keeps its
-    /// memory on the device, and waits only if a tensor needs more than any before. If there is no
-    /// memory, the CPU systems accumulate on one thread.
+    /// Runs one step of a row-wise rule on one tensor: `accumulate`, `finalize`, `apply`. It keeps
+    /// its memory on the device, and waits only if a tensor needs more memory than any tensor
+    /// before. If memory does not suffice, the CPU systems accumulate on one thread.
     template <class Kernel, class Row> void run_row_wise(single<Kernel> const& batch, Row const& row) const {
         using block_sums = detail::block_sums<Kernel>;
         using sums = typename block_sums::sums;
@@ -248,7 +248,7 @@ public:
         }
     }
 
-    /// Waits for the result.
+    /// Returns the sum of (scale * x[i])^2 over all i, in double. Waits for the result.
     template <class S> double sum_of_squares(std::span<S const> x, double scale = 1) const {
         std::size_t const count = detail::block_count(x.size());
         auto const scratch = require_scratch();
@@ -268,14 +268,16 @@ public:
         return sum;
     }
 
-    /// Returns the first NaN or infinity; x.size() if there is none. Waits for the result.
+    /// Returns the index of the first NaN or infinity, or x.size() if there is none. Waits for the
+    /// result.
     template <class S> std::size_t find_nonfinite(std::span<S const> x) const requires(by_threads) {
         thrust::counting_iterator<std::size_t> const first(0), last(x.size());
         return *thrust::find_if(policy_, first, last, detail::is_nonfinite<S>{x.data()});
     }
 
-    /// `copy_of`, `copy_to_host` and `copy_from_host` copy between host memory, or device memory of
-    /// the caller, and a buffer of an owning parameter. They wait for earlier steps.
+    /// Copies host memory, or the caller's device memory, into a new buffer of an owning parameter.
+    /// `copy_to_host` and `copy_from_host` copy between such a buffer and host memory. They wait
+    /// for earlier steps.
     template <class T, class Space> auto copy_of(std::span<T const> x, Space) const {
         using owned = typename thrust_backend::template buffer<T>;
         if constexpr (on_cuda && std::is_same_v<Space, device_memory>) {
@@ -295,7 +297,7 @@ public:
         thrust::copy(from.begin(), from.end(), iterator(to));
     }
 
-    /// Calls f(0) to f(count - 1) on the device's threads; on the CPU with subnormals flushed.
+    /// Calls f(0) to f(count - 1) on the device's threads, or on the CPU with subnormals flushed.
     template <class F> void for_each(std::size_t count, F const& f) const {
         thrust::counting_iterator<std::size_t> const first(0);
         if constexpr (on_cuda) {
@@ -311,7 +313,7 @@ public:
             thrust::for_each_n(policy_, first, (count + at_once - 1) / at_once, task(run_some));
         }
     }
-    /// Runs work on tensors, which has a number of indices (thrust/work.hpp), in one launch.
+    /// Runs work with a given number of indices (thrust/work.hpp) in one launch.
     template <class Work> void launch(Work& work) const {
         if constexpr (requires { work.traffic(); }) work.set_cached(work.traffic() <= detail::cached_bytes);
         if (work.count() != 0) for_each(work.count(), work);
@@ -324,18 +326,19 @@ public:
     /// The execution policy.
     Policy const& policy() const { return policy_; }
 
-    /// What compressed steps use: the selection of entries, and their update, `scatter`.
+    /// Selects the entries of a compressed step. `scatter` updates them.
     template <class Source> using selection_engine = detail::thrust_selection<thrust_backend, Source>;
     template <class S, class Update>
     void scatter(Update const& update, detail::message_list const& messages, std::size_t n) const {
         detail::scatter_on_thrust<S>(*this, update, messages, n);
     }
-    /// What tables use: on a device thrust/table.hpp, on the CPU systems the same as other CPU
-    /// backends.
+    /// Runs the rows of tables. On a device it is thrust/table.hpp; on the CPU systems it is the
+    /// same as for other CPU backends.
     template <class Updater>
     using row_engine = std::conditional_t<by_threads, detail::thrust_rows<Updater>, detail::host_rows<Updater>>;
-    /// On the CPU systems the same as in simd_backend: the `pack`, the number of parts for a call
-    /// of this many bytes, and f(part) for each part, with subnormals flushed.
+    /// The pack for the rows of a table on the CPU systems, as in simd_backend. `parts_for(bytes)`
+    /// is the number of parts for a call of this size, and `for_each_part` calls f(part) for each
+    /// part, with subnormals flushed.
     template <class T> using pack = typename detail::thrust_pack<T, Arch>::type;
     std::size_t parts_for(std::size_t bytes) const requires(!by_threads) {
         return detail::part_count(bytes, detail::thrust_threads());
@@ -346,14 +349,14 @@ public:
         detail::flush_guard const guard(subnormals::flush);
         f(0);
     }
-    /// An iterator over this backend's memory for Thrust's algorithms.
+    /// Returns an iterator over this backend's memory for Thrust's algorithms.
     template <class T> static auto iterator(T* p) {
         if constexpr (on_cuda) return thrust::device_pointer_cast(p);
         else return p;
     }
 #if defined(__CUDACC__)
-    /// How an `averager` on the host reads parameters: an asynchronous copy on a separate stream.
-    /// `stream()` is the stream of the steps.
+    /// The asynchronous copy on a separate stream by which an `averager` on the host reads
+    /// parameters. `stream()` is the stream of the steps.
     template <class T> using background_copy = detail::background_copy<T>;
     cudaStream_t stream() const requires(on_cuda) {
         Policy policy = policy_; // Thrust requires a mutable policy
