@@ -221,10 +221,10 @@ inline namespace GRADSTEP_ISA {
 ///     shared.alone([](auto& table) { table.flush(); });   // waits for running calls
 ///
 /// Guarantees: every batch is a step with its own number. Every row gets the batches that contain
-/// it in the order of these numbers, each as a whole. So no update is lost, a row catches up once
-/// on each step it missed, and the rows are, bit for bit, the rows of a table that got the batches
-/// in this order. A reader sees a row after all batches that began before the read, and none that
-/// began later.
+/// it in the order of these numbers, each as a whole. So no update is lost, and a row catches up
+/// once on each step it missed. The rows equal, bit for bit, the rows of a table that got the
+/// batches in this order. A reader sees a row after all batches that began before the read, and
+/// none that began later.
 ///
 /// Not guaranteed: the order of concurrent batches, and that a reader sees a concurrent batch in
 /// all of its rows or in none.
@@ -254,7 +254,7 @@ public:
     explicit striped(Table owned, std::optional<std::size_t> stripes = {})
         : table_(std::move(owned)), turns_(stripes, table_.num_rows()) {}
 
-    /// table::update, from any thread. It rejects arguments before anything is written.
+    /// table::update, from any thread. It checks its arguments before it writes anything.
     template <class Ids, class Gradients>
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
         shared_guard const entered(turns_.phase);
@@ -306,7 +306,7 @@ public:
         return std::forward<F>(f)(table_);
     }
 
-    /// The shape, `num_rows()` rows of `width()` elements, and the `clock()`.
+    /// The number of rows, `num_rows()`; the elements of a row, `width()`; and the `clock()`.
     std::uint64_t num_rows() const {
         shared_guard const entered(turns_.phase);
         return table_.num_rows();

@@ -22,9 +22,9 @@ namespace gradstep {
 
 inline namespace GRADSTEP_ISA {
 
-/// A parameter of num_rows x width elements, of which each step updates only the rows in its batch:
-/// an embedding table, the weights of hashed features. It owns values, state, stamps and history,
-/// in its backend's memory.
+/// A parameter with num_rows rows of width elements, where each step updates only the rows in its
+/// batch. Examples are an embedding table, and the weights of hashed features. It owns values,
+/// state, stamps and history, in its backend's memory.
 ///
 ///     gs::table embeddings{optimizer, num_rows, width, gs::exact{},
 ///                          {.initial = gs::uniform{-0.05, 0.05, seed}}};
@@ -68,15 +68,15 @@ public:
         core().begin_zeroed_rows(store_.rows(), core().options.initial, 0, core().num_rows(), false);
     }
 
-    /// One step of the rows in `ids` (row_updater::update): gradient_rows contains ids.size() x
-    /// width elements.
+    /// Updates the rows in `ids` by one step (row_updater::update). gradient_rows contains
+    /// ids.size() x width elements.
     template <class Ids, class Gradients>
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
         require_trained("update");
         rows_.update(store_.rows(), ids, gradient_rows, options);
     }
-    /// One step with pooled gradients: row b of `bag_rows` is the gradient of every id of bag b
-    /// (row_updater::update).
+    /// The same with pooled gradients (embedding bags): row b of `bag_rows` is the gradient of
+    /// every id of bag b (row_updater::update).
     template <class Ids, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
@@ -103,10 +103,10 @@ public:
         core().template read_by<storage>(reader(), store_.rows(), shape().ids_of(ids), out);
     }
 
-    /// Returns a copy of the average of row `id` that the rule keeps (`averaged`), in the type of
-    /// the state, without rounding to storage. The average of an inactive row includes its pending
-    /// steps, except under touch_only. Does not compile if the rule keeps no average. Throws
-    /// value_error for an id out of range.
+    /// Returns a copy of the average of row `id` that the rule keeps (`averaged`). It has the type
+    /// of the state, and is not rounded to storage. The average of an inactive row includes its
+    /// pending steps, except under touch_only. Does not compile if the rule keeps no average.
+    /// Throws value_error for an id out of range.
     std::vector<state_type> average(std::int64_t id) const requires on_host {
         std::vector<state_type> out(width());
         averages(std::span<std::int64_t const>(&id, 1), out);
@@ -151,19 +151,19 @@ public:
         if (trained_) detail::refuse_applied(call);
     }
 
-    /// Applies the pending steps of every row, in parallel: before an export or a dense read. A
-    /// checkpoint needs no flush.
+    /// Applies the pending steps of every row, in parallel. Call it before an export or a dense
+    /// read; a checkpoint needs no flush.
     void flush() {
         require_trained("flush");
         rows_.flush(store_.rows());
     }
-    /// All values, row by row, after a flush; valid as long as `memory()` is. While averages are
-    /// applied, the averages.
+    /// Returns all values, row by row, after a flush. They are valid as long as `memory()` is. If
+    /// averages are applied, it returns the averages.
     std::span<storage const> values() requires on_host {
         if (!trained_) rows_.flush(joined());
         return joined().values;
     }
-    /// Flushes, and copies all values to host memory of num_rows x width elements; waits for a
+    /// Flushes, and copies all values to host memory of num_rows x width elements. Waits for a
     /// device.
     template <class Buffer> void copy_to(Buffer&& host) {
         detail::require_lasting<Buffer>();
@@ -177,12 +177,12 @@ public:
         });
     }
 
-    /// Adds rows, up to `num_rows` in total. New rows have initial values and the state of step 0.
-    /// By default they are up to date and earlier steps do not apply to them. With
-    /// new_rows::since_the_start all earlier steps apply to them (row_updater::initialize).
-    /// Existing rows do not move, and nothing is copied, except in a table with less than 4 MiB of
-    /// values, which may move. Throws value_error if there are more rows already, or if the history
-    /// does not contain all steps; memory_error if memory does not suffice. The table is then
+    /// Adds rows, so that the table has `num_rows` rows in total. New rows have initial values and
+    /// the state of step 0. By default they are up to date and earlier steps do not apply to them.
+    /// With new_rows::since_the_start all earlier steps apply to them (row_updater::initialize).
+    /// Existing rows do not move and nothing is copied. Only a table with less than 4 MiB of values
+    /// can move. Throws value_error if there are more rows already, or if the history does not
+    /// contain all steps. Throws memory_error if memory does not suffice. The table is then
     /// unchanged.
     template <std::integral Rows> void grow(Rows num_rows, new_rows begin = new_rows::as_of_now) {
         require_trained("grow");
@@ -200,82 +200,83 @@ public:
         of.grow(rows);
         growing.dismiss();
     }
-    /// Resets rows: initial values, state of step 0, up to date.
+    /// Resets the rows in `ids`: they get initial values and the state of step 0, and are up to
+    /// date.
     template <class Ids> void reset(Ids&& ids) {
         require_trained("reset");
         rows_.reset(store_.rows(), ids);
     }
 
-    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies,
-    /// `optimizer()`; the `options()`.
+    /// The number of rows, `num_rows()`; the elements of a row, `width()`; the `clock()`; the
+    /// policies, `optimizer()`; and the `options()`.
     std::uint64_t num_rows() const { return rows_.num_rows(); }
     std::size_t width() const { return rows_.width(); }
     gradstep::clock clock() const { return rows_.clock(); }
     Updater const& optimizer() const { return rows_.optimizer(); }
     table_options const& options() const { return rows_.options(); }
-    /// The same as in row_updater.
+    /// The number of skipped gradient rows, as in row_updater.
     std::uint64_t gradients_left_out() const { return rows_.gradients_left_out(); }
 
-    /// The memory of the rows without pending steps applied, for checkpoints and shards: values,
-    /// state, stamps, touches, each for all rows in order. With `progress()` it is the complete
-    /// table. A table that grew has its rows in several segments: this function joins them by
-    /// copying the table (memory_error if there is no room), and so do `values()` and `state()`.
-    /// The result is valid until the table grows or its rows are joined again.
+    /// Returns the memory of all rows in order, without applying pending steps, for checkpoints and
+    /// shards: values, state, stamps and touches. With `progress()` it is the complete table. The
+    /// rows of a table that grew are in several segments. This function, `values()` and `state()`
+    /// join them by copying the table, and throw memory_error if memory does not suffice. The
+    /// result is valid until the table grows or its rows are joined again.
     row_memory<Updater> memory() {
         require_trained("memory");
         return joined();
     }
-    /// `memory(segment)` returns the same for one of `segments()`, without joining them. Segment 0
-    /// begins with row 0, each other segment with the row after the last row of the segment before.
-    /// A table that did not grow has one segment.
+    /// The number of segments. `memory(segment)` returns the memory of one segment without joining
+    /// them. Segment 0 begins with row 0. Each other segment begins with the row after the previous
+    /// segment. A table that did not grow has one segment.
     std::size_t segments() const { return store_.segments(); }
     row_memory<Updater> memory(std::size_t segment) {
         require_trained("memory");
         return store_.segment(segment);
     }
-    /// The rows in all segments, for functions of a row_updater.
+    /// Returns the rows of all segments, for functions of a row_updater.
     row_memory<Updater> binding() const { return store_.rows(); }
+    /// The progress of the run, for a checkpoint (row_progress).
     row_progress progress() const { return rows_.progress(); }
-    /// Restores the `progress` of a table. The caller must have restored the content of memory()
-    /// before.
+    /// Restores the `progress()` of a table. Restore the content of memory() first.
     void restore(row_progress const& from) {
         require_trained("restore");
         rows_.restore(store_.rows(), from);
     }
 
-    /// Writes all that a run needs to go on to a safetensors file (header-only programs include
-    /// gradstep/io/checkpoint.hpp): rows as they are, not caught up, with state, stamps and
-    /// touches; clock, history and lap; what new rows begin with; and the policies
-    /// (docs/how_to/checkpoints.md). The file is there once it is whole and on the disk; until then the
-    /// previous file stays. Rows are not copied, except rows on a device, which are copied in chunks.
-    /// Throws sequence_error where averages are in the place of the values, io_error, and
-    /// value_error for an element that the format does not have.
+    /// Writes a checkpoint to a safetensors file (docs/how_to/checkpoints.md). It contains the rows
+    /// with pending steps, state, stamps and touches; clock, history and lap; the initial values of
+    /// new rows; and the policies. A header-only program must include gradstep/io/checkpoint.hpp.
+    /// An existing file is replaced when the new one is complete and on the disk. Rows are not
+    /// copied, except rows on a device, which are copied in chunks. Throws io_error, sequence_error
+    /// if averages have replaced the values, and value_error for an element that the format does
+    /// not support.
     void save(std::string const& file) const { detail::save_file(file, *this); }
     /// Resumes from a file of `save`, bit for bit. The saved table must have the same width,
-    /// element, rule and catch-up policy, and at most as many rows; otherwise this table grows. The
-    /// numbers of the policies stay. The initial values of new rows and the length of the history
-    /// come from the file.
+    /// element, rule and catch-up policy. If it has more rows, this table grows; if it has fewer,
+    /// the call throws. This table keeps its own hyperparameters. The initial values of new rows
+    /// and the length of the history come from the file.
     ///
     /// Throws the errors of `save`, memory_error, and value_error or size_error for another kind of
-    /// file; the message names the first difference. The table is then unchanged. If the system, or
-    /// a device, fails to read in the middle of the data, some rows are loaded and others are not.
+    /// file, with the first difference. The table is then unchanged. If the system or a device
+    /// fails to read in the middle of the data, some rows are loaded and others are not.
     void load(std::string const& file) { detail::load_file(file, *this); }
     /// Loads the parts that `options` select (gradstep/io/load_options.hpp); the name is "values".
     /// Returns a load_report. Throws the same errors. With another name for "values" it loads one
     /// parameter from a file of many.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
-    /// For code that keeps data of its own per row (`row_updater`): the number of steps that a row
-    /// has missed, and the rows that the next update catches up in addition to its own: rows in
-    /// `stale_rows()` with more than `max_row_age()` pending steps.
+    /// The number of pending steps of row `id`, for code that keeps its own data for each row
+    /// (row_updater). The next update also catches up the rows in `stale_rows()` that have more
+    /// than `max_row_age()` pending steps.
     std::uint64_t pending_steps(std::int64_t id) const requires on_host {
         return rows_.pending_steps(store_.rows(), id);
     }
     std::pair<std::uint64_t, std::uint64_t> stale_rows() const { return rows_.stale_rows(); }
     std::uint64_t max_row_age() const { return rows_.max_row_age(); }
 
-    /// A state slot by name, without pending steps applied. Joins the rows of a table that grew,
-    /// like `memory()`.
+    /// A state slot by its name, without applying pending steps. Joins the rows of a table that
+    /// grew, as `memory()` does.
     template <fixed_string Name> std::span<state_type const> state() requires on_host {
         constexpr std::size_t i = index_of(Name.view());
         static_assert(i < Updater::slots, "gradstep: the updater has no state slot of this name");
@@ -291,8 +292,8 @@ public:
         return store_.rows().state[i];
     }
 
-    /// The first phase of an update, and `reader()` and `shape()` for the second phase and for
-    /// reads. For `striped`, which orders the phases itself; row_updater documents them.
+    /// Runs the first phase of an update. `reader()` and `shape()` are for the second phase and for
+    /// reads. `striped` uses them, because it orders the phases itself; row_updater documents them.
     template <class Id>
     auto begin(detail::batch_rows<Id> const& batch, std::span<storage const> gradients, step_options const& options,
                std::size_t left_out = 0) {
@@ -305,8 +306,8 @@ public:
         return out;
     }
     auto const& shape() const { return core().shape; }
-    /// The parts of this object, without checks, for code of the library: `keyed_table` and
-    /// checkpoints. `core()` takes the steps, and `store()` owns the rows.
+    /// The parts of this object, without checks, for gradstep's own code (`keyed_table` and
+    /// checkpoints). `core()` runs the steps, and `store()` owns the rows.
     core_type& core() { return rows_.core(); }
     core_type const& core() const { return rows_.core(); }
     store_type& store() { return store_; }

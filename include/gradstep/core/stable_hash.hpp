@@ -28,13 +28,13 @@ GRADSTEP_HD constexpr std::uint64_t stable_hash(std::uint64_t key) {
     return z ^ z >> 31;
 }
 
-/// The same for bytes, such as the text of a feature or the name of a parameter: `stable_hash` of
-/// their 64-bit FNV-1a,
+/// The same for bytes, such as the text of a feature or the name of a parameter. It is
+/// `stable_hash` of their 64-bit FNV-1a:
 ///
 ///     h = 0xcbf29ce484222325;   each byte, 0 to 255, in turn:   h = (h ^ byte) * 0x100000001b3         modulo 2^64
 ///
-/// since FNV-1a alone has similar high bits for short texts. Different texts collide about as often
-/// as random numbers: of n texts, n^2 / 2^65 pairs. Fowler, Noll, Vo & Eastlake, RFC 9923.
+/// FNV-1a alone has similar high bits for short texts. Different texts collide about as often as
+/// random numbers: of n texts, n^2 / 2^65 pairs. Fowler, Noll, Vo & Eastlake, RFC 9923.
 constexpr std::uint64_t stable_hash(std::string_view text) { return stable_hash(detail::hash_of(text)); }
 } // namespace GRADSTEP_ABI
 
@@ -52,8 +52,8 @@ constexpr std::uint32_t shard_of_hash(std::uint64_t hash, std::uint32_t num_shar
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// The shard of a key, which determines the server of a table's row: floor(stable_hash(key) *
-/// num_shards / 2^64), in [0, num_shards). The same on every system and in every version. Shards
+/// The shard of a key: floor(stable_hash(key) * num_shards / 2^64), in [0, num_shards). It
+/// determines which server has a row. It is the same on every system and in every version. Shards
 /// have equal sizes except for chance and one in 2^32. Throws value_error if num_shards is 0.
 constexpr std::uint32_t shard_of(std::uint64_t key, std::uint32_t num_shards) {
     return detail::shard_of_hash(stable_hash(key), num_shards);

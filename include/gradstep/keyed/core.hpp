@@ -27,8 +27,8 @@ template <class Updater> struct keyed_row {
     std::span<typename Updater::traits::storage const> values;
     /// The slots of the rule; row slots have one number.
     std::array<std::span<typename Updater::traits::state const>, Updater::slots> state;
-    /// The number of steps since the last one that contained the row (modulo 2^32), and the number
-    /// of such steps; 0 if not kept.
+    /// The number of steps since the last step that contained the row (`age`, modulo 2^32), and the
+    /// number of such steps (`touch_count`). 0 if the table does not keep them.
     std::uint32_t age, touch_count;
 };
 

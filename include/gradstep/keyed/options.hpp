@@ -12,31 +12,27 @@ namespace gradstep {
 /// The options of a keyed_table, besides its updater and its catch-up policy. The options up to
 /// `id` are the same as in `table_options`, where `ignore_key` is `ignore_id`.
 struct keyed_options {
-    /// The values of rows before their first step, and of keys without a row: a number, or
+    /// The values of rows before their first step, and of keys without a row. They are a number, or
     /// `uniform` or `normal`, drawn by key.
     initial_values initial = {};
     /// What an update does with a key that a batch contains several times. Integers have no mean.
     gradstep::duplicates duplicates = gradstep::duplicates::sum;
-    /// Counts t of the rule's bias corrections separately for every row.
+    /// Whether each row counts its own updates for the rule's bias corrections.
     bool row_steps = false;
-    /// Padding: this key is ignored wherever it appears in updates, and gets no row. For int64
-    /// keys, -1 is 2^64 - 1.
+    /// The key for padding: updates ignore it, and it gets no row. For int64 keys, -1 is 2^64 - 1.
     std::optional<std::uint64_t> ignore_key = {};
     /// The number of steps that the history of exact and replay keeps.
     std::int64_t max_history = 0;
-    /// What an update does with a gradient row that contains NaN or infinity, and the largest norm
-    /// of a row (0: no limit).
+    /// What an update does with a gradient row that contains NaN or infinity.
     nonfinite on_nonfinite = nonfinite::propagate;
+    /// The largest norm of a row; 0 means no limit.
     double max_norm = 0;
     /// The table's id for stochastic rounding.
     std::uint64_t id = 0;
 
-    /// Admission. A key gets its row at its n-th appearance in updates, where n = `admit_after`,
-    /// from 1 to 65 536, counted by a sketch of about `sketch_bytes` (0: 2^20 counters), or from
-    /// then on with this probability in each step that contains it, drawn by (seed, key, step).
-    /// Until then it reads as its initial value, and its gradients are dropped. After every
-    /// `sketch_half_life` steps all counts are halved, rounded down (0: never; the sketch then
-    /// needs room for the keys of the whole run).
+    /// The number of a key's appearance in updates at which the key gets a row (admission), n, from
+    /// 1 to 65 536. A sketch counts the appearances. Until then the key reads as its initial value,
+    /// and its gradients are dropped.
     ///
     /// With w counters in each of the sketch's four rows (sketch_bytes / 4, or / 8 if n > 256), a
     /// key is admitted m or more appearances too early with a probability of at most (N / (m w))^4.
@@ -44,9 +40,15 @@ struct keyed_options {
     /// were since: at most 2 r sketch_half_life if r appearances per step are counted. It is
     /// admitted no later than at its n-th appearance since the last halving.
     std::int64_t admit_after = 1;
+    /// The probability with which a key gets a row in each step that contains it, from its n-th
+    /// appearance on. The draw depends on `admit_seed`, the key and the step.
     double admit_probability = 1;
+    /// The seed of the sketch and of the draws.
     std::uint64_t admit_seed = 0;
+    /// The approximate size of the sketch in bytes. 0: 2^20 counters.
     std::int64_t sketch_bytes = 0;
+    /// The number of steps after which all counts are halved, rounded down. 0: never; the sketch
+    /// then needs room for the keys of the whole run.
     std::int64_t sketch_half_life = 0;
     /// The largest number of rows. When the table is full, new keys are rejected as if they were
     /// not admitted, until rows are evicted. 0: the largest possible number, 2^31 - 1.

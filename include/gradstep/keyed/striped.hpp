@@ -18,8 +18,9 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
 /// A keyed_table for concurrent updates: you can call `update`, `row` and `rows` from any number of
-/// threads at once, as with striped tables. A new key in several calls is admitted once, and its
-/// row begins in the first of these steps; until then, readers see its initial values.
+/// threads at once, as with striped tables. If several calls contain a new key, it is admitted
+/// once, and its row begins in the first of these steps. Until then, readers see its initial
+/// values.
 ///
 ///     gs::striped features{gs::keyed_table{optimizer, width, gs::exact{}, {.admit_after = 3}}};
 ///     features.update(keys, gradient_rows);                       // from any thread
@@ -44,7 +45,7 @@ public:
     explicit striped(table_type owned, std::optional<std::size_t> stripes = {})
         : table_(std::move(owned)), turns_(stripes, std::size_t{1} << 18) {}
 
-    /// keyed_table::update, from any thread. It rejects arguments before anything is written.
+    /// keyed_table::update, from any thread. It checks its arguments before it writes anything.
     template <class Keys, class Gradients>
     void update(Keys&& keys, Gradients&& gradient_rows, step_options const& options = {}) {
         auto const names = core_type::keys_of(keys);
@@ -92,7 +93,7 @@ public:
         alone([&](table_type& table) { table.reserve(rows); });
     }
 
-    /// The number of rows, of `width()` elements; the `clock()`.
+    /// The number of rows, `num_rows()`; the elements of a row, `width()`; and the `clock()`.
     std::uint64_t num_rows() const {
         shared_guard const entered(turns_.phase);
         auto const lock = turns_.ordering();

@@ -15,20 +15,20 @@ namespace gradstep {
 
 inline namespace GRADSTEP_ISA {
 
-/// A table with 64-bit keys instead of row numbers, such as hashed features: it allocates memory
-/// only for keys that were seen.
+/// A table with 64-bit keys instead of row numbers, for example for hashed features. It allocates
+/// memory only for the keys that it has seen.
 ///
 ///     gs::keyed_table features{optimizer, width, gs::exact{},
 ///                              {.initial = gs::normal{0, 0.01, seed}, .admit_after = 3}};
 ///     features.update(keys, gradient_rows);
 ///     features.rows(keys, out);
 ///
-/// An index in front of the rows of a `table`: rules, elements, catch-up policies and duplicate-id
-/// policies are the same, and each row is computed in the same way. Random initial values and
-/// stochastic rounding depend on the key, not on the row's number. A row begins in the first step
-/// that contains its key after admission: earlier steps are not pending for it. Keys without a row
-/// (never seen, not admitted, or evicted) read as their initial values. CPU backends only; at most
-/// 2^31 - 1 rows.
+/// It is an index in front of the rows of a `table`. Rules, elements, catch-up policies and
+/// duplicate-id policies are the same, and each row is computed in the same way. Random initial
+/// values and stochastic rounding depend on the key, not on the row's number. A row begins in the
+/// first step that contains its key after admission: earlier steps are not pending for it. Keys
+/// without a row (never seen, not admitted, or evicted) read as their initial values. CPU backends
+/// only; at most 2^31 - 1 rows.
 ///
 /// Bytes per row in addition to values and state: 8 for the key, about 22 for the index, 4 for a
 /// stamp unless touch_only, 4 with last_touches, 4 with touch_counts, 4 with row_steps. Growth
@@ -43,7 +43,8 @@ template <class Updater, class CatchUp> class keyed_table {
     using core_type = detail::keyed_core<Updater, CatchUp>;
 
 public:
-    /// The same as in `table`: `updater_type`, `storage`, `state_type`.
+    /// The types of the optimizer, of a value and of an element of the state in memory, as in
+    /// `table`.
     using updater_type = Updater;
     using storage = typename core_type::storage;
     using state_type = typename core_type::state_type;
@@ -57,10 +58,10 @@ public:
     keyed_table(Updater const& optimizer, Width width, CatchUp catch_up = {}, keyed_options const& options = {})
         : core_(optimizer, width, catch_up, options) {}
 
-    /// One step of the rows of `keys`: uint64, or int64 with the same bits; gradient_rows contains
-    /// keys.size() x width elements. See `row_updater::update` for the step and its errors. New
-    /// keys are admitted first, in order; each appearance counts. If it throws before the step, no
-    /// key has been added or counted.
+    /// Updates the rows of `keys` by one step. Keys are uint64, or int64 with the same bits.
+    /// gradient_rows contains keys.size() x width elements. See `row_updater::update` for the step
+    /// and its errors. New keys are admitted first, in order, and each appearance counts. If the
+    /// call throws before the step, no key has been added or counted.
     template <class Keys, class Gradients>
     void update(Keys&& keys, Gradients&& gradient_rows, step_options const& options = {}) {
         table_rows().require_trained("update");
@@ -69,8 +70,8 @@ public:
         core_.apply(names, nullptr, given, options);
         shape().zero(core_.on(), gradient_rows, options);
     }
-    /// One step with pooled gradients: row b of `bag_rows` is the gradient of every key of bag b
-    /// (row_updater::update).
+    /// The same with pooled gradients (embedding bags): row b of `bag_rows` is the gradient of
+    /// every key of bag b (row_updater::update).
     template <class Keys, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
@@ -103,7 +104,8 @@ public:
         detail::require_lasting<Out>();
         core_.template read_by<storage>(table_rows().reader(), core_type::keys_of(keys), out);
     }
-    /// The averages that the rule keeps (`averaged`); see `table::averages`.
+    /// Writes the averages of several keys that the rule keeps (`averaged`) to the caller's memory;
+    /// see `table::averages`.
     template <class Keys, class Out> void averages(Keys&& keys, Out&& out) const {
         detail::require_lasting<Out>();
         table_rows().require_trained("averages");
@@ -111,9 +113,10 @@ public:
             core_.template read_by<state_type>(table_rows().core().average_reader(table_rows().binding()),
                                                core_type::keys_of(keys), out);
     }
-    /// See `table`: averages replace all values until the returned object is destroyed or you call
-    /// `restore()`.
+    /// Replaces all values by their averages until the returned object is destroyed or you call
+    /// `restore()`; see `table::apply_average`.
     [[nodiscard]] auto apply_average() { return table_rows().apply_average(); }
+    /// Restores the trained values, bit for bit. Throws sequence_error if no average is applied.
     void restore() { table_rows().restore(); }
     /// Whether averages replace the values.
     bool average_is_applied() const { return table_rows().average_is_applied(); }
@@ -149,30 +152,35 @@ public:
     /// applied; otherwise the remaining rows do not change. Visits every row once. Throws
     /// sequence_error if last_touches are not kept, memory_error; the table is then unchanged.
     std::uint64_t evict_older_than(std::int64_t step) { return core_.evict_older_than(step); }
-    /// Evicts the rows for which chosen(row), with a `keyed_row`, is true. First the pending steps
-    /// of all rows are applied (`flush`). It is called once for every row that is not held. Rows
-    /// for which it returns true are evicted, so it can save their content.
+    /// Evicts the rows for which chosen(row) returns true, where `row` is a `keyed_row`, and
+    /// returns their number. First it applies the pending steps of all rows (`flush`). It then
+    /// calls `chosen` once for every row that is not held. `chosen` can save the content of a row
+    /// before it is evicted.
     template <class Chosen> std::uint64_t evict(Chosen const& chosen) { return core_.evict(chosen); }
-    /// Evicts rows until there are at most `rows`: the least recently updated ones, or the ones
-    /// with the lowest score(row), a number computed from a `keyed_row` after a flush of all rows.
-    /// If scores are equal, the larger keys are evicted. It needs at least 24 bytes per row temporarily.
+    /// Evicts the least recently updated rows until there are at most `rows`, and returns how many
+    /// it evicted. If several are equally old, it evicts the larger keys. It temporarily needs at
+    /// least 24 bytes per row.
     std::uint64_t evict_to(std::uint64_t rows) { return core_.evict_to(rows); }
+    /// The same for the rows with the lowest score(row), a number that you compute from a
+    /// `keyed_row`, after a flush of all rows. If scores are equal, the larger keys are evicted.
     template <class Score> std::uint64_t evict_to(std::uint64_t rows, Score const& score) {
         return core_.evict_to(rows, score);
     }
-    /// Held rows are not evicted. Hold rows between a read and the update that depends on it.
+    /// Protects rows from eviction. Hold rows between a read and the update that depends on it.
     /// (distributed::server holds the rows that its workers have pulled while an `after_every` task
-    /// runs.) Holds are counted: each needs one `release`, which throws value_error for a key that
-    /// is not held. You can hold keys without a row.
+    /// runs.) Holds are counted: each needs one `release`. You can hold keys without a row.
     template <class Keys> void hold(Keys&& keys) { core_.hold(core_type::keys_of(keys)); }
+    /// Ends a hold of each key. Throws value_error for a key that is not held.
     template <class Keys> void release(Keys&& keys) { core_.release(core_type::keys_of(keys)); }
 
-    /// The rows that were updated or evicted since step `since` (inclusive), as they are now: what
-    /// a replica at that step needs to become this table (`apply`). 0: all rows. Rows are sent with
-    /// pending steps applied; with row_content::state they are also applied in this table. Throws
-    /// sequence_error if last_touches are not kept. Throws value_error if `since` is in the future,
-    /// or so old that not all evictions are remembered (at least the last 2^15, and half as many as
-    /// there are rows): then send all rows.
+    /// Returns the rows that were updated or evicted since step `since` (inclusive), in their
+    /// current state. A replica at that step applies them (`apply`) to become equal to this table.
+    /// 0 means all rows. Rows are sent with pending steps applied; with row_content::state they are
+    /// also applied in this table.
+    ///
+    /// Throws sequence_error if last_touches are not kept. Throws value_error if `since` is in the
+    /// future, or so old that not all evictions are remembered: then send all rows. At least the
+    /// last 2^15 evictions are remembered, and half as many as there are rows.
     changes_type changed_since(std::int64_t since, row_content content = row_content::values) {
         return core_.changed_since(since, content);
     }
@@ -180,19 +188,18 @@ public:
     /// then equals the other one, if it was equal to it at step `changes.since` or later. Changes
     /// since 0 replace everything, in new memory beside the old. With a history, rows are rounded
     /// at other steps than in the other table; without one, they have the same bits. Admission's
-    /// counts are not sent; ages and touch_counts are sent with row_content::state only, otherwise
+    /// counts are not sent. Ages and touch_counts are sent with row_content::state only; otherwise
     /// an applied row has age 0.
     ///
     /// Throws size_error for another width. Throws sequence_error for changes that begin after this
-    /// table's step or end before it. Throws value_error if they end after step 2^62, or more steps
-    /// after it than half of the history contains (max_history / 2 - 1; not since 0, nor without a
-    /// history). Throws memory_error. The table is then unchanged.
+    /// table's step or end before it. Throws value_error if they end after step 2^62. Throws
+    /// value_error if they end more than max_history / 2 - 1 steps after this table's step, except
+    /// for changes since 0 or without a history. Throws memory_error. The table is then unchanged.
     void apply(changes_type const& changes) { core_.apply(changes); }
 
-    /// Writes all that a run needs to go on to a safetensors file (header-only programs include
-    /// gradstep/io/checkpoint.hpp): the rows as of a `table`, with their keys; what admission has
-    /// counted, and which rows were evicted. Which keys are held is not kept. Throws as
-    /// `table::save`.
+    /// Writes a checkpoint to a safetensors file: the contents as for `table::save`, with the keys,
+    /// the counts of admission, and the evicted keys. Holds are not saved. A header-only program
+    /// must include gradstep/io/checkpoint.hpp. Throws the errors of `table::save`.
     void save(std::string const& file) const { detail::save_file(file, *this); }
     /// Resumes from a file of `save`, bit for bit. The saved table must have the same width,
     /// element, rule, catch-up policy, sketch and admit_seed, and can have any rows. Throws the
@@ -203,8 +210,8 @@ public:
     /// parameter from a file of many.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
-    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies,
-    /// `optimizer()`; the `options()`; the events of keys, `counts()`.
+    /// The number of rows, `num_rows()`; the elements of a row, `width()`; the `clock()`; the
+    /// policies, `optimizer()`; the `options()`; and the counts of events, `counts()`.
     std::uint64_t num_rows() const { return table_rows().num_rows(); }
     std::size_t width() const { return table_rows().width(); }
     gradstep::clock clock() const { return table_rows().clock(); }
@@ -213,8 +220,8 @@ public:
     keyed_counts counts() const { return core_.all_counts(); }
     /// The memory of the index in bytes.
     std::size_t index_bytes() const { return core_.index.bytes(); }
-    /// The parts of this object, without checks, for code of the library: `striped` and
-    /// checkpoints.
+    /// The parts of this object, without checks, for gradstep's own code (`striped` and
+    /// checkpoints).
     core_type& core() { return core_; }
     core_type const& core() const { return core_; }
 

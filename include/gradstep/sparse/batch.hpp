@@ -19,8 +19,8 @@
 
 namespace gradstep {
 
-/// The type of row ids and of bag offsets: int32, int64 or uint64, under each name that C++ has for
-/// it.
+/// The types of row ids and of bag offsets: int32, int64 or uint64, under every name that C++ has
+/// for them.
 template <class T>
 concept row_id = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t> ||
     std::same_as<T, long long> || std::same_as<T, unsigned long long>;

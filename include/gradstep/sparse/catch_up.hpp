@@ -8,14 +8,15 @@
 
 namespace gradstep {
 
-/// Catch-up policy: inactive rows are not updated (a "lazy" update in other frameworks). A step
-/// that a row missed never happened for it; state and weight stay. No memory, any rule.
+/// Catch-up policy: inactive rows are not updated (a "lazy" update in other frameworks). State and
+/// weight of a row stay unchanged in the steps that it missed. It needs no memory and works with
+/// any rule.
 struct touch_only {};
 
-/// Catch-up policy: after it has caught up, a row equals, up to rounding, the row of a dense run
-/// that saw g = 0 in every pending step, for any learning rates. A row costs O(1), with a linear
-/// rule O(log gap). Only for pairs of rule and regularizer that have a closed form; other pairs do
-/// not compile.
+/// Catch-up policy: a row that has caught up equals the row of a dense run with g = 0 in every
+/// pending step. It is equal up to rounding, for any learning rates. Catching up a row costs O(1),
+/// or O(log gap) with a linear rule. Only for pairs of rule and regularizer that have a closed
+/// form; other pairs do not compile.
 struct exact {};
 
 /// Catch-up policy: runs the first `max_steps` pending steps, each with its own rate, but stops

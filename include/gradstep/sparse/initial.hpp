@@ -72,15 +72,15 @@ template <class Range> concept value_range = !number<Range> && contiguous_buffer
 } // namespace GRADSTEP_ISA
 } // namespace detail
 
-/// The values of the rows of a table before their first step: one number for all (default 0),
-/// `uniform`, `normal`, or given values: a contiguous container or span of float, double or
-/// bfloat16, whichever the table stores, row by row.
+/// The values of a table's rows before their first step. They are one number for all elements
+/// (default 0), `uniform`, `normal`, or given values. Given values are a contiguous container or
+/// span of the table's type (float, double or bfloat16), row by row.
 ///
 ///     {.initial = 0.1}   {.initial = gs::uniform{-0.05, 0.05, seed}}   {.initial = values}
 ///
-/// It does not own a container's values. They are read while the table is constructed, and not
-/// later. Rows that are added to such a table are zero. With a number, `uniform` or `normal`, added
-/// rows get the values that they would have had from the start.
+/// The object does not own a container's values. The constructor of the table reads them once. Rows
+/// that are added to such a table are zero. With a number, `uniform` or `normal`, added rows get
+/// the values that they would have had from the start.
 class initial_values {
 public:
     GRADSTEP_INLINE initial_values() : initial_values(0.0) {}
@@ -113,9 +113,9 @@ public:
             return f(constant_);
         }
     }
-    /// Whether it refers to values of the caller, which are read while the table is constructed.
+    /// Whether it refers to your values, which the constructor of the table reads.
     GRADSTEP_INLINE bool is_container() const { return is_ >= kind::floats; }
-    /// The number that all elements get; null if they do not get the same one.
+    /// The number that all elements get, or null if the values are not one number.
     GRADSTEP_INLINE double const* constant() const { return is_ == kind::constant ? &constant_ : nullptr; }
 
 private:

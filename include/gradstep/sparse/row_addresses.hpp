@@ -8,9 +8,9 @@
 
 namespace gradstep {
 
-/// The distance between rows of a table, in elements of each kind of memory: `values`; `state`, the
-/// slots as wide as the row, with the master copy; `row_state`, the slots with one number per row;
-/// `stamps`, with the touches.
+/// The distance between rows of a table, in elements of each kind of memory. `state` is for the
+/// slots as wide as the row and the master copy, `row_state` for the slots with one number per row,
+/// and `stamps` for stamps and touches.
 struct row_strides {
     std::size_t values = 0, state = 0, row_state = 0, stamps = 0;
 };

@@ -16,30 +16,32 @@
 
 namespace gradstep {
 
-/// What is copied with the values of rows from one keyed_table to another.
+/// The data that row_changes contain in addition to the values of rows.
 enum class row_content {
-    values, ///< nothing, for replicas that serve reads; there, a row's state starts anew
+    values, ///< nothing, for replicas that serve reads; there, a row's state starts at step 0
     state,  ///< all that training needs to continue: state, master copy, touches, ages
 };
 
 inline namespace GRADSTEP_ABI {
 
-/// The members of row_changes that are the same for every rule and element.
+/// The members of row_changes that do not depend on the rule and the element.
 struct row_changes_base {
-    /// The changes of the steps from `since` on (0: all rows), as the table was after step `until`.
+    /// The first step of the changes, `since` (0: all rows), and the last one, `until`. The rows
+    /// have the values after step `until`.
     std::int64_t since = 0, until = 0;
     std::size_t width = 0;
     row_content content = row_content::values;
-    /// Evicted rows. A row that was evicted and then created again is also in `keys`.
+    /// The keys of evicted rows. A row that was evicted and then created again is also in `keys`.
     std::vector<std::uint64_t> evicted;
-    /// Existing rows.
+    /// The keys of existing rows.
     std::vector<std::uint64_t> keys;
-    /// With row_content::state: the touches of each row, with row_steps; the low half of the step
-    /// that last contained it; and, if the table keeps it, the number of such steps. Admission's
-    /// counts of keys without a row are not included.
+    /// Data of each row, with row_content::state. `touches` is for row_steps. `last_touches` are
+    /// the low halves of the last steps that contained the rows. `touch_counts` are the numbers of
+    /// these steps, if the table keeps them. Admission's counts of keys without a row are not
+    /// included.
     std::vector<std::uint32_t> touches, last_touches, touch_counts;
-    /// The progress of the table, and what the steps did to rows that they did not update: the
-    /// whole history, for any number of steps.
+    /// The progress of the table. It includes the whole history: what the steps did to rows that
+    /// they did not update.
     row_progress progress;
 };
 
@@ -65,9 +67,9 @@ void encode_changes(row_changes_base const& of, char const* element, std::string
 
 inline namespace GRADSTEP_ISA {
 
-/// Changes of a keyed_table, to apply to another one: the rows that were updated and the rows that
-/// were evicted, since a step of its clock. `keyed_table::changed_since` makes them, or `decode`
-/// from the bytes of `encode`. `keyed_table::apply` applies them.
+/// The changes of a keyed_table since a step of its clock: the rows that were updated, and the rows
+/// that were evicted. You can apply them to another table with `keyed_table::apply`.
+/// `keyed_table::changed_since` makes them, and so does `decode` from the bytes of `encode`.
 ///
 /// The bytes. All numbers are little-endian; a text is its length in 4 bytes and its characters:
 ///
@@ -89,13 +91,14 @@ template <class Updater> struct row_changes : row_changes_base {
 
     /// The values of `keys` after `until`, row by row.
     std::vector<storage> values;
-    /// With row_content::state: the slots of the rule in its order, then the master copy; row slots
-    /// are as long as `keys`.
+    /// The state slots of each row, with row_content::state: the slots of the rule in its order,
+    /// then the master copy. Row slots are as long as `keys`.
     std::array<std::vector<state_type>, Updater::slots> state = {};
 
-    /// Returns the changes as bytes, for another process, or writes them to memory of the caller,
-    /// of at least `encoded_bytes()` bytes; the rest stays unchanged. Throws size_error if the
-    /// memory is smaller, or if the members do not have the sizes of changes; memory_error.
+    /// Returns the changes as bytes, for another process. The second form writes them to your
+    /// memory of at least `encoded_bytes()` bytes, and leaves the rest unchanged. Throws size_error
+    /// if the memory is smaller, or if the members do not have the sizes of changes. Throws
+    /// memory_error.
     std::vector<std::byte> encode() const {
         std::size_t const size = encoded_bytes();
         auto out = with_memory("encode", size, [&] { return std::vector<std::byte>(size); });

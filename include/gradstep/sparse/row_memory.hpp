@@ -19,9 +19,9 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// Rows with gaps between them: each begins `stride` elements after the one before, and `elements`
-/// begins with the first row. So a record of your application can contain a row's values and its
-/// state:
+/// Rows with gaps between them. Each row begins `stride` elements after the previous row, and
+/// `elements` begins with the first row. A record of your application can thus contain a row's
+/// values and its state:
 ///
 ///     std::span const records = ...;                        // 2 * width floats each
 ///     rows.memory(gs::strided{records, 2 * width},
@@ -41,16 +41,16 @@ template <class Updater> struct row_index;
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// The memory of a table's rows, as spans over the caller's memory: values, the state slots (row
-/// slots are num_rows long), and stamps and touches if the row_updater needs them. Made by
-/// `row_updater::memory`.
+/// The memory of a table's rows, as spans over the caller's memory. It contains values, the state
+/// slots (row slots are num_rows long), and stamps and touches if the row_updater needs them.
+/// `row_updater::memory` makes it.
 template <class Updater> struct row_memory {
     std::span<typename Updater::traits::storage> values;
     std::array<std::span<typename Updater::traits::state>, Updater::slots> state;
     std::span<std::uint32_t> stamps;
     std::span<std::uint32_t> touches;
-    /// For rows with keys (`keyed_table`): the key, the low half of the last step that contained
-    /// the row, and the number of such steps.
+    /// For a `keyed_table`: the key of each row, the low half of the last step that contained the
+    /// row, and the number of such steps.
     std::span<std::uint64_t> keys = {};
     std::span<std::uint32_t> last_touches = {}, touch_counts = {};
     /// The distances between rows; 0 if there are no gaps.

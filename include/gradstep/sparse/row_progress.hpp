@@ -15,8 +15,8 @@ enum class history_kind {
     rates,    ///< for `replay`: the learning rate of each step
 };
 
-/// What a history keeps of a step: doubles in a checkpoint, and bytes in memory. `saved_steps(t,
-/// capacity)` is the number of steps for which it has numbers at step t.
+/// The numbers that a history keeps for each step, as doubles in a checkpoint and as bytes in
+/// memory. `saved_steps(t, capacity)` is the number of steps for which it has numbers at step t.
 struct history_facts {
     history_kind kind;
     std::size_t numbers_per_step, bytes_per_step;
@@ -24,17 +24,17 @@ struct history_facts {
 
     /// Whether it keeps anything.
     constexpr bool any() const { return numbers_per_step != 0; }
-    /// The facts of one of the types of sparse/history.hpp.
+    /// Returns the facts of one of the types of sparse/history.hpp.
     template <class History> static constexpr history_facts of() {
         return {History::kind, History::numbers_per_step, History::bytes_per_step, &History::saved_steps};
     }
 };
 
-/// All that a checkpoint needs of a row_updater, in addition to the rows' memory: with both, a run
-/// resumes bit for bit, without a flush. Plain numbers, in the order of their names. `restore`
-/// rejects numbers that do not belong to the table: another number of rows or kind of history, too
-/// few or too many numbers, an impossible sweep, and rows with stamps that the history does not
-/// reach.
+/// The part of a row_updater that a checkpoint needs in addition to the rows' memory. With both, a
+/// run resumes bit for bit, without a flush. Its members are plain numbers. `restore` rejects
+/// numbers that do not belong to the table: another number of rows or kind of history, too few or
+/// too many numbers, and an impossible sweep. It also rejects rows with stamps that are older than
+/// the history.
 struct row_progress {
     gradstep::clock clock;
     std::uint64_t num_rows = 0;
@@ -46,8 +46,8 @@ struct row_progress {
     std::uint64_t lap_row = 0, lap_rows = 0;
     /// The learning rate of the last step.
     double rate = 0;
-    /// What these steps did to rows without gradient: `row_updater::history_numbers` numbers for
-    /// each step, oldest first.
+    /// The effect of these steps on rows without gradient: `row_updater::history_numbers` numbers
+    /// for each step, oldest first.
     std::vector<double> history;
 };
 

@@ -14,8 +14,8 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
-/// Sparse updates of memory that the caller owns, as `updater` is for dense tensors: policies,
-/// clock and history, without the rows. `table` is a row_updater with its rows.
+/// Updates rows of memory that you own, as `updater` does for dense tensors. It contains policies,
+/// clock and history, but no rows. `table` is a row_updater with its rows.
 ///
 ///     gs::row_updater rows{optimizer, num_rows, width, gs::exact{},
 ///                          {.duplicates = gs::duplicates::sum}};
@@ -39,8 +39,8 @@ public:
 
     /// Whether rows have stamps, 4 bytes each: with every policy except touch_only.
     static constexpr bool has_stamps = core_type::has_stamps;
-    /// How many doubles a checkpoint keeps per step, and how many bytes of history are in memory
-    /// per step (`history_bytes`). If both are 0, `has_history` is false.
+    /// The number of doubles that a checkpoint keeps per step (`history_numbers`), and the bytes of
+    /// history in memory per step (`history_bytes`). If both are 0, `has_history` is false.
     static constexpr std::size_t history_numbers = history_type::numbers_per_step,
                                  history_bytes = history_type::bytes_per_step;
     static constexpr bool has_history = core_type::has_history;
@@ -52,8 +52,8 @@ public:
     row_updater(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
         : core_(optimizer, num_rows, width, catch_up, std::move(options)) {}
 
-    /// The shape, `num_rows()` rows of `width()` elements; the `clock()`; the policies,
-    /// `optimizer()`; the `options()`.
+    /// The number of rows, `num_rows()`; the elements of a row, `width()`; the `clock()`; the
+    /// policies, `optimizer()`; and the `options()`.
     std::uint64_t num_rows() const { return core_.num_rows(); }
     std::size_t width() const { return core_.width(); }
     gradstep::clock clock() const { return core_.updater.clock(); }
@@ -61,14 +61,15 @@ public:
     table_options const& options() const { return core_.options; }
     /// The number of steps that the history keeps.
     std::uint64_t history_capacity() const { return core_.kept.capacity(); }
-    /// How many gradient rows were skipped because they were not finite
-    /// (table_options.on_nonfinite), since construction. For a pooled gradient, each id counts.
+    /// The number of gradient rows since construction that were skipped because they were not
+    /// finite (table_options.on_nonfinite). For a pooled gradient, each id counts.
     std::uint64_t gradients_left_out() const { return core_.left_out; }
 
-    /// The caller's memory as this updater's rows: values (num_rows x width), one buffer for each
-    /// state slot (num_rows long if the rule keeps one number per row, else num_rows x width),
-    /// stamps if has_stamps, touches with row_steps (both uint32, num_rows). Throws size_error or
-    /// buffer_error; a wrong number of buffers does not compile.
+    /// Returns your memory in the form that the functions below use. Pass the values (num_rows x
+    /// width), and one buffer for each state slot: num_rows long if the rule keeps one number per
+    /// row, else num_rows x width. Then pass stamps if has_stamps, and touches with row_steps (both
+    /// uint32, num_rows). Throws size_error or buffer_error. A wrong number of buffers does not
+    /// compile.
     template <class Values, class... Buffers> memory_type memory(Values&& values, Buffers&&... buffers) const {
         detail::require_lasting<Values, Buffers...>();
         constexpr std::size_t least = Updater::slots + has_stamps;
@@ -79,7 +80,7 @@ public:
         return core_.shape.bind(values, buffers...);
     }
 
-    /// Sets state, stamps and touches as they are before the first step, and the master copy from
+    /// Sets state, stamps and touches to their values before the first step, and the master copy to
     /// the values. The values do not change.
     void initialize(memory_type const& rows) const {
         core_.shape.check(rows);
@@ -88,9 +89,9 @@ public:
 
     /// Increases the number of rows. The caller's memory must contain them; then
     /// `initialize(memory, first)` begins them. The history grows with the rows unless
-    /// options().max_history is set, and is copied once: a step then costs the same as with a table
+    /// options().max_history is set, and is copied once. A step then costs the same as with a table
     /// that had this size from the start. Throws value_error if the number is less than the current
-    /// one, memory_error if the history does not fit into memory; nothing has changed then.
+    /// number, and memory_error if memory does not suffice. Nothing has changed then.
     template <std::integral Rows> void grow(Rows num_rows) {
         core_.grow(core_.counted_rows(num_rows, core_.num_rows()));
     }
@@ -108,24 +109,24 @@ public:
         if (catches_up) core_.catch_up_since_start(rows, first, num_rows());
     }
 
-    /// Resets the rows in `ids`: values as `options().initial` defines (zero if it was a
-    /// container), state as at step 0, up to date. Throws value_error for an id out of range,
-    /// before anything is written.
+    /// Resets the rows in `ids`. They get the values that `options().initial` defines (zero if it
+    /// was a container) and the state of step 0, and are up to date. Throws value_error for an id
+    /// out of range, before anything is written.
     template <class Ids> void reset(memory_type const& rows, Ids&& ids) const {
         auto const id_span = core_.shape.ids_of(ids);
         core_.shape.check(rows);
         core_.reset(rows, id_span);
     }
 
-    /// One step of the rows in `ids`: `gradient_rows` contains ids.size() x width elements.
-    /// `options` as in `updater::next_step`. The order for a row: catch up to the step before,
-    /// gradient_scale * (the sum or mean of its gradients), regularizers, rule, `proximal` and
-    /// `after_step`, rounding.
+    /// Updates the rows in `ids` by one step. `gradient_rows` contains ids.size() x width elements.
+    /// `options` are as in `updater::next_step`. For each row, the step first catches up on pending
+    /// steps. It then computes gradient_scale * (the sum or mean of the row's gradients), and
+    /// applies the regularizers, the rule, `proximal` and `after_step`, and rounding.
     ///
     /// Throws value_error for an id out of range or a duplicate under `unique`, size_error,
-    /// buffer_error, and the errors of next_step, all before anything is written, including the
-    /// clock. If the application's thread pool throws, parts of the step may have run: the clock
-    /// then counts it.
+    /// buffer_error, and the errors of next_step. It throws before it writes anything, and the
+    /// clock does not advance. If your thread pool throws, parts of the step can have happened: the
+    /// clock then counts the step.
     template <class Ids, class Gradients>
     void update(memory_type const& rows, Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
         auto const id_span = core_.shape.ids_of(ids);
@@ -135,9 +136,9 @@ public:
         core_.shape.zero(core_.backend(), gradient_rows, options);
     }
 
-    /// One step with pooled gradients: row b of `bag_rows` is the gradient of every id of bag b.
-    /// These are ids[offsets[b]] to ids[offsets[b + 1] - 1]. The last bag ends with the ids;
-    /// offsets can end with the number of ids.
+    /// The same with pooled gradients (embedding bags): row b of `bag_rows` is the gradient of
+    /// every id of bag b. Bag b contains ids[offsets[b]] to ids[offsets[b + 1] - 1], and the last
+    /// bag ends with the ids. The last offset can be the number of ids.
     template <class Ids, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(memory_type const& rows, Ids&& ids, Offsets&& offsets, Gradients&& bag_rows,
@@ -152,16 +153,16 @@ public:
         core_.shape.zero(core_.backend(), bag_rows, options);
     }
 
-    /// Copies rows as they are after all steps so far, in the order of `ids`: out contains
-    /// ids.size() x width elements. Writes nothing else.
+    /// Copies rows with all steps applied, in the order of `ids`. `out` contains ids.size() x width
+    /// elements. It does not change the rows.
     template <class Ids, class Out> void read(memory_type const& rows, Ids&& ids, Out&& out) const {
         detail::require_lasting<Out>();
         auto const id_span = core_.shape.ids_of(ids);
         core_.shape.check(rows);
         core_.template read_by<storage>(core_.reader(rows), rows, id_span, out);
     }
-    /// The same for the averages that the rule keeps (`averaged`), in the type of the state,
-    /// without rounding to storage. The average of an inactive row includes its pending steps,
+    /// The same for the averages that the rule keeps (`averaged`). They have the type of the state,
+    /// and are not rounded to storage. The average of an inactive row includes its pending steps,
     /// except under touch_only. Does not compile if the rule keeps no average.
     template <class Ids, class Out> void read_averages(memory_type const& rows, Ids&& ids, Out&& out) const {
         if constexpr (detail::require_average<typename Updater::rule_type>()) {
@@ -172,17 +173,18 @@ public:
         }
     }
 
-    /// Updates every row to the steps so far, in parallel. A second flush changes nothing.
+    /// Applies the pending steps of every row, in parallel. A second flush changes nothing.
     void flush(memory_type const& rows) {
         core_.shape.check(rows);
         core_.catch_up(core_.reader(rows), 0, num_rows());
     }
 
-    /// The progress of the run, for a checkpoint, and its restoration. `restore` needs the memory
-    /// as it was then, up to date or not. Throws value_error, size_error or memory_error, before
-    /// anything changes, for numbers or stamps that no run of a table with this size and these
-    /// policies can have (row_progress).
+    /// The progress of the run, for a checkpoint (row_progress).
     row_progress progress() const { return core_.kept.progress(clock(), num_rows()); }
+    /// Restores the `progress()` of a run. The memory must be as it was then, with or without
+    /// pending steps. Throws value_error, size_error or memory_error, before anything changes, for
+    /// numbers or stamps that no run of a table with this size and these policies can have
+    /// (row_progress).
     void restore(memory_type const& rows, row_progress const& from) {
         core_.shape.check(rows);
         core_.require_own_history(from, num_rows(), from.history.size());
@@ -191,21 +193,21 @@ public:
         core_.resume(from, num_rows(), core_.history_at(from, sweep));
     }
 
-    /// How many steps row `id` has missed. An average of the row needs this number when the row is
-    /// updated again. Modulo 2^32 if only the stamp is kept (no regularizer shrinks the row, no
-    /// momentum moves it).
+    /// The number of pending steps of row `id`. If you keep your own average of the row, you need
+    /// it when the row is updated again. It is modulo 2^32 if the row has only a stamp (no
+    /// regularizer shrinks the row, and no momentum moves it).
     std::uint64_t pending_steps(memory_type const& rows, std::int64_t id) const requires has_stamps {
         core_.shape.check(rows);
         detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows(), std::nullopt);
         return static_cast<std::uint32_t>(clock().step) - core_.shape.at(rows).stamp_of(static_cast<std::uint64_t>(id));
     }
-    /// The rows [first, second) whose pending steps the next update catches up before its own rows,
-    /// if there are more than `max_row_age()` of them, so that no stamp becomes too old. Code that
-    /// keeps averages asks for them too.
+    /// The rows [first, second) that the next update catches up before its own rows, if they have
+    /// more than `max_row_age()` pending steps. This keeps stamps from becoming too old. Code that
+    /// keeps its own averages needs these rows too.
     std::pair<std::uint64_t, std::uint64_t> stale_rows() const { return core_.stale_rows(); }
     std::uint64_t max_row_age() const { return core_.kept.spared_steps(); }
 
-    /// The parts of this object, without checks, for code of the library that owns the rows
+    /// The parts of this object, without checks, for gradstep's own code that owns the rows
     /// (`table`).
     core_type& core() { return core_; }
     core_type const& core() const { return core_; }

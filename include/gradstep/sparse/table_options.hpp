@@ -11,7 +11,7 @@
 
 namespace gradstep {
 
-/// How the steps before they joined apply to rows that are added to a table.
+/// Whether the steps before a row was added to a table apply to this row.
 enum class new_rows {
     as_of_now,       ///< not at all: weight and state have their initial values
     since_the_start, ///< as pending steps, as for older rows: the new rows have caught up
@@ -23,30 +23,30 @@ struct table_options {
     initial_values initial = {};
     /// What an update does with a row that a batch contains several times. Integers have no mean.
     gradstep::duplicates duplicates = gradstep::duplicates::sum;
-    /// Counts t of the rule's bias corrections separately for every row, by its updates, instead of
-    /// by the table's steps: adam's first steps with a row then have full size, whenever they come.
-    /// 4 bytes per row; every row of a batch prepares its own scalars. Not
-    /// with `replay`, and not on a GPU.
+    /// Whether each row counts its own updates for the rule's bias corrections, instead of the
+    /// table's steps. The first steps of adam with a row then have full size, whenever they happen.
+    /// Needs 4 bytes per row, and every row of a batch prepares its own scalars. Not with `replay`,
+    /// and not on a GPU.
     bool row_steps = false;
     /// Padding: this id is ignored wherever it appears, and need not be a row.
     std::optional<std::int64_t> ignore_id = {};
-    /// How many steps the history of exact and replay keeps, rounded up to a power of two (at least
-    /// 4). It then stays constant, even if the table grows. 0: the number of rows, but at least
-    /// 2^12 and at most 2^20, growing with the table; with elements of 16 bits 2^20 from the start.
-    /// A row without updates is caught up, and so rounded to storage, at most once in half as many
-    /// steps. For this, every step reads the stamps of 2 num_rows / max_history rows (at least
-    /// one).
+    /// The number of steps that the history of exact and replay keeps, rounded up to a power of two
+    /// (at least 4). It then stays constant, even if the table grows. 0: the number of rows, but at
+    /// least 2^12 and at most 2^20, growing with the table. With elements of 16 bits, 0 means 2^20
+    /// from the start. A row without updates is caught up, and so rounded to storage, at most once
+    /// in half as many steps. For this, every step reads the stamps of 2 num_rows / max_history
+    /// rows (at least one).
     std::int64_t max_history = 0;
-    /// What an update does with a gradient row that contains NaN or infinity, so that one NaN does
-    /// not stay in a row for good. `skip`: ignores it, as if its id were not in the batch
-    /// (`gradients_left_out` counts them). `raise`: throws a nonfinite_error that names it, before
+    /// What an update does with a gradient row that contains NaN or infinity. Otherwise one NaN
+    /// stays in a row for good. `skip` ignores it, as if its id were not in the batch
+    /// (`gradients_left_out` counts them). `raise` throws a nonfinite_error that names it, before
     /// anything is written. Both read all gradients once more. Sums of finite gradients that
     /// overflow are not detected. Not on a GPU.
     nonfinite on_nonfinite = nonfinite::propagate;
-    /// The largest norm of a row; 0: no limit. After the row's step, w <- w * (max_norm / |w|) if
-    /// |w| is larger. The norm is computed in double, the rest in the compute type: |w| is then
-    /// max_norm up to rounding. Applies to the master copy if there is one. Not for stochastic
-    /// elements and integers, and not on a GPU.
+    /// The largest norm of a row; 0 means no limit. After the row's step, w <- w * (max_norm / |w|)
+    /// if |w| is larger. The norm is computed in double and the rest in the compute type, so that
+    /// |w| is then max_norm up to rounding. Applies to the master copy if there is one. Not for
+    /// stochastic elements and integers, and not on a GPU.
     double max_norm = 0;
     /// The table's id for stochastic rounding: tables that are updated in the same step need
     /// different ids.
