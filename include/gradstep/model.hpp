@@ -52,9 +52,9 @@ inline namespace GRADSTEP_ABI {
 /// nothing, except what row-wise rules, devices and executors need.
 class model {
 public:
-    /// On the caller's thread. Throws value_error for a clip_norm that is not > 0.
+    /// Updates on the caller's thread. Throws value_error for a clip_norm that is not > 0.
     explicit model(model_options options = {}) : tasks_(options) {}
-    /// On the threads of an executor, which must outlive the model.
+    /// Updates on the threads of an executor, which must outlive the model.
     template <class Executor>
     requires(executor<Executor>) explicit model(Executor& threads, model_options options = {})
         : tasks_(options, detail::executor_reference(threads)) {}
@@ -70,9 +70,9 @@ public:
     model& operator=(model&&) = default;
 
     /// Adds a parameter, which the model owns from now on. Throws value_error for a name that the
-    /// model has or that no file can hold (empty, not UTF-8, with a byte 0, "__metadata__", or
-    /// "w/m" beside a "w" with a slot m), for more parameters than a file can name (over 10^6), and
-    /// for a bad rate_scale.
+    /// model already has, for more than 10^6 parameters, and for a rate_scale out of range. It also
+    /// throws value_error for a name that no file can contain: an empty name, text that is not
+    /// UTF-8 or has a zero byte, "__metadata__", or "w/m" if "w" has a slot m.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
         tasks_.check_new(name, options);
         tasks_.push_back(std::make_unique<detail::owning_task<Updater>>(std::move(name), std::move(owned), options));
@@ -86,8 +86,8 @@ public:
         tasks_.push_back(make_task(std::move(name), std::move(owned), options));
     }
     /// Adds a parameter in your memory: the values, the gradient, and the state slots, as for a
-    /// step. The model refers to containers that are variables, and every update looks up where
-    /// their memory is. Memory given as spans must not move as long as you use the model. The model
+    /// step. If a buffer is a container variable, the model refers to it, and every update looks up
+    /// its memory. Memory given as spans must not move as long as you use the model. The model
     /// copies `optimizer`, and continues from the memory's contents and the optimizer's clock. For
     /// a new run, call `optimizer.initialize(w, m, v)` first.
     ///
@@ -116,8 +116,8 @@ public:
 
     /// One step of every parameter with its gradient. Gradients can come in any order; the order of
     /// the parameters is the fastest. You can leave out a parameter that was added with a gradient;
-    /// if you give one, it replaces the own gradient in this step. `options` apply to all
-    /// parameters, as in updater::next_step.
+    /// if you pass a gradient for it, this one replaces its own gradient in this step. `options`
+    /// apply to all parameters, as in updater::next_step.
     ///
     /// Throws if a name is unknown, given twice or left out, if a gradient does not fit its
     /// parameter, or if an updater rejects its step. Nothing has changed then. If an executor or a
@@ -130,39 +130,42 @@ public:
     /// The same if every parameter was added with its gradient.
     model_result update(step_options const& options = {}) { return update(std::span<named_gradient const>(), options); }
 
-    /// The number of parameters, their `names()` in the order in which they were added, and whether
-    /// the model `contains(name)`.
+    /// The number of parameters.
     std::size_t size() const { return tasks_.size(); }
+    /// The names of the parameters, in the order in which they were added.
     std::vector<std::string> names() const;
+    /// Whether the model has a parameter of this name.
     bool contains(std::string_view name) const { return tasks_.number_of(name) != detail::name_index::none; }
 
-    /// A parameter that the model owns, by name; `Updater` is the type of its optimizer:
-    /// net.get<decltype(optimizer)>("deep.bias").values(). Throws value_error for an unknown name,
-    /// a parameter of another updater, or a parameter in your memory.
+    /// Returns a parameter that the model owns, by its name. `Updater` is the type of its
+    /// optimizer: net.get<decltype(optimizer)>("deep.bias").values(). Throws value_error for an
+    /// unknown name, a parameter of another updater, or a parameter in your memory.
     template <class Updater> auto& get(std::string_view name) { return *find<std::remove_const_t<Updater>>(name); }
     template <class Updater> auto const& get(std::string_view name) const {
         return *find<std::remove_const_t<Updater>>(name);
     }
 
-    /// The clock of a parameter, by name. Each parameter has its own clock, and an update moves all
-    /// clocks. If you save your memory yourself, save the clocks too. `seek` sets a clock to the
-    /// progress of a run. Throws value_error for an unknown name, or a negative count.
+    /// The clock of a parameter, by its name. Each parameter has its own clock, and an update
+    /// advances all clocks. If you save your memory yourself, save the clocks too. Throws
+    /// value_error for an unknown name.
     gradstep::clock clock(std::string_view name) const { return tasks_[tasks_.index_of(name, "clock")].clock(); }
+    /// Sets the clock of a parameter to the progress of a run. Throws value_error for an unknown
+    /// name, or a negative count.
     void seek(std::string_view name, gradstep::clock at) { tasks_[tasks_.index_of(name, "seek")].seek(at); }
 
-    /// The shape of a parameter's values, which files carry. `load` then rejects a file with a
-    /// different shape. Throws value_error for an unknown name, and size_error for a shape with
-    /// another number of elements.
+    /// Sets the shape of a parameter's values, which checkpoints then contain. `load` rejects a
+    /// file with a different shape. Throws value_error for an unknown name, and size_error for a
+    /// shape with another number of elements.
     void set_shape(std::string_view name, std::vector<std::uint64_t> extents);
-    /// The part of a larger tensor that a parameter is, which its files carry and a load compares.
-    /// Throws value_error for an unknown name and a rank that is not in [0, ranks), size_error for
-    /// a part that is not within the tensor.
+    /// Defines which shard of a larger tensor a parameter is. Checkpoints contain it, and `load`
+    /// compares it. Throws value_error for an unknown name and for a rank that is not in [0,
+    /// ranks). Throws size_error for a shard that is not within the tensor.
     void set_shard(std::string_view name, tensor_shard const& shard);
 
-    /// A copy of the average that a parameter keeps (`averaged`), by name. T is the type of its
-    /// state, which has all digits of the average. Throws value_error for an unknown name, a
-    /// parameter without an average, and another type of state. Throws sequence_error while a step
-    /// is pending.
+    /// Returns a copy of the average that a parameter keeps (`averaged`), by its name. T is the
+    /// type of its state, which keeps all digits of the average. Throws value_error for an unknown
+    /// name, a parameter without an average, and another type of state. Throws sequence_error while
+    /// a step is pending.
     template <class T = float> std::vector<T> average(std::string_view name) const {
         auto& task = tasks_[tasks_.index_of(name, "average")];
         if (!task.keeps_average())
@@ -174,43 +177,45 @@ public:
                 {"average: the state of ", task.name, " is of another type than was asked for: ", task.description()});
         return out;
     }
-    /// Puts the averages that parameters keep (`averaged`) in the place of their weights, until the
-    /// result ends or `restore` is called. Parameters without an average do not change. Averages of
-    /// parameters in your memory are written to your memory. The call needs memory for as many
-    /// weights, and no step is possible in the meantime.
+    /// Replaces the weights by the averages that parameters keep (`averaged`), until the returned
+    /// object is destroyed or you call `restore()`. Parameters without an average do not change.
+    /// Averages of parameters in your memory are written to your memory. The call allocates memory
+    /// for a copy of the weights. You cannot take a step in the meantime.
     ///
-    /// Throws value_error if no parameter keeps an average, and sequence_error if an average is
-    /// already in the place of the weights, or while a step is pending. Nothing has changed then.
+    /// Throws value_error if no parameter keeps an average. Throws sequence_error if averages have
+    /// already replaced the weights, or while a step is pending. Nothing has changed then.
     [[nodiscard]] applied_average<model> apply_average();
-    /// Brings the trained weights back. Throws sequence_error if no average is in their place.
+    /// Restores the trained weights, bit for bit. Throws sequence_error if no averages have
+    /// replaced them.
     void restore();
-    /// Whether the average of a parameter is in its place.
+    /// Whether averages have replaced the weights.
     bool average_is_applied() const;
 
-    /// Writes everything that a run needs to continue to a safetensors file: values, state, clock
-    /// and policies of every parameter (docs/how_to/checkpoints.md). Header-only programs include
-    /// gradstep/io/checkpoint.hpp. The new file replaces the old one only when it is whole and on
-    /// the disk. Only device memory is copied, in chunks. Throws io_error, and sequence_error if an
-    /// average is in the place of the weights or a step is pending.
+    /// Writes a checkpoint to a safetensors file: values, state, clock and policies of every
+    /// parameter (docs/how_to/checkpoints.md). A header-only program must include
+    /// gradstep/io/checkpoint.hpp. An existing file is replaced when the new one is complete and on
+    /// the disk. Only device memory is copied, in chunks. Throws io_error, and sequence_error if
+    /// averages have replaced the weights or a step is pending.
     void save(std::string const& file) const;
-    /// Continues from where `save` was called, bit for bit. This model must have parameters with
-    /// the same names, sizes, elements and rules, in any order. It keeps its own options and the
-    /// numbers of its policies.
+    /// Resumes from a file of `save`, bit for bit. This model must have parameters with the same
+    /// names, sizes, elements and rules, in any order. It keeps its own options and
+    /// hyperparameters.
     ///
-    /// Throws the errors of `save`, and value_error or size_error for a file that does not fit,
-    /// with the first difference. The model has not changed then. If the system or a device fails
-    /// to read in the middle of the data, some parameters may already have values of the file.
+    /// Throws the errors of `save`, and value_error or size_error for a file that does not match,
+    /// with the first difference. The model is then unchanged. If the system or a device fails to
+    /// read in the middle of the data, some parameters are loaded and others are not.
     void load(std::string const& file);
-    /// Loads what `options` ask for (gradstep/io/load_options.hpp): parameters that the file lacks
-    /// can keep their values, other parameters of the file can be ignored, names changed, rows
-    /// added or left out. Returns a load_report. Throws the same errors.
+    /// Loads the parts that `options` select (gradstep/io/load_options.hpp), and returns a
+    /// load_report. Parameters that the file lacks can keep their values, and other parameters of
+    /// the file can be ignored. Names can be mapped, and the number of rows can differ. Throws the
+    /// errors of the other `load`.
     load_report load(std::string const& file, load_options const& options);
 
-    /// One line for each parameter: its name, its length, and its updater.
+    /// Describes each parameter in one line: its name, its length, and its updater.
     std::string description() const;
 
-    /// The parameters and the phases of a step, for classes of gradstep that take steps in other
-    /// phases.
+    /// The parameters and the phases of a step, for gradstep's own classes that order the phases
+    /// differently.
     detail::task_set& tasks() { return tasks_; }
 
 private:

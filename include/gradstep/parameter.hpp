@@ -53,8 +53,8 @@ template <class Storage, class Backend, class G> void zero_refused(Backend const
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// An updater that owns its memory: the values, the state slots and the clock of one parameter, in
-/// its backend's memory.
+/// The memory and the updater of one parameter: values, state slots and clock, in the memory of the
+/// updater's backend.
 ///
 ///     gs::parameter weights{optimizer, initial};    // copies the values; the clock starts at 0
 ///     weights.update(gradient);
@@ -64,15 +64,15 @@ template <class Updater> class parameter {
     template <class T> using buffer = typename backend::template buffer<T>;
 
 public:
-    /// The types of a value and of an element of the state, `storage` and `state_type`, and whether
-    /// they are in host memory, `on_host`.
+    /// The types of a value (`storage`) and of an element of the state (`state_type`), and whether
+    /// both are in host memory (`on_host`).
     using storage = typename traits::storage;
     using state_type = typename traits::state;
     static constexpr bool on_host = std::is_same_v<typename backend::memory_space, host_memory>;
 
-    /// Copies the policies of `optimizer` and the values of `initial`, a contiguous buffer of the
-    /// host or of the backend's memory (a span is taken for the backend's), in row-major order, and
-    /// sets the state to the state of step 0.
+    /// Copies the policies of `optimizer` and the values of `initial`, and sets the state to step
+    /// 0. The clock starts at 0. `initial` is a contiguous buffer in row-major order, in host
+    /// memory or in the backend's memory. A span is assumed to be in the backend's memory.
     template <class Buffer>
     parameter(Updater const& optimizer, Buffer const& initial, parameter_options options = {})
         : updater_(optimizer), options_(options) {
@@ -89,7 +89,7 @@ public:
         call([&](auto... slots) { updater_.initialize(value_span(), slots...); });
     }
 
-    /// In this order it does not compile, by one sentence.
+    /// Does not compile: pass the optimizer first, then the initial values.
     template <class Buffer>
     parameter(Buffer const&, std::type_identity_t<Updater> const& optimizer, parameter_options = {})
         : updater_(optimizer) {
@@ -97,11 +97,12 @@ public:
                                            "order: gs::parameter{optimizer, initial}");
     }
 
-    /// One step with this gradient; `options` as in `updater::next_step`. What it refuses, it
-    /// refuses before anything is written, and the clock stays. A gradient that is not finite is
-    /// treated as parameter_options says; with `raise`, a nonfinite_error names its first such
-    /// element. An exception of a host's pool (callback_executor) comes when parts of the step may
-    /// have happened: the clock then counts it.
+    /// Updates the parameter by one step with this gradient. `options` are as in
+    /// `updater::next_step`. If a check fails, it throws before it writes anything, and the clock
+    /// does not advance. parameter_options define the treatment of a gradient that is not finite.
+    /// With `raise`, it throws a nonfinite_error with the first such element. If your thread pool
+    /// throws (callback_executor), parts of the step can have happened: the clock then counts the
+    /// step.
     template <class G> update_result update(G&& gradient, step_options const& options = {}) {
         if (average_is_applied_) detail::refuse_applied("update");
         auto const& by = updater_.backend();
@@ -133,16 +134,16 @@ public:
         return {};
     }
 
-    /// Values and state as a slice with this gradient, for a step over several tensors. It refers
-    /// to the parameter's memory.
+    /// Returns a slice with the parameter's values and state and this gradient, for a step over
+    /// several tensors. It refers to the parameter's memory.
     template <class G> slice<Updater> as_slice(G&& gradient) {
         detail::require_lasting<G>();
         if (average_is_applied_) detail::refuse_applied("as_slice");
         return as_slice_of(gradient);
     }
 
-    /// The number of elements, the clock, and the updater. Through the non-const `optimizer()` you
-    /// can set the clock (`seek`), or assign an updater with other numbers.
+    /// The number of elements, `size()`; the `clock()`; and the policies, `optimizer()`. Through
+    /// the non-const `optimizer()` you can set the clock, or continue with other hyperparameters.
     std::size_t size() const { return values_.size(); }
     gradstep::clock clock() const { return updater_.clock(); }
     Updater const& optimizer() const { return updater_; }
@@ -150,11 +151,11 @@ public:
     /// The options of the constructor.
     parameter_options const& options() const { return options_; }
 
-    /// The values, read-only, until the next update. On a device: `copy_to`.
+    /// The values, read-only, valid until the next update. On a device use `copy_to`.
     std::span<storage const> values() const requires on_host { return {values_.data(), values_.size()}; }
-    /// The values in the memory of the backend, read-only, until the next update.
+    /// The values in the backend's memory, read-only, valid until the next update.
     std::span<storage const> memory() const { return {detail::traits_of<buffer<storage>>::data(values_), size()}; }
-    /// Copies the values to a buffer of the host of the same size; waits for a device.
+    /// Copies the values to a host buffer of the same size. Waits for a device.
     template <class Buffer> void copy_to(Buffer&& host) const {
         detail::require_lasting<Buffer>();
         auto const to = detail::as_span<storage, host_memory>(host);
@@ -164,17 +165,18 @@ public:
         updater_.backend().copy_to_host(memory(), to);
     }
 
-    /// The average of the values that the rule keeps (`averaged`), as a copy, in the type of the
-    /// state, which has all its digits; waits for a device. Where the rule keeps none, it does not
-    /// compile.
+    /// Returns a copy of the average of the values that the rule keeps (`averaged`). It has the
+    /// type of the state, which keeps all digits of the average. Waits for a device. It does not
+    /// compile if the rule keeps no average.
     std::vector<state_type> average() const {
         if constexpr (detail::require_average<typename Updater::rule_type>())
             return detail::averages_on_host(updater_, size(), [&](auto out) { read_average(out); });
         else return {};
     }
-    /// Puts the average in the place of the values, rounded to their type, until what it returns
-    /// ends or `restore` is called. It takes memory for as many values, and no step in the
-    /// meantime. Throws sequence_error where they are there already.
+    /// Replaces the values by their average, rounded to the type of the values, until the returned
+    /// object is destroyed or you call `restore()`. It allocates memory for a copy of the values.
+    /// You cannot take a step in the meantime. Throws sequence_error if an average has already
+    /// replaced the values.
     [[nodiscard]] applied_average<parameter> apply_average() {
         if (average_is_applied_) detail::refuse_applied("apply_average");
         if constexpr (detail::require_average<typename Updater::rule_type>()) {
@@ -184,7 +186,7 @@ public:
         }
         return applied_average<parameter>(*this);
     }
-    /// The same with averages that you pass, for example from an `averager`, in host memory. Also
+    /// The same with averages that you pass in host memory, for example from an `averager`. Also
     /// throws size_error and buffer_error.
     template <detail::contiguous_buffer Averages>
     [[nodiscard]] applied_average<parameter> apply_average(Averages const& averages) {
@@ -203,30 +205,32 @@ public:
         replace_values(std::move(values));
         return applied_average<parameter>(*this);
     }
-    /// Replaces the average by the trained values again. Throws sequence_error if no average is
-    /// applied.
+    /// Restores the trained values, bit for bit. Throws sequence_error if no average has replaced
+    /// them.
     void restore() {
         if (!average_is_applied_) detail::refuse_restore();
         values_ = std::exchange(trained_, {});
         average_is_applied_ = false;
     }
-    /// Whether the average is in the place of the values.
+    /// Whether an average has replaced the values.
     bool average_is_applied() const { return average_is_applied_; }
 
-    /// Writes values, state, clock and policies to a file. A header-only program must also include
-    /// gradstep/io/checkpoint.hpp. An existing file is replaced when the new one is complete and on
-    /// the disk. Throws sequence_error if an average is applied, io_error, and value_error for an
-    /// element that the format does not have.
+    /// Writes a checkpoint to a safetensors file: values, state, clock and policies. A header-only
+    /// program must include gradstep/io/checkpoint.hpp. An existing file is replaced when the new
+    /// one is complete and on the disk. Throws io_error, sequence_error if an average has replaced
+    /// the values, and value_error for an element that the format does not support.
     void save(std::string const& file) const { detail::save_file(file, *this); }
-    /// Loads a file of `save`. The run then continues bit for bit. Size, element and rule must be the
-    /// same as in the file; the numbers of the policies stay as they are here. Throws the errors of
-    /// `save`, and value_error or size_error with the first difference if the file does not fit; the
-    /// parameter is then unchanged. If the system or a device fails in the middle of the data, a
-    /// part of the values and state is from the file.
+    /// Resumes from a file of `save`, bit for bit. The saved parameter must have the same size,
+    /// element and rule. This parameter keeps its own hyperparameters.
+    ///
+    /// Throws the errors of `save`, and value_error or size_error for a file that does not match,
+    /// with the first difference. The parameter is then unchanged. If the system or a device fails
+    /// to read in the middle of the data, some values and state are loaded and others are not.
     void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads a file as `options` say (gradstep/io/load_options.hpp). The name of the parameter is
-    /// "values". Returns a load_report. Throws the errors of the other `load`. A parameter knows no
-    /// shape: with changed_rows::resize, a row has the width in the file, or one element.
+    /// Loads the parts that `options` select (gradstep/io/load_options.hpp). The name of the
+    /// parameter is "values". Returns a load_report. Throws the errors of the other `load`. A
+    /// parameter has no shape: with changed_rows::resize, the file defines the length of a row, or
+    /// a row is one element.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
     /// A state slot by name, checked at compile time: `state<"m">()`.
@@ -235,7 +239,8 @@ public:
         static_assert(i < Updater::slots, "gradstep: the updater has no state slot of this name");
         return {state_[i].data(), state_[i].size()};
     }
-    /// A state slot by name at run time. Throws value_error naming the slots there are.
+    /// A state slot by its name at run time. Throws value_error for an unknown name, with the names
+    /// of the slots.
     std::span<state_type const> state(std::string_view name) const requires on_host {
         std::size_t const i = index_of(name);
         if (i >= Updater::slots) {
@@ -247,8 +252,8 @@ public:
         return {state_[i].data(), state_[i].size()};
     }
 
-    /// For gradstep's files and saved states: describes values, state, policies and clock. Only
-    /// `load` writes to the memory that it shows.
+    /// Describes values, state, policies and clock to a visitor, for gradstep's files and saved
+    /// states. Only `load` writes to the memory that the visitor gets.
     void describe_state(detail::state_visitor& to) const {
         auto& self = const_cast<parameter&>(*this);
         auto const values = self.value_span();

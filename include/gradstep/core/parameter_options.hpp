@@ -26,7 +26,7 @@ struct nonfinite_element {
     friend bool operator==(nonfinite_element, nonfinite_element) = default;
 };
 
-/// What a parameter does beyond its updater.
+/// The options of a parameter, besides its updater.
 struct parameter_options {
     /// What a step does if a gradient, before gradient_scale, contains NaN or infinity. `skip` and
     /// `raise` read every gradient once more, and wait for a device.
@@ -40,12 +40,13 @@ struct parameter_options {
     std::span<bfloat16> bfloat16_copy = {};
 };
 
-/// What an update has done.
+/// The result of an update.
 struct update_result {
-    /// Whether the step was taken; false leaves values, state and clock as they were (zero_gradient
-    /// is done).
+    /// Whether the step was taken. If false, values, state and clock are unchanged, but
+    /// zero_gradient still applies.
     bool applied = true;
-    /// The first element of the gradient that is not finite, where `on_nonfinite` looks for it.
+    /// The index of the first non-finite element of the gradient, if `on_nonfinite` searches for
+    /// it.
     std::optional<std::size_t> nonfinite = {};
 };
 

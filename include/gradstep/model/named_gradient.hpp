@@ -11,22 +11,22 @@
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
-/// A gradient and the name of its parameter: {"deep.weight", g}, g being any contiguous buffer, in
-/// row-major order. It keeps references to both. If g is a variable that owns its elements, each
-/// call looks up its memory: you can build a list once and use it for every step.
+/// A gradient and the name of its parameter: {"deep.weight", g}. g is any contiguous buffer in
+/// row-major order. The object refers to both. If g is a variable that owns its elements, each call
+/// looks up its memory: you can build a list once and use it for every step.
 struct named_gradient {
-    /// The `name`; the memory, its `data` and `size` in elements; the type of an element,
+    /// The `name`; the memory, as `data` and `size` in elements; and the type of an element,
     /// `storage`, as gradstep compares it.
     std::string_view name;
     void const* data;
     std::size_t size;
     detail::type_id storage;
-    /// What the buffer allows: whether it is writable, and where it may live.
+    /// Whether the buffer is writable, and in which memory it can be.
     bool is_writable, may_be_host, may_be_device;
-    /// The container, if it is one.
+    /// The container, if the buffer is one.
     detail::container_reference container = {};
 
-    /// Throws buffer_error for a buffer with a layout that is not row-major.
+    /// Refers to a gradient. Throws buffer_error for a buffer whose layout is not row-major.
     template <class Buffer>
     requires(detail::contiguous_buffer<Buffer>) named_gradient(std::string_view parameter_name, Buffer&& gradient)
         : name(parameter_name), data(detail::traits_of<Buffer>::data(gradient)),
@@ -37,9 +37,10 @@ struct named_gradient {
         detail::require_layout(gradient, std::span<std::byte const>());
         if constexpr (detail::is_container<Buffer>()) container = detail::container_reference::of(gradient);
     }
-    /// Whether it refers to a container.
+    /// Whether the gradient is a container, whose memory each call looks up.
     bool refers() const { return container.container != nullptr; }
-    /// The same with the memory that its container has now. Throws as the constructor.
+    /// Returns the same gradient with the current memory of its container. Throws the errors of the
+    /// constructor.
     named_gradient now() const {
         named_gradient out = *this;
         if (refers()) std::tie(out.data, out.size) = container.memory_now();
