@@ -8,7 +8,7 @@
 
 namespace gradstep {
 
-/// How to get from one rate to another, with x from 0 to 1:
+/// The shape of a curve from one rate to another, with x from 0 to 1:
 ///
 ///     linear   from + (to - from) * x
 ///     cosine   to + (from - to) / 2 * (1 + cos(pi * x))

@@ -43,30 +43,31 @@
 
 namespace gradstep::dialects::keras {
 
-/// SGD().
+/// SGD(): gradient descent.
 ///
 ///     w <- w - lr * g
 GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 
-/// The default of Keras is 0, which is sgd().
+/// The arguments of `sgd_momentum` and `sgd_nesterov`. Keras' default of momentum is 0, which is
+/// sgd().
 struct sgd_momentum_arguments {
     double momentum = 0.9;
     static constexpr auto hyperparameters =
         hyperparameter_list{hyperparameter{"momentum", &sgd_momentum_arguments::momentum, ranges::fraction}};
 };
 
-/// SGD(momentum).
+/// SGD(momentum): the rate is inside the buffer.
 ///
 ///     v <- momentum * v - lr * g
 ///     w <- w + v
 ///
-/// The rate is in the buffer (slot m is Keras' v). If the rate changes, old gradients keep the rate
-/// of their step, unlike in torch and TensorFlow's MomentumOptimizer.
+/// Slot m is Keras' v. If the rate changes, old gradients keep the rate of their step, unlike in
+/// torch and TensorFlow's MomentumOptimizer.
 GRADSTEP_INLINE constexpr gradstep::momentum sgd_momentum(sgd_momentum_arguments with = {}) {
     return {.mu = with.momentum, .rate_place = learning_rate::inside};
 }
 
-/// SGD(momentum, nesterov=True).
+/// SGD(momentum, nesterov=True): Nesterov's momentum, with the rate inside the buffer.
 ///
 ///     v <- momentum * v - lr * g
 ///     w <- w + momentum * v - lr * g
@@ -81,12 +82,12 @@ struct rmsprop_arguments {
                             hyperparameter{"epsilon", &rmsprop_arguments::epsilon, ranges::non_negative}};
 };
 
-/// RMSprop().
+/// RMSprop(): epsilon is inside the root.
 ///
 ///     n <- rho * n + (1 - rho) * g^2
 ///     w <- w - lr * g / sqrt(n + epsilon)
 ///
-/// epsilon is inside the root: compared with torch's, it has the weight of sqrt(1e-7) = 3e-4.
+/// Compared with torch's epsilon outside the root, it has the weight of sqrt(1e-7) = 3e-4.
 GRADSTEP_INLINE constexpr gradstep::rmsprop rmsprop(rmsprop_arguments with = {}) {
     return {.rho = with.rho, .epsilon = with.epsilon, .epsilon_place = epsilon::inside};
 }
@@ -99,7 +100,7 @@ GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_ar
     return {.rho = with.rho, .epsilon = with.epsilon, .epsilon_place = epsilon::inside};
 }
 
-/// The default of Keras is 0, which is rmsprop().
+/// The arguments of RMSprop with momentum. Keras' default of momentum is 0, which is rmsprop().
 struct rmsprop_momentum_arguments {
     double rho = 0.9, momentum = 0.9, epsilon = 1e-7;
     static constexpr auto hyperparameters =
@@ -108,7 +109,7 @@ struct rmsprop_momentum_arguments {
                             hyperparameter{"epsilon", &rmsprop_momentum_arguments::epsilon, ranges::non_negative}};
 };
 
-/// RMSprop(momentum): the rate is in the buffer.
+/// RMSprop(momentum): the rate is inside the buffer.
 ///
 ///     b <- momentum * b + lr * g / sqrt(n + epsilon)
 ///     w <- w - b
@@ -120,7 +121,8 @@ GRADSTEP_INLINE constexpr gradstep::momentum_rmsprop rmsprop_momentum(rmsprop_mo
             .rate_place = learning_rate::inside};
 }
 
-/// RMSprop(momentum, centered=True): the root of rmsprop_centered, the buffer of rmsprop_momentum.
+/// RMSprop(momentum, centered=True): it has the root of rmsprop_centered and the buffer of
+/// rmsprop_momentum.
 GRADSTEP_INLINE constexpr gradstep::centered_momentum_rmsprop
 rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
     return {.rho = with.rho,
@@ -138,25 +140,27 @@ struct adam_arguments {
                             hyperparameter{"epsilon", &adam_arguments::epsilon, ranges::non_negative}};
 };
 
-/// Adam().
+/// Adam(): with the paper's epsilon-hat.
 ///
 ///     w <- w - lr * sqrt(1 - beta_2^t) / (1 - beta_1^t) * m / (sqrt(v) + epsilon)
 ///
-/// The paper's epsilon-hat: larger than torch's epsilon by 1 / sqrt(1 - beta_2^t), 32 times at the
-/// first step.
+/// epsilon-hat is larger than torch's epsilon by 1 / sqrt(1 - beta_2^t), 32 times at the first
+/// step.
 GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {
     return {.beta1 = with.beta_1, .beta2 = with.beta_2, .epsilon = with.epsilon, .epsilon_place = epsilon::hat};
 }
 
-/// Adam(amsgrad=True): the root of `adam` with v_max instead of v, where v_max <- max(v_max, v).
+/// Adam(amsgrad=True): the root contains v_max instead of v, where v_max <- max(v_max, v).
 GRADSTEP_INLINE constexpr gradstep::amsgrad adam_amsgrad(adam_arguments with = {}) {
     return {.beta1 = with.beta_1, .beta2 = with.beta_2, .epsilon = with.epsilon, .epsilon_place = epsilon::hat};
 }
 
-/// AdamW(): Adam(). Add the regularizer `decoupled{0.004}`: Keras' default of weight_decay.
+/// AdamW(): the same rule as Adam(). Add the regularizer `decoupled{0.004}`, Keras' default of
+/// weight_decay.
 GRADSTEP_INLINE constexpr gradstep::adam adamw(adam_arguments with = {}) { return adam(with); }
 
-/// AdamW(amsgrad=True), with `decoupled` as in adamw.
+/// AdamW(amsgrad=True): the same rule as Adam(amsgrad=True). Add the regularizer `decoupled`, as in
+/// adamw.
 GRADSTEP_INLINE constexpr gradstep::amsgrad adamw_amsgrad(adam_arguments with = {}) { return adam_amsgrad(with); }
 
 struct adadelta_arguments {
@@ -180,7 +184,7 @@ struct adagrad_arguments {
                             hyperparameter{"epsilon", &adagrad_arguments::epsilon, ranges::non_negative}};
 };
 
-/// Adagrad().
+/// Adagrad(): epsilon is inside the root.
 ///
 ///     n <- n + g^2
 ///     w <- w - lr * g / sqrt(n + epsilon)
@@ -190,7 +194,7 @@ GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {})
             .epsilon_place = epsilon::inside};
 }
 
-/// Adamax().
+/// Adamax(): epsilon is outside the maximum.
 ///
 ///     u <- max(beta_2 * u, |g|)
 ///     w <- w - lr / (1 - beta_1^t) * m / (u + epsilon)
@@ -221,12 +225,12 @@ struct ftrl_arguments {
         hyperparameter{"beta", &ftrl_arguments::beta, ranges::non_negative}};
 };
 
-/// Ftrl(): FTRL for a constant rate. l2 counts twice; beta as in the paper.
+/// Ftrl(): FTRL for a constant rate. l2 counts twice, and beta is as in the paper.
 ///
 ///     z <- z + g + 2 * l2_shrinkage * w - (n'^p - n^p) / lr * w,    p = -learning_rate_power,    n' = n + g^2
 ///     w <- (clip(z, -l1, l1) - z) / ((beta + n'^p) / lr + 2 * l2)
 ///
-/// Under a schedule it is not FTRL-Proximal. Use gradstep::ftrl for that.
+/// With a schedule it is not FTRL-Proximal. Use gradstep::ftrl for that.
 GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with = {}) {
     return {.l1 = with.l1_regularization_strength,
             .l2 = 2 * with.l2_regularization_strength,
@@ -236,7 +240,7 @@ GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with 
             .l2_shrinkage = with.l2_shrinkage_regularization_strength};
 }
 
-/// Keras rejects a beta_1 of 0.
+/// The arguments of `lion`. Keras rejects a beta_1 of 0.
 struct lion_arguments {
     double beta_1 = 0.9, beta_2 = 0.99;
     static constexpr auto hyperparameters =
@@ -249,8 +253,8 @@ GRADSTEP_INLINE constexpr gradstep::lion lion(lion_arguments with = {}) {
     return {.beta1 = with.beta_1, .beta2 = with.beta_2};
 }
 
-/// Lamb(): the ratio of norms of the whole variable, without the weight decay, which is
-/// `decoupled`.
+/// Lamb(): it uses the ratio of norms of the whole variable. The weight decay is not part of the
+/// ratio: it is the regularizer `decoupled`.
 GRADSTEP_INLINE constexpr gradstep::lamb lamb(adam_arguments with = {}) {
     return {.beta1 = with.beta_1, .beta2 = with.beta_2, .epsilon = with.epsilon, .decay = 0};
 }

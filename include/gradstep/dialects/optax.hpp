@@ -39,10 +39,10 @@
 
 namespace gradstep::dialects::optax {
 
-/// sgd(momentum=None).  w <- w - lr * g
+/// sgd(momentum=None): gradient descent, w <- w - lr * g.
 GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 
-/// `momentum` has no default in optax except None, which is `sgd`.
+/// The arguments of `sgd_momentum`. optax's default of momentum is None, which is `sgd`.
 struct sgd_momentum_arguments {
     double momentum = 0.9;
     static constexpr auto hyperparameters =
@@ -55,7 +55,7 @@ struct sgd_momentum_arguments {
 GRADSTEP_INLINE constexpr gradstep::momentum sgd_momentum(sgd_momentum_arguments with = {}) {
     return {.mu = with.momentum};
 }
-/// sgd(nesterov=True).  w <- w - lr * (g + momentum * b)
+/// sgd(nesterov=True): Nesterov's momentum, w <- w - lr * (g + momentum * b).
 GRADSTEP_INLINE constexpr gradstep::nesterov sgd_nesterov(sgd_momentum_arguments with = {}) {
     return {.mu = with.momentum};
 }
@@ -84,7 +84,7 @@ struct adadelta_arguments {
         hyperparameter_list{hyperparameter{"rho", &adadelta_arguments::rho, ranges::fraction},
                             hyperparameter{"eps", &adadelta_arguments::eps, ranges::non_negative}};
 };
-/// adadelta. optax's default rate is 1.
+/// adadelta: optax's default rate is 1.
 GRADSTEP_INLINE constexpr gradstep::adadelta adadelta(adadelta_arguments with = {}) {
     return {.rho = with.rho, .epsilon = with.eps};
 }
@@ -118,7 +118,7 @@ GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_ar
             .initial_accumulator = with.initial_scale};
 }
 
-/// `momentum` has no default in optax except None, which is `rmsprop`.
+/// The arguments of rmsprop with momentum. optax's default of momentum is None, which is `rmsprop`.
 struct rmsprop_momentum_arguments {
     double decay = 0.9, eps = 1e-8, initial_scale = 0;
     bool eps_in_sqrt = true;
@@ -142,7 +142,8 @@ GRADSTEP_INLINE constexpr gradstep::momentum_rmsprop rmsprop_momentum(rmsprop_mo
             .initial_accumulator = with.initial_scale,
             .rate_place = learning_rate::inside};
 }
-/// rmsprop(centered=True) with momentum.
+/// rmsprop(centered=True) with momentum: it has the root of rmsprop_centered and the buffer of
+/// rmsprop_momentum.
 GRADSTEP_INLINE constexpr gradstep::centered_momentum_rmsprop
 rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
     return {.rho = with.decay,
@@ -182,7 +183,7 @@ GRADSTEP_INLINE constexpr gradstep::nesterov_adam nadam(adam_arguments with = {}
 /// is 1e-4.
 GRADSTEP_INLINE constexpr gradstep::nesterov_adam nadamw(adam_arguments with = {}) { return nadam(with); }
 
-/// amsgrad: the maximum of v after the bias correction, unlike in torch and Keras.
+/// amsgrad: it keeps the maximum of v after the bias correction, unlike torch and Keras.
 /// bias_correction_mu and bias_correction_nu are always on.
 GRADSTEP_INLINE constexpr gradstep::amsgrad amsgrad(adam_arguments with = {}) {
     return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .maximum_of = maximum::corrected};
@@ -240,8 +241,8 @@ struct lion_arguments {
         hyperparameter_list{hyperparameter{"b1", &lion_arguments::b1, ranges::fraction},
                             hyperparameter{"b2", &lion_arguments::b2, ranges::fraction}};
 };
-/// lion, with sign(0) = 0. Use it with the regularizer `decoupled{weight_decay}`; optax's default
-/// of weight_decay is 1e-3.
+/// lion: sign(0) = 0. Add the regularizer `decoupled{weight_decay}`; optax's default of
+/// weight_decay is 1e-3.
 GRADSTEP_INLINE constexpr gradstep::lion lion(lion_arguments with = {}) { return {.beta1 = with.b1, .beta2 = with.b2}; }
 
 /// The arguments of `lamb`.
@@ -253,8 +254,8 @@ struct lamb_arguments {
                             hyperparameter{"eps", &lamb_arguments::eps, ranges::non_negative},
                             hyperparameter{"weight_decay", &lamb_arguments::weight_decay, ranges::non_negative}};
 };
-/// lamb, for a tensor. The decay belongs to the rule, since it enters the norm. The ratio is 1 if a
-/// norm is 0.
+/// lamb: it uses the ratio of norms of a tensor. The decay belongs to the rule, since it enters the
+/// norm. The ratio is 1 if a norm is 0.
 GRADSTEP_INLINE constexpr gradstep::lamb lamb(lamb_arguments with = {}) {
     return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .decay = with.weight_decay};
 }
@@ -267,8 +268,8 @@ struct lars_arguments {
                             hyperparameter{"eps", &lars_arguments::eps, ranges::non_negative},
                             hyperparameter{"momentum", &lars_arguments::momentum, ranges::fraction}};
 };
-/// lars, for a tensor, with the regularizer `l2{weight_decay}`. The rate is inside the buffer;
-/// optax's trace is -m.
+/// lars: it uses the ratio of norms of a tensor. Add the regularizer `l2{weight_decay}`. The rate
+/// is inside the buffer; optax's trace is -m.
 GRADSTEP_INLINE constexpr gradstep::lars lars(lars_arguments with = {}) {
     return {.mu = with.momentum, .trust = with.trust_coefficient, .epsilon = with.eps};
 }

@@ -46,7 +46,7 @@ GRADSTEP_INLINE constexpr double attribute(double x) { return static_cast<double
 
 } // namespace detail
 
-/// SGD().
+/// SGD(): gradient descent.
 ///
 ///     w <- w - lr * g
 GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
@@ -65,7 +65,7 @@ GRADSTEP_INLINE constexpr gradstep::momentum momentum(momentum_arguments with = 
     return {.mu = detail::attribute(with.momentum), .rate_place = learning_rate::outside};
 }
 
-/// Momentum(use_nesterov=True).
+/// Momentum(use_nesterov=True): Nesterov's momentum, with the rate outside the buffer.
 ///
 ///     m <- momentum * m + g
 ///     w <- w - lr * (g + momentum * m)
@@ -81,7 +81,7 @@ struct adagrad_arguments {
                                            ranges::non_negative}};
 };
 
-/// Adagrad().
+/// Adagrad(): epsilon is outside the root.
 ///
 ///     n <- n + g^2
 ///     w <- w - lr * g / (sqrt(n) + epsilon)
@@ -98,7 +98,7 @@ struct decayed_adagrad_arguments {
                             hyperparameter{"epsilon", &decayed_adagrad_arguments::epsilon, ranges::non_negative}};
 };
 
-/// decayed_adagrad, an operation for float32.
+/// The operation decayed_adagrad, for float32: Adagrad with a moving average instead of the sum.
 ///
 ///     n <- decay * n + (1 - decay) * g^2
 ///     w <- w - lr * g / (sqrt(n) + epsilon)
@@ -126,7 +126,7 @@ struct rmsprop_arguments {
                             hyperparameter{"epsilon", &rmsprop_arguments::epsilon, ranges::non_negative}};
 };
 
-/// RMSProp().
+/// RMSProp(): epsilon is inside the root.
 ///
 ///     n <- rho * n + (1 - rho) * g^2
 ///     w <- w - lr * g / sqrt(n + epsilon)
@@ -148,7 +148,7 @@ GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_ar
             .epsilon_place = epsilon::inside};
 }
 
-/// The default of Paddle is 0, which is rmsprop().
+/// The arguments of RMSProp with momentum. Paddle's default of momentum is 0, which is rmsprop().
 struct rmsprop_momentum_arguments {
     double rho = 0.95, epsilon = 1e-6, momentum = 0.9;
     static constexpr auto hyperparameters =
@@ -157,7 +157,7 @@ struct rmsprop_momentum_arguments {
                             hyperparameter{"momentum", &rmsprop_momentum_arguments::momentum, ranges::fraction}};
 };
 
-/// RMSProp(momentum): the rate is in the buffer.
+/// RMSProp(momentum): the rate is inside the buffer.
 ///
 ///     b <- momentum * b + lr * g / sqrt(n + epsilon)
 ///     w <- w - b
@@ -169,7 +169,8 @@ GRADSTEP_INLINE constexpr gradstep::momentum_rmsprop rmsprop_momentum(rmsprop_mo
             .rate_place = learning_rate::inside};
 }
 
-/// RMSProp(momentum, centered=True): the root of rmsprop_centered, the buffer of rmsprop_momentum.
+/// RMSProp(momentum, centered=True): it has the root of rmsprop_centered and the buffer of
+/// rmsprop_momentum.
 GRADSTEP_INLINE constexpr gradstep::centered_momentum_rmsprop
 rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
     return {.rho = detail::attribute(with.rho),
@@ -187,26 +188,27 @@ struct adam_arguments {
                             hyperparameter{"epsilon", &adam_arguments::epsilon, ranges::non_negative}};
 };
 
-/// Adam(): as in torch.
+/// Adam(): epsilon is outside the root, as in torch.
 ///
 ///     w <- w - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + epsilon)
 ///
-/// Paddle multiplies epsilon by sqrt(1 - beta2^t) instead of dividing v: the same except for
-/// rounding.
+/// Paddle multiplies epsilon by sqrt(1 - beta2^t) instead of dividing v. The result is the same
+/// except for rounding.
 GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.epsilon, .epsilon_place = epsilon::outside};
 }
 
-/// Adam(amsgrad=True): the root of `adam` with v_max instead of v, where v_max <- max(v_max, v).
+/// Adam(amsgrad=True): the root contains v_max instead of v, where v_max <- max(v_max, v).
 GRADSTEP_INLINE constexpr gradstep::amsgrad adam_amsgrad(adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.epsilon, .epsilon_place = epsilon::outside};
 }
 
-/// AdamW(): Adam(). Add the regularizer `decoupled{0.01}`: Paddle's default of weight_decay (the
-/// operation rounds it to float).
+/// AdamW(): the same rule as Adam(). Add the regularizer `decoupled{0.01}`, Paddle's default of
+/// weight_decay (the operation rounds it to float).
 GRADSTEP_INLINE constexpr gradstep::adam adamw(adam_arguments with = {}) { return adam(with); }
 
-/// AdamW(amsgrad=True), with `decoupled` as in adamw.
+/// AdamW(amsgrad=True): the same rule as Adam(amsgrad=True). Add the regularizer `decoupled`, as in
+/// adamw.
 GRADSTEP_INLINE constexpr gradstep::amsgrad adamw_amsgrad(adam_arguments with = {}) { return adam_amsgrad(with); }
 
 /// Adamax(): epsilon is added to the stored u.
@@ -263,8 +265,8 @@ struct lamb_arguments {
         hyperparameter{"epsilon", &lamb_arguments::epsilon, ranges::non_negative}};
 };
 
-/// Lamb(): the ratio of norms of the whole parameter, with the decay in the update. The ratio is 1
-/// if a norm is 0.
+/// Lamb(): it uses the ratio of norms of the whole parameter. The decay is part of the update. The
+/// ratio is 1 if a norm is 0.
 ///
 /// In float64 the powers of beta have the same error as in adamax. With lamb_weight_decay = 0,
 /// Paddle uses the ratio only with always_adapt=True, and is otherwise adam({.epsilon = 1e-6}).
@@ -284,8 +286,8 @@ struct ftrl_arguments {
                             hyperparameter{"lr_power", &ftrl_arguments::lr_power, ranges::not_positive}};
 };
 
-/// ftrl, an operation for float32: FTRL for a constant rate, without beta. l2 counts twice; l1 and
-/// l2 increase by 1e-10.
+/// The operation ftrl, for float32: FTRL for a constant rate, without beta. l2 counts twice, and l1
+/// and l2 increase by 1e-10.
 ///
 ///     z <- z + g - (n'^p - n^p) / lr * w,    p = -lr_power,    n' = n + g^2,    n starts at 0
 ///     w <- |z| <= l1 ? 0 : (sgn(z) * l1 - z) / (n'^p / lr + 2 * l2)

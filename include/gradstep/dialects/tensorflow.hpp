@@ -36,12 +36,12 @@
 
 namespace gradstep::dialects::tensorflow {
 
-/// GradientDescentOptimizer.
+/// GradientDescentOptimizer: gradient descent.
 ///
 ///     w <- w - lr * g
 GRADSTEP_INLINE constexpr gradstep::sgd gradient_descent() { return {}; }
 
-/// TensorFlow has no default.
+/// The arguments of `momentum` and its variants. TensorFlow has no default of momentum.
 struct momentum_arguments {
     double momentum = 0.9;
     static constexpr auto hyperparameters =
@@ -56,7 +56,7 @@ GRADSTEP_INLINE constexpr gradstep::momentum momentum(momentum_arguments with = 
     return {.mu = with.momentum, .rate_place = learning_rate::outside};
 }
 
-/// MomentumOptimizer(use_nesterov=True).
+/// MomentumOptimizer(use_nesterov=True): Nesterov's momentum, with the rate outside the buffer.
 ///
 ///     m <- momentum * m + g
 ///     w <- w - lr * (g + momentum * m)
@@ -64,7 +64,7 @@ GRADSTEP_INLINE constexpr gradstep::nesterov momentum_nesterov(momentum_argument
     return {.mu = with.momentum, .rate_place = learning_rate::outside};
 }
 
-/// ResourceApplyKerasMomentum: the rate is in the buffer (slot m is TensorFlow's accum).
+/// ResourceApplyKerasMomentum: the rate is inside the buffer (slot m is TensorFlow's accum).
 ///
 ///     v <- momentum * v - lr * g
 ///     w <- w + v
@@ -72,7 +72,7 @@ GRADSTEP_INLINE constexpr gradstep::momentum keras_momentum(momentum_arguments w
     return {.mu = with.momentum, .rate_place = learning_rate::inside};
 }
 
-/// ResourceApplyKerasMomentum(use_nesterov=True).
+/// ResourceApplyKerasMomentum(use_nesterov=True): Nesterov's momentum, with the rate inside the buffer.
 ///
 ///     v <- momentum * v - lr * g
 ///     w <- w + momentum * v - lr * g
@@ -80,7 +80,7 @@ GRADSTEP_INLINE constexpr gradstep::nesterov keras_momentum_nesterov(momentum_ar
     return {.mu = with.momentum, .rate_place = learning_rate::inside};
 }
 
-/// AdagradOptimizer rejects an initial_accumulator_value of 0.
+/// The arguments of `adagrad`. AdagradOptimizer rejects an initial_accumulator_value of 0.
 struct adagrad_arguments {
     double initial_accumulator_value = 0.1;
     static constexpr auto hyperparameters = hyperparameter_list{
@@ -99,7 +99,8 @@ GRADSTEP_INLINE constexpr gradstep::adagrad adagrad(adagrad_arguments with = {})
     return {.epsilon = 0, .initial_accumulator = with.initial_accumulator_value};
 }
 
-/// The defaults come from tf.keras.optimizers.legacy.Adagrad, which uses this operation.
+/// The arguments of `adagrad_v2`. The defaults are from tf.keras.optimizers.legacy.Adagrad, which
+/// uses this operation.
 struct adagrad_v2_arguments {
     double initial_accumulator_value = 0.1, epsilon = 1e-7;
     static constexpr auto hyperparameters =
@@ -108,7 +109,7 @@ struct adagrad_v2_arguments {
                             hyperparameter{"epsilon", &adagrad_v2_arguments::epsilon, ranges::non_negative}};
 };
 
-/// ResourceApplyAdagradV2.
+/// ResourceApplyAdagradV2: Adagrad with epsilon outside the root.
 ///
 ///     n <- n + g^2
 ///     w <- w - lr * g / (sqrt(n) + epsilon)
@@ -140,7 +141,7 @@ struct rmsprop_arguments {
                             hyperparameter{"epsilon", &rmsprop_arguments::epsilon, ranges::non_negative}};
 };
 
-/// RMSPropOptimizer: epsilon is in the root, and n starts at 1.
+/// RMSPropOptimizer: epsilon is inside the root, and n starts at 1.
 ///
 ///     n <- decay * n + (1 - decay) * g^2
 ///     w <- w - lr * g / sqrt(n + epsilon)
@@ -159,7 +160,8 @@ GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_ar
     return {.rho = with.decay, .epsilon = with.epsilon, .epsilon_place = epsilon::inside, .initial_accumulator = 1};
 }
 
-/// The default of TensorFlow is 0, which is rmsprop().
+/// The arguments of RMSPropOptimizer with momentum. TensorFlow's default of momentum is 0, which is
+/// rmsprop().
 struct rmsprop_momentum_arguments {
     double decay = 0.9, momentum = 0.9, epsilon = 1e-10;
     static constexpr auto hyperparameters =
@@ -168,7 +170,7 @@ struct rmsprop_momentum_arguments {
                             hyperparameter{"epsilon", &rmsprop_momentum_arguments::epsilon, ranges::non_negative}};
 };
 
-/// RMSPropOptimizer(momentum): the rate is in the buffer.
+/// RMSPropOptimizer(momentum): the rate is inside the buffer.
 ///
 ///     b <- momentum * b + lr * g / sqrt(n + epsilon)
 ///     w <- w - b
@@ -181,7 +183,7 @@ GRADSTEP_INLINE constexpr gradstep::momentum_rmsprop rmsprop_momentum(rmsprop_mo
             .rate_place = learning_rate::inside};
 }
 
-/// RMSPropOptimizer(momentum, centered=True): the root of rmsprop_centered, the buffer of
+/// RMSPropOptimizer(momentum, centered=True): it has the root of rmsprop_centered and the buffer of
 /// rmsprop_momentum.
 GRADSTEP_INLINE constexpr gradstep::centered_momentum_rmsprop
 rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
@@ -201,12 +203,11 @@ struct adam_arguments {
                             hyperparameter{"epsilon", &adam_arguments::epsilon, ranges::non_negative}};
 };
 
-/// AdamOptimizer.
+/// AdamOptimizer: with the paper's epsilon-hat.
 ///
 ///     w <- w - lr * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + epsilon)
 ///
-/// The paper's epsilon-hat: larger than torch's epsilon by 1 / sqrt(1 - beta2^t), 32 times at the
-/// first step.
+/// epsilon-hat is larger than torch's epsilon by 1 / sqrt(1 - beta2^t), 32 times at the first step.
 GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.epsilon, .epsilon_place = epsilon::hat};
 }
@@ -222,7 +223,8 @@ GRADSTEP_INLINE constexpr gradstep::nesterov_adam adam_nesterov(adam_arguments w
             .momentum_bias = lookahead::this_step};
 }
 
-/// The defaults come from tf.keras.optimizers.legacy.Adam, which uses this operation.
+/// The arguments of `adam_amsgrad` and `ada_max`. The defaults are from
+/// tf.keras.optimizers.legacy.Adam, which uses this operation.
 struct adam_amsgrad_arguments {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-7;
     static constexpr auto hyperparameters =
@@ -231,13 +233,13 @@ struct adam_amsgrad_arguments {
                             hyperparameter{"epsilon", &adam_amsgrad_arguments::epsilon, ranges::non_negative}};
 };
 
-/// ResourceApplyAdamWithAmsgrad: the root of `adam` with v_max instead of v, where v_max <-
-/// max(v_max, v).
+/// ResourceApplyAdamWithAmsgrad: the root contains v_max instead of v, where v_max <- max(v_max,
+/// v).
 GRADSTEP_INLINE constexpr gradstep::amsgrad adam_amsgrad(adam_amsgrad_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.epsilon, .epsilon_place = epsilon::hat};
 }
 
-/// ResourceApplyAdaMax.
+/// ResourceApplyAdaMax: epsilon is outside the maximum.
 ///
 ///     u <- max(beta2 * u, |g|)
 ///     w <- w - lr / (1 - beta1^t) * m / (u + epsilon)
@@ -245,7 +247,7 @@ GRADSTEP_INLINE constexpr gradstep::adamax ada_max(adam_amsgrad_arguments with =
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.epsilon, .epsilon_place = epsilon::outside};
 }
 
-/// The same as in Keras, which uses this operation.
+/// The arguments of `ftrl`, the same as in Keras, which uses this operation.
 using ftrl_arguments = keras::ftrl_arguments;
 
 /// FtrlOptimizer (both versions of the operation): FTRL for a constant rate. l2 counts twice; beta
@@ -258,7 +260,8 @@ using ftrl_arguments = keras::ftrl_arguments;
 /// multiply_linear_by_lr, an option of the operation, TensorFlow's slot contains lr * z.
 GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with = {}) { return keras::ftrl(with); }
 
-/// ProximalAdagradOptimizer rejects an initial_accumulator_value of 0.
+/// The arguments of `proximal_adagrad`. ProximalAdagradOptimizer rejects an
+/// initial_accumulator_value of 0.
 struct proximal_adagrad_arguments {
     double initial_accumulator_value = 0.1, l1_regularization_strength = 0, l2_regularization_strength = 0;
     static constexpr auto hyperparameters = hyperparameter_list{
@@ -270,12 +273,12 @@ struct proximal_adagrad_arguments {
                        ranges::non_negative}};
 };
 
-/// ProximalAdagradOptimizer.
+/// ProximalAdagradOptimizer: Adagrad with l1 and l2 as a proximal step.
 ///
 ///     n <- n + g^2,    s = sqrt(n)
 ///     w <- soft(w - lr / s * g, lr / s * l1) / (1 + lr / s * l2)
 ///
-/// While n is 0, the weight does not change here; TensorFlow has infinity * 0.
+/// While n is 0, the weight does not change here. TensorFlow computes infinity * 0.
 GRADSTEP_INLINE constexpr gradstep::proximal_adagrad proximal_adagrad(proximal_adagrad_arguments with = {}) {
     return {.l1 = with.l1_regularization_strength,
             .l2 = with.l2_regularization_strength,

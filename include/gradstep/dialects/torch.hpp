@@ -35,10 +35,10 @@
 
 namespace gradstep::dialects::torch {
 
-/// SGD(momentum=0).  w <- w - lr * g
+/// SGD(momentum=0): gradient descent, w <- w - lr * g.
 GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 
-/// `momentum` has no default in torch except 0, which is `sgd`.
+/// The arguments of `sgd_momentum`. torch's default of momentum is 0, which is `sgd`.
 struct sgd_momentum_arguments {
     double momentum = 0.9, dampening = 0;
     static constexpr auto hyperparameters =
@@ -53,13 +53,14 @@ GRADSTEP_INLINE constexpr gradstep::momentum sgd_momentum(sgd_momentum_arguments
     return {.mu = with.momentum, .dampening = with.dampening};
 }
 
-/// `momentum` has no default in torch except 0. With nesterov, torch rejects 0 and any dampening.
+/// The arguments of `sgd_nesterov`. torch's default of momentum is 0. With nesterov, torch rejects
+/// 0 and any dampening.
 struct sgd_nesterov_arguments {
     double momentum = 0.9;
     static constexpr auto hyperparameters =
         hyperparameter_list{hyperparameter{"momentum", &sgd_nesterov_arguments::momentum, ranges::positive_fraction}};
 };
-/// SGD(nesterov=True).
+/// SGD(nesterov=True): Nesterov's momentum, with the rate outside the buffer.
 ///
 ///     b <- momentum * b + g
 ///     w <- w - lr * (g + momentum * b)
@@ -87,7 +88,7 @@ GRADSTEP_INLINE constexpr gradstep::centered_rmsprop rmsprop_centered(rmsprop_ar
     return {.rho = with.alpha, .epsilon = with.eps};
 }
 
-/// `momentum` has no default in torch except 0, which is `rmsprop`.
+/// The arguments of RMSprop with momentum. torch's default of momentum is 0, which is `rmsprop`.
 struct rmsprop_momentum_arguments {
     double alpha = 0.99, eps = 1e-8, momentum = 0.9;
     static constexpr auto hyperparameters =
@@ -102,7 +103,8 @@ struct rmsprop_momentum_arguments {
 GRADSTEP_INLINE constexpr gradstep::momentum_rmsprop rmsprop_momentum(rmsprop_momentum_arguments with = {}) {
     return {.rho = with.alpha, .epsilon = with.eps, .mu = with.momentum};
 }
-/// RMSprop(centered=True) with momentum.
+/// RMSprop(centered=True) with momentum: it has the root of rmsprop_centered and the buffer of
+/// rmsprop_momentum.
 GRADSTEP_INLINE constexpr gradstep::centered_momentum_rmsprop
 rmsprop_centered_momentum(rmsprop_momentum_arguments with = {}) {
     return {.rho = with.alpha, .epsilon = with.eps, .mu = with.momentum};
@@ -150,14 +152,14 @@ struct adam_arguments {
 GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps};
 }
-/// Adam(amsgrad=True): the maximum is of v before the bias correction.
+/// Adam(amsgrad=True): it keeps the maximum of v before the bias correction.
 GRADSTEP_INLINE constexpr gradstep::amsgrad adam_amsgrad(adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps};
 }
 /// AdamW is Adam with the regularizer `decoupled{weight_decay}`; torch's default of weight_decay is
 /// 0.01.
 GRADSTEP_INLINE constexpr gradstep::adam adamw(adam_arguments with = {}) { return adam(with); }
-/// AdamW(amsgrad=True).
+/// AdamW(amsgrad=True): Adam(amsgrad=True) with the regularizer `decoupled{weight_decay}`.
 GRADSTEP_INLINE constexpr gradstep::amsgrad adamw_amsgrad(adam_arguments with = {}) { return adam_amsgrad(with); }
 
 /// The arguments of SparseAdam, which rejects an eps of 0.

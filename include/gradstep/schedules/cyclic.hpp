@@ -10,12 +10,13 @@
 
 namespace gradstep {
 
-/// How the triangles of `cyclic` shrink: `triangular` not at all, `triangular2` by half in each
-/// cycle, `exp_range` by gamma in each step.
+/// How the triangles of `cyclic` shrink: not at all (`triangular`), by half in each cycle
+/// (`triangular2`), or by the factor gamma in each step (`exp_range`).
 enum class cyclic_mode { triangular, triangular2, exp_range };
 template <> inline constexpr std::array enumerators<cyclic_mode>{"triangular", "triangular2", "exp_range"};
 
-/// From `low` up to `high` and down again, repeated. Smith 2017, arXiv:1506.01186, section 3.
+/// Triangles: the rate rises from `low` to `high` and falls again, repeatedly. Smith 2017,
+/// arXiv:1506.01186, section 3.
 ///
 ///     low + (high - low) * height * scale
 ///     height: 0 to 1 over `rise` steps, back to 0 over `fall` steps, repeated

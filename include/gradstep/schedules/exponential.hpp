@@ -8,7 +8,10 @@
 
 namespace gradstep {
 
-/// rate * decay^(t / steps),  staircase: rate * decay^floor(t / steps)
+/// Exponential decay: the rate is multiplied by `decay` every `steps` steps, smoothly or in a
+/// staircase.
+///
+///     rate * decay^(t / steps)                 staircase:  rate * decay^floor(t / steps)
 ///
 /// t counts steps from 0. A rate of 0 is 0 at every step. Ranges: rate >= 0, decay > 0, steps >= 1.
 struct exponential {

@@ -8,7 +8,9 @@
 
 namespace gradstep {
 
-/// rate / (1 + decay * t / steps),  staircase: rate / (1 + decay * floor(t / steps))
+/// Inverse time decay: the rate falls like 1 / t, smoothly or in a staircase.
+///
+///     rate / (1 + decay * t / steps)           staircase:  rate / (1 + decay * floor(t / steps))
 ///
 /// t counts steps from 0. Ranges: rate, decay >= 0, steps >= 1.
 struct inverse_time {

@@ -7,7 +7,9 @@
 
 namespace gradstep {
 
-/// max(rate - a * t, b)
+/// Linear decay: the rate falls by `a` in each step, down to `b`.
+///
+///     max(rate - a * t, b)
 ///
 /// t counts steps from 0. Ranges: rate, a, b >= 0. For a line of a given length use `polynomial`.
 struct linear {

@@ -8,7 +8,10 @@
 
 namespace gradstep {
 
-/// rate * exp(-decay * t / steps),  staircase: rate * exp(-decay * floor(t / steps))
+/// Natural exponential decay: the rate falls by a factor of exp(-decay) every `steps` steps,
+/// smoothly or in a staircase.
+///
+///     rate * exp(-decay * t / steps)           staircase:  rate * exp(-decay * floor(t / steps))
 ///
 /// t counts steps from 0. Ranges: rate, decay >= 0, steps >= 1.
 struct natural_exp {

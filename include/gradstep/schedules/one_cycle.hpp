@@ -9,8 +9,8 @@
 
 namespace gradstep {
 
-/// Up to `rate` and down again, far below the start. Smith & Topin 2018, arXiv:1708.07120; torch's
-/// form with two phases:
+/// The one-cycle schedule: from `start` up to `rate`, then down to `end`, far below `start`. Smith
+/// & Topin 2018, arXiv:1708.07120; torch's form with two phases:
 ///
 ///     start = rate / start_divisor, end = start / end_divisor, top = rise * steps - 1, last = steps - 1
 ///     t <  top:   from start to rate, x = t / top
@@ -18,9 +18,8 @@ namespace gradstep {
 ///
 /// along `shape`. t counts steps from 0. The first step has the rate `start` if rise * steps > 1;
 /// otherwise the rise has already ended, as in torch. Step `last` and all later steps have the rate
-/// `end`.
-/// Ranges: rate >= 0, steps >= 1, rise in [0, 1], divisors > 0. optax has top = int(rise * steps)
-/// and last = steps.
+/// `end`. Ranges: rate >= 0, steps >= 1, rise in [0, 1], divisors > 0. optax has top = int(rise *
+/// steps) and last = steps.
 struct one_cycle {
     double rate = missing;
     std::int64_t steps = missing_count;

@@ -6,7 +6,9 @@
 
 namespace gradstep {
 
-/// rate * (1 + a * t)^(-b)
+/// Power-law decay: the rate falls like a negative power of t.
+///
+///     rate * (1 + a * t)^(-b)
 ///
 /// t counts steps from 0. Ranges: rate, a, b >= 0.
 struct poly {

@@ -9,8 +9,8 @@
 
 namespace gradstep {
 
-/// How a warm-up gets from `start` to the schedule after it: in equal differences (`linear`), in
-/// equal ratios (`exponential`), or at `start` until it ends (`constant`).
+/// The shape of a warm-up from `start` to the schedule after it: equal differences (`linear`),
+/// equal ratios (`exponential`), or constantly `start` (`constant`).
 enum class ramp { linear, exponential, constant };
 template <> inline constexpr std::array enumerators<ramp>{"linear", "exponential", "constant"};
 
