@@ -52,10 +52,10 @@ template <class Rule, class Traits, std::size_t Slots> constexpr auto all_state_
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// Throws value_error, as `make_updater<Element>` does, for the first hyperparameter of a policy,
-/// or of a policy inside it, that is missing or out of range. Use it if you read policies one by
-/// one, for example from a file. It also checks options that list their `hyperparameters`, such as
-/// step_options.
+/// Checks the hyperparameters of a policy, and of the policies inside it. Throws value_error, as
+/// `make_updater<Element>` does, for the first one that is missing or out of range. Use it if you
+/// read policies one by one, for example from a file. It also checks options that list their
+/// `hyperparameters`, such as step_options.
 template <class Element = double, class Policy> void check_policy(Policy const& policy) {
     static_assert(
         detail::kind_of<Policy>() != detail::kind::unknown || detail::lists_hyperparameters<Policy>,
@@ -75,8 +75,7 @@ template <class Element = double, class Policy> void check_policy(Policy const& 
 /// threads at once. You can apply the steps from any thread.
 template <class Element, class Rule, class Regularizer, class Schedule, class Backend> class updater {
 public:
-    /// The types of the policies: `element_type`, `rule_type`, `regularizer_type`, `schedule_type`,
-    /// `backend_type`; and the traits of the element: `traits::storage`,
+    /// The types of the policies. `traits` describes the element: `traits::storage`,
     /// `traits::compute` and `traits::state` (`basic_element`).
     using element_type = Element;
     using rule_type = Rule;
@@ -86,13 +85,13 @@ public:
     using traits = element_traits<Element>;
     /// The regularizer for tensors without decay.
     using undecayed_type = without_decay_t<Regularizer>;
-    /// The result of `next_step`: `step<updater>`, unless the rule has a step of its own, as
+    /// The result of `next_step`: `step<updater>`, unless the rule defines its own type of step, as
     /// dgc_momentum does.
     using step_type = typename detail::step_of<Rule, updater>::type;
 
-    /// The number of state buffers of a tensor, and their names: the slots of the rule, then the
-    /// row slots of a row-wise rule, which have one number for the whole tensor (or row of a
-    /// table), then the master copy if the element keeps one.
+    /// The number of state buffers of a tensor. `state_names` are their names. The slots of the
+    /// rule come first, then the row slots of a row-wise rule, which have one number for the whole
+    /// tensor (or row of a table). The last one is the master copy, if the element keeps one.
     static constexpr std::size_t slots = slot_count<Rule> + row_slot_count<Rule> + traits::has_master;
     static constexpr std::array<char const*, slots> state_names = detail::all_state_names<Rule, traits, slots>();
     /// Whether slot i has one number for a whole tensor, or row, instead of one for each element.
@@ -100,24 +99,24 @@ public:
         if constexpr (row_slot_count<Rule> == 0) return false;
         else return i - slot_count<Rule> < row_slot_count<Rule>; // unsigned: smaller i wrap around
     }
-    /// The length of slot i for a tensor of n elements; for `block8`, in blocks.
+    /// The length of slot i for a tensor of n elements, in blocks for `block8`.
     static constexpr std::size_t slot_size(std::size_t i, std::size_t n) {
         if constexpr (detail::in_blocks<traits>) return coded_block::count(n);
         else return is_row_slot(i) ? 1 : n;
     }
 
-    /// The bytes of state for n elements, without row slots.
+    /// The size of the state of n elements in bytes, without row slots.
     static constexpr std::size_t state_bytes(std::size_t n) {
         std::size_t const each = detail::in_blocks<traits> ? coded_block::count(n) : n;
         return each * (slots - row_slot_count<Rule>)*sizeof(typename traits::state);
     }
-    /// The bytes that a step reads and writes for one element, rounded down: the memory traffic
-    /// that limits it. Slots that most steps skip do not count.
+    /// The number of bytes that a step reads and writes for one element, rounded down. This memory
+    /// traffic limits the speed of a step. Slots that most steps skip do not count.
     static constexpr std::size_t bytes_per_element =
         3 * sizeof(typename traits::storage) + 2 * (state_bytes(coded_block::length) / coded_block::length -
                                                     detail::rare_slot_count<Rule> * sizeof(typename traits::state));
 
-    /// Throws value_error if a hyperparameter is missing or out of range.
+    /// Combines the policies. Throws value_error if a hyperparameter is missing or out of range.
     updater(Rule rule_policy, Regularizer regularizer_policy, Schedule schedule_policy, Backend backend_policy)
         : rule_(std::move(rule_policy)), regularizer_(std::move(regularizer_policy)),
           schedule_(std::move(schedule_policy)), backend_(std::move(backend_policy)) {
@@ -126,9 +125,10 @@ public:
         check_policy<Element>(schedule_);
     }
 
-    /// Sets the state buffers of one tensor to their values at step 0: zero or values of the rule
-    /// (such as adagrad's initial accumulator), and the master copy to the parameter. On a device
-    /// it is ordered with the steps. Throws size_error or buffer_error before anything is written.
+    /// Sets the state buffers of one tensor to their values at step 0. These are zero, or values
+    /// that the rule defines, such as adagrad's initial accumulator. The master copy becomes the
+    /// parameter. On a device it is ordered with the steps. Throws size_error or buffer_error
+    /// before anything is written.
     template <class W, class... S>
     requires(sizeof...(S) != 0 || !detail::slices_of<W, updater>) void initialize(W&& weight, S&&... state) const {
         detail::require_lasting<W, S...>();
@@ -145,9 +145,9 @@ public:
     }
 
     /// Sets only the state buffers, one for each slot: initialize_state(m, v). Throws the errors of
-    /// `initialize`. It does not compile if a slot begins with the parameter (a master copy, some
-    /// averages), or if the length of a slot does not determine the length of the parameter
-    /// (block8).
+    /// `initialize`. It does not compile if the initial value of a slot is the parameter (a master
+    /// copy, some averages). It does not compile either if the length of a slot does not determine
+    /// the length of the parameter (block8).
     template <class... S> void initialize_state(S&&... state) const {
         detail::require_lasting<S...>();
         if constexpr (detail::require_state_buffers<detail::slots_sentence<updater>(), sizeof...(S) == slots>() &&
@@ -186,8 +186,9 @@ public:
     /// regularizer's factors. The rate is `options.rate`, or the schedule's value at the clock
     /// before the step: the first step has the value at 0. Then the clock advances by one step and
     /// `options.samples`, and its epoch becomes `options.epoch` if that is given. Not thread-safe.
-    /// Throws value_error and leaves the clock unchanged if an option is out of range, the rate is
-    /// not a finite number >= 0, a decay would be 1 or more, or the clock is at its maximum.
+    /// Throws value_error if an option is out of range, or the rate is not a finite number >= 0.
+    /// Throws value_error if a decay would be 1 or more, or if the clock is at its maximum. The
+    /// clock is then unchanged.
     step_type next_step(step_options const& options = {}) { return next_step(options, {}); }
     /// The same for tensors that all have the options `own`: the step uses their rate scale and
     /// decay. It does not prepare, and so does not check, parts that they leave out. A step without
@@ -202,7 +203,7 @@ public:
         return prepared;
     }
 
-    /// The clock: the number of prepared steps, and the samples and epoch.
+    /// The clock: the number of prepared steps, the number of samples, and the epoch.
     gradstep::clock clock() const { return clock_; }
     /// Sets the clock, to resume training: the next step is step `at.step + 1`. Throws value_error
     /// for a negative count.
@@ -219,8 +220,8 @@ public:
     Schedule const& schedule() const { return schedule_; }
     Backend const& backend() const { return backend_; }
 
-    /// One line for logs: the policies with their numbers, the element, the backend, and the memory
-    /// traffic of an element.
+    /// Describes the updater in one line, for logs: the policies with their numbers, the element,
+    /// the backend, and the memory traffic of an element.
     std::string description() const {
         detail::policy_text out;
         visit_policies(out);
@@ -228,8 +229,8 @@ public:
         detail::visit_policy(out, backend_);
         return out.take() + ", " + detail::text(bytes_per_element) + " bytes an element";
     }
-    /// For `to_json` and checkpoints: visits the rule, the regularizer (or `undecayed()`) and the
-    /// schedule.
+    /// Visits the rule, the regularizer (or `undecayed()`) and the schedule, for `to_json` and
+    /// checkpoints.
     void visit_policies(detail::policy_visitor& to, bool decay = true) const {
         detail::visit_policy(to, rule_);
         if (decay) detail::visit_policy(to, regularizer_);
@@ -313,10 +314,10 @@ template <class Element> auto backend_or_none() {
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// Composes an updater from its policies, given in any order and recognised by their concepts: a
-/// rule, a schedule, and optionally a regularizer (else `none`) and a backend (else
-/// `simd_backend`). Throws value_error if a hyperparameter is missing or out of range. A missing
-/// rule or schedule, two policies of a kind, and an argument that is no policy do not compile.
+/// Makes an updater from its policies, which you pass in any order: a rule, a schedule, and
+/// optionally a regularizer and a backend. The defaults are `none` and `simd_backend`. Throws
+/// value_error if a hyperparameter is missing or out of range. A missing rule or schedule, two
+/// policies of a kind, and an argument that is no policy do not compile.
 template <class Element, class Backend = decltype(detail::backend_or_none<Element>()), class... Policies>
 auto make_updater(Policies... policies) {
     using detail::kind, detail::count_of;

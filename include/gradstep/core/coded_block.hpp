@@ -39,7 +39,7 @@ enum class code_map { both_signs, one_sign };
 /// - NaN gets the code of 0, and infinity the code of the largest magnitude of its block. So the
 ///   weight of a non-finite gradient stays non-finite, and its neighbours are not affected.
 /// - A finite but very large gradient spoils its block: numbers below 1e-7 of it become 0. If only
-///   its square is infinite, its own weight runs away. gs::model's clip_norm bounds it.
+///   its square is infinite, its own weight grows without bound. gs::model's clip_norm limits it.
 /// - A block of zeros and subnormals only becomes a block of zeros. In a block with a scale below
 ///   1e-31, small elements are read as 0, like subnormal products.
 struct coded_block {

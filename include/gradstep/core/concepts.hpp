@@ -12,9 +12,10 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
-/// The input for the coefficients of a rule or regularizer: the number of the step (the first is 1,
-/// for bias corrections), and the learning rate of this step including every rate_scale. Its
-/// namespace gives each `prepare` of a policy, which computes, a name of the instruction set.
+/// The input from which a rule or regularizer computes its coefficients: the number of the step
+/// (the first is 1, for bias corrections), and the learning rate of this step including every
+/// rate_scale. It is in the namespace of the instruction set, so that the name of each `prepare` of
+/// a policy, which computes, contains the instruction set.
 struct step_info {
     std::int64_t t;
     double rate;
@@ -45,7 +46,7 @@ requires(requires { typename R::template row_state<X>; }) struct row_state_of<R,
 inline namespace GRADSTEP_ISA {
 /// The number of state slots of a row-wise rule with one number per row of a table, or per tensor.
 template <class R> inline constexpr std::size_t row_slot_count = detail::count_row_slots<R>();
-/// One member for each of these slots.
+/// A type with one member of type X for each of these slots.
 template <class R, class X> using row_state = typename detail::row_state_of<R, X>::type;
 } // namespace GRADSTEP_ISA
 
@@ -130,9 +131,9 @@ template <class R>
 concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has_coeffs<R> && detail::prepares<R> &&
     detail::applies<R>;
 
-/// A rule that reads a whole row of a table, or a whole tensor, before it changes an element: for
-/// the mean of the squared gradients, or for a norm. It has two more pure functions, and `apply`
-/// gets their result:
+/// A rule that reads a whole row of a table, or a whole tensor, before it changes an element. It
+/// needs this for the mean of the squared gradients, or for a norm. It has two more pure functions,
+/// and `apply` gets their result:
 ///
 ///     template <class X> struct partial_sums { X squares; };           one or two members
 ///     template <class T, pack V>
@@ -151,16 +152,17 @@ concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has
 /// one number per row, and `row_initial() -> row_state<double>`.
 template <class R> concept row_wise_rule = rule<R> && detail::accumulates<R> && detail::finalizes<R>;
 
-/// A regularizer: coefficients that are prepared once a step, and `before(c, w, g)` on weight and
-/// gradient before the rule, `after(c, w)` on the weight after it, or both. `static constexpr bool
-/// is_decay = true` marks regularizers that a slice with decay = false leaves out. Optional, for
-/// tables: `at_zero_gradient`, and `shrink(step_info) -> shrinkage` (core/zero_gradient.hpp).
+/// A regularizer: its coefficients are prepared once per step. `before(c, w, g)` changes weight or
+/// gradient before the rule, and `after(c, w)` changes the weight after the rule. It has one of
+/// them, or both. `static constexpr bool is_decay = true` marks regularizers that a slice with
+/// decay = false leaves out. Optional, for tables: `at_zero_gradient`, and `shrink(step_info) ->
+/// shrinkage` (core/zero_gradient.hpp).
 template <class R>
 concept regularizer = detail::looks_like_regularizer<R> && detail::prepares<R> &&
     (detail::acts_before<R> || detail::acts_after<R>);
 
-/// A schedule: `operator()(clock) const`, a pure function of the clock before the step that returns
-/// the learning rate.
+/// A schedule: `operator()(clock) const` returns the learning rate. It is a pure function of the
+/// clock before the step.
 template <class S> concept schedule = requires(S const& s, clock now) {
     { s(now) } -> std::convertible_to<double>;
 };
@@ -174,9 +176,9 @@ struct device_memory {
     static constexpr char const* name = "device";
 };
 
-/// A backend: its memory space, the buffers that an owning parameter allocates there, and
-/// `run(batch)`, which runs every element of every kernel of the batch once (core/batch.hpp; it is
-/// a template, so the concept cannot check it).
+/// A backend: it defines a memory space, the buffers that an owning parameter allocates there, and
+/// `run(batch)`. `run` runs every element of every kernel of the batch once (core/batch.hpp). It is
+/// a template, so the concept cannot check it.
 ///
 /// Optional members:
 ///
@@ -185,8 +187,8 @@ struct device_memory {
 /// - `copy_of(span, space)`, `data(buffer)` and `copy_to_host(from, to)`: for parameters that own
 ///   their memory.
 /// - `sum_of_squares(span, scale)`, `find_nonfinite(span)`, `fill(span, value)` and `copy(from,
-///   to)`: for norms, for NaN and infinity, and for averages. A device backend needs them for
-///   these.
+///   to)`: for norms, for NaN and infinity, and for averages. A device backend must have them to
+///   support these.
 /// - `parts_for(bytes)`, the number of parts for a call of this many bytes, and
 ///   `for_each_part(parts, f)`, which calls f(part) for each part: for tables on the host.
 /// - `runs_blocks`: `run` supports the kernels of `block8`, block by block.

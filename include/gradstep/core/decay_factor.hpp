@@ -6,8 +6,8 @@
 
 namespace gradstep {
 
-/// Multiplies the decay of one tensor: 1 or true keeps the regularizer's decay, 0 or false removes
-/// it, 0.5 halves it. Finite and >= 0.
+/// A factor that multiplies the decay of one tensor: 1 or true keeps the regularizer's decay, 0 or
+/// false removes it, 0.5 halves it. Finite and >= 0.
 class decay_factor {
 public:
     constexpr decay_factor() = default;
@@ -21,7 +21,8 @@ public:
     constexpr operator double() const { return value_; }
     /// Whether the factor is 0. Compares bits.
     constexpr bool is_zero() const { return std::bit_cast<std::uint64_t>(value_) == 0; }
-    /// Whether the factor is 1. Compares bits, since a step asks for every tensor.
+    /// Whether the factor is 1. Compares bits, which is fast enough to do for every tensor of a
+    /// step.
     constexpr bool is_one() const { return std::bit_cast<std::uint64_t>(value_) == std::bit_cast<std::uint64_t>(1.0); }
 
 private:

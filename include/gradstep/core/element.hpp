@@ -32,9 +32,9 @@ template <class Storage> struct block8 {};
 
 struct coded_block; // core/coded_block.hpp
 
-/// Defines an element policy: the type of parameter and gradient in memory, the type of the state
-/// slots in memory, the type of the arithmetic, and whether there is a master copy in the compute
-/// type. Specialise it for your own element.
+/// Defines an element policy: the types of parameter and gradient, of the state slots, and of the
+/// arithmetic, and whether there is a master copy in the compute type. Specialise it for your own
+/// element.
 template <class Element> struct element_traits;
 
 /// A base for specialisations of `element_traits`, which add a `name`. `storage`: the type of

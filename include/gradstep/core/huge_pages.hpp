@@ -69,10 +69,10 @@ inline void unmap_stream(void*, std::size_t) {}
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// An allocator for large arrays that are accessed at random rows. On Linux it asks for huge pages,
-/// which make such access faster (a TLB entry then covers 2 MiB instead of 4 KiB).
-/// The kernel grants them if /sys/kernel/mm/transparent_hugepage/enabled says `madvise` or
-/// `always`; otherwise the memory has small pages.
+/// An allocator for large arrays that are accessed at random rows. On Linux it requests huge pages,
+/// which make such access faster (a TLB entry then covers 2 MiB instead of 4 KiB). The kernel
+/// grants them if /sys/kernel/mm/transparent_hugepage/enabled says `madvise` or `always`; otherwise
+/// the memory has small pages.
 ///
 ///     std::vector<float, gs::huge_page_allocator<float>> rows(n);    // zeros, and no page is touched
 ///

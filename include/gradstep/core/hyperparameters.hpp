@@ -47,7 +47,8 @@ inline constexpr range positive_count{1, infinity, false, true, ">= 1"};
 /// to it.
 template <class Enum> inline constexpr std::array<char const*, 0> enumerators{};
 
-/// The values that a hyperparameter of enumeration type can have; by default all that have a name.
+/// The values that a hyperparameter of enumeration type can have. The default is all values that
+/// have a name.
 template <class Enum> struct choices {
     unsigned bits = (1u << enumerators<Enum>.size()) - 1;
 
@@ -73,9 +74,9 @@ template <class Value> using allowed_of = typename allowed<Value>::type;
 } // namespace GRADSTEP_ABI
 } // namespace detail
 
-/// The value of a required hyperparameter until you set it: a policy without it is rejected, with
-/// the hyperparameter's name. A special NaN, and the smallest count: so a NaN or a -1 that you set
-/// yourself is reported as such.
+/// The value of a required hyperparameter until you set it. A policy with this value is rejected,
+/// with the hyperparameter's name. It is a special NaN, or the smallest count, so that errors
+/// report a NaN or a -1 that you set yourself as such.
 inline constexpr double missing = std::bit_cast<double>(std::uint64_t(0x7ff8'6761'7073'2121));
 inline constexpr std::int64_t missing_count = std::numeric_limits<std::int64_t>::min();
 

@@ -17,9 +17,9 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// What a kernel needs to know about a pack V: a value that represents one or several elements in
-/// the compute type. Specialised for float, double and integers (one element), `lanes<T, N>`
-/// (portable, CUDA) and `simd<T, Arch>` (xsimd).
+/// The operations that a kernel needs from a pack V. A pack is a value that represents one or
+/// several elements in the compute type. Specialised for float, double and integers (one element),
+/// `lanes<T, N>` (portable, CUDA) and `simd<T, Arch>` (xsimd).
 ///
 ///     value_type, size                    the element type and the number of elements
 ///     load(S const* p, which), store(...) convert S -> value_type and back; the only place where
@@ -53,7 +53,7 @@ struct all_lanes {};
 /// exception.
 template <class Mask> struct some_lanes { Mask mask; };
 template <class Mask> some_lanes(Mask) -> some_lanes<Mask>;
-/// The same, but a load puts zeros into idle lanes, for sums.
+/// Only the lanes in the mask take part, and a load puts zeros into the other lanes, for sums.
 template <class Mask> struct some_lanes_or_zero { Mask mask; };
 template <class Mask> some_lanes_or_zero(Mask) -> some_lanes_or_zero<Mask>;
 
@@ -208,15 +208,16 @@ namespace math {
 template <class V> GRADSTEP_HD V fma(V a, V b, V c) { return pack_traits<V>::fma(a, b, c); }
 /// c - a * b, rounded once.
 template <class V> GRADSTEP_HD V fnma(V a, V b, V c) { return pack_traits<V>::fnma(a, b, c); }
-/// a * b, always rounded: for a product that a function returns, since its caller may add to it.
+/// a * b, always rounded. Use it for a product that a function returns, because the caller can add
+/// to it.
 template <class V> GRADSTEP_HD V mul(V a, V b) { return pack_traits<V>::mul(a, b); }
 /// a / b, correctly rounded.
 template <class V> GRADSTEP_HD V div(V a, V b) { return pack_traits<V>::div(a, b); }
-/// Correctly rounded.
+/// The square root, correctly rounded.
 template <class V> GRADSTEP_HD V sqrt(V a) { return pack_traits<V>::sqrt(a); }
 /// a without its sign bit.
 template <class V> GRADSTEP_HD V abs(V a) { return pack_traits<V>::abs(a); }
-/// a^b by the standard library, with its rounding: outside the guarantee of equal bits.
+/// a^b by the standard library. Its rounding is outside the guarantee of equal bits.
 template <class V> GRADSTEP_HD V pow(V a, V b) { return pack_traits<V>::pow(a, b); }
 /// |magnitude| with the sign bit of `sign`.
 template <class V> GRADSTEP_HD V copysign(V magnitude, V sign) { return pack_traits<V>::copysign(magnitude, sign); }
@@ -224,17 +225,17 @@ template <class V> GRADSTEP_HD V copysign(V magnitude, V sign) { return pack_tra
 template <class V> GRADSTEP_HD V multiply_sign(V a, V sign) { return pack_traits<V>::multiply_sign(a, sign); }
 /// mask ? a : b, lane by lane.
 template <class Mask, class V> GRADSTEP_HD V select(Mask mask, V a, V b) { return pack_traits<V>::select(mask, a, b); }
-/// Whether a comparison of packs V holds in every lane. For loops over packs, never in a rule.
+/// Whether a comparison of packs V is true in every lane. For loops over packs, never in a rule.
 template <class V, class Mask> GRADSTEP_HD bool all(Mask mask) { return pack_traits<V>::all(mask); }
-/// -1, 0 or 1; a zero keeps its sign and NaN stays NaN.
+/// The sign of a: -1, 0 or 1. A zero keeps its sign and NaN stays NaN.
 template <class V> GRADSTEP_HD V sign(V a) { return select(a > V(0), V(1), select(a < V(0), V(-1), a)); }
-/// The smaller; a NaN in `a` stays (std::min).
+/// The smaller of a and b. If a is NaN, the result is NaN (std::min).
 template <class V> GRADSTEP_HD V min(V a, V b) { return pack_traits<V>::min(a, b); }
-/// The larger; a NaN in `a` stays (std::max).
+/// The larger of a and b. If a is NaN, the result is NaN (std::max).
 template <class V> GRADSTEP_HD V max(V a, V b) { return pack_traits<V>::max(a, b); }
-/// The larger; a NaN in either stays (IEEE 754-2019's maximum).
+/// The larger of a and b. If one of them is NaN, the result is NaN (maximum of IEEE 754-2019).
 template <class V> GRADSTEP_HD V maximum(V a, V b) { return select(b == b, max(a, b), b); }
-/// a^2 in double: exact for floats, so that nothing overflows or vanishes in a sum of squares.
+/// a^2 in double, which is exact for floats. A sum of squares thus cannot overflow or underflow.
 template <class V> GRADSTEP_HD typename pack_traits<V>::wide wide_square(V a) {
     auto const x = pack_traits<V>::to_wide(a);
     if constexpr (sizeof(typename pack_traits<V>::value_type) < sizeof(double)) return x * x;
@@ -243,17 +244,19 @@ template <class V> GRADSTEP_HD typename pack_traits<V>::wide wide_square(V a) {
 
 } // namespace math
 
-/// epsilon, but the smallest normal number of T instead of 0. Added to the root of a sum of
-/// squares, it has no effect unless the root is 0. Then 0 / (0 + epsilon) is 0 and not NaN.
+/// epsilon, or the smallest normal number of T if epsilon is smaller. Added to the root of a sum of
+/// squares, that number has no effect unless the root is 0. Then 0 / (0 + epsilon) is 0 and not
+/// NaN.
 template <class T> T never_zero(double epsilon) {
     return T(epsilon) < std::numeric_limits<T>::min() ? std::numeric_limits<T>::min() : T(epsilon);
 }
-/// A variable, since kernels cannot call the functions of std::numeric_limits.
+/// The largest number of T. It is a variable, since kernels cannot call the functions of
+/// std::numeric_limits.
 template <class T> inline constexpr T largest_number = std::numeric_limits<T>::max();
-/// a / b, or the largest number of T if that is infinite: a factor whose product with 0 is 0 and
-/// not NaN.
+/// a / b, or the largest number of T if the quotient is infinite. The product of the result with 0
+/// is thus 0 and not NaN.
 template <class T> GRADSTEP_HD T finite_quotient(T a, T b) { return math::min(math::div(a, b), largest_number<T>); }
-/// x >= 0 in T, or the largest number of T if that is infinite.
+/// x as a T, or the largest number of T if x is too large. x >= 0.
 template <class T> GRADSTEP_HD T finite_number(double x) { return T(math::min(x, double(largest_number<T>))); }
 /// The pack with a double for each element of V.
 template <pack V> using wide_pack = typename pack_traits<V>::wide;

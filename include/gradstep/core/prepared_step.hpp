@@ -16,8 +16,8 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// The scalars of one step for one rate scale, decay and step number: the coefficients of the rule,
-/// of the regularizer, and of what remains of the regularizer without decay.
+/// The scalars of one step for one combination of rate scale, decay and step number. They are the
+/// coefficients of the rule, of the regularizer, and of the regularizer without its decaying parts.
 template <class Updater> struct step_scalars {
     /// The type of the arithmetic.
     using compute = typename Updater::traits::compute;
@@ -27,19 +27,19 @@ template <class Updater> struct step_scalars {
     typename Updater::undecayed_type::template coeffs<compute> undecayed;
 };
 
-/// The numbers of one step: policies, options and scalars, ready for kernels. It knows no backend
-/// and no tensor. A plain value, which drivers that run steps of their own read (tables, models,
-/// updaters chosen at run time); `step::prepared()` returns it.
+/// The numbers of one step: policies, options and scalars, ready for kernels. It does not depend on
+/// a backend or a tensor. Tables, models and updaters chosen at run time, which run steps
+/// themselves, read it. `step::prepared()` returns it.
 template <class Updater> struct prepared_step {
-    /// The types of the arithmetic and of a value in memory, `compute` and `storage`; and of the
-    /// policies, `rule_type`, `regularizer_type` and `undecayed_type`.
+    /// The types of the arithmetic (`compute`) and of a value in memory (`storage`), and of the
+    /// policies: `rule_type`, `regularizer_type`, `undecayed_type`.
     using compute = typename Updater::traits::compute;
     using storage = typename Updater::traits::storage;
     using rule_type = typename Updater::rule_type;
     using regularizer_type = typename Updater::regularizer_type;
     using undecayed_type = typename Updater::undecayed_type;
-    /// Whether a tensor without decay has another regularizer than the others. One that is chosen
-    /// at run time (any_regularizer) has the same type with decay and without.
+    /// Whether a tensor without decay needs another regularizer. This includes any_regularizer,
+    /// whose type is the same with decay and without.
     static constexpr bool has_decay =
         !std::is_same_v<regularizer_type, undecayed_type> || requires(regularizer_type const& r) {
         r.without_decay();
@@ -55,15 +55,16 @@ template <class Updater> struct prepared_step {
     bool decays;               ///< whether the regularizer is prepared: false where the step leaves all decay out
     step_scalars<Updater> own; ///< for tensors that have neither a rate_scale, nor a decay, nor a step number
 
-    /// As `updater::next_step` prepares it. `decay` scales the rates of the regularizer; 0 leaves
-    /// them out. Throws value_error for numbers that the arithmetic of the element cannot hold.
+    /// Prepares the scalars, for `updater::next_step`. `decay` multiplies the rates of the
+    /// regularizer; 0 leaves them out. Throws value_error for numbers that the arithmetic of the
+    /// element cannot represent.
     prepared_step(Updater const& from, step_info step, step_options const& options, double decay)
         : rule(from.rule()), regularizer(scaled(from.regularizer(), decay)), undecayed(from.undecayed()), now(step),
           gradient_scale(detail::as_compute<compute>("step_options.gradient_scale", options.gradient_scale)),
           seed(options.seed), zero_gradient(options.zero_gradient), decays(decay != 0 || !has_decay),
           own(scalars(1, decay != 0, step.t)) {}
 
-    /// The scalars of a tensor with these numbers. Throws as the constructor.
+    /// Returns the scalars for a tensor with these numbers. Throws the errors of the constructor.
     step_scalars<Updater> scalars(double rate_scale, double decay, std::int64_t number) const {
         step_info const at{number, now.rate * rate_scale};
         detail::as_compute<compute>("the learning rate", at.rate);
@@ -79,8 +80,8 @@ private:
     }
 };
 
-/// The kernel of a tensor in a step, by this regularizer and with this source of its gradient. `id`
-/// and `number` name the tensor and the step in stochastic rounding.
+/// Returns the kernel of a tensor in a step, for a regularizer and a reader of the gradient. `id`
+/// and `number` are the ids of the tensor and of the step for stochastic rounding.
 template <class Regularizer, class Updater, class Gradient>
 GRADSTEP_INLINE auto
 make_kernel([[maybe_unused]] prepared_step<Updater> const& step, detail::tensor<Updater> const& x,
@@ -102,9 +103,9 @@ make_kernel([[maybe_unused]] prepared_step<Updater> const& step, detail::tensor<
     }
 }
 
-/// Calls f with the source of a tensor's gradient: the default form where no option of the step,
-/// and by `rule` none of the rule, asks for more. `rule` holds the scalars that the tensor is
-/// updated with.
+/// Calls f with the reader of a tensor's gradient. It is the default reader if no option of the
+/// step needs more, and the rule with the scalars `rule` uses none of its options. `rule` contains
+/// the scalars for this tensor.
 template <class Updater, class F>
 GRADSTEP_INLINE void
 visit_gradient(prepared_step<Updater> const& step, slice<Updater> const& x,
@@ -127,8 +128,8 @@ visit_gradient(prepared_step<Updater> const& step, slice<Updater> const& x,
     else if constexpr (detail::rare_slot_count<rule_type> == 0) f(general);
 }
 
-/// Calls f(kernel) with the kernel of a tensor in a step. The tensor has been checked. `scalars`
-/// are prepared for the tensor's rate scale, decay and step number.
+/// Calls f(kernel) with the kernel of a tensor in a step. The tensor must have been checked.
+/// `scalars` are prepared for the tensor's rate scale, decay and step number.
 template <class Updater, class F>
 GRADSTEP_INLINE void visit_kernel(prepared_step<Updater> const& step, step_scalars<Updater> const& scalars,
                                   slice<Updater> const& x, std::uint64_t id, std::int64_t number, F&& f) {
@@ -159,21 +160,21 @@ GRADSTEP_INLINE void visit_kernel(prepared_step<Updater> const& step, step_scala
     });
 }
 
-/// Tensors of a step as backends run them, checked. It refers to the step and to the tensors. Calls
-/// with slices, calls on an executor and models all use this type, so that a program compiles one
-/// set of an updater's loops. Only a direct call on the caller's thread inlines the loops once
-/// more.
+/// Checked tensors of a step in the form that backends run. It refers to the step and to the
+/// tensors. Calls with slices, calls on an executor and models all use this type, so that a program
+/// compiles an updater's loops only once. Only a direct call on the caller's thread inlines the
+/// loops once more.
 template <class Updater> struct step_batch {
     prepared_step<Updater> const& of;
     std::span<slice<Updater> const> tensors;
-    /// For each tensor the number, from 1, of its scalars in `others`, or 0 for the step's own;
-    /// null if all have those.
+    /// For each tensor, the number of its scalars in `others`, from 1, or 0 for the scalars of the
+    /// step. Null if all tensors use the scalars of the step.
     std::uint32_t const* numbers = nullptr;
     step_scalars<Updater> const* others = nullptr;
 
-    /// Bytes that are read and written for an element.
+    /// The number of bytes that the step reads and writes for one element.
     static constexpr std::size_t bytes = Updater::bytes_per_element;
-    /// The number of tensors, `count()`, and of the elements of tensor k, `size(k)`; `visit(k, f)`
+    /// The number of tensors, `count()`, and of the elements of tensor k, `size(k)`. `visit(k, f)`
     /// calls f with the kernel of tensor k.
     std::size_t count() const { return tensors.size(); }
     std::size_t size(std::size_t k) const { return tensors[k].weight.size(); }

@@ -20,9 +20,9 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// A buffer of a slice: a span, and a reference to the container that it was made of, if there is
-/// one. The slice then looks up the container's memory whenever it is used. Assignment makes it a
-/// span without a container.
+/// A buffer of a slice: a span, and a reference to the container that the span was made from, if
+/// there is one. The slice then looks up the container's memory whenever it is used. If you assign
+/// to it, it becomes a span without a container.
 template <class T> class slice_buffer : public std::span<T> {
 public:
     slice_buffer() = default;
@@ -37,10 +37,10 @@ public:
         return *this;
     }
 
-    /// For slices: refers to `container` from now on.
+    /// Refers to `container` from now on. For slices.
     template <class B> void refer_to(B& container) { container_ = std::addressof(container); }
-    /// Looks up the memory of the container, of type B. Returns whether it refers to one, and its
-    /// memory has not moved.
+    /// Looks up the memory of the container, of type B. Returns true if there is a container and
+    /// its memory has not moved.
     template <class Space, class B> GRADSTEP_INLINE bool follow() {
         if constexpr (!detail::is_container<B&>()) {
             return false;
@@ -52,7 +52,7 @@ public:
             return false;
         }
     }
-    /// For slices: whether it refers to a container.
+    /// Whether it refers to a container. For slices.
     bool refers() const { return container_ != nullptr; }
     template <class B> B& container() const { return *static_cast<B*>(const_cast<void*>(container_)); }
 
@@ -167,10 +167,10 @@ struct for_one_call {};
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// One tensor of a step: parameter, gradient, and one buffer for each state slot (the rule's in
-/// order, then the master copy). You own the memory. A slice refers to containers that are
-/// variables (std::vector, xtensor, Eigen), and looks up their memory and length at every use: you
-/// can assign, resize and swap them, but you must not move the variable itself. Spans and other
+/// One tensor of a step: parameter, gradient, and one buffer for each state slot. The slots are in
+/// the rule's order, then the master copy. You own the memory. A slice refers to containers that
+/// are variables (std::vector, xtensor, Eigen), and looks up their memory and length at every use:
+/// you can assign, resize and swap them, but you must not move the variable itself. Spans and other
 /// views are copied. A temporary that owns its memory does not compile.
 template <class Updater> struct basic_slice : detail::tensor<Updater> {
     mutable slice_buffer<typename Updater::traits::storage const> gradient;
@@ -186,10 +186,10 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     std::optional<std::uint64_t> id = {};
     /// The number of this tensor's own step, from 1, if it differs from the clock's count. Rule and
     /// regularizer are prepared for this number; the learning rate is still the step's. By default
-    /// it is the step's number. Rules with a step of their own reject it.
+    /// it is the step's number. Rules that define their own type of step reject it.
     std::optional<std::int64_t> step = {};
-    /// The step also writes the new parameter here, rounded to bfloat16 (to nearest, ties to even),
-    /// in the same pass, for a forward pass in bfloat16. It must have the parameter's length, be in
+    /// Memory to which the step also writes the new parameter, rounded to bfloat16 (to nearest,
+    /// ties to even), for a forward pass in bfloat16. It must have the parameter's length, be in
     /// the memory of the backend, and not overlap any other buffer of the call. Empty: no copy.
     /// Supported for elements whose parameter is float, and rules that send no gradients; others
     /// reject it.
@@ -226,7 +226,7 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
         return *this;
     }
 
-    /// Whether a buffer is a reference to a container.
+    /// Whether any buffer refers to a container.
     bool refers() const { return follow_ != nullptr; }
     /// Looks up the current memory of containers. Throws size_error or buffer_error if shapes or
     /// layouts differ now. Returns whether nothing has changed since `check_buffers` passed.

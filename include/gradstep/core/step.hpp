@@ -13,13 +13,13 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
-/// One prepared step of an updater: learning rate and bias corrections are computed, and you can
-/// apply it to any number of tensors, from any thread, until all tensors of the model have had it.
-/// It copies what it needs (a simd_backend with an executor refers to the executor). Made by
-/// `updater::next_step`.
+/// One prepared step of an updater, with its learning rate and bias corrections. You can apply it
+/// to any number of tensors, from any thread. Apply it once to each tensor of the model. It is a
+/// copy and does not refer to the updater, but a simd_backend with an executor refers to the
+/// executor. `updater::next_step` makes it.
 ///
-/// Order of the work on an element: gradient_scale, regularizers left to right, rule, regularizers
-/// that act after it (`proximal`, `after_step`), rounding to storage, averages.
+/// The work on an element has this order: gradient_scale, regularizers from left to right, rule,
+/// regularizers that act after it (`proximal`, `after_step`), rounding to storage, averages.
 template <class Updater> class step {
     using traits = typename Updater::traits;
     using compute = typename traits::compute;
@@ -31,7 +31,7 @@ template <class Updater> class step {
         is_lazy = (detail::lazy_buffer<G, W>)&&!detail::contiguous_buffer<G>; // in parentheses for nvcc
 
 public:
-    /// As `updater::next_step` makes it: its numbers, and the factor of the decay.
+    /// Made by `updater::next_step`. `decay` is the factor of the decay.
     step(Updater const& from, step_info now, step_options const& options, double decay)
         : prepared_(from, now, options, decay), backend_(from.backend()) {}
 
@@ -39,38 +39,40 @@ public:
     double rate() const { return prepared_.now.rate; }
     /// The number of the step; the first is 1.
     std::int64_t number() const { return prepared_.now.t; }
-    /// The numbers of the step, for code that runs kernels itself.
+    /// The prepared numbers of the step, for code that runs kernels itself.
     prepared_step<Updater> const& prepared() const { return prepared_; }
-    /// What runs the step.
+    /// The backend that runs the step.
     typename Updater::backend_type const& backend() const { return backend_; }
 
-    /// Updates one tensor: parameter, gradient, one buffer for each state slot in the rule's order
-    /// (then the master copy). The buffers are contiguous, of one length, and apart from each
-    /// other; the gradient may be a lazy expression, and a temporary, which parameter and state may
-    /// not be unless it is a view. Throws size_error or buffer_error before anything is written.
+    /// Updates one tensor. Pass the parameter, the gradient, and one buffer for each state slot in
+    /// the rule's order, then the master copy if there is one. The buffers must be contiguous, have
+    /// the same length, and not overlap. The gradient can be a lazy expression or a temporary.
+    /// Parameter and state can be a temporary only if it is a view. Throws size_error or
+    /// buffer_error before it writes anything.
     template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
         detail::require_lasting<W, S...>();
         update_one([] {}, 0, weight, gradient, state...);
     }
 
-    /// The same for the tensor named `id` in stochastic rounding: tensors of one step round apart
-    /// if their names differ.
+    /// The same, with the id `id` for stochastic rounding. Tensors of one step need different ids
+    /// to round independently.
     template <class W, class G, class... S>
     void update(std::uint64_t id, W&& weight, G&& gradient, S&&... state) const {
         detail::require_lasting<W, S...>();
         update_one([] {}, id, weight, gradient, state...);
     }
 
-    /// Updates many tensors in one call: one parallel region, split by elements (a row-wise rule:
-    /// two for each tensor, one after the other). All of them are checked before any is written; no
-    /// parameter or state may appear twice, nor a gradient under zero_gradient.
+    /// Updates many tensors in one call. The call is one parallel region, split by elements. A
+    /// row-wise rule has two regions for each tensor, one after the other. All tensors are checked
+    /// before any is written. No parameter or state can appear twice, and no gradient with
+    /// zero_gradient.
     void operator()(std::span<slice<Updater> const> tensors) const { update_all(tensors, 0); }
     /// The same for one slice.
     template <std::same_as<slice<Updater>> Slice> void operator()(Slice const& tensor) const {
         update_all({&tensor, 1}, detail::only_tensor);
     }
-    /// The same for several slices. Errors number the tensors from `first`, for callers that pass a
-    /// part of a call.
+    /// The same for several slices. Error messages number the tensors from `first`, for callers
+    /// that pass a part of a call.
     void update_all(std::span<slice<Updater> const> tensors, std::size_t first) const {
         for (std::size_t k = 0; k < tensors.size(); ++k) check(tensors[k], first + k);
         other_scalars const others = prepare_others(tensors, first);
@@ -78,8 +80,8 @@ public:
     }
 
     /// Checks the buffers as `update` does, and returns a function without arguments that runs the
-    /// step on them. A caller that undoes something when a step is refused dismisses it in between.
-    /// The function refers to the step and to the buffers.
+    /// step on them. A caller can roll back a rejected step until it calls the function. The
+    /// function refers to the step and to the buffers.
     template <class W, class G, class... S> auto begin(std::uint64_t id, W& weight, G& gradient, S&... state) const {
         if constexpr (is_lazy<W, G>) {
             return [this, one = lazy_kernel(id, weight, gradient, state...)] { backend_.run(one); };
@@ -95,8 +97,8 @@ public:
         check(tensor);
         return [this, &tensor] { update_checked(tensor); };
     }
-    /// Throws what a step on this tensor throws before anything is written. Errors name `number` if
-    /// it is one of several.
+    /// Throws the errors that a step on this tensor throws before it writes anything. `number` is
+    /// the tensor's number in a call with several tensors.
     GRADSTEP_INLINE void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
         x.check_buffers(number);
         if (prepared_.zero_gradient && !x.gradient_is_writable) detail::refuse_zero_gradient(number);
@@ -104,14 +106,15 @@ public:
         if (!x.bfloat16_copy.empty()) check_copy(x, number);
         if (!ranges::non_negative.contains(x.rate_scale)) detail::refuse_rate_scale(number, x.rate_scale);
     }
-    /// The step on a tensor that has been checked, at the rate of the step: its rate_scale and step
-    /// are not looked at, nor is a decay that is not 0.
+    /// Runs the step on a tensor that has been checked, with the learning rate of the step. It
+    /// ignores the tensor's rate_scale and step, and its decay unless that is 0.
     void update_checked(slice<Updater> const& tensor) const { run({prepared_, {&tensor, 1}}); }
 
-    /// One tensor, checked, as backends run it: for code that splits a call itself, as a model
-    /// does, by `backend.run_part(batch, first, last)`. It refers to the step and to the tensor.
-    /// The rate is the step's own: the tensor's rate_scale and step are not looked at, nor is a
-    /// decay that is not 0 (`updater::next_step` takes both).
+    /// Returns one checked tensor in the form that backends run, for code that splits a call
+    /// itself, as a model does: `backend.run_part(batch, first, last)`. The batch refers to the
+    /// step and to the tensor. It uses the learning rate of the step, and ignores the tensor's
+    /// rate_scale and step, and its decay unless that is 0. (Pass rate scale and decay to
+    /// `updater::next_step` instead.)
     step_batch<Updater> batch(slice<Updater> const& tensor) const {
         check(tensor);
         return {prepared_, {&tensor, 1}};

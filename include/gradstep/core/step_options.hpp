@@ -15,7 +15,7 @@ struct step_options {
     double gradient_scale = 1;
     /// Multiplies the learning rate of this step. Finite and >= 0.
     double rate_scale = 1;
-    /// Samples that this step has seen; the clock advances by it. >= 0.
+    /// The number of samples in this step; the clock's `samples` advances by it. >= 0.
     std::int64_t samples = 0;
     /// Sets every gradient to zero as soon as it is read, also if `on_nonfinite = skip` skips the
     /// step. The gradients must then be writable.

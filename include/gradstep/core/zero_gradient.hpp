@@ -7,8 +7,9 @@
 
 namespace gradstep {
 
-/// What a step with g = 0 does to weight and state. A rule defines it once, as `static constexpr
-/// auto at_zero_gradient`; tables derive from it how a row catches up on its pending steps.
+/// The effect of a step with g = 0 on weight and state. A rule defines it once, as `static
+/// constexpr auto at_zero_gradient`. Tables derive from it how a row catches up on its pending
+/// steps.
 ///
 /// A rule can also define
 ///
@@ -29,8 +30,8 @@ enum class zero_gradient_effect {
     decays_state,              ///< the weight does not change; each slot is multiplied by `decay()`
 };
 
-/// What a regularizer does to the weight of a row without gradient, as `static constexpr auto
-/// at_zero_gradient`.
+/// The effect of a regularizer on the weight of a row without gradient. A regularizer defines it as
+/// `static constexpr auto at_zero_gradient`.
 enum class zero_gradient_weight {
     other,   ///< no closed form. The default
     no_op,   ///< nothing: clipping
