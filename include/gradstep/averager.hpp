@@ -93,8 +93,9 @@ template <class Element, class Source, class Backend> auto way_of_weights() {
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// An average of weights that other code updates, in separate memory: on the host for parameters on
-/// a GPU, which saves GPU memory, or for any memory that gradstep does not own.
+/// An average of weights that other code updates, in separate memory. It can be on the host for
+/// parameters on a GPU, which saves GPU memory. It also works for memory that gradstep does not
+/// own.
 ///
 ///     gs::averager average{gs::window{.rate = 0.15}, weights};     // of a parameter, or of memory
 ///     weights.update(gradient);
@@ -103,9 +104,9 @@ inline namespace GRADSTEP_ISA {
 ///
 /// `add` changes the slots as `averaged{rule, average}` does during the update, with the same bits.
 /// With a master copy, it averages the parameter, and `averaged` averages the copy. `Source` is the
-/// backend of the weights. If their memory differs from the memory of `Backend`, they are copied on
-/// a separate stream, asynchronously, and merged by the next call, which waits only for an
-/// unfinished copy. The next step of the weights waits for the copy, on its own stream.
+/// backend of the weights. If their memory differs from the memory of `Backend`, `add` copies them
+/// asynchronously on a separate stream. The next call merges them, and waits only for an unfinished
+/// copy. The next step of the weights waits for the copy, on its own stream.
 ///
 /// State: the average's slots, in the type of the state (float for 16 bits), in the memory of
 /// `Backend`. Not thread-safe.
@@ -176,8 +177,8 @@ public:
     std::size_t size() const { return size_; }
     gradstep::clock clock() const { return clock_; }
 
-    /// Writes the slots and the clock to a safetensors file, from which `load(file)` continues bit
-    /// for bit, as gs::parameter does (header-only programs include gradstep/io/checkpoint.hpp).
+    /// Writes the slots and the clock to a safetensors file. `load(file)` resumes from it bit for
+    /// bit, as gs::parameter does. A header-only program must include gradstep/io/checkpoint.hpp.
     /// `save_state` writes bytes instead. Weights that are still being copied are averaged first.
     void save(std::string const& file) const { detail::save_file(file, *this); }
     void load(std::string const& file) { detail::load_file(file, *this); }
@@ -198,8 +199,8 @@ public:
         clock_ = at;
     }
 
-    /// For gradstep's files and saved states: describes the slots, the average and the clock, with
-    /// pending copies merged.
+    /// Describes the slots, the average and the clock to a visitor, with pending copies merged, for
+    /// gradstep's files and saved states.
     void describe_state(detail::state_visitor& to) {
         auto const average_of = [](void const* of, detail::policy_visitor& by) {
             detail::visit_policy(by, static_cast<averager const*>(of)->rule_.average);

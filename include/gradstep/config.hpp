@@ -39,8 +39,9 @@ struct configuration {
     any_rule rule;
     /// The averages of the weights, for `averaged`, from the innermost one; can be empty.
     std::vector<any_average> averages = {};
-    /// The regularizers, and the schedule.
+    /// The regularizers.
     any_regularizer regularizer = {};
+    /// The schedule.
     any_schedule schedule = {};
     /// The catch-up policy of tables.
     any_catch_up catch_up = touch_only{};
@@ -71,18 +72,18 @@ requires(requires(Updater const& from, policy_visitor& to) { from.visit_policies
 
 inline namespace GRADSTEP_ABI {
 /// Reads the policies from JSON text. Missing keys get their defaults, except rule and schedule,
-/// which are required. Throws value_error for the first error, with its path and what is allowed
-/// there.
+/// which are required. Throws value_error for the first mistake, with its path and the allowed
+/// values.
 configuration read_configuration(std::string_view text);
 
 /// The same for a file. Errors begin with its name. Throws io_error if the system cannot open or
 /// read it.
 configuration read_configuration_file(std::string const& path);
 
-/// Reads one policy of a given type: a rule, a regularizer, a schedule, or any other type with
-/// `hyperparameters`; or one of `any_rule`, `any_average`, `any_regularizer`, `any_schedule`,
-/// `any_catch_up`. Errors name its members as "adam.beta1", or as "rule.beta1" for these five
-/// types.
+/// Reads one policy of a given type. The type is a rule, a regularizer, a schedule, or another type
+/// with `hyperparameters`. It can also be `any_rule`, `any_average`, `any_regularizer`,
+/// `any_schedule` or `any_catch_up`. Errors name its members as "adam.beta1", or as "rule.beta1"
+/// for these five types.
 ///
 ///     auto const rule = gs::read_policy<gs::adam>(R"({"beta2": 0.98})");
 ///     auto const schedule = gs::read_policy<gs::any_schedule>(R"({"name": "constant", "rate": 0.1})");
@@ -90,18 +91,19 @@ template <class Policy> Policy read_policy(std::string_view text) {
     return detail::read_policy<Policy>(detail::parse_json(text), detail::json_path(detail::name_of_place<Policy>()));
 }
 
-/// Writes the text from which the same policies can be read, with every member, including defaults,
-/// in the order of C++. You can pass a policy, a configuration, or an updater (without its element
-/// and backend). `indent` is the indentation of a level; by default the text is one line. Throws
-/// value_error for a schedule that is a function, and for a policy with a number that is missing or
-/// out of range.
+/// Writes policies as JSON text, from which the same policies can be read. It contains every
+/// member, including defaults, in the order of C++. You can pass a policy, a configuration, or an
+/// updater; the element and the backend of an updater are not written. `indent` is the indentation
+/// of a level; by default the text is one line. Throws value_error for a schedule that is a
+/// function, and for a policy with a number that is missing or out of range.
 template <class Policies> std::string to_json(Policies const& policies, int indent = -1) {
     return detail::configuration_of(policies).dump(indent);
 }
 
-/// The JSON Schema (draft 2020-12) of configurations, generated from the lists that reading uses:
-/// every policy with its keys, their types, ranges and defaults, and the presets of other
-/// frameworks. It does not contain conditions on several members, such as window.min <= window.max.
+/// Returns the JSON Schema (draft 2020-12) of configurations, generated from the lists that reading
+/// uses. It contains every policy with its keys, their types, ranges and defaults, and the presets
+/// of other frameworks. It does not contain conditions on several members, such as window.min <=
+/// window.max.
 std::string configuration_schema(int indent = 2);
 
 } // namespace GRADSTEP_ABI

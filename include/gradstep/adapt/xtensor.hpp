@@ -115,8 +115,8 @@ template <detail::xtensor::expression B> inline constexpr bool enable_range_buff
 
 /// Containers, adaptors, contiguous views. A slice refers to a container, since `x = expression`
 /// gives it new memory. Throws buffer_error for a strided view, and if the elements have another
-/// order (row-major, column-major) than the parameter (row-major for a std::vector, a gs::parameter
-/// and a gs::model, which have no shape). Throws size_error for another shape.
+/// order (row-major, column-major) than the parameter. A std::vector, a gs::parameter and a
+/// gs::model have no shape, and count as row-major. Throws size_error for another shape.
 template <detail::xtensor::in_memory B> struct buffer_traits<B> {
     using memory_space = host_memory;
     static constexpr bool is_view = detail::xtensor::refers<B>;

@@ -99,8 +99,8 @@ template <class Rule, class Average> struct averaged {
                   "gradstep: averaged does not go around dgc_momentum, whose steps touch few "
                   "elements: average the parameter by gs::averager");
     static_assert(detail::average_count<averaged> <= 9, "gradstep: averaged goes around at most 8 averages");
-    /// The number of the rule's slots, `own_slots`; of the average's slots, `average_slots`; and
-    /// the first slot of any average in a nested rule, `first_average`.
+    /// The number of the rule's slots (`own_slots`) and of the average's slots (`average_slots`).
+    /// `first_average` is the first slot of any average in a nested rule.
     static constexpr std::size_t own_slots = slot_count<Rule>, average_slots = Average::state_names.size();
 
     Rule rule;
@@ -206,8 +206,8 @@ template <class Rule, class Average> struct averaged {
         else Average::add(c.average, w, s.average);
     }
 
-    /// How to read the average after step t: `read(t)` gives scalars, `average_of` gives the
-    /// average of an element.
+    /// The scalars for reading the average after a step. `read(t)` returns them for step t, and
+    /// `average_of` returns the average of an element.
     template <class T> using reading = typename Average::template reading<T>;
     template <class T> reading<T> read(std::int64_t t) const { return average.template read<T>(t); }
     template <class T, pack V> GRADSTEP_HD static V average_of(T const& scalars, V w, state<V> const& s) {

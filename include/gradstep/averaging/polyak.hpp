@@ -42,7 +42,7 @@ struct polyak {
         s.average = math::fma(V(c.share), w - before, before);
     }
 
-    /// Reads the slot itself.
+    /// The average is the slot itself.
     template <class T> struct reading {};
     template <class T> reading<T> read(std::int64_t) const { return {}; }
     template <class T, pack V> GRADSTEP_HD static V value(reading<T>, V, state<V> const& s) { return s.average; }

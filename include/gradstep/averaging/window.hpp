@@ -9,9 +9,10 @@
 
 namespace gradstep {
 
-/// The average over a window of the run that grows with the run, for `averaged`: over the weights
-/// of the last closed window and of the open one. It keeps three sums, so that closing a window
-/// forgets only the window before it, and floats are added to sums of at most 16384 of their kind.
+/// The average over a window that grows with the run, for `averaged`. It contains the weights of
+/// the last closed window and of the open one. It keeps three sums. Closing a window therefore
+/// forgets only the window before it, and a weight is never added to a sum of more than 16384
+/// weights.
 ///
 ///     sum_1 <- sum_1 + w
 ///     sum_2 <- sum_2 + sum_1,    sum_1 <- 0                           every 16384 steps
@@ -24,9 +25,8 @@ namespace gradstep {
 ///
 /// State: sum_1, sum_2, sum_3, initially zero; most steps change sum_1 only. Before the first step,
 /// the average equals the weights. A `touch_only` table rejects it, like `polyak`. Ranges: 0 < rate
-/// <= 1, 1 <= min <= max.
-/// Other frameworks: this is Paddle's ModelAverage, which stores the counts in addition to the sums
-/// and rounds rate * t down.
+/// <= 1, 1 <= min <= max. Other frameworks: this is Paddle's ModelAverage, which stores the counts
+/// in addition to the sums and rounds rate * t down.
 struct window {
     double rate = missing;
     std::int64_t min = 10000, max = 10000;
@@ -43,7 +43,8 @@ struct window {
     template <class X> struct state { X sum_1, sum_2, sum_3; };
     static constexpr std::array state_names{"sum_1", "sum_2", "sum_3"};
     template <pack V> GRADSTEP_HD static state<V> initialize(V) { return {V(0), V(0), V(0)}; }
-    /// For rows that join a table after step t: as if they had been constant in both windows.
+    /// The state of rows that join a table after step t, as if they had been constant in both
+    /// windows.
     template <class T> struct arrival { T open, closed; };
     template <class T> arrival<T> arrive(std::int64_t t) const {
         bounds const p = at(t);

@@ -44,7 +44,7 @@ class any_schedule {
     };
 
 public:
-    /// Contains no schedule: it is rejected where it is used, like a missing number.
+    /// Contains no schedule. Functions that use it reject it, like a missing number.
     any_schedule() = default;
     /// Contains a copy of `schedule`.
     template <class Schedule>
@@ -55,19 +55,19 @@ public:
         require();
         return concrete_->rate(now);
     }
-    /// The schedule, if it is a Schedule; null otherwise.
+    /// Returns the schedule if its type is Schedule, else null.
     template <class Schedule> Schedule const* get() const {
         return concrete_ ? static_cast<Schedule const*>(concrete_->get(detail::type_id_of<Schedule>())) : nullptr;
     }
     /// Whether it contains a schedule.
     explicit operator bool() const { return concrete_ != nullptr; }
 
-    /// For `check_policy`: checks the schedule.
+    /// Checks the schedule, for `check_policy`.
     void check_all(double largest) const {
         require();
         concrete_->check(largest);
     }
-    /// For `describe` and `to_json`.
+    /// Describes the schedule, for `describe` and `to_json`.
     void describe_to(detail::policy_visitor& to) const {
         concrete_ ? concrete_->describe_to(to) : to.nameless("no schedule");
     }

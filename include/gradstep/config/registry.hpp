@@ -13,10 +13,10 @@
 
 namespace gradstep {
 
-/// What a configuration may name, as types: the averages, catch-up policies and clips here, the
-/// rules of rules/all.hpp, the regularizers of regularizers/any_regularizer.hpp and the schedules
-/// of config/catalogue.hpp. A configuration names a policy by its C++ name. A test compares the
-/// lists with the headers of the folders.
+/// The policies of a configuration, as types. This header lists averages, catch-up policies and
+/// clips. The other lists are in rules/all.hpp, regularizers/any_regularizer.hpp and
+/// config/catalogue.hpp (schedules). A configuration names a policy by its C++ name. A test
+/// compares the lists with the headers of the folders.
 using averages = type_list<ema, polyak, window>;
 using catch_ups = type_list<touch_only, exact, replay>;
 using clips = type_list<none, clip_value, clip_norm, clip_global_norm>;

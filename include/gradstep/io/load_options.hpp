@@ -7,17 +7,17 @@
 
 namespace gradstep {
 
-/// If the file lacks a parameter, `load` throws (`error`) or leaves the parameter as it is
-/// (`keep`).
+/// What `load` does if the file lacks a parameter: it throws (`error`), or leaves the parameter
+/// unchanged (`keep`).
 enum class missing_parameters { error, keep };
-/// If the file has a parameter that the program lacks, `load` throws (`error`) or leaves it out
-/// (`ignore`).
+/// What `load` does if the file has a parameter that the program lacks: it throws (`error`), or
+/// ignores it (`ignore`).
 enum class unexpected_parameters { error, ignore };
-/// If the file has another number of rows, `load` throws (`error`) or loads the rows that both
-/// have, with their state (`resize`). Further rows of the parameter stay as they are.
+/// What `load` does if the file has another number of rows: it throws (`error`), or loads the rows
+/// that both have, with their state (`resize`). Further rows of the parameter do not change.
 enum class changed_rows { error, resize };
 
-/// Which parameters of a file `load` loads, and under which names:
+/// Selects which parameters of a file `load` loads, and maps their names:
 ///
 ///     gs::load_report const report =
 ///         net.load("base.safetensors", {.missing = gs::missing_parameters::keep, .renamed = {{"module.w", "w"}}});
@@ -32,8 +32,8 @@ struct load_options {
     std::function<std::string(std::string_view)> rename = {};
 };
 
-/// What `load` did. Each parameter is in one of the lists, by its name in the program; `ignored`
-/// has names in the file.
+/// The result of `load`. Each parameter is in one of the lists, by its name in the program;
+/// `ignored` contains names in the file.
 struct load_report {
     std::vector<std::string> loaded = {}, kept = {}, ignored = {}, resized = {};
 };

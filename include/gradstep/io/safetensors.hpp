@@ -61,21 +61,21 @@ safetensors_header parse_safetensors_header(std::string_view json, std::uint64_t
 /// data, up to the end of the file.
 class safetensors_reader {
 public:
-    /// Throws io_error if the system cannot open or read the file, and value_error if the file does
-    /// not have the format (parse_safetensors_header) or its header is longer than
-    /// safetensors_header_limit.
+    /// Opens a file, and reads and checks its header. Throws io_error if the system cannot open or
+    /// read the file. Throws value_error if the file does not have the format
+    /// (parse_safetensors_header), or if its header is longer than safetensors_header_limit.
     explicit safetensors_reader(std::string const& path);
     safetensors_reader(safetensors_reader const&) = delete;
     safetensors_reader& operator=(safetensors_reader const&) = delete;
 
-    /// The name of the file; its tensors in the order of their bytes, `tensors()`; the tensor of a
-    /// name, or null, `find(name)`; and the metadata, `metadata()`.
+    /// The name of the file. `tensors()` are the tensors in the order of their bytes, `find(name)`
+    /// is the tensor of a name, or null, and `metadata()` is the metadata.
     std::string const& path() const { return file_.path(); }
     std::vector<safetensors_entry> const& tensors() const { return header_.tensors; }
     safetensors_entry const* find(std::string_view name) const;
     safetensors_metadata const& metadata() const { return header_.metadata; }
-    /// Reads bytes of a tensor, from its byte `offset` on, into memory of the caller. Throws
-    /// size_error for bytes beyond its end, and io_error.
+    /// Reads bytes of a tensor, from its byte `offset` on, into your memory. Throws size_error for
+    /// bytes beyond its end, and io_error.
     void read(safetensors_entry const& tensor, std::uint64_t offset, std::span<std::byte> to) const;
 
 private:
@@ -85,25 +85,27 @@ private:
     std::vector<safetensors_entry const*> by_name_;
 };
 
-/// Writes a safetensors file from data that comes in chunks, without keeping it in memory. `commit`
+/// Writes a safetensors file from chunks of data, without keeping the data in memory. `commit`
 /// replaces an existing file by the complete new one, on the disk. Before that, and if anything
 /// throws or the process is killed, the existing file is unchanged.
 class safetensors_writer {
 public:
-    /// Uses the names, dtypes and shapes of `tensors`, and sets `begin` and `end`: tensors with
-    /// larger elements come first, so that each begins at a multiple of its element's size. The
-    /// data begins at a multiple of 64. Throws value_error for what the format forbids (names that
-    /// occur twice, are not UTF-8, or are `__metadata__`; unknown dtypes; a header of more than
-    /// safetensors_header_limit bytes), and io_error.
+    /// Begins a file with tensors of these names, dtypes and shapes, and sets `begin` and `end` of
+    /// each tensor. Tensors with larger elements come first, so that each begins at a multiple of
+    /// its element's size. The data begins at a multiple of 64. Throws io_error, and value_error if
+    /// the format forbids the tensors. It forbids names that occur twice, are not UTF-8, or are
+    /// `__metadata__`. It also forbids unknown dtypes, and a header of more than
+    /// safetensors_header_limit bytes.
     safetensors_writer(std::string const& path, std::vector<safetensors_entry> tensors,
                        safetensors_metadata const& metadata);
 
-    /// The tensors in the order of their bytes: the order of the data for `write`.
+    /// The tensors in the order of their bytes, which is the order of the data for `write`.
     std::vector<safetensors_entry> const& tensors() const { return tensors_; }
     /// Writes the next bytes of the data. Throws size_error for more bytes than the tensors have,
     /// and io_error.
     void write(std::span<std::byte const> bytes);
-    /// Replaces the file. Throws size_error if data is missing, and io_error.
+    /// Replaces an existing file by the complete new one. Throws size_error if data is missing, and
+    /// io_error.
     void commit();
 
 private:

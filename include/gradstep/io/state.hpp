@@ -44,17 +44,18 @@ template <class X> std::size_t state_bytes(X const& x) {
     row_progress at;
     return detail::blob_bytes(detail::state_of::get(x, "state_bytes", at));
 }
-/// Writes all that training needs to continue: values, state, master copy and clock; for a table
-/// also stamps, touches, history and lap. Throws the errors of `state_bytes`, and size_error unless
-/// `to` has exactly `state_bytes(x)` bytes.
+/// Writes the complete state of a parameter or table, from which training can resume. It contains
+/// values, state, master copy and clock, and for a table also stamps, touches, history and lap.
+/// Throws the errors of `state_bytes`, and size_error unless `to` has exactly `state_bytes(x)`
+/// bytes.
 template <class X> void save_state(X const& x, std::span<std::byte> to) {
     row_progress at;
     detail::save_blob(detail::state_of::get(x, "save_state", at), to);
 }
-/// Loads a state into a parameter or table of the same size, element and rule. Training continues
-/// with the same bits. A table with fewer rows grows. Throws sequence_error as `save_state` does,
-/// and value_error or size_error if the bytes are damaged, incomplete, or for something else. After
-/// an error `x` is unchanged.
+/// Loads a state into a parameter or table of the same size, element and rule, and training resumes
+/// bit for bit. A table with fewer rows grows. Throws sequence_error as `save_state` does. Throws
+/// value_error or size_error if the bytes are damaged, incomplete, or not the state of such an
+/// object. After an error `x` is unchanged.
 template <class X> void load_state(X& x, std::span<std::byte const> from) {
     detail::load_blob(from, detail::loadable::of(x));
 }

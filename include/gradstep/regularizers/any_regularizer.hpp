@@ -51,16 +51,16 @@ public:
     using part = regularizers::as<std::variant>;
     static constexpr std::size_t most = 6;
 
-    /// No regularizer.
+    /// Contains no regularizer.
     any_regularizer() = default;
-    /// From a regularizer of gradstep: one from the list, `none`, or the parts of `all_of`. Throws
-    /// value_error for more than `most`.
+    /// Contains a regularizer of gradstep: one from the list, `none`, or the parts of `all_of`.
+    /// Throws value_error for more than `most`.
     any_regularizer(none) {}
     template <class Regularizer>
     requires(regularizers::index_of<Regularizer> != regularizers::size) any_regularizer(Regularizer const& only)
         : size_(1), parts_{part(only)} {}
     template <class... Regularizers> any_regularizer(all_of<Regularizers...> const& several) { append(several); }
-    /// Several regularizers, from left to right. Throws value_error for more than `most`.
+    /// Contains several regularizers, from left to right. Throws value_error for more than `most`.
     explicit any_regularizer(std::span<part const> parts) {
         for (part const& one : parts) push_back(one);
     }
@@ -68,7 +68,7 @@ public:
     /// The regularizers, from left to right.
     std::span<part const> parts() const { return {parts_.data(), size_}; }
 
-    /// The same without its decaying parts (`without_decay`), for tensors without decay.
+    /// Returns the same without its decaying parts (`without_decay`), for tensors without decay.
     any_regularizer without_decay() const {
         any_regularizer out;
         for (part const& one : parts())
@@ -81,7 +81,7 @@ public:
         return out;
     }
 
-    /// The same; the decaying parts are `factor` times as fast.
+    /// Returns the same with decaying parts that are `factor` times as fast.
     any_regularizer decayed_by(double factor) const {
         any_regularizer out;
         for (part const& one : parts())
@@ -134,11 +134,11 @@ public:
             });
     }
 
-    /// For `check_policy`: checks every part.
+    /// Checks every part, for `check_policy`.
     GRADSTEP_INLINE void check_all(double largest) const {
         for (part const& one : parts()) std::visit([&](auto const& r) { detail::check(r, largest); }, one);
     }
-    /// For `describe` and `to_json`: `none`, one part, or `all_of` the parts.
+    /// Describes `none`, one part, or `all_of` the parts, for `describe` and `to_json`.
     GRADSTEP_INLINE void describe_to(detail::policy_visitor& to) const {
         if (size_ == 0) return detail::visit_policy(to, none{});
         if (size_ > 1) to.begin_list("all_of");

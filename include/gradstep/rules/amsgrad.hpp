@@ -11,7 +11,7 @@
 
 namespace gradstep {
 
-/// The quantity of which `amsgrad` keeps the maximum.
+/// The quantity whose maximum `amsgrad` keeps.
 enum class maximum {
     raw,       ///< v, which is bias-corrected afterwards, as in the paper's code
     corrected, ///< v / (1 - beta2^t)

@@ -14,8 +14,8 @@ namespace gradstep {
 /// How the entries of a compressed gradient are selected.
 enum class selection {
     exact, ///< the k largest magnitudes; of equal ones, the lower indices
-    /// Those at least as large as the k-th largest, estimated from a random sample: about k, at
-    /// most 2 k (Lin et al. 2018, 3.1)
+    /// The entries at least as large as the k-th largest, which is estimated from a random sample:
+    /// about k entries, at most 2 k (Lin et al. 2018, 3.1)
     sampled,
 };
 template <> inline constexpr std::array enumerators<selection>{"exact", "sampled"};
@@ -29,9 +29,9 @@ inline namespace GRADSTEP_ABI { // it owns memory, so copying and freeing it is 
 /// accumulated, and keeps the rest. Lin, Han, Mao, Wang & Dally 2018, "Deep Gradient Compression"
 /// (arXiv:1712.01887), Algorithms 1 to 4.
 ///
-/// For the first `rampup_begin_step` steps, and always for tensors of fewer than `dense_below`
-/// elements, it is `momentum` or `nesterov` of the mean gradient of all trainers, bit for bit (u is
-/// their m):
+/// In the first `rampup_begin_step` steps it is `momentum` or `nesterov` of the mean gradient of
+/// all trainers, bit for bit (u is their m). The same is always true for tensors of fewer than
+/// `dense_below` elements:
 ///
 ///     u <- mu * u + g,    w <- w - lr * u                  nesterov:  w <- w - lr * (g + mu * u)
 ///
@@ -44,17 +44,16 @@ inline namespace GRADSTEP_ABI { // it owns memory, so copying and freeing it is 
 ///
 /// with k = max(1, round((1 - sparsity) * n)); NaN and infinities are larger than all numbers, and
 /// sent first. The sparsity of step t, counted from 0, is sparsity[(t - rampup_begin_step) * length
-/// / rampup_step], and after `rampup_step` steps the last. How a step is cut in two for the
-/// sending, `compress` and `apply`, is in compression/dgc_step.hpp. `compressed_parameter` and
-/// `compressed_model` do it for a parameter and for a model.
+/// / rampup_step], and the last one after `rampup_step` steps. compression/dgc_step.hpp splits a
+/// step into the halves `compress` and `apply`, between which trainers send their messages.
+/// `compressed_parameter` and `compressed_model` do this for a parameter and for a model.
 ///
 /// State: u, v, initially zero; v does not change before the ramp. If the parameter has 16 bits, v
 /// keeps the rounding error of each sent entry. Regularizers: none, l1, l2 or elastic_net. Ranges:
 /// 0 <= mu < 1, rampup_begin_step >= 0, rampup_step >= 1; at least one sparsity, all in [0, 1) and
 /// never decreasing; local_grad_clip_norm > 0, infinity for no clipping; num_trainers >= 1, the
-/// same on all trainers; dense_below >= 0.
-/// Other frameworks: Paddle's DGCMomentumOptimizer allows k = 0, and uses dense steps for tensors
-/// of fewer than 16384 elements.
+/// same on all trainers; dense_below >= 0. Other frameworks: Paddle's DGCMomentumOptimizer allows k
+/// = 0, and uses dense steps for tensors of fewer than 16384 elements.
 struct dgc_momentum {
     double mu = 0.9;
     std::int64_t rampup_begin_step = 0, rampup_step = 1;
@@ -82,8 +81,8 @@ struct dgc_momentum {
                                            ", the sparsity before it"});
     }
 
-    /// `is_before_ramp`: whether step t (the first is 1) comes before the ramp. `is_dense`: whether
-    /// it is dense for a tensor of n elements. `sparsity_of`: its sparsity, 0 before the ramp.
+    /// Whether step t (the first is 1) is before the ramp. `is_dense(t, n)` is whether the step is
+    /// dense for a tensor of n elements. `sparsity_of(t)` is its sparsity, 0 before the ramp.
     GRADSTEP_INLINE bool is_before_ramp(std::int64_t t) const { return t - 1 < rampup_begin_step; }
     GRADSTEP_INLINE bool is_dense(std::int64_t t, std::size_t n) const {
         return is_before_ramp(t) || n < static_cast<std::size_t>(dense_below);
@@ -99,7 +98,8 @@ struct dgc_momentum {
         while (i + 1 < length && (i + 1) * whole + ((i + 1) * rest + length - 1) / length <= done) ++i;
         return sparsity[static_cast<std::size_t>(i)];
     }
-    /// How many of n entries are sent at a sparsity. `selection::exact` sends exactly this number.
+    /// The number of entries that are sent of n entries at a sparsity. `selection::exact` sends
+    /// exactly this number.
     GRADSTEP_INLINE static std::size_t entries_of(double sparsity, std::size_t n) {
         double const wanted = std::round((1 - sparsity) * static_cast<double>(n));
         if (wanted >= static_cast<double>(n)) return n;
@@ -110,8 +110,8 @@ struct dgc_momentum {
     static constexpr std::array state_names{"u", "v"};
     /// Whether steps before the ramp do not change slot i.
     static constexpr bool is_rare_slot(std::size_t i) { return i == 1; }
-    /// Its step (compression/dgc_step.hpp), which is more than its `apply`: tables do not take the
-    /// rule, and no rule wraps it.
+    /// The type of its step (compression/dgc_step.hpp), which does more than `apply`. Tables
+    /// therefore do not support the rule, and no other rule can wrap it.
     template <class Updater> using step_type = dgc_step<Updater>;
 
     template <class T> struct coeffs {
@@ -129,7 +129,7 @@ struct dgc_momentum {
         s.u = math::fma(V(c.mu), s.u, g);
         w = math::fma(V(c.move), s.u, w);
     }
-    /// From the ramp on: adds the gradient of an element to u and v (Algorithm 4, momentum
+    /// Adds the gradient of an element to u and v, from the ramp on (Algorithm 4, momentum
     /// correction).
     template <class T, pack V> GRADSTEP_HD static void correct(coeffs<T> const& c, V g, state<V>& s) {
         auto const ahead = V(c.ahead) > V(0);
