@@ -115,8 +115,8 @@ public:
     }
 
     /// One step of every parameter with its gradient. Gradients can come in any order; the order of
-    /// the parameters is the fastest. You can leave out a parameter that was added with a gradient;
-    /// if you pass a gradient for it, this one replaces its own gradient in this step. `options`
+    /// the parameters is the fastest. You can leave out a parameter that was added with a gradient.
+    /// If you pass a gradient for it, that gradient replaces its own one in this step. `options`
     /// apply to all parameters, as in updater::next_step.
     ///
     /// Throws if a name is unknown, given twice or left out, if a gradient does not fit its

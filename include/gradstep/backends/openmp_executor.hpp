@@ -17,7 +17,7 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 
 /// Runs the parts of a call in one OpenMP parallel region, for applications that use OpenMP's
-/// threads. Part p runs on thread p mod n of the team of n threads in every call, so that each core
+/// threads. In every call, part p runs on thread p mod n of a team of n threads. Each core then
 /// finds its data from the last call in its cache.
 ///
 /// Inside a parallel region of your application, OpenMP does not nest further by default

@@ -52,7 +52,7 @@ struct serial_backend : detail::host_buffers {
         return detail::sum_of_blocks(x, scale);
     }
 
-    /// The type by which it reads elements, one at a time.
+    /// The pack of one element.
     template <class T> using pack = T;
     static std::size_t parts_for(std::size_t) { return 1; }
     template <class F> static void for_each_part(std::size_t, F const& f) {

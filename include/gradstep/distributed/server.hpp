@@ -82,9 +82,9 @@ public:
                                                                    options.delay_compensation));
     }
     /// Adds rows: a gs::table, with ids as keys, or a gs::keyed_table. Each server has the rows of
-    /// its own keys. A gs::table allocates memory for all rows on each server, a keyed_table only
-    /// for the rows that were seen. Throws the errors of the other `add`, and value_error in
-    /// synchronous mode unless the table has duplicates::sum.
+    /// the keys that belong to it. A gs::table allocates memory for all rows on each server, a
+    /// keyed_table only for the rows that were seen. Throws the errors of the other `add`, and
+    /// value_error in synchronous mode unless the table has duplicates::sum.
     template <class Table>
     requires requires { typename Table::storage; }
     void add(std::string name, Table rows) {

@@ -48,10 +48,10 @@ private:
 
 inline namespace GRADSTEP_ISA {
 /// Data-parallel training: a worker that takes every step with the mean of the gradients of all
-/// ranks (all-reduce). All ranks make the same update and have the same bits. One process gets these
-/// bits, too, if it adds the gradients in the order of the ranks, divides by the number of ranks,
-/// and updates a gs::model of the same parameters. Each rank makes one worker, with the same parameters in the
-/// same order:
+/// ranks (all-reduce). All ranks make the same update and have the same bits. One process gets the
+/// same bits with a gs::model of the same parameters: it adds the gradients in the order of the
+/// ranks, and divides by the number of ranks. Each rank makes one worker, with the same parameters
+/// in the same order:
 ///
 ///     gs::distributed::synchronous worker(by);          // `by` is a communicator, which must outlive it
 ///     worker.add("w", optimizer, initial);

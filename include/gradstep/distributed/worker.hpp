@@ -49,8 +49,8 @@ inline namespace GRADSTEP_ABI {
 ///
 /// The messenger must outlive the worker. Several threads can call a worker concurrently; the
 /// pushes of one thread are applied in order. A call does not use the memory of its arguments after
-/// it returns. A worker has no thread of its own: between its calls, messages move only if the
-/// transport moves them by itself. MPI can leave that to the next call.
+/// it returns. A worker has no thread. Between its calls, messages move only if the transport moves
+/// them by itself. MPI can delay this until the next call.
 ///
 /// If a server restarts, it continues from its checkpoint, and the worker sends again what the
 /// checkpoint lacks. If a worker restarts, it continues from `position()`. Calls throw before they

@@ -30,15 +30,15 @@ struct keyed_options {
     /// The table's id for stochastic rounding.
     std::uint64_t id = 0;
 
-    /// The number of a key's appearance in updates at which the key gets a row (admission), n, from
-    /// 1 to 65 536. A sketch counts the appearances. Until then the key reads as its initial value,
-    /// and its gradients are dropped.
+    /// The appearance in updates at which a key gets a row (admission): the n-th one, where n is
+    /// `admit_after`, from 1 to 65 536. A sketch counts the appearances. Until then the key reads
+    /// as its initial value, and its gradients are dropped.
     ///
-    /// With w counters in each of the sketch's four rows (sketch_bytes / 4, or / 8 if n > 256), a
-    /// key is admitted m or more appearances too early with a probability of at most (N / (m w))^4.
-    /// N is the number of counted appearances of other keys, each halved as often as the counts
-    /// were since: at most 2 r sketch_half_life if r appearances per step are counted. It is
-    /// admitted no later than at its n-th appearance since the last halving.
+    /// Let w be the number of counters in each of the sketch's four rows: sketch_bytes / 4, or / 8
+    /// if n > 256. A key is admitted m or more appearances too early with a probability of at most
+    /// (N / (m w))^4. N is the number of counted appearances of other keys, each halved as often as
+    /// the counts were since: at most 2 r sketch_half_life if r appearances per step are counted.
+    /// It is admitted no later than at its n-th appearance since the last halving.
     std::int64_t admit_after = 1;
     /// The probability with which a key gets a row in each step that contains it, from its n-th
     /// appearance on. The draw depends on `admit_seed`, the key and the step.
@@ -71,8 +71,8 @@ struct keyed_options {
         hyperparameter{"max_norm", &keyed_options::max_norm, ranges::non_negative}};
 };
 
-/// What has happened to the keys of a keyed_table since it was constructed, including the time
-/// before a checkpoint. Gradients are counted by rows.
+/// Counts of events of the keys of a keyed_table since its construction, including the time before
+/// a checkpoint. Gradients are counted by rows.
 struct keyed_counts {
     std::uint64_t admitted = 0;    ///< new rows
     std::uint64_t turned_away = 0; ///< gradients dropped because their key was not admitted yet

@@ -186,10 +186,10 @@ public:
     }
     /// Applies the changes of another table with the same policies, options and width. This table
     /// then equals the other one, if it was equal to it at step `changes.since` or later. Changes
-    /// since 0 replace everything, in new memory beside the old. With a history, rows are rounded
-    /// at other steps than in the other table; without one, they have the same bits. Admission's
-    /// counts are not sent. Ages and touch_counts are sent with row_content::state only; otherwise
-    /// an applied row has age 0.
+    /// since 0 replace everything, and need memory for a second table. With a history, rows are
+    /// rounded at other steps than in the other table; without one, they have the same bits.
+    /// Admission's counts are not sent. Ages and touch_counts are sent with row_content::state
+    /// only; otherwise an applied row has age 0.
     ///
     /// Throws size_error for another width. Throws sequence_error for changes that begin after this
     /// table's step or end before it. Throws value_error if they end after step 2^62. Throws

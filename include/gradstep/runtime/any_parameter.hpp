@@ -58,7 +58,7 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 /// `flush` and a step of all elements apply the pending steps of all rows.
 class any_parameter : private detail::step_task {
 public:
-    /// The type by which a gs::model owns the parameter.
+    /// The type of object that a gs::model uses to own the parameter.
     using task_type = detail::any_owning_task;
     /// The rows with pending steps, for checkpoints.
     using rows_type = detail::stamped_rows;

@@ -139,8 +139,8 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_RUNTIME_ABI {
-/// Makes the object by which a gs::model owns a parameter with policies chosen at run time, for
-/// gs::model::add. The parameter owns its memory, or uses your memory.
+/// Makes the object with which a gs::model owns a parameter whose policies are chosen at run time.
+/// gs::model::add calls it. The parameter owns its memory, or uses your memory.
 std::unique_ptr<detail::parameter_task> make_task(std::string name, any_parameter owned, member_options options);
 std::unique_ptr<detail::parameter_task> make_task(std::string name, any_updater const& optimizer,
                                                   any_tensor const& tensor, member_options options);

@@ -37,8 +37,8 @@ struct table_options {
     /// in half as many steps. For this, every step reads the stamps of 2 num_rows / max_history
     /// rows (at least one).
     std::int64_t max_history = 0;
-    /// What an update does with a gradient row that contains NaN or infinity. Otherwise one NaN
-    /// stays in a row for good. `skip` ignores it, as if its id were not in the batch
+    /// What an update does with a gradient row that contains NaN or infinity. With `propagate`, a
+    /// NaN stays in its row for good. `skip` ignores it, as if its id were not in the batch
     /// (`gradients_left_out` counts them). `raise` throws a nonfinite_error that names it, before
     /// anything is written. Both read all gradients once more. Sums of finite gradients that
     /// overflow are not detected. Not on a GPU.

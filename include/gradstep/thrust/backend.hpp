@@ -355,7 +355,7 @@ public:
         else return p;
     }
 #if defined(__CUDACC__)
-    /// The asynchronous copy on a separate stream by which an `averager` on the host reads
+    /// The asynchronous copy on a separate stream that an `averager` on the host uses to read
     /// parameters. `stream()` is the stream of the steps.
     template <class T> using background_copy = detail::background_copy<T>;
     cudaStream_t stream() const requires(on_cuda) {
