@@ -177,10 +177,11 @@ public:
     std::size_t size() const { return size_; }
     gradstep::clock clock() const { return clock_; }
 
-    /// Writes the slots and the clock to a safetensors file. `load(file)` resumes from it bit for
-    /// bit, as gs::parameter does. A header-only program must include gradstep/io/checkpoint.hpp.
-    /// `save_state` writes bytes instead. Weights that are still being copied are averaged first.
+    /// Writes the slots and the clock to a safetensors file. A header-only program must include
+    /// gradstep/io/checkpoint.hpp. `save_state` writes bytes instead. Weights that are still being
+    /// copied are averaged first.
     void save(std::string const& file) const { detail::save_file(file, *this); }
+    /// Resumes from a file of `save`, bit for bit, as gs::parameter::load does.
     void load(std::string const& file) { detail::load_file(file, *this); }
     /// Loads the parts that `options` select (gradstep/io/load_options.hpp); the name is "values".
     /// Returns a load_report. Throws the same errors.

@@ -142,11 +142,11 @@ public:
         return as_slice_of(gradient);
     }
 
-    /// The number of elements, `size()`; the `clock()`; and the policies, `optimizer()`. Through
-    /// the non-const `optimizer()` you can set the clock, or continue with other hyperparameters.
+    /// The number of elements, `size()`; the `clock()`; and the policies, `optimizer()`.
     std::size_t size() const { return values_.size(); }
     gradstep::clock clock() const { return updater_.clock(); }
     Updater const& optimizer() const { return updater_; }
+    /// The policies, writable: you can set the clock, or continue with other hyperparameters.
     Updater& optimizer() { return updater_; }
     /// The options of the constructor.
     parameter_options const& options() const { return options_; }

@@ -226,10 +226,10 @@ public:
         require_trained("memory");
         return joined();
     }
-    /// The number of segments. `memory(segment)` returns the memory of one segment without joining
-    /// them. Segment 0 begins with row 0. Each other segment begins with the row after the previous
-    /// segment. A table that did not grow has one segment.
+    /// The number of segments. Segment 0 begins with row 0. Each other segment begins with the row
+    /// after the previous segment. A table that did not grow has one segment.
     std::size_t segments() const { return store_.segments(); }
+    /// Returns the memory of one of `segments()`, without joining them.
     row_memory<Updater> memory(std::size_t segment) {
         require_trained("memory");
         return store_.segment(segment);
@@ -267,12 +267,14 @@ public:
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
     /// The number of pending steps of row `id`, for code that keeps its own data for each row
-    /// (row_updater). The next update also catches up the rows in `stale_rows()` that have more
-    /// than `max_row_age()` pending steps.
+    /// (row_updater).
     std::uint64_t pending_steps(std::int64_t id) const requires on_host {
         return rows_.pending_steps(store_.rows(), id);
     }
+    /// The rows [first, second) that the next update catches up in addition to its own rows, if
+    /// they have more than `max_row_age()` pending steps.
     std::pair<std::uint64_t, std::uint64_t> stale_rows() const { return rows_.stale_rows(); }
+    /// The number of pending steps beyond which the next update catches up a row of `stale_rows()`.
     std::uint64_t max_row_age() const { return rows_.max_row_age(); }
 
     /// A state slot by its name, without applying pending steps. Joins the rows of a table that

@@ -89,10 +89,11 @@ public:
     /// dgc_momentum does.
     using step_type = typename detail::step_of<Rule, updater>::type;
 
-    /// The number of state buffers of a tensor. `state_names` are their names. The slots of the
-    /// rule come first, then the row slots of a row-wise rule, which have one number for the whole
-    /// tensor (or row of a table). The last one is the master copy, if the element keeps one.
+    /// The number of state buffers of a tensor. The slots of the rule come first. Then come the row
+    /// slots of a row-wise rule, which have one number for the whole tensor (or row of a table).
+    /// The last one is the master copy, if the element keeps one.
     static constexpr std::size_t slots = slot_count<Rule> + row_slot_count<Rule> + traits::has_master;
+    /// The names of the state buffers.
     static constexpr std::array<char const*, slots> state_names = detail::all_state_names<Rule, traits, slots>();
     /// Whether slot i has one number for a whole tensor, or row, instead of one for each element.
     static constexpr bool is_row_slot([[maybe_unused]] std::size_t i) {
@@ -212,11 +213,12 @@ public:
         clock_ = at;
     }
 
-    /// The policies: `rule()`, `regularizer()`, `schedule()` and `backend()`. `undecayed()` is the
-    /// regularizer for tensors without decay.
+    /// The policies: `rule()`, `regularizer()`, `schedule()` and `backend()`.
     Rule const& rule() const { return rule_; }
     Regularizer const& regularizer() const { return regularizer_; }
+    /// The regularizer for tensors without decay.
     undecayed_type undecayed() const { return without_decay(regularizer_); }
+    /// The schedule, and the backend.
     Schedule const& schedule() const { return schedule_; }
     Backend const& backend() const { return backend_; }
 

@@ -157,8 +157,8 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
                                        (std::is_same_v<S, bfloat16> || (std::is_same_v<S, float16> && GRADSTEP_F16C));
 
     /// Selects lanes 0 to count - 1, for a load or store that skips the other lanes. count > 0.
-    /// With `first_or_zero`, a load puts zeros into the other lanes.
     GRADSTEP_HD static auto first(std::size_t count) { return some_lanes{mask_of(count)}; }
+    /// The same, but a load puts zeros into the other lanes.
     GRADSTEP_HD static auto first_or_zero(std::size_t count) { return some_lanes_or_zero{mask_of(count)}; }
 
     template <class S> GRADSTEP_HD static V load(S const* p, all_lanes) {

@@ -71,14 +71,15 @@ public:
     /// The backend that runs the step.
     Backend const& backend() const { return dense_.backend(); }
 
-    /// Whether the step of a tensor of n elements is dense. `sparsity()` is the sparsity of the
-    /// step, 0 before the ramp. `entries(n)` is the number of entries in a message of such a
-    /// tensor: exact, or approximate with `selection::sampled`.
+    /// Whether the step of a tensor of n elements is dense.
     bool is_dense(std::size_t n) const { return rule().is_dense(number(), n); }
     /// Whether a model can split the update of such a tensor, by `batch`. Otherwise the model runs
     /// its `pending_update`.
     bool comes_in_pieces(std::size_t n) const { return is_dense(n); }
+    /// The sparsity of the step, 0 before the ramp.
     double sparsity() const { return rule().sparsity_of(number()); }
+    /// The number of entries in a message of a tensor of n elements: exact, or approximate with
+    /// `selection::sampled`.
     std::size_t entries(std::size_t n) const { return is_dense(n) ? n : dgc_momentum::entries_of(sparsity(), n); }
 
     /// The first half: adds the gradient to u and v, and moves the largest entries of v into the

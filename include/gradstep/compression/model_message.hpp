@@ -31,15 +31,16 @@ public:
 
     /// The number of parameters.
     std::size_t size() const { return parameters_.size(); }
-    /// The message of parameter i. `find(name)` returns the message of a name, or null if there is
-    /// none.
+    /// The message of parameter i.
     sparse_message const& operator[](std::size_t i) const { return parameters_[i].message; }
+    /// The message of the parameter with this name, or null if there is none.
     sparse_message const* find(std::string_view name) const { return find(detail::hash_of(name), 0); }
     /// Returns the message of a parameter by the hash of its name, or null. It tries index i first,
     /// where models with the same parameters in the same order have it.
     sparse_message const* find(std::uint64_t hash, std::size_t i) const;
-    /// Adds the message of another parameter. `reserve` allocates the memory for `count` messages.
+    /// Adds the message of another parameter.
     void push_back(std::uint64_t hash, sparse_message message) { parameters_.push_back({hash, std::move(message)}); }
+    /// Allocates the memory for `count` messages.
     void reserve(std::size_t count) { parameters_.reserve(count); }
 
     /// Returns the message as bytes, for another process.

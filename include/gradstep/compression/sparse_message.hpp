@@ -67,13 +67,15 @@ public:
     sparse_message& operator=(sparse_message const& other);
     sparse_message& operator=(sparse_message&& other) noexcept;
 
-    /// The number of elements of the tensor, `size()`; the number of the step, from 1, `step()`;
-    /// and the name of the type of its elements, `element()`. `count()` is the number of entries,
-    /// and `is_dense()` whether the message contains all elements.
+    /// The number of elements of the tensor.
     std::size_t size() const { return static_cast<std::size_t>(size_); }
+    /// The number of the step; the first is 1.
     std::int64_t step() const { return step_; }
+    /// The name of the type of the tensor's elements.
     std::string_view element() const { return element_ ? detail::info_of(*element_).element : "no element"; }
+    /// The number of entries.
     std::size_t count() const { return static_cast<std::size_t>(count_); }
+    /// Whether the message contains all elements.
     bool is_dense() const { return dense_; }
 
     /// The index of entry i. `indices()` returns all indices, as std::int32_t, or as std::int64_t
@@ -99,11 +101,12 @@ public:
         return {reinterpret_cast<T const*>(body_.get() + values_at()), count()};
     }
 
-    /// Returns the message as bytes, for another process. The second form writes them to your
-    /// memory of at least `encoded_bytes()` bytes, and leaves the rest unchanged. It throws
-    /// size_error if the memory is smaller.
+    /// Returns the message as bytes, for another process.
     std::vector<std::byte> encode() const;
+    /// Writes these bytes to your memory of at least `encoded_bytes()` bytes, and leaves the rest
+    /// unchanged. Throws size_error if the memory is smaller.
     void encode(std::span<std::byte> out) const;
+    /// The number of bytes that `encode` writes.
     std::size_t encoded_bytes() const { return header_bytes + body_bytes(); }
     /// Returns the message from bytes that `encode` made. Throws value_error if the bytes are
     /// damaged or incomplete, or if there are too many.

@@ -72,7 +72,8 @@ GRADSTEP_INLINE constexpr gradstep::momentum keras_momentum(momentum_arguments w
     return {.mu = with.momentum, .rate_place = learning_rate::inside};
 }
 
-/// ResourceApplyKerasMomentum(use_nesterov=True): Nesterov's momentum, with the rate inside the buffer.
+/// ResourceApplyKerasMomentum(use_nesterov=True): Nesterov's momentum, with the rate inside the
+/// buffer.
 ///
 ///     v <- momentum * v - lr * g
 ///     w <- w + momentum * v - lr * g

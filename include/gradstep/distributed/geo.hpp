@@ -74,8 +74,9 @@ public:
         }
     }
 
-    /// The local weights, and the local parameter with the rule's state and the clock.
+    /// The local weights.
     std::span<storage const> values() const { return local_.values(); }
+    /// The local parameter, with the rule's state and the clock.
     parameter<Updater> const& local() const { return local_; }
 
 private:

@@ -48,9 +48,10 @@ inline namespace GRADSTEP_ABI {
 /// updater's backend.
 class server {
 public:
-    /// Makes a server: with rank `rank` in a job of `size` ranks, or with the rank of a messenger.
-    /// Throws value_error if this rank is not a server, or if no rank is left for workers.
+    /// Makes a server with rank `rank` in a job of `size` ranks. Throws value_error if this rank is
+    /// not a server, or if no rank is left for workers.
     server(int rank, int size, server_options options = {});
+    /// The same with the rank and the size of a messenger.
     template <messenger M>
     explicit server(M const& ranks, server_options options = {}) : server(ranks.rank(), ranks.size(), options) {}
     server(server&&) noexcept;

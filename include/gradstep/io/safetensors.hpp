@@ -68,11 +68,13 @@ public:
     safetensors_reader(safetensors_reader const&) = delete;
     safetensors_reader& operator=(safetensors_reader const&) = delete;
 
-    /// The name of the file. `tensors()` are the tensors in the order of their bytes, `find(name)`
-    /// is the tensor of a name, or null, and `metadata()` is the metadata.
+    /// The name of the file.
     std::string const& path() const { return file_.path(); }
+    /// The tensors in the order of their bytes.
     std::vector<safetensors_entry> const& tensors() const { return header_.tensors; }
+    /// The tensor of a name, or null if there is none.
     safetensors_entry const* find(std::string_view name) const;
+    /// The metadata.
     safetensors_metadata const& metadata() const { return header_.metadata; }
     /// Reads bytes of a tensor, from its byte `offset` on, into your memory. Throws size_error for
     /// bytes beyond its end, and io_error.

@@ -81,12 +81,13 @@ struct dgc_momentum {
                                            ", the sparsity before it"});
     }
 
-    /// Whether step t (the first is 1) is before the ramp. `is_dense(t, n)` is whether the step is
-    /// dense for a tensor of n elements. `sparsity_of(t)` is its sparsity, 0 before the ramp.
+    /// Whether step t (the first is 1) is before the ramp.
     GRADSTEP_INLINE bool is_before_ramp(std::int64_t t) const { return t - 1 < rampup_begin_step; }
+    /// Whether step t is dense for a tensor of n elements.
     GRADSTEP_INLINE bool is_dense(std::int64_t t, std::size_t n) const {
         return is_before_ramp(t) || n < static_cast<std::size_t>(dense_below);
     }
+    /// The sparsity of step t, 0 before the ramp.
     GRADSTEP_INLINE double sparsity_of(std::int64_t t) const {
         if (is_before_ramp(t)) return 0;
         std::int64_t const done = t - 1 - rampup_begin_step;

@@ -119,13 +119,16 @@ public:
     void use_threads(detail::executor_reference const& threads) { threads_ = threads; }
     /// Uses only the calling thread for updates.
     void use_callers_thread() { threads_.reset(); }
+    /// The executor of `use_threads`, if you called it.
     std::optional<detail::executor_reference> const& threads() const { return threads_; }
 
-    /// The number of elements, `size()`, which is rows() x width().
+    /// The number of elements, which is rows() x width().
     std::size_t size() const final { return rows_ * width_; }
+    /// The number of rows.
     std::size_t rows() const { return rows_; }
     /// The number of elements of a row.
     std::size_t width() const { return width_; }
+    /// The clock: the progress of the run.
     gradstep::clock clock() const { return updater_.clock(); }
     /// Sets the clock to the progress of a run. Throws value_error for a negative count. Throws
     /// sequence_error between the halves of a step, and if rows have a history of steps (exact,
@@ -137,6 +140,7 @@ public:
     /// sequence_error between the halves of a step, while averages are applied, and if rows have a
     /// history of steps with the old numbers. Nothing has changed then.
     void change_numbers(optimizer_configuration const& from);
+    /// The policies.
     any_updater const& optimizer() const { return updater_; }
     any_updater& optimizer() { return updater_; }
     /// The bytes that a step reads and writes for one element.
@@ -200,9 +204,9 @@ public:
     void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::optional<std::uint64_t> seed);
     /// The same for the pending steps of rows.
     void resume(rows_type rows) { stamps_ = std::move(rows); }
-    /// The id for stochastic rounding, if the updater draws random bits. `seed()` is the seed of
-    /// the run.
+    /// The id for stochastic rounding, if the updater draws random bits.
     std::optional<std::uint64_t> drawing_id() const;
+    /// The seed of the run for stochastic rounding.
     std::uint64_t seed() const { return seed_; }
     /// The rows with pending steps, or null, for checkpoints. These checkpoints equal the
     /// checkpoints of a gs::table.

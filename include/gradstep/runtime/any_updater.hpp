@@ -114,20 +114,23 @@ public:
     /// Copies policies, clock and prepared step.
     any_updater& operator=(any_updater other) noexcept;
 
-    /// The policies. `form()` is the form of elements, `storage()` the type of values and gradients
-    /// in memory, and `state_type()` the type of the state in memory.
+    /// The policies.
     configuration const& policies() const { return policies_; }
     /// The options in the optimizer's text besides the policies. They are the defaults if it was
     /// constructed from policies.
     optimizer_options const& options() const { return options_; }
+    /// The form of elements.
     element_form form() const { return form_; }
+    /// The type of values and gradients in memory.
     scalar storage() const { return facts().storage; }
+    /// The type of the state in memory.
     scalar state_type() const { return facts().state; }
-    /// The number of state slots. `slot_name(i)` is the name of slot i. `slot_size(i, n)` is its
-    /// length for a tensor of n elements, which is 1 if a row-wise rule keeps one number per
-    /// tensor.
+    /// The number of state slots.
     std::size_t slots() const { return facts().slots; }
+    /// The name of slot i.
     char const* slot_name(std::size_t i) const { return facts().slot_names[i]; }
+    /// The length of slot i for a tensor of n elements, which is 1 if a row-wise rule keeps one
+    /// number per tensor.
     std::size_t slot_size(std::size_t i, std::size_t n) const { return facts().is_row_slot(i) ? 1 : n; }
     /// Whether the rule keeps an average of the weights.
     bool keeps_average() const { return facts().keeps_average; }
@@ -168,20 +171,22 @@ public:
 
     /// Sets the number of threads for `apply` without an executor, like `threads` in an optimizer's
     /// text. 1 means the caller's thread, 0 one thread for each core that the process may use.
-    /// Updaters with the same number share their threads. `threads()` is the pool, or null for the
-    /// caller's thread.
+    /// Updaters with the same number share their threads.
     void use_threads(std::int64_t count) { pool_ = detail::shared_pool(count); }
+    /// Uses the threads of another updater.
     void use_threads(any_updater const& of) { pool_ = of.pool_; }
+    /// The thread pool of `apply` without an executor, or null for the caller's thread.
     thread_pool* threads() const { return pool_.get(); }
     /// Returns the same updater at the same clock, with a decay that is `factor` times as fast; 0
     /// leaves the decay out. No step is prepared. Throws the errors of the constructor.
     any_updater with_decay(double factor) const;
 
-    /// The compiled updater, for code that owns the memory (any_parameter). `prepared_step()` is
-    /// the prepared step, and `facts()` describes its type.
+    /// The compiled updater, for code that owns the memory (any_parameter).
     runtime::compiled_updater const& compiled() const { return *compiled_; }
     runtime::compiled_updater& compiled() { return *compiled_; }
+    /// The prepared step, for code that owns the memory.
     runtime::erased_step prepared_step() const { return step_; }
+    /// Describes the updater's type.
     runtime::updater_facts const& facts() const { return compiled_->facts(); }
 
     /// Throws sequence_error unless a step is prepared.

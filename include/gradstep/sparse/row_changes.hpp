@@ -95,19 +95,22 @@ template <class Updater> struct row_changes : row_changes_base {
     /// then the master copy. Row slots are as long as `keys`.
     std::array<std::vector<state_type>, Updater::slots> state = {};
 
-    /// Returns the changes as bytes, for another process. The second form writes them to your
-    /// memory of at least `encoded_bytes()` bytes, and leaves the rest unchanged. Throws size_error
-    /// if the memory is smaller, or if the members do not have the sizes of changes. Throws
-    /// memory_error.
+    /// Returns the changes as bytes, for another process. Throws size_error if the members do not
+    /// have the sizes of changes, and memory_error.
     std::vector<std::byte> encode() const {
         std::size_t const size = encoded_bytes();
         auto out = with_memory("encode", size, [&] { return std::vector<std::byte>(size); });
         encode(out);
         return out;
     }
+    /// Writes these bytes to your memory of at least `encoded_bytes()` bytes, and leaves the rest
+    /// unchanged. Throws size_error if the memory is smaller, or if the members do not have the
+    /// sizes of changes.
     void encode(std::span<std::byte> out) const {
         detail::encode_changes(*this, Updater::traits::name, rule_name(), columns(), out);
     }
+    /// The number of bytes that `encode` writes. Throws size_error if the members do not have the
+    /// sizes of changes.
     std::size_t encoded_bytes() const {
         require_sizes("encode");
         return detail::write_changes(*this, Updater::traits::name, rule_name(), columns(), nullptr, 0);

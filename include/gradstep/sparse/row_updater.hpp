@@ -205,6 +205,7 @@ public:
     /// more than `max_row_age()` pending steps. This keeps stamps from becoming too old. Code that
     /// keeps its own averages needs these rows too.
     std::pair<std::uint64_t, std::uint64_t> stale_rows() const { return core_.stale_rows(); }
+    /// The number of pending steps beyond which the next update catches up a row of `stale_rows()`.
     std::uint64_t max_row_age() const { return core_.kept.spared_steps(); }
 
     /// The parts of this object, without checks, for gradstep's own code that owns the rows

@@ -276,8 +276,7 @@ public:
     }
 
     /// Copies host memory, or the caller's device memory, into a new buffer of an owning parameter.
-    /// `copy_to_host` and `copy_from_host` copy between such a buffer and host memory. They wait
-    /// for earlier steps.
+    /// Waits for earlier steps.
     template <class T, class Space> auto copy_of(std::span<T const> x, Space) const {
         using owned = typename thrust_backend::template buffer<T>;
         if constexpr (on_cuda && std::is_same_v<Space, device_memory>) {
@@ -288,10 +287,12 @@ public:
             return owned(x.data(), x.data() + x.size());
         }
     }
+    /// Copies a buffer of an owning parameter to host memory. Waits for earlier steps.
     template <class T> void copy_to_host(std::span<T const> from, std::span<T> to) const {
         wait();
         thrust::copy(iterator(from.data()), iterator(from.data()) + from.size(), to.data());
     }
+    /// Copies host memory to a buffer of an owning parameter. Waits for earlier steps.
     template <class T> void copy_from_host(std::span<T const> from, T* to) const {
         wait();
         thrust::copy(from.begin(), from.end(), iterator(to));
@@ -326,8 +327,9 @@ public:
     /// The execution policy.
     Policy const& policy() const { return policy_; }
 
-    /// Selects the entries of a compressed step. `scatter` updates them.
+    /// Selects the entries of a compressed step.
     template <class Source> using selection_engine = detail::thrust_selection<thrust_backend, Source>;
+    /// Updates the entries of a compressed step with the messages of all trainers.
     template <class S, class Update>
     void scatter(Update const& update, detail::message_list const& messages, std::size_t n) const {
         detail::scatter_on_thrust<S>(*this, update, messages, n);
@@ -356,8 +358,9 @@ public:
     }
 #if defined(__CUDACC__)
     /// The asynchronous copy on a separate stream that an `averager` on the host uses to read
-    /// parameters. `stream()` is the stream of the steps.
+    /// parameters.
     template <class T> using background_copy = detail::background_copy<T>;
+    /// The stream of the steps.
     cudaStream_t stream() const requires(on_cuda) {
         Policy policy = policy_; // Thrust requires a mutable policy
         return thrust::cuda_cub::stream(policy);
