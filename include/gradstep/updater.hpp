@@ -75,8 +75,9 @@ template <class Element = double, class Policy> void check_policy(Policy const& 
 /// threads at once. You can apply the steps from any thread.
 template <class Element, class Rule, class Regularizer, class Schedule, class Backend> class updater {
 public:
-    /// The types of the policies. `traits` describes the element: `traits::storage`,
-    /// `traits::compute` and `traits::state` (`basic_element`).
+    /// The types of the policies: `element_type`, `rule_type`, `regularizer_type`, `schedule_type`
+    /// and `backend_type`. `traits` describes the element: `traits::storage`, `traits::compute` and
+    /// `traits::state` (`basic_element`).
     using element_type = Element;
     using rule_type = Rule;
     using regularizer_type = Regularizer;

@@ -59,7 +59,7 @@ struct divider {};
 /// true, it computes every second root this way.
 template <bool roots> struct newton_divider {};
 
-/// A pack of xsimd (`xsimd::batch`) with as many elements T as fit into a register of `Arch`.
+/// A pack of xsimd, its type `batch`, with as many elements T as fit into a register of `Arch`.
 template <class T, class Arch, class Division = divider> struct simd {
     static_assert(GRADSTEP_AVX512 || !std::is_base_of_v<xsimd::avx512f, Arch>,
                   "gradstep: packs of AVX-512 take its parts F, BW, DQ and VL: compile with -march=x86-64-v4, or take "

@@ -43,8 +43,8 @@ template <class Updater, class CatchUp> class keyed_table {
     using core_type = detail::keyed_core<Updater, CatchUp>;
 
 public:
-    /// The types of the optimizer, of a value and of an element of the state in memory, as in
-    /// `table`.
+    /// The types of the optimizer (`updater_type`), of a value (`storage`) and of an element of the
+    /// state (`state_type`) in memory.
     using updater_type = Updater;
     using storage = typename core_type::storage;
     using state_type = typename core_type::state_type;
