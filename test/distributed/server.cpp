@@ -389,7 +389,7 @@ TEST_CASE("a name that no checkpoint can hold is refused when it is added to a s
     server.add("v/v", adam, initial);
     CHECK_THAT(said("v"), ContainsSubstring("\"v\" has a tensor \"v/v\" in checkpoints"));
     for (char const* const name : {"gradstep.server", "gradstep.server/workers"})
-        CHECK_THAT(said(name), ContainsSubstring("nor begin with \"gradstep."));
+        CHECK_THAT(said(name), ContainsSubstring("does not begin with \"gradstep."));
     CHECK_THAT(said(std::string("w\0x", 3)), ContainsSubstring("has a byte 0"));
     CHECK_THAT(said("\xff"), ContainsSubstring("is not UTF-8"));
     CHECK_THAT(said("__metadata__"), ContainsSubstring("has another use"));
