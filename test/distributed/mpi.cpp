@@ -189,7 +189,8 @@ void test() {
     // One server of two or three ranks, two of four.
     server_properties::steps_as_one_process(by, by.size() / 2, server_properties::many_elements);
     server_properties::loses_no_delta(by, by.size() / 2);
-    require_contains(refusal<gradstep::value_error>([] { gd::mpi_communicator({.most_bytes = 0}); }), "most_bytes = 0");
+    require_contains(refusal<gradstep::value_error>([] { gd::mpi_communicator({.most_bytes = 0}); }),
+                     "most_bytes: 0 is out of range; expected >= 1");
     require_contains(refusal<gd::mpi_error>([] { gd::mpi_session(); }), "initialised already");
     silent_rank();
     memory_of_what_is_given_up();
