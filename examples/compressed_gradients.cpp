@@ -1,6 +1,5 @@
 // Four trainers that send each other compressed gradients: each trains on its own data, and all hold the same weights. Here they
 // are threads, and the network is a piece of shared memory.
-#include <barrier>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
@@ -10,25 +9,11 @@
 
 #include <gradstep/gradstep.hpp>
 
+#include "common/all_gather.hpp"
+
 namespace gs = gradstep;
 
 constexpr std::size_t trainers = 4;
-
-/// An all-gather, as in MPI: gives each trainer the messages of all, in the order of their ranks.
-class all_gather {
-public:
-    std::vector<std::vector<std::byte>> operator()(std::size_t rank, std::vector<std::byte> mine) {
-        sent_[rank] = std::move(mine);
-        together_.arrive_and_wait();
-        auto const all = sent_;
-        together_.arrive_and_wait(); // no trainer sends again before all have read
-        return all;
-    }
-
-private:
-    std::vector<std::vector<std::byte>> sent_ = std::vector<std::vector<std::byte>>(trainers);
-    std::barrier<> together_{trainers};
-};
 
 /// The data of trainer `rank`. The minimum over all trainers is 1 in every weight.
 float data(std::size_t i, std::size_t rank) { return 1 + 0.1f * (static_cast<float>((i + rank) % trainers) - 1.5f); }
@@ -44,7 +29,7 @@ int main() {
                                                                     .num_trainers = trainers},
                                                    gs::cosine{.rate = 2e-3, .steps = steps});
     // [updater]
-    all_gather exchange;
+    all_gather<std::vector<std::byte>> exchange(trainers);
     std::vector<std::vector<float>> weights(trainers, std::vector<float>(n));
     std::vector<std::size_t> bytes_sent(trainers);
 

@@ -1,6 +1,5 @@
 // Compressed gradients of a parameter, of several tensors in one step, and of a model, and dense steps by an all-reduce. The two
 // trainers are threads, and the network is a piece of shared memory, as in compressed_gradients.cpp.
-#include <barrier>
 #include <cstddef>
 #include <cstdio>
 #include <thread>
@@ -9,6 +8,8 @@
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
+
+#include "common/all_gather.hpp"
 
 namespace gs = gradstep;
 
@@ -19,21 +20,6 @@ constexpr int steps = 4;
 auto const dgc = gs::make_updater<float>(
     gs::dgc_momentum{.rampup_begin_step = 2, .sparsity = {0.99}, .num_trainers = trainers}, gs::constant{0.1});
 auto const adam = gs::make_updater<float>(gs::adam{}, gs::constant{0.1});
-
-template <class Message> class all_gather {
-public:
-    std::vector<Message> operator()(std::size_t rank, Message mine) {
-        sent_[rank] = std::move(mine);
-        together_.arrive_and_wait();
-        auto const all = sent_;
-        together_.arrive_and_wait(); // no trainer sends again before all have read
-        return all;
-    }
-
-private:
-    std::vector<Message> sent_ = std::vector<Message>(trainers);
-    std::barrier<> together_{trainers};
-};
 
 std::vector<float> gradient(std::size_t size, std::size_t rank) {
     std::vector<float> out(size);
@@ -54,7 +40,7 @@ template <class Train> bool agree(Train const& train) {
 }
 
 bool parameter() {
-    all_gather<gs::sparse_message> exchange;
+    all_gather<gs::sparse_message> exchange(trainers);
     return agree([&](std::size_t rank) {
         std::vector<float> const initial(n), g = gradient(n, rank);
         // [parameter]
@@ -70,7 +56,7 @@ bool parameter() {
 }
 
 bool tensors() {
-    all_gather<std::vector<gs::sparse_message>> exchange;
+    all_gather<std::vector<gs::sparse_message>> exchange(trainers);
     return agree([&](std::size_t rank) {
         std::vector<float> w(n), u(n), v(n), bias(few), bias_u(few), bias_v(few);
         std::vector<float> const g = gradient(n, rank), bias_g = gradient(few, rank);
@@ -92,8 +78,8 @@ bool tensors() {
 }
 
 bool dense() {
-    all_gather<gs::sparse_message> exchange;
-    all_gather<std::vector<float>> gradients;
+    all_gather<gs::sparse_message> exchange(trainers);
+    all_gather<std::vector<float>> gradients(trainers);
     return agree([&](std::size_t rank) {
         std::vector<float> w(n), u(n), v(n), g;
         auto optimizer = dgc;
@@ -118,7 +104,7 @@ bool dense() {
 }
 
 bool model() {
-    all_gather<std::vector<std::byte>> exchange;
+    all_gather<std::vector<std::byte>> exchange(trainers);
     return agree([&](std::size_t rank) {
         std::vector<float> const weight(n), bias(few), g_weight = gradient(n, rank), g_bias = gradient(few, rank);
         // [model]
