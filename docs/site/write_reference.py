@@ -699,10 +699,10 @@ def pages() -> dict[Path, str]:
 
 
 def main() -> int:
-    wrong = [path for path, text in pages().items() if not path.exists() or path.read_text() != text]
+    wrong = {path: text for path, text in pages().items() if not path.exists() or path.read_text() != text}
     if "--check" not in sys.argv:
-        for path in wrong:
-            path.write_text(pages()[path])
+        for path, text in wrong.items():
+            path.write_text(text)
         return 0
     for path in wrong:
         print(f"{path.relative_to(ROOT)} is not what docs/site/write_reference.py writes; run ./dev generate")

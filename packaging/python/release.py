@@ -18,7 +18,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# The wheel may need no glibc newer than this: Debian 12's is 2.36, and that of RHEL 9 and its like is 2.34.
+# The newest glibc that the wheel may need: RHEL 9 has 2.34, and Debian 12 has 2.36.
 NEWEST_GLIBC = (2, 34)
 # One step of Adam moves every weight by the rate, and the installed package has its own library.
 CHECK = """

@@ -62,6 +62,9 @@ def misplaced_headers(entities: list[Entity]) -> list[str]:
 
 def main() -> int:
     entities = reference.read()
+    if not entities:
+        print(f"{reference.XML} has no output of Doxygen; expected a run of ./dev docs")
+        return 1
     problems = missing_docstrings(entities) + misplaced_headers(entities)
     for problem in problems:
         print(problem)
