@@ -29,6 +29,10 @@ text { font: 14px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-seri
 .bar { fill: #afb8c1 }
 .bar-ours { fill: #0969da }
 .stop { stop-color: #0969da }
+.optional { stroke-dasharray: 5 3 }
+.memory { fill: #fff8c5; stroke: #9a6700; stroke-width: 1.5 }
+.on { fill: #ffffff }
+.part0 { fill: #0969da } .part1 { fill: #8250df } .part2 { fill: #1a7f37 } .part3 { fill: #9a6700 }
 @media (prefers-color-scheme: dark) {
   text { fill: #e6edf3 }
   .small { fill: #9198a1 }
@@ -40,6 +44,9 @@ text { font: 14px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-seri
   .bar { fill: #59636e }
   .bar-ours { fill: #4493f8 }
   .stop { stop-color: #4493f8 }
+  .memory { fill: #272115; stroke: #d29922 }
+  .on { fill: #ffffff }
+  .part0 { fill: #1f6feb } .part1 { fill: #8957e5 } .part2 { fill: #238636 } .part3 { fill: #9e6a03 }
 }
 """
 
@@ -84,6 +91,58 @@ def overview() -> str:
         arrow(568, 82, 638, 82), text(604, 72, "new", "small"),
         arrow(640, 132, 570, 132), text(604, 150, "old", "small"),
         *tags)
+
+
+def order_of_work() -> str:
+    """What happens to each element in one pass over memory; below it, the memory that is read and written."""
+    steps = (("Read", "gradient", "× gradient_scale", "(and zero it)"), ("Regularize", "clip_value, l1, l2,", "decoupled decay,", "zero_nonfinite"),
+             ("Rule", "adam, sgd, ftrl,", "lamb, ..."), ("After the rule", "proximal,", "after_step"), ("Round", "to the dtype", "of the parameter"),
+             ("Average", "ema, polyak,", "window"), ("Copy", "bfloat16_copy"))
+    required = {"Read", "Rule"}
+    width, gap, left, top, height = 136, 14, 16, 48, 96
+    bottom, upper, lower = top + height, top + height + 56, top + height + 130
+
+    def at(column: float) -> float:
+        return left + column * (width + gap)
+
+    parts = []
+    for k, (name, *lines) in enumerate(steps):
+        parts.append(box(at(k), top, width, height, name, *lines, kind="ours" if name in required else "ours optional"))
+        if k:
+            parts.append(arrow(at(k) - gap, top + height / 2, at(k), top + height / 2))
+    # The memory below columns, at which height, and in which columns it is read and written.
+    for first, last, y, name, read, written in ((0, 0, upper, "gradient", 0, 0), (2, 2, upper, "state slots", 2, 2), (5, 5, upper, "average", 5, 5),
+                                                (6, 6, upper, "bfloat16 weights", None, 6), (1, 4, lower, "parameter (and its master copy)", 1, 4)):
+        parts += [f'<rect class="memory" x="{at(first)}" y="{y}" width="{at(last) + width - at(first)}" height="32" rx="6"/>',
+                  text((at(first) + at(last) + width) / 2, y + 21, name)]
+        shift = 14 if read == written else 0
+        if read is not None:
+            parts.append(arrow(at(read) + width / 2 - shift, y, at(read) + width / 2 - shift, bottom))
+        parts.append(arrow(at(written) + width / 2 + shift, bottom, at(written) + width / 2 + shift, y))
+    return svg(int(at(len(steps)) - gap + left), lower + 70, "The order of work on each element in one pass over memory",
+               text(left, 28, "One pass over memory: the work on each element, from left to right", "title", "start"), *parts,
+               text(left, lower + 58, "Dashed: only if you ask for it. Yellow: your memory. Arrows up: read, arrows down: written.", "small", "start"))
+
+
+def memory_by_dtype() -> str:
+    """Stacked bars: the bytes of parameter, master copy, m and v."""
+    rows = (("double", (8, 0, 8, 8)), ("mixed<bfloat16>, mixed<float16>", (2, 4, 4, 4)), ("float", (4, 0, 4, 4)),
+            ("bfloat16, float16, stochastic<...>", (2, 0, 4, 4)), ("block8<float>", (4, 0, 1, 1)))
+    left, unit, parts, x = 270, 22, [], 270
+    for k, name in enumerate(("parameter", "master copy", "m", "v")):
+        parts += [f'<rect class="part{k}" x="{x}" y="44" width="14" height="14" rx="3"/>', text(x + 20, 56, name, anchor="start")]
+        x += 50 + 8 * len(name)
+    for k, (dtype, sizes) in enumerate(rows):
+        y, x = 78 + 38 * k, left
+        parts.append(text(left - 12, y + 18, dtype, anchor="end"))
+        for kind, size in enumerate(sizes):
+            if size:
+                parts += [f'<rect class="part{kind}" x="{x}" y="{y}" width="{size * unit - 2}" height="26" rx="3"/>',
+                          text(x + size * unit / 2 - 1, y + 18, str(size), "on")]
+                x += size * unit
+        parts.append(text(x + 8, y + 18, str(sum(sizes)), anchor="start"))
+    return svg(860, 78 + 38 * len(rows) + 8, "Bytes that adam keeps for each parameter, by dtype",
+               text(16, 26, "Bytes that adam keeps for each parameter (without the gradient)", "title", "start"), *parts)
 
 
 def servers() -> str:
@@ -203,7 +262,8 @@ def speed() -> str:
                text(16, 22, "Time of a step of AdamW on the CPU, one thread; gradstep.torch = 1; shorter is better", "small", "start"), *parts)
 
 
-DRAWINGS = {each.__name__: each for each in (overview, servers, which_mode, which_executor, which_optimizer, windows, speed)}
+DRAWINGS = {each.__name__: each for each in (
+    overview, order_of_work, memory_by_dtype, servers, which_mode, which_executor, which_optimizer, windows, speed)}
 
 
 def main(names: list[str]) -> None:
