@@ -386,7 +386,7 @@ TEST_CASE("a CPU quota is that of the group or of one around it, rounded up", "[
     }
 }
 
-#if !defined(UNDER_THREAD_SANITIZER)
+#if defined(FORKS_BESIDE_THREADS)
 TEST_CASE("a child of fork runs the parts of its parent's pool on one thread, "
           "and has threads in one of its own",
           "[backends][threads]") {

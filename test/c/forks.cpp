@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 #include "c/handles.hpp"
+#include "support/sanitizers.hpp"
 
-#if !defined(UNDER_THREAD_SANITIZER)
+#if defined(FORKS_BESIDE_THREADS)
 TEST_CASE("Handles that have stepped on two threads step on in a child of fork", "[c]") {
     constexpr std::size_t n = std::size_t{1} << 18; // enough for two threads
     std::string const rule = R"({"name": "adam"})", config = config_of(rule, R"("threads": 2)");

@@ -17,3 +17,9 @@
 #define UNDER_THREAD_SANITIZER 1
 #endif
 #endif
+
+/// Defined where a child of fork may allocate and start threads although its parent had threads. A sanitizer's runtime copies
+/// its locks as they are: the child waits for ever for one that another thread of the parent held.
+#if !defined(UNDER_ADDRESS_SANITIZER) && !defined(UNDER_THREAD_SANITIZER)
+#define FORKS_BESIDE_THREADS 1
+#endif
