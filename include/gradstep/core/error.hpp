@@ -154,6 +154,23 @@ template <class Error> [[noreturn, gnu::cold, gnu::noinline]] void fail(std::ini
     fail<Error>(joined(arguments));
 }
 
+// The parts of every message: "<where>: <given>; expected <expected>". A hint is the end of `expected`.
+using message_part = std::initializer_list<text_arg>;
+[[gnu::cold]] std::string message(message_part where, message_part given, message_part expected = {});
+
+template <class Error>
+[[noreturn, gnu::cold, gnu::noinline]] void fail(message_part where, message_part given, message_part expected) {
+    fail<Error>(message(where, given, expected));
+}
+
+// The causes outside the arguments: the system, a file, another process, a gradient. Their messages
+// may say what happened without what is expected.
+template <class Error> concept runtime_failure = std::derived_from<Error, std::runtime_error>;
+template <runtime_failure Error>
+[[noreturn, gnu::cold, gnu::noinline]] void fail(message_part where, message_part happened) {
+    fail<Error>(message(where, happened));
+}
+
 template <class Error = std::bad_alloc> [[noreturn, gnu::cold, gnu::noinline]] void fail_for_memory() {
 #if GRADSTEP_EXCEPTIONS
     throw Error();

@@ -49,6 +49,12 @@ GRADSTEP_DEFINE std::string joined(std::initializer_list<text_arg> arguments) {
     return out;
 }
 
+GRADSTEP_DEFINE std::string message(message_part where, message_part given, message_part expected) {
+    std::string out = joined(where) + ": " + joined(given);
+    if (expected.size() != 0) out += "; expected " + joined(expected);
+    return out;
+}
+
 GRADSTEP_DEFINE utf8_letter first_letter(std::string_view text) {
     auto const byte = [&](std::size_t i) { return std::uint32_t{static_cast<unsigned char>(text[i])}; };
     std::uint32_t const first = byte(0);
