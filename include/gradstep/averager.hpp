@@ -150,8 +150,7 @@ public:
     }
     template <detail::contiguous_buffer Weights> void add(Weights const& weights) {
         auto const now = span_of(weights);
-        if (now.size() != size_)
-            detail::fail<size_error>({"averager::add: ", now.size(), " weights; expected ", size_});
+        if (now.size() != size_) detail::fail<size_error>({"averager::add"}, {now.size(), " weights"}, {size_});
         way_.begin(source_, now, clock_.step + 1, adding());
         ++clock_.step;
     }
@@ -159,7 +158,8 @@ public:
     /// Returns a copy of the average after the steps so far, in the type of the state; waits for a
     /// device. Throws sequence_error before the first step.
     std::vector<state_type> average() {
-        if (clock_.step == 0) detail::fail<sequence_error>("average: no weights were added");
+        if (clock_.step == 0)
+            detail::fail<sequence_error>({"average"}, {"no weights were added"}, {"one call of add at least"});
         way_.finish(adding());
         std::vector<state_type> out(size_);
         buffer<state_type> averages(size_);
@@ -219,8 +219,7 @@ private:
     template <class Weights> static std::span<storage const> span_of(Weights const& weights) {
         auto const out = detail::as_span<storage const, typename Source::memory_space>(weights);
         if (out.data() == nullptr && !out.empty())
-            detail::fail<buffer_error>(
-                {"averager: the weights are null; expected ", out.size(), " elements of memory"});
+            detail::fail<buffer_error>({"averager"}, {"the weights are null"}, {out.size(), " elements of memory"});
         return out;
     }
     typename rule_type::template state<state_type*> state_pointers() {

@@ -169,12 +169,12 @@ public:
     template <class T = float> std::vector<T> average(std::string_view name) const {
         auto& task = tasks_[tasks_.index_of(name, "average")];
         if (!task.keeps_average())
-            detail::fail<value_error>({"average: ", task.name, " keeps no average; expected gs::averaged{...}"});
+            detail::fail<value_error>({"average: ", task.name}, {"keeps no average"}, {"gs::averaged{...}"});
         tasks_.require_idle("average"); // the clocks have moved, the averages have not
         std::vector<T> out;
         if (!task.average(detail::type_id_of<T>(), &out))
-            detail::fail<value_error>(
-                {"average: the state of ", task.name, " is of another type than was asked for: ", task.description()});
+            detail::fail<value_error>({"average: ", task.name}, {"the requested type is not the type of its state"},
+                                      {"the type of ", task.description()});
         return out;
     }
     /// Replaces the weights by the averages that parameters keep (`averaged`), until the returned
@@ -225,11 +225,12 @@ private:
     template <class Updater> detail::parameter_of<Updater>* find(std::string_view name) const {
         auto& task = tasks_[tasks_.index_of(name, "get")];
         if (task.parameter_type() == nullptr)
-            detail::fail<value_error>("get: the memory of " + task.name +
-                                      " is the host's: its values and state are there, and its clock is clock(name)");
+            detail::fail<value_error>(
+                {"get: ", task.name}, {"its values and state are in your memory"},
+                {"a parameter that the model owns; read your memory, and clock(name) for the clock"});
         if (task.parameter_type() != detail::type_id_of<detail::parameter_of<Updater>>())
-            detail::fail<value_error>("get: the parameter " + task.name +
-                                      " has an updater of another type than was asked for: " + task.description());
+            detail::fail<value_error>({"get: ", task.name}, {"the requested type is not the type of its updater"},
+                                      {"the type of ", task.description()});
         return static_cast<detail::parameter_of<Updater>*>(task.owned_parameter());
     }
 

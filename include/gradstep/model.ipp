@@ -53,18 +53,20 @@ GRADSTEP_DEFINE void model::set_shape(std::string_view name, std::vector<std::ui
 GRADSTEP_DEFINE void model::set_shard(std::string_view name, tensor_shard const& shard) {
     auto& task = tasks_[tasks_.index_of(name, "set_shard")];
     if (shard.rank < 0 || shard.rank >= shard.ranks)
-        detail::fail<value_error>({"set_shard: ", name, ": rank ", shard.rank, " of ", shard.ranks,
-                                   "; expected a rank in [0, ", shard.ranks, ")"});
+        detail::fail<value_error>({"set_shard: ", name}, {"rank ", shard.rank, " of ", shard.ranks},
+                                  {"a rank in [0, ", shard.ranks, ")"});
     if (shard.first > shard.size || task.size() > shard.size - shard.first)
-        detail::fail<size_error>({"set_shard: ", name, ": ", task.size(), " elements from element ", shard.first,
-                                  "; expected a part of the ", shard.size, " of the tensor"});
+        detail::fail<size_error>({"set_shard: ", name}, {task.size(), " elements from element ", shard.first},
+                                 {"a part of the ", shard.size, " of the tensor"});
     task.in_files_or_new().shard = shard;
 }
 
 GRADSTEP_DEFINE applied_average<model> model::apply_average() {
     bool any = false;
     for (std::size_t i = 0; i < size(); ++i) any = any || tasks_[i].keeps_average();
-    if (!any) detail::fail<value_error>("apply_average: no parameter keeps an average; give gs::averaged{...}");
+    if (!any)
+        detail::fail<value_error>({"apply_average"}, {"no parameter keeps an average"},
+                                  {"gs::averaged{...} in one at least"});
     if (average_is_applied()) detail::refuse_applied("apply_average");
     tasks_.require_idle("apply_average"); // the clocks have moved, the averages have not
     detail::rollback_guard back([&] { restore_all(); });

@@ -34,11 +34,10 @@ std::optional<std::size_t> refused_nonfinite(Backend const& backend, nonfinite w
         auto const found = first_nonfinite(backend, gradient);
         if (!found) return {};
         if (wanted == nonfinite::skip) return found->index;
-        fail<nonfinite_error>(
-            {"gradient[", found->index, "] is not finite, and on_nonfinite is raise: the step is not taken"});
+        fail<nonfinite_error>({"gradient[", found->index, "]"},
+                              {"is not finite, and on_nonfinite is raise: the step is not taken"});
     } else {
-        fail<buffer_error>("on_nonfinite looks at the gradient before the step; expected memory instead of a lazy "
-                           "expression");
+        fail<buffer_error>({"gradient"}, {"is lazy, and on_nonfinite looks at it before the step"}, {"memory"});
     }
 }
 
@@ -80,7 +79,7 @@ public:
         using space = std::conditional_t<detail::lives_in<Buffer, own>, own, host_memory>;
         auto const from = detail::as_span<storage const, space>(initial);
         if (from.data() == nullptr && !from.empty())
-            detail::fail<buffer_error>({"initial is null; expected ", from.size(), " elements of memory"});
+            detail::fail<buffer_error>({"initial"}, {"is null"}, {from.size(), " elements of memory"});
         detail::require_layout(initial, from);
         values_ = updater_.backend().copy_of(from, space{});
         for (std::size_t i = 0; i != Updater::slots; ++i) // there may be none, and nvcc warns of a < 0
@@ -124,8 +123,8 @@ public:
             run(step.begin(x));
         } else {
             if (!options_.bfloat16_copy.empty())
-                detail::fail<buffer_error>(
-                    "parameter_options.bfloat16_copy is set, and the gradient is lazy; expected memory instead");
+                detail::fail<buffer_error>({"parameter_options.bfloat16_copy"}, {"is set, and the gradient is lazy"},
+                                           {"a gradient in memory"});
             call([&](auto... slots) {
                 auto values = value_span();
                 run(step.begin(options_.id, values, gradient, slots...));
@@ -160,7 +159,7 @@ public:
         detail::require_lasting<Buffer>();
         auto const to = detail::as_span<storage, host_memory>(host);
         if (to.size() != size())
-            detail::fail<size_error>({"copy_to: the buffer has ", to.size(), " elements; expected ", size()});
+            detail::fail<size_error>({"copy_to"}, {"the buffer has ", to.size(), " elements"}, {size()});
         detail::require_layout(host, to);
         updater_.backend().copy_to_host(memory(), to);
     }
@@ -193,11 +192,10 @@ public:
         if (average_is_applied_) detail::refuse_applied("apply_average");
         auto const from = detail::as_span<detail::element_type<Averages const>, host_memory>(averages);
         if (from.size() != size())
-            detail::fail<size_error>(
-                {"apply_average: ", from.size(), " averages for ", size(), " values; expected as many"});
+            detail::fail<size_error>({"apply_average"}, {from.size(), " averages for ", size(), " values"},
+                                     {"as many"});
         if (from.data() == nullptr && !from.empty())
-            detail::fail<buffer_error>(
-                {"apply_average: averages is null; expected ", from.size(), " elements of memory"});
+            detail::fail<buffer_error>({"apply_average"}, {"averages is null"}, {from.size(), " elements of memory"});
         std::vector<storage> rounded(size());
         for (std::size_t i = 0; i < size(); ++i)
             rounded[i] = storage(static_cast<typename traits::compute>(detail::widen(from[i])));
@@ -246,8 +244,8 @@ public:
         if (i >= Updater::slots) {
             std::string known;
             for (char const* slot : Updater::state_names) known += (known.empty() ? "" : ", ") + std::string(slot);
-            detail::fail<value_error>(
-                {"state(\"", name, "\"): no such slot; there is ", known.empty() ? "none" : known});
+            detail::fail<value_error>({"state(\"", name, "\")"}, {"no such slot"},
+                                      {known.empty() ? "a slot of the rule, which has none" : "one of " + known});
         }
         return {state_[i].data(), state_[i].size()};
     }

@@ -162,7 +162,7 @@ private:
         constexpr std::uint64_t few = 1 << 12, many = 1 << 18, most = std::uint64_t{1} << 31;
         std::uint64_t const count = stripes.value_or(std::clamp(num_rows, few, many));
         if (count == 0 || count > most)
-            fail<value_error>({"striped: stripes: ", count, " is out of range; expected [1, ", most, "]"});
+            fail<value_error>({"striped: stripes"}, {count, " is out of range"}, {"[1, ", most, "]"});
         return count;
     }
     // Calls f(k, turn) for each of `count` turns when it has come, first for turns that have come

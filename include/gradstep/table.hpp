@@ -169,8 +169,7 @@ public:
         detail::require_lasting<Buffer>();
         auto const to = detail::as_span<storage, host_memory>(host);
         if (to.size() != num_rows() * width())
-            detail::fail<size_error>(
-                {"copy_to: the buffer has ", to.size(), " elements; expected ", num_rows() * width()});
+            detail::fail<size_error>({"copy_to"}, {"the buffer has ", to.size(), " elements"}, {num_rows() * width()});
         if (!trained_) flush();
         each_segment([&](std::span<storage const> from, std::size_t first) {
             optimizer().backend().copy_to_host(from, to.subspan(first, from.size()));
@@ -289,8 +288,9 @@ public:
         constexpr std::size_t i = index_of(Name.view());
         static_assert(i < Updater::slots, "gradstep: the updater has no state slot of this name");
         if (segments() != 1)
-            detail::fail<value_error>({"state: the rows of this table, which is const, lie in ", segments(),
-                                       " segments; expected 1, as after memory()"});
+            detail::fail<value_error>({"state"},
+                                      {"the rows of this table, which is const, lie in ", segments(), " segments"},
+                                      {"1, as after memory()"});
         return store_.rows().state[i];
     }
 

@@ -107,8 +107,8 @@ TEST_CASE("Eigen's matrices of one shape and order are paired, and others refuse
     row_major rw = w, rg = w, rm = w;
     std::vector<float> flat(12);
     std::string const differ =
-        "a buffer of 3 x 4 and the parameter differ in layout: one is row-major (as a parameter that "
-        "does not know its shape), one column-major; x.reshaped() is a vector in the order of memory";
+        "a buffer of 3 x 4: it and the parameter differ in layout: one is row-major (as a parameter that does not know "
+        "its shape), one column-major; expected equal layouts; x.reshaped() is a vector in the order of memory";
     CHECK(refusal_of(w, rg, m) == differ);
     CHECK(refusal_of(w, g, rm) == differ);
     CHECK(refusal_of(rw, g, rm) == differ);
@@ -117,7 +117,7 @@ TEST_CASE("Eigen's matrices of one shape and order are paired, and others refuse
     CHECK(refusal<gs::size_error>([&] {
               column_major const turned = w.transpose();
               optimizer().next_step()(w, turned, m);
-          }) == "a buffer is 4 x 3, the parameter is 3 x 4; expected equal shapes");
+          }) == "a buffer of 4 x 3: the parameter is 3 x 4; expected equal shapes");
 
     SECTION("what has one order only goes with any") {
         column_major const before = w;
@@ -147,8 +147,7 @@ TEST_CASE("Eigen's matrices of one shape and order are paired, and others refuse
     SECTION("strided blocks and maps") {
         auto const strided = [](char const* shape) {
             return "a block or map of " + std::string(shape) +
-                   " is strided: its elements must lie end to end; copy it, or take whole columns (of a row-major "
-                   "matrix "
+                   ": is strided; expected contiguous elements; copy it, or use whole columns (of a row-major matrix "
                    "whole rows)";
         };
         CHECK(refusal_of(w.row(1), g.row(1), m.row(1)) == strided("1 x 4"));
@@ -181,10 +180,10 @@ TEST_CASE("slices and models follow a matrix that is assigned to or resized") {
     before = w;
     g.resize(7, 6);
     CHECK(refusal<gs::size_error>([&] { o.next_step()(slices); }) ==
-          "a buffer is 7 x 6, the parameter is 5 x 7; expected equal shapes");
+          "a buffer of 7 x 6: the parameter is 5 x 7; expected equal shapes");
     bias_m.resize(4);
     CHECK(refusal<gs::size_error>([&] { net.update(); }) ==
-          "bias: m has 4 elements, parameter has 3; expected the same length for all buffers of a tensor");
+          "bias: m: has 4 elements, parameter has 3; expected the same length for all buffers of a tensor");
     CHECK(w == before);
 }
 

@@ -272,10 +272,10 @@ TEST_CASE("slices and models follow a container that is assigned to") {
     }
     g = xt::zeros<float>({columns, rows});
     CHECK(refusal<gs::size_error>([&] { adam.next_step()(slices); }) ==
-          "a buffer has shape (5, 3), the parameter has (3, 5); expected equal shapes");
+          "a buffer of shape (5, 3): the parameter has (3, 5); expected equal shapes");
     g = xt::zeros<float>({rows, columns + 1});
     CHECK(refusal<gs::size_error>([&] { adam.next_step()(slices); }) ==
-          "a buffer has shape (3, 6), the parameter has (3, 5); expected equal shapes");
+          "a buffer of shape (3, 6): the parameter has (3, 5); expected equal shapes");
     CHECK(std::equal(w.begin(), w.end(), expected_w.begin()));
     g = xt::zeros<float>({rows, columns});
     adam.next_step()(slices);

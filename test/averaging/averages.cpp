@@ -302,9 +302,10 @@ TEMPLATE_TEST_CASE("the average takes the weights' place, and gives it back bit 
         CHECK(x.average_is_applied());
         CHECK(same_bits(x.average(), average));
         CHECK(refusal<gs::sequence_error, std::logic_error>([&] { static_cast<void>(x.apply_average()); }) ==
-              "apply_average: the average is in the place of the weights; restore the trained ones first");
+              "apply_average: the average is in the place of the weights; expected the trained weights; restore them "
+              "first");
         CHECK(refusal<gs::sequence_error, std::logic_error>([&] { x.update(numbers<storage>(n, 1)); }) ==
-              "update: the average is in the place of the weights; restore the trained ones first");
+              "update: the average is in the place of the weights; expected the trained weights; restore them first");
         CHECK(x.clock().step == 5);
     }
     CHECK_FALSE(x.average_is_applied());
@@ -320,7 +321,7 @@ TEMPLATE_TEST_CASE("the average takes the weights' place, and gives it back bit 
     x.restore();
     CHECK(same_bits(copy(x.values()), trained));
     CHECK(refusal<gs::sequence_error, std::logic_error>([&] { x.restore(); }) ==
-          "restore: no average is in the place of the weights");
+          "restore: no average is in the place of the weights; expected an average; call apply_average first");
     x.update(numbers<storage>(n, 3));
     CHECK(x.clock().step == 6);
 }
@@ -337,7 +338,7 @@ TEMPLATE_TEST_CASE("an averager of weights that others update has the bits of th
         std::vector<storage> memory = copy(plain.values());
         gs::averager of_memory{average, memory, gs::serial_backend{}}, resumed{average, memory, gs::serial_backend{}};
         CHECK(refusal<gs::sequence_error, std::logic_error>([&] { of_memory.average(); }) ==
-              "average: no weights were added");
+              "average: no weights were added; expected one call of add at least");
         std::size_t wrong = 0;
         for (std::uint32_t t = 0; t < 30; ++t) {
             folded.update(numbers<storage>(n, 10 + t));
@@ -396,7 +397,7 @@ TEST_CASE("a model shows the averages of the parameters that keep one", "[core][
     CHECK(same_bits(net.average("own"), average));
     CHECK(same_bits(net.average("host"), of_host));
     CHECK(refusal<gs::value_error>([&] { net.average("plain"); }) ==
-          "average: plain keeps no average; expected gs::averaged{...}");
+          "average: plain: keeps no average; expected gs::averaged{...}");
     CHECK_THROWS_AS(net.average("none"), gs::value_error);
     CHECK_THROWS_AS(net.average<double>("own"), gs::value_error);
     {
@@ -416,7 +417,7 @@ TEST_CASE("a model shows the averages of the parameters that keep one", "[core][
     gs::model without;
     without.add("plain", gs::parameter{plain, numbers<float>(10, 3)});
     CHECK(refusal<gs::value_error>([&] { static_cast<void>(without.apply_average()); }) ==
-          "apply_average: no parameter keeps an average; give gs::averaged{...}");
+          "apply_average: no parameter keeps an average; expected gs::averaged{...} in one at least");
 }
 
 TEST_CASE("bad numbers of windows and starts are refused by name", "[core][averages]") {
@@ -425,7 +426,7 @@ TEST_CASE("bad numbers of windows and starts are refused by name", "[core][avera
             gs::make_updater<float>(gs::averaged{gs::sgd{}, average}, gs::constant{1});
         });
     };
-    CHECK(refused(gs::window{}) == "window.rate is missing; expected a number that is in (0, 1]");
+    CHECK(refused(gs::window{}) == "window.rate: is missing; expected a number that is in (0, 1]");
     CHECK(refused(gs::window{.rate = 0}) == "window.rate: 0 is out of range; expected (0, 1]");
     CHECK(refused(gs::window{.rate = 1.5}) == "window.rate: 1.5 is out of range; expected (0, 1]");
     CHECK(refused(gs::window{.rate = 0.5, .min = 0}) == "window.min: 0 is out of range; expected >= 1");
@@ -435,5 +436,5 @@ TEST_CASE("bad numbers of windows and starts are refused by name", "[core][avera
     CHECK(refused(gs::ema{0.5, false, -1}) == "ema.start: -1 is out of range; expected >= 0");
     CHECK(refusal<gs::value_error>([&] {
               gs::averager{gs::window{}, std::vector<float>(3)};
-          }) == "window.rate is missing; expected a number that is in (0, 1]");
+          }) == "window.rate: is missing; expected a number that is in (0, 1]");
 }

@@ -186,7 +186,7 @@ TEST_CASE("Shapes that the host sets reach files and states, and are compared", 
     std::uint64_t const wrong[] = {2, 4};
     CHECK_THAT(
         refused(GRADSTEP_BAD_SIZE, [&](gradstep_error* e) { return gradstep_parameter_set_shape(saved, wrong, 2, e); }),
-        Catch::Matchers::Contains("[2, 4] has not 6 elements"));
+        Catch::Matchers::Contains("[2, 4] is of another size; expected a shape of 6 elements"));
     refused(GRADSTEP_BAD_SIZE, [&](gradstep_error* e) { return gradstep_parameter_set_shape(saved, nullptr, 0, e); });
     std::vector<std::uint64_t> const many(65, 1);
     refused(GRADSTEP_BAD_VALUE,

@@ -151,7 +151,7 @@ TEST_CASE("A number that a configuration would refuse changes none of those give
     gradstep_parameter* const p = x;
     wrong(p, "rule.beta1", 1.5, "rule.beta1: 1.5 is out of range; expected [0, 1)");
     wrong(p, "rule.beta1", NAN, "rule.beta1: ");
-    wrong(p, "rule.beta_1", 0.5, "rule.beta_1: unknown key; did you mean \"beta1\"?");
+    wrong(p, "rule.beta_1", 0.5, "rule.beta_1: unknown key (did you mean \"beta1\"?); expected ");
     wrong(p, "rule.name", 0.5, "rule.name");
     wrong(p, "rule", 0.5, "rule");
     wrong(p, "", 0.5, "rule, average");
@@ -163,7 +163,7 @@ TEST_CASE("A number that a configuration would refuse changes none of those give
     wrong(p, "threads", 2, "threads");
     wrong(p, "average.decay", 0.5, "average");
     wrong(p, "regularizer.rate", -1, "regularizer.rate: -1");
-    wrong(p, "schedule.rate", 1, "schedule.rate: unknown key; did you mean \"rates\"?");
+    wrong(p, "schedule.rate", 1, "schedule.rate: unknown key (did you mean \"rates\"?); expected ");
     wrong(p, "schedule.rates", 1, "schedule.rates");
     for (char const* const index : {"[2]", "[-1]", "[", "[]", "[0", "[0x]", "[18446744073709551616]", "0"})
         wrong(p, std::string("schedule.rates") + index, 1, "schedule.rates");

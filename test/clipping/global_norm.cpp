@@ -134,7 +134,7 @@ TEST_CASE("global_norm takes tensors of several element types in one call", "[co
 TEST_CASE("a null gradient has no norm", "[core]") {
     std::span<float const> const null(static_cast<float const*>(nullptr), 3);
     CHECK(refusal<gs::buffer_error>([&] { gs::global_norm(gs::serial_backend{}, null); }) ==
-          "gradient is null; expected 3 elements");
+          "gradient: is null; expected 3 elements of memory");
 }
 
 TEST_CASE("clip_scale brings a norm down to its limit and leaves the others", "[core]") {

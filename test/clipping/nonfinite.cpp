@@ -126,7 +126,7 @@ TEST_CASE("first_nonfinite counts the tensors of a range and of slices", "[core]
 
     CHECK(refusal<gs::buffer_error>([&] {
               gs::first_nonfinite(backend, std::span(static_cast<float*>(nullptr), 3));
-          }) == "gradient is null; expected 3 elements");
+          }) == "gradient: is null; expected 3 elements of memory");
 }
 
 TEST_CASE("zero_nonfinite takes for 0 what is not finite, and for itself what is", "[core][nonfinite]") {
@@ -201,7 +201,7 @@ TEMPLATE_TEST_CASE("a parameter leaves a step out for a gradient that is not fin
     CHECK(same(skipping, before));
 
     CHECK(refusal<gs::nonfinite_error, std::runtime_error>([&] { raising.update(bad, {.samples = 3}); }) ==
-          "gradient[4321] is not finite, and on_nonfinite is raise: the step is not taken");
+          "gradient[4321]: is not finite, and on_nonfinite is raise: the step is not taken");
     CHECK(same(raising, before));
 
     auto const applied = propagating.update(bad);
@@ -227,13 +227,13 @@ TEST_CASE("bad options are refused where the step would be skipped, too", "[core
     CHECK_THAT(refusal<gs::size_error>([&] {
                    weights.update(std::vector<float>{not_a_number, 1});
                }),
-               Catch::Matchers::StartsWith("gradient has 2 elements, parameter has 3"));
+               Catch::Matchers::StartsWith("gradient: has 2 elements, parameter has 3"));
     CHECK(refusal<gs::value_error>([&] { weights.update(bad, {.rate = not_a_number}); }) ==
           "step_options.rate: nan is out of range; expected finite and >= 0");
     CHECK(refusal<gs::value_error>([&] { weights.update(bad, {.epoch = -1}); }) ==
           "step_options.epoch: -1 is out of range; expected >= 0");
     CHECK_THAT(refusal<gs::buffer_error>([&] { weights.update(bad, {.zero_gradient = true}); }),
-               Catch::Matchers::StartsWith("gradient is const or lazy, and zero_gradient is set"));
+               Catch::Matchers::StartsWith("gradient: is const or lazy, and zero_gradient is set"));
     CHECK(weights.clock().step == 0);
 }
 
@@ -257,7 +257,7 @@ TEST_CASE("a step that is left out clears its gradient if that was asked for", "
     CHECK_THAT(refusal<gs::buffer_error>([&] {
                    net.update({{"b", b}, {"a", fixed}}, {.zero_gradient = true});
                }),
-               Catch::Matchers::StartsWith("a: gradient is const or lazy"));
+               Catch::Matchers::StartsWith("a: gradient: is const or lazy"));
     CHECK(b[2] == 3);
     CHECK(!net.update({{"a", a}, {"b", b}}, {.zero_gradient = true}).applied);
     CHECK(a == std::vector<float>(2));
@@ -269,7 +269,7 @@ TEST_CASE("on_nonfinite refuses a gradient that can be read once", "[core][nonfi
     for (auto const how : {gs::nonfinite::skip, gs::nonfinite::raise}) {
         gs::parameter weights{optimizer, std::vector<float>(3), {.on_nonfinite = how}};
         CHECK(refusal<gs::buffer_error>([&] { weights.update(lazy_ones{3}); }) ==
-              "on_nonfinite looks at the gradient before the step; expected memory instead of a lazy expression");
+              "gradient: is lazy, and on_nonfinite looks at it before the step; expected memory");
         CHECK(weights.clock().step == 0);
         CHECK(weights.values()[0] == 0);
     }

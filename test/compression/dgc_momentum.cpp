@@ -577,7 +577,8 @@ TEST_CASE("While an average is in the place of its values, a parameter neither c
     auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2), averages = numbers<float>(n, 3);
     gs::compressed_parameter weights{optimizer, initial}, without = weights;
     auto const sequence = [](auto const& call) { return refusal<gs::sequence_error, std::logic_error>(call); };
-    std::string const sentence = ": the average is in the place of the weights; restore the trained ones first";
+    std::string const sentence =
+        ": the average is in the place of the weights; expected the trained weights; restore them first";
     {
         auto const applied = weights.parameter().apply_average(averages);
         CHECK(sequence([&] { weights.compress(g); }) == "compress" + sentence);
@@ -717,7 +718,7 @@ TEST_CASE("Messages of another step, tensor or element are refused, and nothing 
                    [&] { static_cast<void>(step.batch(gs::slice<decltype(optimizer)>(x.w, x.g, x.u, x.v))); })),
                ContainsSubstring("cannot be split"));
     CHECK_THAT(refusal<gs::size_error>([&] { step.compress(x.g, x.u, shorter.v); }), ContainsSubstring("v has 49"));
-    CHECK_THAT(refusal<gs::buffer_error>([&] { step.compress(x.g, x.u, x.u); }), ContainsSubstring("v overlaps u"));
+    CHECK_THAT(refusal<gs::buffer_error>([&] { step.compress(x.g, x.u, x.u); }), ContainsSubstring("v: overlaps u"));
     std::vector<float> const constant = x.g;
     auto zeroing = optimizer.next_step({.zero_gradient = true});
     CHECK_THAT(refusal<gs::buffer_error>([&] { zeroing.compress(constant, x.u, x.v); }),
@@ -726,7 +727,7 @@ TEST_CASE("Messages of another step, tensor or element are refused, and nothing 
     gs::slice<decltype(optimizer)> with_copy(x.w, x.g, x.u, x.v);
     with_copy.bfloat16_copy = copy;
     std::string const no_copy =
-        "slice.bfloat16_copy is set, and the rule sends gradients, and moves only some weights of a "
+        "slice.bfloat16_copy: is set, and the rule sends gradients, and moves only some weights of a "
         "tensor; expected empty";
     CHECK(refusal<gs::value_error>([&] { step.compress(with_copy); }) == no_copy);
     CHECK(refusal<gs::value_error>([&] { step.apply(with_copy, list{good, good}); }) == no_copy);
@@ -743,7 +744,7 @@ TEST_CASE("Options of dgc_momentum out of their range are refused by name", "[co
     CHECK(refused({.mu = 1}) == "dgc_momentum.mu: 1 is out of range; expected [0, 1)");
     CHECK(refused({.rampup_begin_step = -1}) == "dgc_momentum.rampup_begin_step: -1 is out of range; expected >= 0");
     CHECK(refused({.rampup_step = 0}) == "dgc_momentum.rampup_step: 0 is out of range; expected >= 1");
-    CHECK(refused({.sparsity = {}}) == "dgc_momentum.sparsity is empty; expected one number at least");
+    CHECK(refused({.sparsity = {}}) == "dgc_momentum.sparsity: is empty; expected one number at least");
     CHECK(refused({.sparsity = {0.5, 1}}) == "dgc_momentum.sparsity[1]: 1 is out of range; expected [0, 1)");
     CHECK(refused({.sparsity = {-0.1}}) == "dgc_momentum.sparsity[0]: -0.1 is out of range; expected [0, 1)");
     CHECK(refused({.sparsity = {0.9, 0.5}}) ==

@@ -265,7 +265,7 @@ void check_members(char const* key, policy const& one) {
         left_out.erase(m.name);
         CHECK(fits_schema(key, left_out) == m.has_default);
         if (m.has_default) CHECK(says["default"] == one.of_nothing_given[m.name]);
-        else CHECK_THAT(refused(key, left_out), Catch::Matchers::StartsWith(path + m.name + " is missing; expected "));
+        else CHECK_THAT(refused(key, left_out), Catch::Matchers::StartsWith(path + m.name + ": is missing; expected "));
 
         for (json const& value : m.good) {
             json changed = one.document;
@@ -435,10 +435,10 @@ TEST_CASE("what an optimizer has beside its policies is read and written, and th
         CHECK(refused_with("clip", {{"name", name}, {"limit", 0}}) ==
               "clip.limit: 0 is out of range; expected finite and > 0");
         CHECK(refused_with("clip", {{"name", name}}) ==
-              "clip.limit is missing; expected a number that is finite and > 0");
+              "clip.limit: is missing; expected a number that is finite and > 0");
     }
     CHECK_THAT(refused_with("clip", {{"name", "clip_norms"}, {"limit", 1}}),
-               ContainsSubstring("clip.name: \"clip_norms\" is not a clip; did you mean \"clip_norm\"?"));
+               ContainsSubstring("clip.name: \"clip_norms\" is not a clip (did you mean \"clip_norm\"?); expected "));
     CHECK(refused_with("threads", -1) == "threads: -1 is out of range; expected >= 0");
 }
 
@@ -500,15 +500,16 @@ TEST_CASE("what no configuration can hold is not written", "[config]") {
         double rate;
         double operator()(gs::clock) const { return rate; }
     };
-    std::string const function = "to_json: a schedule that is a function has no name that a configuration could hold";
+    std::string const function =
+        "to_json: the schedule is a function, which has no name in a configuration; expected a schedule of gradstep";
     CHECK(not_written(own_rate{0.5}) == function);
     CHECK(not_written(gs::any_schedule(own_rate{0.5})) == function);
     CHECK(not_written(halves) == function);
     CHECK(not_written(gs::any_schedule(halves)) == function);
     CHECK(not_written(gs::chain{gs::constant{1}, 5, halves}) == function);
     CHECK(not_written(gs::make_updater<float>(gs::sgd{}, gs::any_schedule(halves), gs::serial_backend{})) == function);
-    CHECK(not_written(gs::any_schedule{}) == "the schedule is missing; expected one, as gs::constant{rate}");
-    CHECK(not_written(gs::constant{}) == "constant.rate is missing; expected a number that is finite and >= 0");
+    CHECK(not_written(gs::any_schedule{}) == "schedule: is missing; expected one, as gs::constant{rate}");
+    CHECK(not_written(gs::constant{}) == "constant.rate: is missing; expected a number that is finite and >= 0");
     CHECK(not_written(gs::adam{.beta1 = 2}) == "adam.beta1: 2 is out of range; expected [0, 1)");
     CHECK(not_written(gs::configuration{.rule = gs::adam{.epsilon = infinity}, .schedule = gs::constant{1}}) ==
           "adam.epsilon: inf is out of range; expected finite and >= 0");

@@ -82,17 +82,17 @@ TEST_CASE("a buffer of a row slot that is not of one element is refused by name,
     auto const before = w;
     std::vector<float> m(5, 7), v(5), none;
     CHECK(refusal<gs::size_error>([&] { step(w, g, m, v); }) ==
-          "v has 5 elements; expected 1, the rule keeps one number for the whole tensor");
+          "v: has 5 elements; expected 1, the rule keeps one number for the whole tensor");
     CHECK(refusal<gs::size_error>([&] { step(w, g, m, none); }) ==
-          "v has 0 elements; expected 1, the rule keeps one number for the whole tensor");
+          "v: has 0 elements; expected 1, the rule keeps one number for the whole tensor");
     CHECK(refusal<gs::size_error>([&] { optimizer.initialize(w, m, v); }) ==
-          "v has 5 elements; expected 1, the rule keeps one number for the whole tensor");
+          "v: has 5 elements; expected 1, the rule keeps one number for the whole tensor");
     std::vector<float> one(1);
     std::vector<gs::slice<decltype(optimizer)>> const model{{w, g, m, one}, {w, g, m, v}};
     CHECK(refusal<gs::size_error>([&] { step(model); }) ==
-          "tensor 1: v has 5 elements; expected 1, the rule keeps one number for the whole tensor");
+          "tensor 1: v: has 5 elements; expected 1, the rule keeps one number for the whole tensor");
     CHECK(refusal<gs::buffer_error>([&] { step(w, g, m, std::span(m.data() + 4, 1)); }) ==
-          "v overlaps m; expected separate memory for each buffer");
+          "v: overlaps m; expected separate memory for each buffer");
     CHECK(w == before);
     CHECK(m == std::vector<float>(5, 7));
 }

@@ -2,7 +2,7 @@
 """Checks docs/reference/errors.md against the library.
 
 Every kind of error has a row in the table of ids, with its C++ class, its C code and its names in Python, Go and Rust, and a section with
-that id. Every message of a section is made of sentences that the sources contain.
+that id. Every message of a section is made of parts that the sources contain.
 """
 
 import re
@@ -85,7 +85,7 @@ def unknown_messages() -> list[str]:
         if len(cells) != 3 or not line.startswith("| `"):
             continue
         for message in re.findall(r"`([^`]+)`", cells[0]):
-            for part in message.split("…"):
+            for part in re.split("…|: |; expected ", message):  # the parts of a call of fail()
                 text = part.strip(' .,:;"[]()')
                 if len(text) > 3 and text not in known:
                     problems.append(f"no source has the sentence {text!r} of {message!r}")

@@ -211,10 +211,11 @@ TEST_CASE("A file of another model is refused by the first difference, and nothi
     CHECK_THAT(said_of("\"step\":1", "\"step\":9223372036854775808"),
                ContainsSubstring("step is too large; expected < 2^63"));
     CHECK_THAT(said_of("\"step\":1", "\"steps\":1"), ContainsSubstring("step is missing"));
-    CHECK_THAT(said_of("\"step\":1", "\"step\":" + std::string(100'000, '[')),
-               ContainsSubstring("\"w\": what the file says of it: more than 64 values inside one another"));
+    CHECK_THAT(
+        said_of("\"step\":1", "\"step\":" + std::string(100'000, '[')),
+        ContainsSubstring("\"w\": what the file says of it: the document: more than 64 values inside one another"));
     CHECK_THAT(said_of("\"step\":1", "\"step\":1,\"step\":1"), ContainsSubstring("there twice"));
-    CHECK_THAT(said_of("{", ""), ContainsSubstring("this is not JSON"));
+    CHECK_THAT(said_of("{", ""), ContainsSubstring(" is not JSON; expected a JSON document"));
     CHECK_THAT(refused(value, [&](auto&, auto& metadata) { metadata[of_w] = "[]"; }),
                ContainsSubstring("is no JSON object"));
     CHECK_THAT(refused(value, [&](auto&, auto& metadata) { metadata[of_w] = std::string(2'000'000, ' '); }),

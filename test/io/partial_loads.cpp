@@ -186,7 +186,7 @@ TEST_CASE("Files and states carry shapes, which are compared where both know the
     CHECK_THAT(refusal<gs::size_error>([&] {
                    net.set_shape("w", {2, 2});
                }),
-               ContainsSubstring("set_shape: w: [2, 2] has not 6 elements"));
+               ContainsSubstring("set_shape: w: [2, 2] is of another size; expected a shape of 6 elements"));
     refusal<gs::size_error>([&] { net.set_shape("w", {UINT64_MAX, UINT64_MAX, 6}); });
     refusal<gs::value_error>([&] { net.set_shape("v", {2, 3}); });
 

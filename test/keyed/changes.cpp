@@ -155,7 +155,7 @@ TEST_CASE("bytes that are not those of changes are refused") {
     CHECK(refused({}) == "has 0 bytes; expected at least 24, the header");
     bytes other = good;
     other[3] = std::byte{'x'};
-    CHECK(refused(other) == "does not begin with \"gs-delta\": these are other bytes");
+    CHECK(refused(other) == "begins with other bytes; expected \"gs-delta\"");
     other = good;
     put(other, 8, std::uint32_t{2});
     CHECK(refused(other) == "is of version 2; expected 1");

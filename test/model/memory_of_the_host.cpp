@@ -258,7 +258,7 @@ TEST_CASE("memory of the host is gone on with from the optimizer's clock, and fr
     CHECK_THAT(refusal<gs::value_error>([&] { straight.net.seek("a", {.step = -1}); }),
                Catch::Matchers::EndsWith("expected counts >= 0"));
     CHECK(refusal<gs::value_error>([&] { straight.net.clock("c"); }) ==
-          "clock: there is no parameter c; there is a, b");
+          "clock: there is no parameter c; expected one of a, b");
 }
 
 TEST_CASE("memory of the host that does not fit is refused with everything as it was", "[model]") {
@@ -271,13 +271,13 @@ TEST_CASE("memory of the host that does not fit is refused with everything as it
         return [&x, slice, options] { x.net.add("y", adam, slice, options); };
     };
     CHECK(x.refused<gs::size_error>(add({y.w, y.g, short_one, y.state[1]})) ==
-          "y: m has 3 elements, parameter has 64; expected the same length for all buffers of a tensor");
+          "y: m: has 3 elements, parameter has 64; expected the same length for all buffers of a tensor");
     CHECK(x.refused<gs::size_error>(add({y.w, short_one, y.state[0], y.state[1]})) ==
-          "y: gradient has 3 elements, parameter has 64; expected the same length for all buffers of a tensor");
+          "y: gradient: has 3 elements, parameter has 64; expected the same length for all buffers of a tensor");
     CHECK(x.refused<gs::buffer_error>(add({y.w, y.g, y.state[0], y.state[0]})) ==
-          "y: v overlaps m; expected separate memory for each buffer");
+          "y: v: overlaps m; expected separate memory for each buffer");
     CHECK(x.refused<gs::buffer_error>(add({y.w, null, y.state[0], y.state[1]})) ==
-          "y: gradient is null; expected 64 elements of memory");
+          "y: gradient: is null; expected 64 elements of memory");
     CHECK(x.refused<gs::value_error>(add(y.slice(), {.rate_scale = -1})) ==
           "add: y: rate_scale: -1 is out of range; expected finite and >= 0");
     auto slow = y.slice();
@@ -286,19 +286,21 @@ TEST_CASE("memory of the host that does not fit is refused with everything as it
     CHECK(x.refused<gs::value_error>([&] { x.net.add("a", adam, y.slice()); }) ==
           "add: there is a parameter a already; expected another name");
     CHECK(x.refused<gs::value_error>([&] { x.net.get<adam_type>("a"); }) ==
-          "get: the memory of a is the host's: its values and state are there, and its clock is clock(name)");
+          "get: a: its values and state are in your memory; expected a parameter that the model owns; read your "
+          "memory, and "
+          "clock(name) for the clock");
     CHECK(x.refused<gs::size_error>([&] {
         x.net.update({{"a", x.b.g}});
-    }) == "the gradient of a has 50 elements; expected 100");
+    }) == "the gradient of a: has 50 elements; expected 100");
     CHECK_THAT(x.refused<gs::buffer_error>([&] {
         x.net.update({{"b", x.b.w}});
     }),
-               Catch::Matchers::StartsWith("b: gradient overlaps parameter"));
+               Catch::Matchers::StartsWith("b: gradient: overlaps parameter"));
 
     gs::model net;
     net.add("y", adam, {y.w, constant, y.state[0], y.state[1]});
     CHECK_THAT(refusal<gs::buffer_error>([&] { net.update({.zero_gradient = true}); }),
-               Catch::Matchers::StartsWith("y: gradient is const or lazy"));
+               Catch::Matchers::StartsWith("y: gradient: is const or lazy"));
     CHECK(net.clock("y").step == 0);
     net.update();
     CHECK(net.description() == "y [64]: " + gs::describe(adam) + "\n");
@@ -323,7 +325,7 @@ TEST_CASE("parameters are slices of a step, and a step has options of its tensor
     auto const step = in_step.optimizer().next_step({.rate_scale = 0.7}, {.rate_scale = 0.3, .decay = false});
     slice = in_step.as_slice(g);
     CHECK(refusal<gs::value_error>([&] { step(slice); }) ==
-          "slice.decay is true, and the step was prepared without decay; expected false");
+          "slice.decay: is true, and the step was prepared without decay; expected false");
     CHECK(same_values(in_step, before));
     slice.decay = false;
     step(slice);
@@ -362,8 +364,9 @@ TEST_CASE("a model writes copies in bfloat16, of its parameters and of the host'
     other.add("w", gs::parameter{adam, gradient, {.bfloat16_copy = std::span(unused).first(n - 1)}});
     CHECK(refusal<gs::size_error>([&] {
               other.update({{"w", gradient}});
-          }) == "w: bfloat16_copy has 59999 elements, parameter has 60000; expected the same length for all buffers of "
-                "a tensor");
+          }) ==
+          "w: bfloat16_copy: has 59999 elements, parameter has 60000; expected the same length for all buffers of "
+          "a tensor");
     CHECK(other.clock("w").step == 0);
 }
 
@@ -395,25 +398,25 @@ TEST_CASE("parameters of a model that share memory are refused, and nothing is c
         return said;
     };
     CHECK(refused({x.w, y.g, y.state[0], y.state[1]}) ==
-          "y: parameter overlaps x: parameter; expected separate memory for each buffer");
+          "y: parameter: overlaps x: parameter; expected separate memory for each buffer");
     CHECK(refused({y.w, y.g, y.state[0], x.state[1]}) ==
-          "y: v overlaps x: v; expected separate memory for each buffer");
+          "y: v: overlaps x: v; expected separate memory for each buffer");
     CHECK(refused({y.w, x.w, y.state[0], y.state[1]}) ==
-          "y: gradient overlaps x: parameter; expected separate memory for each buffer");
+          "y: gradient: overlaps x: parameter; expected separate memory for each buffer");
     CHECK(refused({y.w, x.g, y.state[0], y.state[1]}, {.zero_gradient = true}) ==
-          "y: gradient overlaps x: gradient; expected separate memory for each buffer");
+          "y: gradient: overlaps x: gradient; expected separate memory for each buffer");
 
     gs::model net;
     net.add("x", adam, x.slice());
     net.add("y", adam, {y.w, x.g, y.state[0], y.state[1]}); // a gradient that is only read
     net.update();
     CHECK(refusal<gs::buffer_error>([&] { net.update({.zero_gradient = true}); }) ==
-          "y: gradient overlaps x: gradient; expected separate memory for each buffer");
+          "y: gradient: overlaps x: gradient; expected separate memory for each buffer");
     std::vector<float> z(32);
     std::span<float> const half = std::span(x.w).first(32);
     net.add("z", sgd, {half, z});
     CHECK(refusal<gs::buffer_error>([&] { net.update(); }) ==
-          "z: parameter overlaps x: parameter; expected separate memory for each buffer");
+          "z: parameter: overlaps x: parameter; expected separate memory for each buffer");
     CHECK(net.clock("x").step == 1);
 
     gs::model of_its_own;
@@ -422,7 +425,7 @@ TEST_CASE("parameters of a model that share memory are refused, and nothing is c
     of_its_own.add("x", adam, x.slice());
     CHECK(refusal<gs::buffer_error>([&] {
               of_its_own.update({{"w", x.g}, {"x", values}});
-          }) == "x: gradient overlaps w: parameter; expected separate memory for each buffer");
+          }) == "x: gradient: overlaps w: parameter; expected separate memory for each buffer");
 }
 
 TEST_CASE("adding to a model takes time by what is added, not by what is there", "[model]") {
@@ -613,17 +616,17 @@ TEST_CASE("a model refuses containers whose sizes have come to differ, and chang
         return sentence;
     };
     g.resize(1000);
-    CHECK(refused([&] { net.update(); }) == "w: gradient has 1000 elements, parameter has 8" + all_equal);
+    CHECK(refused([&] { net.update(); }) == "w: gradient: has 1000 elements, parameter has 8" + all_equal);
     g.resize(8);
     v.resize(7);
-    CHECK(refused([&] { net.update(); }) == "w: v has 7 elements, parameter has 8" + all_equal);
+    CHECK(refused([&] { net.update(); }) == "w: v: has 7 elements, parameter has 8" + all_equal);
     std::vector<float> other(8);
     CHECK(refused([&] {
               net.update({{"w", other}, {"bias", bias_gradient}});
-          }) == "w: v has 7 elements, parameter has 8" + all_equal);
+          }) == "w: v: has 7 elements, parameter has 8" + all_equal);
     v.push_back(std::get<2>(before)[7]);
     w.resize(6);
-    CHECK(refused([&] { net.update(); }) == "w: gradient has 8 elements, parameter has 6" + all_equal);
+    CHECK(refused([&] { net.update(); }) == "w: gradient: has 8 elements, parameter has 6" + all_equal);
     w = std::get<0>(before);
     CHECK(std::tuple(w, m, v, bias) == before);
 
@@ -659,7 +662,7 @@ TEST_CASE("averages go to where the weights of the host are", "[model]") {
     auto shown = net.apply_average();
     w.push_back(1);
     CHECK(refusal<gs::size_error>([&] { net.restore(); }) ==
-          "restore: w has 3 elements, and had 2 when the average was applied; expected as many");
+          "restore: w: has 3 elements; expected 2, as many as when the average was applied");
     w.pop_back();
     net.restore();
     CHECK(w == trained);

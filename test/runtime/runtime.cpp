@@ -154,7 +154,7 @@ TEST_CASE("regularizers that are chosen at run time are counted, described and c
         return refusal<gs::value_error>([&] { gs::make_updater<float>(gs::sgd{}, given, gs::constant{1}); });
     };
     CHECK(refused(gs::all_of{clipping, gs::l2{-1}}) == "l2.rate: -1 is out of range; expected finite and >= 0");
-    CHECK(refused(gs::l1{}) == "l1.rate is missing; expected a number that is finite and >= 0");
+    CHECK(refused(gs::l1{}) == "l1.rate: is missing; expected a number that is finite and >= 0");
     CHECK_THAT(refused(gs::l2{1e300}),
                Catch::Matchers::StartsWith("l2.rate: 1e+300 is out of range; expected at most 3.4"));
 }
@@ -216,20 +216,20 @@ TEST_CASE("a schedule that is chosen at run time says what it holds, and that it
     CHECK(!none);
     CHECK(none.get<gs::constant>() == nullptr);
     CHECK(gs::describe(none) == "no schedule");
-    std::string const missing = "the schedule is missing; expected one, as gs::constant{rate}";
+    std::string const missing = "schedule: is missing; expected one, as gs::constant{rate}";
     auto const refused = [](auto const& schedule) {
         return refusal<gs::value_error>([&] { gs::make_updater<float>(gs::sgd{}, gs::any_schedule(schedule)); });
     };
     CHECK(refusal<gs::value_error>([&] { none({}); }) == missing);
     CHECK(refused(none) == missing);
     CHECK(refused(gs::warmup{none, 5}) == missing);
-    CHECK(refused(gs::constant{}) == "constant.rate is missing; expected a number that is finite and >= 0");
+    CHECK(refused(gs::constant{}) == "constant.rate: is missing; expected a number that is finite and >= 0");
     CHECK(refused(gs::warmup{gs::any_schedule(gs::constant{-1}), 5}) ==
           "constant.rate: -1 is out of range; expected finite and >= 0");
 
     using chain = gs::chain<std::vector<gs::any_schedule>, std::vector<std::int64_t>>;
-    CHECK(refused(chain{}) == "chain.schedules is missing; expected one schedule or more");
-    CHECK(refused(chain{{any, any}, {}}) == "chain.boundaries has 0 items; expected 1, one between any two schedules");
+    CHECK(refused(chain{}) == "chain.schedules: is missing; expected one schedule or more");
+    CHECK(refused(chain{{any, any}, {}}) == "chain.boundaries: has 0 items; expected 1, one between any two schedules");
     CHECK(refused(chain{{any, none}, {5}}) == missing);
     CHECK(refused(chain{{any, any}, {-5}}) == "chain.boundaries[0]: -5 is out of range; expected >= 0");
     CHECK(refused(chain{{any, any, any}, {5, 4}}) ==
@@ -242,7 +242,7 @@ TEST_CASE("a host that has schedules of its own gives the rate to one that is ch
     optimizer.next_step({.rate = 0.25})(w, g);
     CHECK(w[0] == 0.75f);
     CHECK_THAT(refusal<gs::value_error>([&] { optimizer.next_step(); }),
-               Catch::Matchers::StartsWith("external.rate is missing; "));
+               Catch::Matchers::StartsWith("external.rate: is missing; "));
 }
 
 std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {
@@ -352,9 +352,9 @@ TEST_CASE("a clip that cannot be done is refused, and nothing has changed", "[co
     std::vector<float> f = numbers<float>(5000, 3);
     f[4321] = std::numeric_limits<float>::quiet_NaN();
     auto const by_norm = clipped_by(R"(clip_norm", "limit": 0.5)");
-    std::string const norm =
-        "the norm of the gradient, or of those that are clipped with it, is nan, by which clip cannot scale; "
-        "on_nonfinite = skip leaves such steps out";
+    std::string const norm = "clip: the norm of the gradient, or of all gradients that are clipped together, is nan; "
+                             "expected a finite norm; "
+                             "on_nonfinite = skip leaves such steps out";
     gs::any_parameter one{by_norm, of_floats}, other{by_norm, of_floats};
     CHECK(refusal<gs::value_error>([&] { one.update(f); }) == norm);
     gs::any_parameter* const all[] = {&other, &one};
@@ -373,7 +373,8 @@ TEST_CASE("a clip that cannot be done is refused, and nothing has changed", "[co
     gs::model clips{{.clip_norm = 1}};
     CHECK(refusal<gs::value_error>([&] {
               clips.add("w", gs::any_parameter{by_norm, of_floats});
-          }) == "add: w: its configuration clips by a norm, and so does the model; give clip_norm or clip, not both");
+          }) ==
+          "add: w: its configuration clips by a norm, and so does the model; expected clip_norm or clip, not both");
     CHECK(clips.size() == 0);
 }
 
@@ -866,7 +867,9 @@ TEST_CASE("a model takes updaters of run time over memory of the host", "[config
     CHECK(same_bits(moved[2].w, before));
     CHECK(net.clock("w2").step == 4);
     CHECK(refusal<gs::value_error>([&] { net.get<gs::any_updater>("w2"); }) ==
-          "get: the memory of w2 is the host's: its values and state are there, and its clock is clock(name)");
+          "get: w2: its values and state are in your memory; expected a parameter that the model owns; read your "
+          "memory, and "
+          "clock(name) for the clock");
     CHECK(refusal<gs::size_error>([&] { net.add("x", optimizer, moved[3].get()); }) ==
           "x: m has 2 elements; expected 3");
     CHECK(!net.contains("x"));

@@ -21,9 +21,9 @@ template <class Schedule> std::string refused(Schedule schedule) {
 } // namespace
 
 TEST_CASE("a member of a schedule that is left out is refused by name", "[schedules]") {
-    std::string const rate = " is missing; expected a number that is finite and >= 0";
-    std::string const steps = " is missing; expected a number that is >= 1",
-                      count = " is missing; expected a number that is >= 0";
+    std::string const rate = ": is missing; expected a number that is finite and >= 0";
+    std::string const steps = ": is missing; expected a number that is >= 1",
+                      count = ": is missing; expected a number that is >= 0";
     CHECK(refused(gs::polynomial{.steps = 3}) == "polynomial.rate" + rate);
     CHECK(refused(gs::polynomial{.rate = 1}) == "polynomial.steps" + steps);
     CHECK(refused(gs::linear{.a = 1, .b = 1}) == "linear.rate" + rate);
@@ -53,7 +53,7 @@ TEST_CASE("a member of a schedule that is left out is refused by name", "[schedu
     CHECK(refused(gs::scaled{gs::constant{1}}) == "scaled.factor" + rate);
     CHECK(refused(gs::clamped{gs::constant{1}}) == "clamped.low" + rate);
     CHECK(refused(gs::clamped{gs::constant{1}, 0}) == "clamped.high" + rate);
-    CHECK(refused(gs::piecewise{}) == "piecewise.rates has length 0; expected 1, one more than boundaries");
+    CHECK(refused(gs::piecewise{}) == "piecewise.rates: has length 0; expected 1, one more than boundaries");
 }
 
 TEST_CASE("a number of a schedule that is out of range is refused", "[schedules]") {
@@ -124,7 +124,7 @@ TEST_CASE("the numbers of a list are refused one by one", "[schedules]") {
     CHECK(refused(gs::piecewise{{1}, {not_a_number, 1}}) ==
           "piecewise.rates[0]: nan is out of range; expected finite and >= 0");
     CHECK(refused(gs::piecewise{{1, 2}, {1, 1}}) ==
-          "piecewise.rates has length 2; expected 3, one more than boundaries");
+          "piecewise.rates: has length 2; expected 3, one more than boundaries");
     CHECK(refused(gs::piecewise{{5, 8, 7}, {1, 1, 1, 1}}) ==
           "piecewise.boundaries[2]: 7 is out of range; expected >= 8, the boundary before it");
 }
@@ -135,7 +135,7 @@ TEST_CASE("boundaries of a chain that fall are refused, and what its schedules r
     CHECK(refused(gs::chain{rate, 10, rate, 9, rate}) ==
           "chain: boundary 9 is out of range; expected >= 10, the boundary before it");
     CHECK(refused(gs::chain{rate, 10, rate, 20, gs::constant{}}) ==
-          "constant.rate is missing; expected a number that is finite and >= 0");
+          "constant.rate: is missing; expected a number that is finite and >= 0");
     CHECK(refused(gs::chain{gs::constant{-1}, 10, rate}) ==
           "constant.rate: -1 is out of range; expected finite and >= 0");
     CHECK(refused(gs::chain{rate, 10, gs::chain{rate, -5, rate}}) ==
@@ -150,5 +150,5 @@ TEST_CASE("a schedule inside another is checked", "[schedules]") {
     CHECK(refused(gs::by_samples{bad}) == text);
     CHECK(refused(gs::by_epochs{gs::by_samples{bad}}) == text);
     CHECK(refused(gs::warmup{gs::piecewise{{1}, {1}}, 2}) ==
-          "piecewise.rates has length 1; expected 2, one more than boundaries");
+          "piecewise.rates: has length 1; expected 2, one more than boundaries");
 }

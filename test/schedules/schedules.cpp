@@ -102,7 +102,7 @@ TEST_CASE("cosine", "[schedules]") {
 
 TEST_CASE("external gives no rate of its own", "[schedules]") {
     CHECK(refusal<gs::value_error>([] { gs::external{}(at(0)); }) ==
-          "external.rate is missing; expected it with each step, as next_step({.rate = ...})");
+          "external.rate: is missing; expected it with each step, as next_step({.rate = ...})");
 }
 
 TEST_CASE("warmup leads to the start of the schedule that follows", "[schedules]") {

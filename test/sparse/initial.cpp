@@ -332,15 +332,15 @@ TEST_CASE("initial values that cannot be are refused", "[sparse]") {
     CHECK(value(infinity) == "initial: inf is out of range; expected finite in float");
     CHECK(value(not_a_number) == "initial: nan is out of range; expected finite in float");
     CHECK(value(1e39) == "initial: 1e+39 is out of range; expected finite in float");
-    CHECK(value(gs::uniform{.high = 1}) == "uniform.low is missing; expected a number that is finite");
-    CHECK(value(gs::uniform{.low = 1}) == "uniform.high is missing; expected a number that is finite");
+    CHECK(value(gs::uniform{.high = 1}) == "uniform.low: is missing; expected a number that is finite");
+    CHECK(value(gs::uniform{.low = 1}) == "uniform.high: is missing; expected a number that is finite");
     CHECK(value(gs::uniform{-infinity, 1}) == "uniform.low: -inf is out of range; expected finite");
     CHECK(value(gs::uniform{2, 1}) == "uniform.low: 2 is out of range; expected at most high = 1");
     CHECK(value(gs::uniform{-1e308, 1e308}) == "uniform.low = -1e+308, high = 1e+308; expected a finite high - low");
     CHECK(value(gs::uniform{-1e39, 1}) == "uniform.low: -1e+39 is out of range; expected finite in float");
     CHECK(value(gs::uniform{1, 1e39}) == "uniform.high: 1e+39 is out of range; expected finite in float");
-    CHECK(value(gs::normal{.deviation = 1}) == "normal.mean is missing; expected a number that is finite");
-    CHECK(value(gs::normal{.mean = 1}) == "normal.deviation is missing; expected a number that is finite and >= 0");
+    CHECK(value(gs::normal{.deviation = 1}) == "normal.mean: is missing; expected a number that is finite");
+    CHECK(value(gs::normal{.mean = 1}) == "normal.deviation: is missing; expected a number that is finite and >= 0");
     CHECK(value(gs::normal{0, -1}) == "normal.deviation: -1 is out of range; expected finite and >= 0");
     CHECK(value(gs::normal{infinity, 1}) == "normal.mean: inf is out of range; expected finite");
     CHECK(value(gs::normal{-1e39, 0}) ==

@@ -82,7 +82,8 @@ TEST_CASE("a parameter without state slots", "[core]") {
     gs::parameter weights{gs::make_updater<float>(gs::sgd{}, gs::constant{1}), std::vector{3.0f}};
     weights.update(std::vector{1.0f});
     CHECK(weights.values()[0] == 2);
-    CHECK(refusal<gs::value_error>([&] { weights.state("m"); }) == "state(\"m\"): no such slot; there is none");
+    CHECK(refusal<gs::value_error>([&] { weights.state("m"); }) ==
+          "state(\"m\"): no such slot; expected a slot of the rule, which has none");
 }
 
 TEST_CASE("an update that is refused leaves bits and clock", "[core]") {
@@ -96,7 +97,7 @@ TEST_CASE("an update that is refused leaves bits and clock", "[core]") {
                same_bits(copy(weights.state<"v">()), v) && weights.clock() == stands;
     };
     CHECK_THAT(refusal<gs::size_error>([&] { weights.update(numbers<float>(19, 2)); }),
-               Catch::Matchers::StartsWith("gradient has 19 elements, parameter has 20"));
+               Catch::Matchers::StartsWith("gradient: has 19 elements, parameter has 20"));
     CHECK(unmoved());
     refusal<gs::value_error>([&] { weights.update(numbers<float>(20, 2), {.rate_scale = 2, .samples = 9}); });
     CHECK(unmoved());
@@ -133,13 +134,13 @@ TEST_CASE("an update whose executor fails counts as begun", "[core]") {
 TEST_CASE("bad names, sizes and initial values are refused", "[core]") {
     auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{1});
     gs::parameter const weights{optimizer, numbers<float>(5, 1)};
-    CHECK(refusal<gs::value_error>([&] { weights.state("q"); }) == "state(\"q\"): no such slot; there is m, v");
+    CHECK(refusal<gs::value_error>([&] { weights.state("q"); }) == "state(\"q\"): no such slot; expected one of m, v");
     std::vector<float> small(4, 9);
     CHECK(refusal<gs::size_error>([&] { weights.copy_to(small); }) == "copy_to: the buffer has 4 elements; expected 5");
     CHECK(small == std::vector<float>(4, 9));
     CHECK(refusal<gs::buffer_error>([&] {
               gs::parameter p{optimizer, std::span<float>(static_cast<float*>(nullptr), 3)};
-          }) == "initial is null; expected 3 elements of memory");
+          }) == "initial: is null; expected 3 elements of memory");
 }
 
 TEST_CASE("a step may say which epoch it is of", "[parameter]") {

@@ -327,14 +327,14 @@ TEST_CASE("a copy in bfloat16 that does not fit is refused before anything is wr
         step(x);
     };
     CHECK(refusal<gs::size_error>([&] { with(std::span(copy).first(7)); }) ==
-          "bfloat16_copy has 7 elements, parameter has 8; expected the same length for all buffers of a tensor");
+          "bfloat16_copy: has 7 elements, parameter has 8; expected the same length for all buffers of a tensor");
     CHECK(refusal<gs::buffer_error>([&] {
               with({static_cast<gs::bfloat16*>(nullptr), 8});
-          }) == "bfloat16_copy is null; expected 8 elements of memory");
+          }) == "bfloat16_copy: is null; expected 8 elements of memory");
     for (auto const& [name, buffer] : {std::pair{"parameter", &w}, {"gradient", &g}, {"m", &m}})
         CHECK(refusal<gs::buffer_error>([&] {
                   with({reinterpret_cast<gs::bfloat16*>(buffer->data()) + 8, 8});
-              }) == std::string("bfloat16_copy overlaps ") + name + "; expected separate memory for each buffer");
+              }) == std::string("bfloat16_copy: overlaps ") + name + "; expected separate memory for each buffer");
     CHECK(w == std::vector<float>(8, 1));
 
     std::vector<double> in_double(8), gradient(8), slot(8);
@@ -342,7 +342,7 @@ TEST_CASE("a copy in bfloat16 that does not fit is refused before anything is wr
     gs::slice<decltype(other)> y(in_double, gradient, slot);
     y.bfloat16_copy = copy;
     CHECK(refusal<gs::value_error>([&] { other.next_step()(y); }) ==
-          "slice.bfloat16_copy is set, and the parameter is not kept in float; expected empty");
+          "slice.bfloat16_copy: is set, and the parameter is not kept in float; expected empty");
 }
 
 TEST_CASE("the slice of an optimizer is named by decltype, const or not", "[core]") {
@@ -467,13 +467,13 @@ TEST_CASE("what containers have become is refused before anything is written, an
     before = tensors;
     std::string const all_equal = "; expected the same length for all buffers of a tensor";
     tensors[1].g.resize(7);
-    CHECK(refused() == "tensor 1: gradient has 7 elements, parameter has 9" + all_equal);
+    CHECK(refused() == "tensor 1: gradient: has 7 elements, parameter has 9" + all_equal);
     tensors[1].g = before[1].g;
     tensors[1].m.push_back(0);
-    CHECK(refused() == "tensor 1: m has 10 elements, parameter has 9" + all_equal);
+    CHECK(refused() == "tensor 1: m: has 10 elements, parameter has 9" + all_equal);
     tensors[1].m.pop_back();
     std::vector<float> taken = std::move(tensors[1].w); // leaves none
-    CHECK(refused() == "tensor 1: gradient has 9 elements, parameter has 0" + all_equal);
+    CHECK(refused() == "tensor 1: gradient: has 9 elements, parameter has 0" + all_equal);
     tensors[1].w = std::move(taken);
     CHECK(same_bits(tensors[1], before[1]));
     step(model);
@@ -497,9 +497,9 @@ TEST_CASE("containers that come to overlap are refused, although they have passe
     step(x);
     m.first = memory.data() + 20;
     CHECK(refusal<gs::buffer_error>([&] { step(x); }) ==
-          "m overlaps gradient; expected separate memory for each buffer");
+          "m: overlaps gradient; expected separate memory for each buffer");
     m.first = nullptr;
-    CHECK(refusal<gs::buffer_error>([&] { step(x); }) == "m is null; expected 16 elements of memory");
+    CHECK(refusal<gs::buffer_error>([&] { step(x); }) == "m: is null; expected 16 elements of memory");
     m.first = memory.data() + 48;
     step(x);
 }
@@ -652,8 +652,8 @@ TEST_CASE("state is initialized without the parameter", "[core]") {
     auto adam = gs::make_updater<float>(gs::adam{}, gs::constant{0.25});
     std::vector<float> m(4, 1), v(5, 1);
     CHECK(refusal<gs::size_error>([&] { adam.initialize_state(m, v); }) ==
-          "v has 5 elements, m has 4; expected the same length for all buffers of a tensor");
+          "v: has 5 elements, m has 4; expected the same length for all buffers of a tensor");
     CHECK(refusal<gs::buffer_error>([&] { adam.initialize_state(m, m); }) ==
-          "v overlaps m; expected separate memory for each buffer");
+          "v: overlaps m; expected separate memory for each buffer");
     CHECK(m[0] == 1);
 }

@@ -80,16 +80,19 @@ int main() {
     gs::table rows{adam, 10, 4};
 
     // Errors of every kind, first: a process with threads does not fork.
-    check_refused("gradient has 3 elements, parameter has 64; expected the same length for all buffers of a tensor",
+    check_refused("gradient: has 3 elements, parameter has 64; expected the same length for all buffers of a tensor",
                   [&] { sgd.next_step()(w, short_one); });
     check_refused("momentum.mu: 2 is out of range; expected [0, 1)",
                   [] { gs::make_updater<float>(gs::momentum{.mu = 2}, gs::constant{1}); });
-    check_refused("get: there is no parameter lion; there is adam, sgd", [&] { net.get<decltype(sgd)>("lion"); });
-    check_refused("get: the parameter adam has an updater of another type than was asked for: " + gs::describe(adam),
+    check_refused("get: there is no parameter lion; expected one of adam, sgd",
+                  [&] { net.get<decltype(sgd)>("lion"); });
+    check_refused("get: adam: the requested type is not the type of its updater; expected the type of " +
+                      gs::describe(adam),
                   [&] { net.get<decltype(sgd)>("adam"); });
-    check_refused("the gradient of sgd is of another type than a parameter of double has in memory", [&] {
-        net.update({{"adam", g}, {"sgd", g}});
-    });
+    check_refused(
+        "the gradient of sgd: is of another type than the parameter; expected the type that double has in memory", [&] {
+            net.update({{"adam", g}, {"sgd", g}});
+        });
     check_refused("callback_executor: the callback made 0 calls and ran 0 of 2 parts; expected each part once", [] {
         gs::callback_executor idle(2, [](std::size_t, gs::task) {});
         idle.run(2, gs::task([](std::size_t) {}));

@@ -69,10 +69,9 @@ template <detail::eigen::in_memory B> struct buffer_traits<B> {
 
     template <class Buffer> static auto* data(Buffer& b) {
         if (!detail::eigen::is_contiguous(b))
-            detail::fail<buffer_error>(
-                {"a block or map of ", detail::eigen::shape_of(b),
-                 " is strided: its elements must lie end to end; copy it, or take whole columns (of "
-                 "a row-major matrix whole rows)"});
+            detail::fail<buffer_error>({"a block or map of ", detail::eigen::shape_of(b)}, {"is strided"},
+                                       {"contiguous elements; copy it, or use whole columns (of a row-major matrix "
+                                        "whole rows)"});
         return b.data();
     }
     static std::size_t size(B const& b) { return static_cast<std::size_t>(b.size()); }
@@ -82,14 +81,14 @@ template <detail::eigen::in_memory B> struct buffer_traits<B> {
         if (here == order::either || there == order::either) return;
         if constexpr (detail::eigen::expression<W>)
             if (b.rows() != weight.rows() || b.cols() != weight.cols())
-                detail::fail<size_error>({"a buffer is ", detail::eigen::shape_of(b), ", the parameter is ",
-                                          detail::eigen::shape_of(weight), "; expected equal shapes"});
+                detail::fail<size_error>({"a buffer of ", detail::eigen::shape_of(b)},
+                                         {"the parameter is ", detail::eigen::shape_of(weight)}, {"equal shapes"});
         if (here != there)
             detail::fail<buffer_error>(
-                {"a buffer of ", detail::eigen::shape_of(b),
-                 " and the parameter differ in layout: one is row-major (as a parameter that does "
-                 "not know its shape), one column-major; x.reshaped() is a vector in the order of "
-                 "memory"});
+                {"a buffer of ", detail::eigen::shape_of(b)},
+                {"it and the parameter differ in layout: one is row-major (as a parameter that does not know its "
+                 "shape), one column-major"},
+                {"equal layouts; x.reshaped() is a vector in the order of memory"});
     }
 };
 

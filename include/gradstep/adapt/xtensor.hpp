@@ -102,8 +102,8 @@ template <class E> struct reader {
 template <class E, class W> void require_shape(E const& e, W const& weight) {
     if constexpr (expression<W>)
         if (!std::equal(e.shape().begin(), e.shape().end(), weight.shape().begin(), weight.shape().end()))
-            detail::fail<size_error>("a buffer has shape " + text_of(e.shape()) + ", the parameter has " +
-                                     text_of(weight.shape()) + "; expected equal shapes");
+            detail::fail<size_error>({"a buffer of shape ", text_of(e.shape())},
+                                     {"the parameter has ", text_of(weight.shape())}, {"equal shapes"});
 }
 
 } // namespace GRADSTEP_ISA
@@ -123,9 +123,8 @@ template <detail::xtensor::in_memory B> struct buffer_traits<B> {
 
     template <class Buffer> static auto* data(Buffer& b) {
         if (!detail::xtensor::whole<B> && !detail::xtensor::is_contiguous(b, detail::xtensor::layout_of(b)))
-            detail::fail<buffer_error>(
-                "a view of shape " + detail::xtensor::text_of(b.shape()) +
-                " is strided: its elements must lie end to end; copy it, or take a contiguous view");
+            detail::fail<buffer_error>({"a view of shape ", detail::xtensor::text_of(b.shape())}, {"is strided"},
+                                       {"contiguous elements; copy it, or use a contiguous view"});
         return b.data() + b.data_offset();
     }
     static std::size_t size(B const& b) { return b.size(); }
@@ -133,9 +132,10 @@ template <detail::xtensor::in_memory B> struct buffer_traits<B> {
         detail::xtensor::require_shape(b, weight);
         if (!detail::xtensor::is_contiguous(b, detail::xtensor::parameter_layout(weight)))
             detail::fail<buffer_error>(
-                "a buffer of shape " + detail::xtensor::text_of(b.shape()) +
-                " and the parameter differ in layout: one is row-major (as a parameter that does not "
-                "know its shape), one column-major");
+                {"a buffer of shape ", detail::xtensor::text_of(b.shape())},
+                {"it and the parameter differ in layout: one is row-major (as a parameter that does not know its "
+                 "shape), one column-major"},
+                {"equal layouts"});
     }
 };
 
@@ -155,9 +155,9 @@ requires(!detail::xtensor::in_memory<B>) struct buffer_traits<B> {
         detail::xtensor::require_shape(b, weight);
         auto const strides = detail::xtensor::strides_of(b.shape(), detail::xtensor::parameter_layout(weight));
         if (!b.has_linear_assign(strides))
-            detail::fail<buffer_error>(
-                "the lazy gradient of shape " + detail::xtensor::text_of(b.shape()) +
-                " broadcasts, or differs in layout from the parameter; evaluate it first, xt::eval(...)");
+            detail::fail<buffer_error>({"the lazy gradient of shape ", detail::xtensor::text_of(b.shape())},
+                                       {"broadcasts, or differs in layout from the parameter"},
+                                       {"memory; evaluate it first, xt::eval(...)"});
         return detail::xtensor::reader<B>{&b};
     }
 };

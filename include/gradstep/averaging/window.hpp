@@ -36,7 +36,7 @@ struct window {
                             hyperparameter{"max", &window::max, ranges::positive_count}};
     GRADSTEP_INLINE void check() const {
         if (min > max)
-            detail::fail<value_error>({"window.min: ", min, " is out of range; expected at most window.max = ", max});
+            detail::fail<value_error>({"window.min"}, {min, " is out of range"}, {"at most window.max = ", max});
     }
     static constexpr bool counts_steps = true;
 

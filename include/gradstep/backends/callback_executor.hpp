@@ -32,12 +32,12 @@ public:
         callback_executor(std::size_t concurrency, Host host)
         : concurrency_(concurrency) {
         if (concurrency == 0)
-            detail::fail<value_error>("callback_executor: concurrency: 0 is out of range; expected " +
-                                      std::string(ranges::positive_count.text));
+            detail::fail<value_error>({"callback_executor: concurrency"}, {"0 is out of range"},
+                                      {ranges::positive_count.text});
         if constexpr (requires { host == nullptr; })
             if (host == nullptr)
-                detail::fail<value_error>(
-                    "callback_executor: the callback is empty; expected a function of (parts, work)");
+                detail::fail<value_error>({"callback_executor"}, {"the callback is empty"},
+                                          {"a function of (parts, work)"});
         if constexpr (!std::same_as<Host, std::nullptr_t>) {
             host_ = std::make_shared<Host>(std::move(host));
             call_ = [](void* object, std::size_t parts, task work) { (*static_cast<Host*>(object))(parts, work); };
@@ -61,9 +61,10 @@ public:
         };
         call_(host_.get(), parts, task(once, work.bytes()));
         if (calls != parts || done != parts)
-            detail::fail<executor_error>("callback_executor: the callback made " + detail::text(calls.load()) +
-                                         " calls and ran " + detail::text(done.load()) + " of " + detail::text(parts) +
-                                         " parts; expected each part once");
+            detail::fail<executor_error>(
+                {"callback_executor"},
+                {"the callback made ", calls.load(), " calls and ran ", done.load(), " of ", parts, " parts"},
+                {"each part once"});
     }
 
 private:

@@ -14,8 +14,7 @@ inline namespace GRADSTEP_ABI {
 // system provides no more threads, and TBB reserves memory for each.
 template <std::integral Count> int thread_count(char const* executor, Count threads, int least = 0) {
     if (std::cmp_less(threads, least) || std::cmp_greater(threads, 65535))
-        detail::fail<value_error>(std::string(executor) + ": threads: " + text(threads) +
-                                  " is out of range; expected [" + text(least) + ", 65535]");
+        detail::fail<value_error>({executor, ": threads"}, {threads, " is out of range"}, {"[", least, ", 65535]"});
     return static_cast<int>(threads);
 }
 

@@ -25,8 +25,7 @@ GRADSTEP_DEFINE thread_pool::~thread_pool() {
 
 GRADSTEP_DEFINE void thread_pool::run(std::size_t parts, task work) {
     if (parts > most_parts)
-        detail::fail<value_error>("thread_pool: parts: " + detail::text(parts) + " is out of range; expected [0, " +
-                                  detail::text(most_parts) + "]");
+        detail::fail<value_error>({"thread_pool: parts"}, {parts, " is out of range"}, {"[0, ", most_parts, "]"});
     if (threads_ < 2 || parts < 2 || has_forked() || busy_.exchange(true, std::memory_order_acquire))
         return serial_executor{}.run(parts, work);
     work_ = &work;
@@ -54,8 +53,8 @@ GRADSTEP_DEFINE thread_pool::thread_pool(checked_count of)
         workers_[i].pool = this;
         if (int const refused = pthread_create(&workers_[i].thread, nullptr, work_as, &workers_[i])) {
             stop(i);
-            detail::fail<executor_error>("thread_pool: the system gives " + detail::text(i) + " of " +
-                                         detail::text(threads_) + " threads: " + std::strerror(refused));
+            detail::fail<executor_error>(
+                {"thread_pool"}, {"the system gives ", i, " of ", threads_, " threads: ", std::strerror(refused)});
         }
     }
 }

@@ -59,11 +59,10 @@ double global_norm(Backend const& backend, First const& first, Rest const&... re
 /// with NaN or infinity would spoil every weight.
 inline double clip_scale(double norm, double limit) {
     if (!ranges::positive.contains(limit))
-        detail::fail<value_error>("clip_scale: limit: " + detail::text(limit) + " is out of range; expected " +
-                                  ranges::positive.text);
+        detail::fail<value_error>({"clip_scale: limit"}, {limit, " is out of range"}, {ranges::positive.text});
     if (!ranges::non_negative.contains(norm))
-        detail::fail<value_error>("clip_scale: norm: " + detail::text(norm) + " is out of range; expected " +
-                                  ranges::non_negative.text + "; a gradient, or their norm, is not finite");
+        detail::fail<value_error>({"clip_scale: norm"}, {norm, " is out of range"},
+                                  {ranges::non_negative.text, "; a gradient, or their norm, is not finite"});
     return norm <= limit ? 1 : limit / norm;
 }
 

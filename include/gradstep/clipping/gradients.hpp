@@ -38,7 +38,7 @@ template <class Backend, class Buffer> auto checked_gradient(Buffer const& gradi
     using storage = std::remove_const_t<element_type<Buffer const>>;
     auto const x = as_span<storage const, typename Backend::memory_space>(gradient);
     if (x.data() == nullptr && !x.empty())
-        detail::fail<buffer_error>({"gradient is null; expected ", x.size(), " elements"});
+        detail::fail<buffer_error>({"gradient"}, {"is null"}, {x.size(), " elements of memory"});
     return x;
 }
 

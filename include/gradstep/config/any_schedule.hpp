@@ -74,7 +74,7 @@ public:
 
 private:
     void require() const {
-        if (!concrete_) detail::fail<value_error>("the schedule is missing; expected one, as gs::constant{rate}");
+        if (!concrete_) detail::fail<value_error>({"schedule"}, {"is missing"}, {"one, as gs::constant{rate}"});
     }
     std::shared_ptr<interface const> concrete_;
 };
@@ -111,15 +111,14 @@ template <> struct chain<std::vector<any_schedule>, std::vector<std::int64_t>> {
         to.end_list();
     }
     void check() const {
-        if (schedules.empty()) detail::fail<value_error>("chain.schedules is missing; expected one schedule or more");
+        if (schedules.empty()) detail::fail<value_error>({"chain.schedules"}, {"is missing"}, {"one schedule or more"});
         if (boundaries.size() + 1 != schedules.size())
-            detail::fail<value_error>({"chain.boundaries has ", boundaries.size(), " items; expected ",
-                                       schedules.size() - 1, ", one between any two schedules"});
+            detail::fail<value_error>({"chain.boundaries"}, {"has ", boundaries.size(), " items"},
+                                      {schedules.size() - 1, ", one between any two schedules"});
         for (std::size_t i = 1; i < boundaries.size(); ++i)
             if (boundaries[i] < boundaries[i - 1])
-                detail::fail<value_error>({"chain.boundaries[", i, "]: ", boundaries[i],
-                                           " is out of range; expected >= ", boundaries[i - 1],
-                                           ", the boundary before it"});
+                detail::fail<value_error>({"chain.boundaries[", i, "]"}, {boundaries[i], " is out of range"},
+                                          {">= ", boundaries[i - 1], ", the boundary before it"});
     }
 };
 

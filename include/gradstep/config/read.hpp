@@ -36,27 +36,26 @@ template <number Number> Number read_number(json const& value, json_path const& 
     if constexpr (std::is_floating_point_v<Number>) {
         if (value == infinity_word && allowed.contains(ranges::infinity)) return ranges::infinity;
         if (!value.is_number()) refuse_type(at, value, "a number");
-        if (!std::isfinite(value.as<double>()))
-            at.refuse({value.as<double>(), " is not finite; expected a finite number"});
+        if (!std::isfinite(value.as<double>())) at.refuse({value.as<double>(), " is not finite"}, {"a finite number"});
         out = value.as<Number>();
         if (!std::isfinite(out) || (out == 0 && value.as<double>() != 0))
-            at.refuse({shown(value), " is too large or too small; expected 0 or from ", limits::denorm_min(), " to ",
-                       limits::max(), " in size"});
+            at.refuse({shown(value), " is too large or too small"},
+                      {"0 or from ", limits::denorm_min(), " to ", limits::max(), " in size"});
     } else {
         constexpr double limit = 9007199254740992.0; // 2^53: a larger double does not identify a whole number
         auto const* const real = value.get_if<double>();
         bool const is_whole = real != nullptr && std::trunc(*real) == *real;
         if (is_whole && std::abs(*real) >= limit + (value.is_rounded() ? 0 : 2))
-            at.refuse({shown(value), " is beyond 2^53, from where on a whole number is written with all its digits"});
+            at.refuse({shown(value), " is beyond 2^53"}, {"a whole number with all its digits"});
         if (!value.is_integer() && (!is_whole || value.is_rounded())) refuse_type(at, value, "a whole number");
         bool const fits = real != nullptr || value.get_if<std::int64_t>() != nullptr
                               ? std::in_range<Number>(value.as<std::int64_t>())
                               : std::in_range<Number>(value.as<std::uint64_t>());
-        if (!fits) at.refuse({shown(value), "; expected a whole number from ", limits::min(), " to ", limits::max()});
+        if (!fits) at.refuse({shown(value)}, {"a whole number from ", limits::min(), " to ", limits::max()});
         out = value.as<Number>();
     }
     if (!allowed.contains(static_cast<double>(out)))
-        at.refuse({shown(value), " is out of range; expected ", bounds_of(allowed)});
+        at.refuse({shown(value), " is out of range"}, {bounds_of(allowed)});
     return out;
 }
 template <class Enum> Enum read_choice(json const& value, json_path const& at, choices<Enum> const& allowed) {
@@ -68,7 +67,7 @@ template <class Enum> Enum read_choice(json const& value, json_path const& at, c
         if (word == enumerators<Enum>[i]) return static_cast<Enum>(i);
         words.push_back(enumerators<Enum>[i]);
     }
-    at.refuse({shown(value), " is none of its values; ", instead_of(word, words)});
+    at.refuse_unknown({shown(value), " is none of its values"}, word, words);
 }
 
 // The name in an object that has one.

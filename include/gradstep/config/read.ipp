@@ -23,12 +23,12 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE void refuse_type(json_path const& at, json const& value, char const* wanted) {
-    at.refuse({shown(value), "; expected ", wanted});
+    at.refuse({shown(value)}, {wanted});
 }
 
 GRADSTEP_DEFINE void require_object(json const& value, json_path const& at) {
     if (value.is_object()) return;
-    if (value.is_string()) at.refuse({shown(value), "; expected an object, as {\"name\": ", shown(value), "}"});
+    if (value.is_string()) at.refuse({shown(value)}, {"an object, as {\"name\": ", shown(value), "}"});
     refuse_type(at, value, "an object");
 }
 
@@ -49,13 +49,13 @@ GRADSTEP_DEFINE void refuse_other_keys(json const& object, json_path const& at,
     for (auto const& [given, value] : object.members()) {
         bool known = !ignored.empty() && given == ignored;
         for (auto const key : allowed) known = known || key == given;
-        if (!known) json_path(at, given).refuse({"unknown key; ", instead_of(given, allowed, "the keys here are ")});
+        if (!known) json_path(at, given).refuse_unknown({"unknown key"}, given, allowed);
     }
 }
 
 GRADSTEP_DEFINE void refuse_name(json_path const& at, std::string const& name, char const* what,
                                  std::vector<std::string_view> const& names) {
-    json_path(at, "name").refuse({shown(json(name)), " is not ", what, "; ", instead_of(name, names)});
+    json_path(at, "name").refuse_unknown({shown(json(name)), " is not ", what}, name, names);
 }
 
 // Whether an object names Policy. If Policy wraps another policy, the inner one must match too.
@@ -110,7 +110,7 @@ void read_one_of(json const& object, json_path const& at, char const* what, Foun
         json_path const there(at, key);
         json const* const given = object.find(key);
         if (given == nullptr) {
-            there.refuse_missing({"one; ", instead_of("", inner)});
+            there.refuse_missing({one_of(inner)});
         } else {
             std::string const wrong = name_in(*given, there, "a policy");
             refuse_name(there, wrong, "allowed here", inner);
@@ -174,7 +174,7 @@ GRADSTEP_DEFINE any_rule read_preset(json const& value, json_path const& at) {
             out = preset.make(read_hyperparameters<arguments>(value, at, {"dialect", "name"}));
         });
     });
-    if (names.empty()) here.refuse({shown(system), " is not a known system; ", instead_of(system.text(), systems)});
+    if (names.empty()) here.refuse_unknown({shown(system), " is not a known system"}, system.text(), systems);
     if (!out) refuse_name(at, name, "a preset of this system", names);
     std::visit(
         [&](auto const& rule) {

@@ -18,7 +18,8 @@ inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE std::vector<json> configuration_writer::take_complete() {
     if (has_functions_)
-        fail<value_error>("to_json: a schedule that is a function has no name that a configuration could hold");
+        fail<value_error>({"to_json"}, {"the schedule is a function, which has no name in a configuration"},
+                          {"a schedule of gradstep"});
     return take();
 }
 

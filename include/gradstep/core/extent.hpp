@@ -45,8 +45,8 @@ inline std::string buffer_name(std::size_t tensor, char const* name) {
 }
 
 [[noreturn]] inline void refuse_zero_gradient(std::size_t tensor = only_tensor) {
-    detail::fail<buffer_error>(
-        {buffer_name(tensor, "gradient"), " is const or lazy, and zero_gradient is set; expected writable memory"});
+    detail::fail<buffer_error>({buffer_name(tensor, "gradient")}, {"is const or lazy, and zero_gradient is set"},
+                               {"writable memory"});
 }
 
 // Throws the error for buffers that are null, overlapping, or of different lengths.
@@ -56,19 +56,21 @@ template <std::size_t N>
     for (std::size_t i = 0; i < N; ++i) {
         extent const& b = buffers[i];
         if (b.size != n)
-            detail::fail<size_error>({buffer_name(tensor, b.name), " has ", b.size, " elements, ", buffers[0].name,
-                                      " has ", n, "; expected the same length for all buffers of a tensor"});
+            detail::fail<size_error>({buffer_name(tensor, b.name)},
+                                     {"has ", b.size, " elements, ", buffers[0].name, " has ", n},
+                                     {"the same length for all buffers of a tensor"});
         if (b.bytes > extent::most_bytes)
-            detail::fail<size_error>(
-                {buffer_name(tensor, b.name), " has ", b.size, " elements: no memory has as many"});
+            detail::fail<size_error>({buffer_name(tensor, b.name)}, {"has ", b.size, " elements"},
+                                     {"at most ", extent::most_bytes, " bytes"});
         if (b.bytes != 0 && b.data == nullptr)
-            detail::fail<buffer_error>({buffer_name(tensor, b.name), " is null; expected ", n, " elements of memory"});
+            detail::fail<buffer_error>({buffer_name(tensor, b.name)}, {"is null"}, {n, " elements of memory"});
         for (std::size_t k = 0; k < i; ++k)
             if (b.overlaps(buffers[k]))
-                detail::fail<buffer_error>({buffer_name(tensor, b.name), " overlaps ", buffers[k].name,
-                                            "; expected separate memory for each buffer"});
+                detail::fail<buffer_error>({buffer_name(tensor, b.name)}, {"overlaps ", buffers[k].name},
+                                           {"separate memory for each buffer"});
     }
-    detail::fail<buffer_error>({buffer_name(tensor, buffers[0].name), " cannot be used"});
+    detail::fail<buffer_error>({buffer_name(tensor, buffers[0].name)}, {"cannot be used"},
+                               {"separate memory for each buffer"});
 }
 
 // Throws size_error or buffer_error unless all buffers have the first one's length, none is null or

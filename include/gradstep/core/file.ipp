@@ -33,11 +33,11 @@ template <class Call> auto uninterrupted(Call const& call) {
 inline constexpr std::size_t most_bytes_of_a_call = std::size_t{1} << 30;
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_file(char const* what, std::string const& path, int code) {
-    fail<io_error>(joined({"cannot ", what, " ", path, ": ", std::generic_category().message(code)}), code);
+    fail<io_error>(message({"cannot ", what, " ", path}, {std::generic_category().message(code)}), code);
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_kind(char const* what, std::string const& path, bool folder) {
-    fail<io_error>(joined({"cannot ", what, " ", path, ": it is not a regular file"}), folder ? EISDIR : EINVAL);
+    fail<io_error>(message({"cannot ", what, " ", path}, {"it is not a regular file"}), folder ? EISDIR : EINVAL);
 }
 
 GRADSTEP_DEFINE int descriptor::close() {
@@ -86,7 +86,7 @@ GRADSTEP_DEFINE std::string output_file::resolved(std::string const& path) {
     } const real{::realpath(path.c_str(), nullptr)};
     struct ::stat link {};
     if (real.name == nullptr && ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode))
-        fail<io_error>(joined({"cannot write ", path, ": it is a symbolic link to a file that is not there"}), ENOENT);
+        fail<io_error>(message({"cannot write ", path}, {"it is a symbolic link to a file that is not there"}), ENOENT);
     return real.name != nullptr ? std::string(real.name) : path;
 }
 
@@ -141,8 +141,9 @@ GRADSTEP_DEFINE void input_file::read(std::uint64_t offset, std::span<std::byte>
         });
         if (got < 0) refuse_file("read", path_, errno);
         if (got == 0)
-            fail<io_error>({"cannot read ", path_, ": it ends at byte ", offset,
-                            ", and had more when it was opened: another process writes to it"});
+            fail<io_error>(
+                {"cannot read ", path_},
+                {"it ends at byte ", offset, ", and had more when it was opened: another process writes to it"});
         to = to.subspan(static_cast<std::size_t>(got));
         offset += static_cast<std::uint64_t>(got);
     }

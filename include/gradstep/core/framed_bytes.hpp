@@ -93,7 +93,9 @@ public:
     bool flag() { return up_to(1) == 1; }
     void align();
 
-    [[noreturn, gnu::cold]] void refuse(std::initializer_list<text_arg> why) const;
+    // "sparse_message::decode: the message has 3 bytes; expected at least 24, the header", of `what`
+    // = "sparse_message::decode: the message" and `given` = "has 3 bytes".
+    [[noreturn, gnu::cold]] void refuse(message_part given, message_part expected = {}) const;
 
 private:
     std::span<std::byte const> all_;
@@ -105,7 +107,8 @@ private:
 // Throws value_error on machines with another byte order.
 inline void require_little_endian(char const* what) {
     if constexpr (std::endian::native != std::endian::little)
-        fail<value_error>({what, ": their bytes are little-endian, and this machine is not"});
+        fail<value_error>({what}, {"their bytes are little-endian, and this machine is not"},
+                          {"a little-endian machine"});
     else static_cast<void>(what);
 }
 

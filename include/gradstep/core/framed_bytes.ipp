@@ -37,27 +37,27 @@ GRADSTEP_DEFINE void byte_writer::align() {
 
 GRADSTEP_DEFINE void byte_reader::begin(std::string_view magic, std::size_t header_bytes) {
     if (all_.size() < header_bytes)
-        refuse({"has ", all_.size(), " bytes; expected at least ", header_bytes, ", the header"});
+        refuse({"has ", all_.size(), " bytes"}, {"at least ", header_bytes, ", the header"});
     if (std::memcmp(all_.data(), magic.data(), magic.size()) != 0)
-        refuse({"does not begin with \"", magic, "\": these are other bytes"});
+        refuse({"begins with other bytes"}, {"\"", magic, "\""});
     at_ = magic.size();
 }
 
 GRADSTEP_DEFINE void byte_reader::require_version(std::uint32_t given, std::uint32_t version) const {
-    if (given != version) refuse({"is of version ", given, "; expected ", version});
+    if (given != version) refuse({"is of version ", given}, {version});
 }
 
 GRADSTEP_DEFINE void byte_reader::require_size(std::uint64_t given) const {
-    if (given != all_.size()) refuse({"has ", all_.size(), " bytes; expected ", given, ", as its header says"});
+    if (given != all_.size()) refuse({"has ", all_.size(), " bytes"}, {given, ", as its header says"});
 }
 
 GRADSTEP_DEFINE void byte_reader::require_checksum(std::uint32_t given, std::span<std::byte const> of) const {
     if (std::uint32_t const sum = framed_checksum(of); sum != given)
-        refuse({"has the checksum ", sum, "; expected ", given, ", as its header says: its bytes were changed"});
+        refuse({"has the checksum ", sum}, {given, ", as its header says: its bytes were changed"});
 }
 
 GRADSTEP_DEFINE void byte_reader::end() const {
-    if (left() != 0) refuse({"has ", left(), " bytes too many"});
+    if (left() != 0) refuse({"has ", left(), " bytes too many"}, {"none after its end"});
 }
 
 GRADSTEP_DEFINE std::uint32_t byte_reader::header(std::string_view magic, std::uint32_t version, std::uint32_t oldest) {
@@ -75,7 +75,7 @@ GRADSTEP_DEFINE void byte_reader::header(std::string_view magic, std::uint32_t v
 }
 
 GRADSTEP_DEFINE std::span<std::byte const> byte_reader::take(std::size_t size) {
-    if (size > left()) refuse({"breaks off"});
+    if (size > left()) refuse({"breaks off at byte ", at_}, {size, " bytes more"});
     auto const out = all_.subspan(at_, size);
     at_ += size;
     return out;
@@ -88,24 +88,28 @@ GRADSTEP_DEFINE std::string byte_reader::text() {
 
 GRADSTEP_DEFINE std::uint64_t byte_reader::below(std::uint64_t end) {
     auto const x = number<std::uint64_t>();
-    if (x >= end) refuse({"has the number ", x, "; expected below ", end});
+    if (x >= end) refuse({"has the number ", x}, {"below ", end});
     return x;
 }
 
 GRADSTEP_DEFINE std::uint8_t byte_reader::up_to(std::uint8_t most) {
     auto const x = number<std::uint8_t>();
-    if (x > most) refuse({"has the number ", std::uint32_t{x}, "; expected at most ", std::uint32_t{most}});
+    if (x > most) refuse({"has the number ", std::uint32_t{x}}, {"at most ", std::uint32_t{most}});
     return x;
 }
 
 GRADSTEP_DEFINE void byte_reader::align() {
     for (std::byte const x : take((8 - at_ % 8) % 8))
-        if (x != std::byte(0)) refuse({"has a byte that is not 0 in the padding before byte ", at_});
+        if (x != std::byte(0)) refuse({"has a byte that is not 0 in the padding before byte ", at_}, {"zeros"});
 }
 
-GRADSTEP_DEFINE void byte_reader::refuse(std::initializer_list<text_arg> why) const {
-    if (rank_) fail<value_error>({what_, " ", *rank_, " ", joined(why)});
-    fail<value_error>({what_, " ", joined(why)});
+GRADSTEP_DEFINE void byte_reader::refuse(message_part given, message_part expected) const {
+    std::string_view const what(what_);
+    auto const colon = what.rfind(": ");
+    std::string const bytes = joined({what.substr(colon == what.npos ? 0 : colon + 2), rank_ ? " " : "",
+                                      rank_ ? detail::text(*rank_) : std::string()});
+    if (colon == what.npos) fail<value_error>(message({bytes}, given, expected));
+    fail<value_error>(message({what.substr(0, colon)}, {bytes, " ", joined(given)}, expected));
 }
 
 } // namespace GRADSTEP_ABI

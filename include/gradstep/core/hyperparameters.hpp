@@ -192,10 +192,11 @@ inline std::string_view bounds_of(range const& allowed) {
 template <class Value>
 [[noreturn, gnu::cold, gnu::noinline]] void refuse_number(std::string const& name, Value value, range const& allowed,
                                                           double largest) {
-    if (is_left_out(value)) fail<value_error>({name, " is missing; expected a number that is ", allowed.text});
-    std::string const given = name + ": " + text(value) + " is out of range; expected ";
-    if (!allowed.contains(static_cast<double>(value))) fail<value_error>({given, bounds_of(allowed)});
-    fail<value_error>({given, "at most ", largest, ", the largest number of the element's arithmetic"});
+    if (is_left_out(value)) fail<value_error>({name}, {"is missing"}, {"a number that is ", allowed.text});
+    if (!allowed.contains(static_cast<double>(value)))
+        fail<value_error>({name}, {value, " is out of range"}, {bounds_of(allowed)});
+    fail<value_error>({name}, {value, " is out of range"},
+                      {"at most ", largest, ", the largest number of the element's arithmetic"});
 }
 // Throws value_error if `value` (a hyperparameter of a policy, or the item i of its list) is
 // missing or out of range.
@@ -215,8 +216,7 @@ void check_choice(char const* hyperparameter, choices<Enum> const& allowed, Enum
     for (std::size_t i = 0; i < enumerators<Enum>.size(); ++i)
         if (allowed.contains(static_cast<Enum>(i)))
             names.append(names.empty() ? "" : " or ").append(enumerators<Enum>[i]);
-    fail<value_error>(
-        {hyperparameter_name<Policy>(hyperparameter), ": ", enumerator(value), " is not allowed; expected ", names});
+    fail<value_error>({hyperparameter_name<Policy>(hyperparameter)}, {enumerator(value), " is not allowed"}, {names});
 }
 
 /// Throws value_error for the first hyperparameter of `policy`, or of a policy inside it, that is

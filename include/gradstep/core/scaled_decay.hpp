@@ -12,7 +12,8 @@ namespace gradstep {
 template <class Regularizer> GRADSTEP_INLINE Regularizer scaled_decay(Regularizer const& regularizer, double factor) {
     if constexpr (requires { regularizer.decayed_by(factor); }) return regularizer.decayed_by(factor);
     else if constexpr (requires { requires Regularizer::is_decay; })
-        detail::fail<value_error>({"decay = ", factor, ": the regularizer has no decayed_by; expected 0 or 1"});
+        detail::fail<value_error>({"decay"}, {factor, " is not possible, since the regularizer has no decayed_by"},
+                                  {"0 or 1"});
     else return regularizer;
 }
 

@@ -128,13 +128,13 @@ template <class Updater> struct tensor {
 
 private:
     [[noreturn, gnu::noinline, gnu::cold]] void refuse_row_slot(std::size_t i, std::size_t number) const {
-        detail::fail<size_error>({buffer_name(number, Updater::state_names[i]), " has ", state[i].size(),
-                                  " elements; expected 1, the rule keeps one number for the whole tensor"});
+        detail::fail<size_error>({buffer_name(number, Updater::state_names[i])}, {"has ", state[i].size(), " elements"},
+                                 {"1, the rule keeps one number for the whole tensor"});
     }
     [[noreturn, gnu::noinline, gnu::cold]] void refuse_blocks(std::size_t i, std::size_t number) const {
-        detail::fail<size_error>({buffer_name(number, Updater::state_names[i]), " has ", state[i].size(),
-                                  " blocks; expected ", Updater::slot_size(i, weight.size()), " of ",
-                                  coded_block::length, " elements, for ", weight.size()});
+        detail::fail<size_error>(
+            {buffer_name(number, Updater::state_names[i])}, {"has ", state[i].size(), " blocks"},
+            {Updater::slot_size(i, weight.size()), " of ", coded_block::length, " elements, for ", weight.size()});
     }
 };
 

@@ -43,7 +43,7 @@ inline namespace GRADSTEP_ABI {
 
 // floor(hash * num_shards / 2^64)
 constexpr std::uint32_t shard_of_hash(std::uint64_t hash, std::uint32_t num_shards) {
-    if (num_shards == 0) fail<value_error>("num_shards: 0 is out of range; expected at least 1");
+    if (num_shards == 0) fail<value_error>({"num_shards"}, {"0 is out of range"}, {"at least 1"});
     std::uint64_t const low = (hash & 0xffffffff) * num_shards;
     return static_cast<std::uint32_t>(((hash >> 32) * num_shards + (low >> 32)) >> 32);
 }

@@ -36,11 +36,9 @@ struct step_options {
     };
     GRADSTEP_INLINE void check() const {
         if (rate && !ranges::non_negative.contains(*rate))
-            detail::fail<value_error>(
-                {"step_options.rate: ", *rate, " is out of range; expected ", ranges::non_negative.text});
+            detail::fail<value_error>({"step_options.rate"}, {*rate, " is out of range"}, {ranges::non_negative.text});
         if (epoch && *epoch < 0)
-            detail::fail<value_error>(
-                {"step_options.epoch: ", *epoch, " is out of range; expected ", ranges::count.text});
+            detail::fail<value_error>({"step_options.epoch"}, {*epoch, " is out of range"}, {ranges::count.text});
     }
 };
 
@@ -56,8 +54,8 @@ struct member_options {
         hyperparameter_list{hyperparameter{"rate_scale", &member_options::rate_scale, ranges::non_negative}};
     GRADSTEP_INLINE void check() const {
         if (!ranges::non_negative.contains(decay))
-            detail::fail<value_error>({"member_options.decay: ", static_cast<double>(decay),
-                                       " is out of range; expected ", ranges::non_negative.text});
+            detail::fail<value_error>({"member_options.decay"}, {static_cast<double>(decay), " is out of range"},
+                                      {ranges::non_negative.text});
     }
 };
 

@@ -120,11 +120,18 @@ public:
 
     std::string text() const;
     // "rule.beta1: 1.5 is out of range; expected [0, 1)"
-    [[noreturn, gnu::cold]] void refuse(std::initializer_list<text_arg> why) const;
-    // "schedule.rate is missing; expected a number that is finite and >= 0"
-    [[noreturn, gnu::cold]] void refuse_missing(std::initializer_list<text_arg> expected) const;
+    [[noreturn, gnu::cold]] void refuse(message_part given, message_part expected = {}) const;
+    // "schedule.rate: is missing; expected a number that is finite and >= 0"
+    [[noreturn, gnu::cold]] void refuse_missing(message_part expected) const;
+    // "rule.beta: unknown key (did you mean "beta1"?); expected beta1, beta2 or epsilon", of the given
+    // words "unknown key" and the word "beta". The hint comes before the list, since the list can be
+    // long and the end of a long message gets lost in C.
+    [[noreturn, gnu::cold]] void refuse_unknown(message_part given, std::string_view word,
+                                                std::vector<std::string_view> const& allowed) const;
 
 private:
+    std::string where() const;
+
     json_path const* parent_ = nullptr;
     std::string_view name_;
     std::size_t index_ = 0;
@@ -139,10 +146,11 @@ std::size_t distance(std::string_view a, std::string_view b);
 // Where a configuration has what other frameworks pass to the optimizer, or treat as another
 // optimizer. Empty for other words.
 std::string_view advice_for(std::string_view word);
-// The end of an error for an unknown word: where to look instead, or the nearest allowed word if
-// one is similar, then all allowed words after `there_is`.
-std::string instead_of(std::string_view word, std::vector<std::string_view> const& allowed,
-                       char const* there_is = "there is ");
+// The hint of an error for an unknown word, in parentheses: where to look instead, or the nearest
+// allowed word if one is similar. Empty if there is no hint.
+std::string hint_for(std::string_view word, std::vector<std::string_view> const& allowed);
+// "a, b or c"
+std::string one_of(std::vector<std::string_view> const& allowed);
 
 // Parses a document. Throws value_error with the position of the first error.
 json parse_json(std::string_view text);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -92,13 +93,22 @@ GRADSTEP_DEFINE std::string json_path::text() const {
     return before.empty() ? name : joined({before, ".", name});
 }
 
-GRADSTEP_DEFINE void json_path::refuse(std::initializer_list<text_arg> why) const {
-    std::string const where = text();
-    fail<value_error>({where.empty() ? "the document" : where, ": ", joined(why)});
+GRADSTEP_DEFINE std::string json_path::where() const {
+    std::string const path = text();
+    return path.empty() ? "the document" : path;
 }
 
-GRADSTEP_DEFINE void json_path::refuse_missing(std::initializer_list<text_arg> expected) const {
-    fail<value_error>({text(), " is missing; expected ", joined(expected)});
+GRADSTEP_DEFINE void json_path::refuse(message_part given, message_part expected) const {
+    fail<value_error>(message({where()}, given, expected));
+}
+
+GRADSTEP_DEFINE void json_path::refuse_missing(message_part expected) const {
+    fail<value_error>(message({where()}, {"is missing"}, expected));
+}
+
+GRADSTEP_DEFINE void json_path::refuse_unknown(message_part given, std::string_view word,
+                                               std::vector<std::string_view> const& allowed) const {
+    fail<value_error>({where()}, {joined(given), hint_for(word, allowed)}, {one_of(allowed)});
 }
 
 GRADSTEP_DEFINE std::string shown(json const& value) {
@@ -133,21 +143,23 @@ GRADSTEP_DEFINE std::string_view advice_for(std::string_view word) {
     return {};
 }
 
-GRADSTEP_DEFINE std::string instead_of(std::string_view word, std::vector<std::string_view> const& allowed,
-                                       char const* there_is) {
-    if (allowed.empty()) return "there is none";
-    std::string out;
+GRADSTEP_DEFINE std::string hint_for(std::string_view word, std::vector<std::string_view> const& allowed) {
+    if (allowed.empty()) return {};
     word = word.substr(0, 64);
     auto const nearest = std::min_element(allowed.begin(), allowed.end(),
                                           [&](auto a, auto b) { return distance(word, a) < distance(word, b); });
-    if (auto const advice = advice_for(word); !advice.empty()) out = joined({advice, "; "});
-    else if (distance(word, *nearest) <= std::max<std::size_t>(1, (nearest->size() + 1) / 3) ||
-             std::is_permutation(word.begin(), word.end(), nearest->begin(), nearest->end())) // "adma"
-        out = joined({"did you mean \"", *nearest, "\"? "});
-    out += there_is;
+    if (auto const advice = advice_for(word); !advice.empty()) return joined({" (", advice, ")"});
+    if (distance(word, *nearest) <= std::max<std::size_t>(1, (nearest->size() + 1) / 3) ||
+        std::is_permutation(word.begin(), word.end(), nearest->begin(), nearest->end())) // "adma"
+        return joined({" (did you mean \"", *nearest, "\"?)"});
+    return {};
+}
+
+GRADSTEP_DEFINE std::string one_of(std::vector<std::string_view> const& allowed) {
+    std::string out;
     for (std::size_t i = 0; i < allowed.size(); ++i)
-        out.append(i == 0 ? "" : i + 1 == allowed.size() ? " and " : ", ").append(allowed[i]);
-    return out;
+        out.append(i == 0 ? "" : i + 1 == allowed.size() ? " or " : ", ").append(allowed[i]);
+    return allowed.empty() ? "none" : out;
 }
 
 // Builds a document. Rejects what the format leaves open: duplicate keys, and unlimited nesting.
@@ -165,7 +177,8 @@ public:
     bool negative(std::int64_t value) { return put(value); }
     bool real(double value, std::string_view text) {
         if (value == 0 && !is_zero(text))
-            return refuse({of_next_value(), ": a number that no double holds, ", shown(json(beginning(text)))});
+            return refuse({of_next_value()}, {"a number that no double holds, ", shown(json(beginning(text)))},
+                          {"0 or at least ", std::numeric_limits<double>::denorm_min(), " in size"});
         return put(is_rounded_to_whole(value, text) ? json::rounded(value) : json(value));
     }
     bool string(std::string&& value) { return put(std::move(value)); }
@@ -180,18 +193,19 @@ public:
     void wrong(std::size_t at, std::string_view last, char const* why) {
         std::string_view const before = text_.substr(0, at);
         if (text_.empty()) {
-            refuse({"this is not JSON: the text is empty"});
+            refuse({"the document"}, {"the text is empty"}, {"JSON"});
             return;
         }
         auto const line = 1 + std::count(before.begin(), before.end(), '\n');
         std::size_t const column = before.size() - (before.rfind('\n') + 1) + 1; // npos + 1 is 0
-        refuse({"this is not JSON: line ", line, ", column ", column, why == nullptr ? ", near " : ": ",
-                why == nullptr ? "" : why, shown(json(beginning(last)))});
+        std::string const near = shown(json(beginning(last)));
+        if (why != nullptr) refuse({"line ", line, ", column ", column}, {why, near}, {"a number of a double"});
+        else refuse({"line ", line, ", column ", column}, {near, " is not JSON"}, {"a JSON document"});
     }
 
 private:
-    bool refuse(std::initializer_list<text_arg> why) {
-        if (error_.empty()) error_ = joined(why);
+    bool refuse(message_part where, message_part given, message_part expected) {
+        if (error_.empty()) error_ = message(where, given, expected);
         return false;
     }
     bool put(json value) {
@@ -209,7 +223,9 @@ private:
         return &members.back().value;
     }
     bool open(json empty) {
-        if (open_.size() == deepest) return refuse({"more than ", deepest, " values inside one another"});
+        if (open_.size() == deepest)
+            return refuse({"the document"}, {"more than ", deepest, " values inside one another"},
+                          {"at most ", deepest});
         open_.push_back(place(std::move(empty)));
         return true;
     }
@@ -220,7 +236,8 @@ private:
         for (auto const& member : open_.back()->members()) keys.push_back(member.key);
         std::sort(keys.begin(), keys.end());
         auto const twice = std::adjacent_find(keys.begin(), keys.end());
-        return twice == keys.end() || refuse({where(), shortened(beginning(*twice)), ": the key is there twice"});
+        return twice == keys.end() ||
+               refuse({where(), shortened(beginning(*twice))}, {"the key is there twice"}, {"each key once"});
     }
     // The path of the next value, such as "schedule.rate" or "rule.factors[2]".
     std::string of_next_value() const {

@@ -31,20 +31,20 @@ inline namespace GRADSTEP_ABI {
 GRADSTEP_DEFINE task_set::task_set(model_options const& options, std::optional<executor_reference> threads)
     : options_(options), threads_(std::move(threads)) {
     if (!(options_.clip_norm > 0))
-        fail<value_error>("model_options.clip_norm: " + text(options_.clip_norm) +
-                          " is out of range; expected > 0, infinite for no clipping");
+        fail<value_error>({"model_options.clip_norm"}, {options_.clip_norm, " is out of range"},
+                          {"> 0, infinite for no clipping"});
 }
 
 GRADSTEP_DEFINE void task_set::check_new(std::string const& name, member_options const& options) const {
     require_storable_name("add", name);
     if (number_of(name) != name_index::none)
-        fail<value_error>("add: there is a parameter " + name + " already; expected another name");
+        fail<value_error>({"add"}, {"there is a parameter ", name, " already"}, {"another name"});
     if (!ranges::non_negative.contains(options.rate_scale))
-        fail<value_error>({"add: ", name, ": rate_scale: ", options.rate_scale, " is out of range; expected ",
-                           ranges::non_negative.text});
+        fail<value_error>({"add: ", name, ": rate_scale"}, {options.rate_scale, " is out of range"},
+                          {ranges::non_negative.text});
     if (!ranges::non_negative.contains(options.decay))
-        fail<value_error>({"add: ", name, ": decay: ", static_cast<double>(options.decay),
-                           " is out of range; expected ", ranges::non_negative.text});
+        fail<value_error>({"add: ", name, ": decay"}, {static_cast<double>(options.decay), " is out of range"},
+                          {ranges::non_negative.text});
 }
 
 GRADSTEP_DEFINE member_options task_set::check_new(std::string const& name, member_options options,
@@ -55,17 +55,16 @@ GRADSTEP_DEFINE member_options task_set::check_new(std::string const& name, memb
     options.rate_scale *= of_tensor.rate_scale;
     options.decay = options.decay * of_tensor.decay;
     if (step)
-        fail<value_error>({"add: ", name, ": ", what, ": ", *step,
-                           " is given, and a parameter of a model has a clock; expected none: seek it"});
+        fail<value_error>({"add: ", name, ": ", what}, {*step, " is given, and a parameter of a model has a clock"},
+                          {"none; seek the clock instead"});
     return options;
 }
 
 GRADSTEP_DEFINE void task_set::push_back(std::unique_ptr<parameter_task> task) {
     bool const has_limit = !task->own_limit().is_none();
     if (has_limit && std::isfinite(options_.clip_norm))
-        fail<value_error>({"add: ", task->name,
-                           ": its configuration clips by a norm, and so does the model; "
-                           "give clip_norm or clip, not both"});
+        fail<value_error>({"add: ", task->name}, {"its configuration clips by a norm, and so does the model"},
+                          {"clip_norm or clip, not both"});
     std::uint64_t const header_bytes = require_apart_in_files(*task);
     index_.make_room();
     steps_.push_back(task.get());
@@ -83,9 +82,10 @@ GRADSTEP_DEFINE std::uint64_t task_set::require_apart_in_files(parameter_task co
     task.append_slots(slots);
     std::uint64_t const bytes = header_bytes_of(task.name, 1 + slots.size());
     if (bytes > most_header_bytes - header_bytes_)
-        fail<value_error>({"add: ", in_quotes(task.name), ": is parameter ", tasks_.size() + 1,
-                           ", of which the header of a file would have more than ", most_header_bytes,
-                           " bytes; expected fewer parameters"});
+        fail<value_error>(
+            {"add: ", in_quotes(task.name)},
+            {"with parameter ", tasks_.size() + 1, " the header of a file has more than ", most_header_bytes, " bytes"},
+            {"fewer parameters"});
     for (std::string const& slot : slots)
         if (number_of(task.name + "/" + slot) != name_index::none) refuse_meeting_names("add", task.name, slot);
     if (auto const slash = task.name.rfind('/'); slash != task.name.npos) {
@@ -119,8 +119,9 @@ GRADSTEP_DEFINE model_result task_set::look_at(std::span<named_gradient const> g
         result.nonfinite = find_nonfinite();
         if (result.nonfinite) {
             if (options_.on_nonfinite == nonfinite::raise)
-                fail<nonfinite_error>("the gradient of " + result.nonfinite->first + " is not finite at element " +
-                                      text(result.nonfinite->second) + ", and on_nonfinite is raise: no step is taken");
+                fail<nonfinite_error>({"the gradient of ", result.nonfinite->first},
+                                      {"is not finite at element ", result.nonfinite->second,
+                                       ", and on_nonfinite is raise: no step is taken"});
             result.applied = false;
             return result;
         }
@@ -144,15 +145,14 @@ GRADSTEP_DEFINE void task_set::match(std::span<named_gradient const> gradients, 
         fetch(tasks_, k + 4);
         bool const in_order = k < tasks_.size() && tasks_[k]->name == gradients[k].name;
         std::size_t const i = in_order ? k : index_of(gradients[k].name, call);
-        if (given_[i]) fail<value_error>({call, ": ", tasks_[i]->name, " is given twice; give one gradient"});
+        if (given_[i]) fail<value_error>({call, ": ", tasks_[i]->name}, {"is given twice"}, {"one gradient"});
         given_[i] = true;
         if (gradients[k].refers()) tasks_[i]->take_gradient(gradients[k].now(), options);
         else tasks_[i]->take_gradient(gradients[k], options);
     }
     for (std::size_t i = 0; i < tasks_.size(); ++i)
         if (!given_[i] && !tasks_[i]->take_own_gradient(options))
-            fail<value_error>(
-                {call, ": the gradient of ", tasks_[i]->name, " is missing; expected one for each parameter"});
+            fail<value_error>({call}, {"the gradient of ", tasks_[i]->name, " is missing"}, {"one for each parameter"});
 }
 
 GRADSTEP_DEFINE std::optional<std::pair<std::string, std::size_t>> task_set::find_nonfinite() {
@@ -163,20 +163,23 @@ GRADSTEP_DEFINE std::optional<std::pair<std::string, std::size_t>> task_set::fin
 
 GRADSTEP_DEFINE void task_set::refuse_norm(double norm, char const* call) {
     auto const found = find_nonfinite();
-    fail<value_error>(std::string(call) + ": the norm of all gradients is " + text(norm) +
-                      ", by which clip_norm cannot scale" +
-                      (found ? ": the gradient of " + found->first + " is not finite at element " +
-                                   text(found->second) + "; on_nonfinite = skip leaves such steps out"
-                             : ""));
+    if (!found)
+        fail<value_error>({call}, {"the norm of all gradients is ", norm},
+                          {"a finite norm, by which clip_norm scales"});
+    fail<value_error>({call},
+                      {"the norm of all gradients is ", norm, ", since the gradient of ", found->first,
+                       " is not finite at element ", found->second},
+                      {"finite gradients; on_nonfinite = skip leaves such steps out"});
 }
 
 GRADSTEP_DEFINE void task_set::require_apart(bool zeroes) {
     if (auto const found = step_driver().find_overlap(steps_, zeroes)) { // once: its memory is not kept
         auto const [second, first] = *found;
         auto const &task = *tasks_[second.task], &other = *tasks_[first.task];
-        fail<buffer_error>({task.name, ": ", task.buffer_name(second.number), " overlaps ",
-                            &task == &other ? std::string() : other.name + ": ", other.buffer_name(first.number),
-                            "; expected separate memory for each buffer"});
+        fail<buffer_error>(
+            {task.name, ": ", task.buffer_name(second.number)},
+            {"overlaps ", &task == &other ? std::string() : other.name + ": ", other.buffer_name(first.number)},
+            {"separate memory for each buffer"});
     }
     is_apart_ = true;
     gradients_are_apart_ = zeroes;
@@ -186,8 +189,8 @@ GRADSTEP_DEFINE std::size_t task_set::index_of(std::string_view name, char const
     if (std::size_t const i = number_of(name); i != name_index::none) return i;
     std::string known;
     for (auto const& task : tasks_) known += (known.empty() ? "" : ", ") + task->name;
-    fail<value_error>(std::string(call) + ": there is no parameter " + std::string(name) + "; there is " +
-                      (known.empty() ? "none" : known));
+    fail<value_error>({call}, {"there is no parameter ", name},
+                      {known.empty() ? "one that was added" : "one of " + known});
 }
 
 } // namespace GRADSTEP_ABI

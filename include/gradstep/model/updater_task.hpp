@@ -105,16 +105,16 @@ protected:
 public:
     void take_gradient(named_gradient const& gradient, step_options const& options) override {
         if (gradient.storage != type_id_of<storage>())
-            fail<value_error>({"the gradient of ", name, " is of another type than a parameter of ",
-                               element_traits<typename Updater::element_type>::name, " has in memory"});
+            fail<value_error>(
+                {"the gradient of ", name}, {"is of another type than the parameter"},
+                {"the type that ", element_traits<typename Updater::element_type>::name, " has in memory"});
         if (!(on_host ? gradient.may_be_host : gradient.may_be_device))
-            fail<buffer_error>({"the gradient of ", name,
-                                " lives in another memory than the parameter; expected in the memory of ",
-                                memory_space::name});
+            fail<buffer_error>({"the gradient of ", name}, {"is in another memory than the parameter"},
+                               {"the memory of the ", memory_space::name});
         if (gradient.size != size())
-            fail<size_error>({"the gradient of ", name, " has ", gradient.size, " elements; expected ", size()});
+            fail<size_error>({"the gradient of ", name}, {"has ", gradient.size, " elements"}, {size()});
         if (gradient.data == nullptr && gradient.size != 0)
-            fail<buffer_error>({"the gradient of ", name, " is null; expected ", gradient.size, " elements"});
+            fail<buffer_error>({"the gradient of ", name}, {"is null"}, {gradient.size, " elements of memory"});
         set_gradient({static_cast<storage const*>(gradient.data), gradient.size}, gradient.is_writable, options);
     }
     std::size_t find_nonfinite(std::size_t first, std::size_t last) const override {
@@ -324,8 +324,8 @@ public:
     void restore() override {
         tensor_.follow();
         if (size() != trained_size_)
-            fail<size_error>({"restore: ", name, " has ", size(), " elements, and had ", trained_size_,
-                              " when the average was applied; expected as many"});
+            fail<size_error>({"restore: ", name}, {"has ", size(), " elements"},
+                             {trained_size_, ", as many as when the average was applied"});
         copy<backend, storage>(optimizer_.backend(), {backend::data(*trained_), size()}, tensor_.weight);
         trained_.reset();
     }

@@ -161,7 +161,7 @@ private:
 
     void push_back(part const& one) {
         if (size_ == most)
-            detail::fail<value_error>({"any_regularizer: more than ", most, " regularizers; expected at most ", most});
+            detail::fail<value_error>({"any_regularizer"}, {"more than ", most, " regularizers"}, {"at most ", most});
         parts_[size_++] = one;
     }
     template <class Regularizer> void append(Regularizer const& next) {

@@ -42,11 +42,11 @@ struct decoupled {
     template <class T> struct coeffs { T keep; };
     template <class T> coeffs<T> prepare(step_info now) const {
         if (!(scale(now) * rate < 1))
-            detail::fail<value_error>("decoupled: " +
-                                      (scaled_by == decay_scale::one
+            detail::fail<value_error>({"decoupled"},
+                                      {scaled_by == decay_scale::one
                                            ? "rate: " + detail::text(rate) + " is out of range"
-                                           : "lr * rate = " + detail::text(now.rate) + " * " + detail::text(rate)) +
-                                      "; expected < 1, or the weight changes its sign");
+                                           : "lr * rate = " + detail::text(now.rate) + " * " + detail::text(rate)},
+                                      {"< 1, or the weight changes its sign"});
         return {T(std::fma(-scale(now), rate, 1))};
     }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const& c, V& w, V&) {

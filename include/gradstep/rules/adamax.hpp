@@ -39,9 +39,9 @@ struct adamax {
     GRADSTEP_INLINE state<double> decay() const { return {beta1, beta2}; }
     GRADSTEP_INLINE void check_decay() const {
         if (epsilon_place == gradstep::epsilon::accumulated)
-            detail::fail<value_error>("adamax.epsilon_place: accumulated is not allowed; expected outside or inside to "
-                                      "be replayed, since u does "
-                                      "not fall by a factor without gradient; or use touch_only");
+            detail::fail<value_error>({"adamax.epsilon_place"}, {"accumulated is not allowed"},
+                                      {"outside or inside to be replayed, since u does not fall by a factor without "
+                                       "gradient; or use touch_only"});
     }
 
     template <class T> struct coeffs {

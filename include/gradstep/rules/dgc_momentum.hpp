@@ -73,12 +73,12 @@ struct dgc_momentum {
         hyperparameter{"dense_below", &dgc_momentum::dense_below, ranges::count},
         hyperparameter{"selected", &dgc_momentum::selected}};
     GRADSTEP_INLINE void check() const {
-        if (sparsity.empty()) detail::fail<value_error>("dgc_momentum.sparsity is empty; expected one number at least");
+        if (sparsity.empty())
+            detail::fail<value_error>({"dgc_momentum.sparsity"}, {"is empty"}, {"one number at least"});
         for (std::size_t i = 1; i < sparsity.size(); ++i)
             if (sparsity[i] < sparsity[i - 1])
-                detail::fail<value_error>({"dgc_momentum.sparsity[", i, "]: ", sparsity[i],
-                                           " is out of range; expected at least ", sparsity[i - 1],
-                                           ", the sparsity before it"});
+                detail::fail<value_error>({"dgc_momentum.sparsity[", i, "]"}, {sparsity[i], " is out of range"},
+                                          {"at least ", sparsity[i - 1], ", the sparsity before it"});
     }
 
     /// Whether step t (the first is 1) is before the ramp.

@@ -95,9 +95,10 @@ struct ftrl {
         double const root = std::pow(initial_accumulator < normal ? 0 : initial_accumulator, -lr_power);
         if (beta < least && l2 < normal && root < least)
             detail::fail<value_error>(
-                "ftrl.beta: " + detail::text(beta) + " is out of range; expected > 0, at least " + detail::text(least) +
-                ", unless initial_accumulator^(-lr_power) or l2 is, or a weight without gradient has "
-                "0 / 0 for its step");
+                {"ftrl.beta"}, {beta, " is out of range"},
+                {"> 0, at least ", least,
+                 ", unless initial_accumulator^(-lr_power) or l2 is, or a weight without gradient has 0 / 0 for its "
+                 "step"});
     }
 };
 static_assert(rule<ftrl>);

@@ -69,7 +69,7 @@ template <class Policy> void set_member(Policy& of, number_path path, json_path 
     if (found) return;
     std::vector<std::string_view> names;
     for_each_hyperparameter(of, [&](auto const& m, auto const&) { names.push_back(m.name); });
-    here.refuse({"unknown key; ", instead_of(key, names, "the keys here are ")});
+    here.refuse_unknown({"unknown key"}, key, names);
 }
 // Copies of an any_schedule share one immutable schedule, so this replaces the schedule by a
 // changed copy.

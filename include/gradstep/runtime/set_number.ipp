@@ -69,8 +69,7 @@ GRADSTEP_DEFINE void set_in_regularizer(any_regularizer& of, number_path path, j
     } else {
         std::string_view const key = path.key();
         json_path const here(at, key);
-        if (key != "regularizers")
-            here.refuse({"unknown key; ", instead_of(key, {"regularizers"}, "the keys here are ")});
+        if (key != "regularizers") here.refuse_unknown({"unknown key"}, key, {"regularizers"});
         std::size_t const i = path.index(parts.size(), here);
         set_in_variant(parts[i], path, json_path(here, i), to);
     }
@@ -94,9 +93,8 @@ GRADSTEP_DEFINE void set_number(optimizer_configuration& of, std::string_view pa
     else if (key == "schedule") detail::set_in_schedule(of.policies.schedule, rest, at, value);
     else if (key == "clip") detail::set_in_variant(of.options.clip, rest, at, value);
     else
-        at.refuse({"has no number that can be set; ",
-                   detail::instead_of(key, {"rule", "average", "regularizer", "schedule", "clip"},
-                                      "numbers can be set in ")});
+        at.refuse_unknown({"has no number that can be set"}, key,
+                          {"rule", "average", "regularizer", "schedule", "clip"});
 }
 
 } // namespace GRADSTEP_ABI

@@ -63,8 +63,8 @@ template <class First, class... Rest> struct chain<First, std::int64_t, Rest...>
     GRADSTEP_INLINE void check_after(std::int64_t before, double largest) const {
         detail::check(first, largest);
         if (boundary < before)
-            detail::fail<value_error>("chain: boundary " + detail::text(boundary) + " is out of range; expected >= " +
-                                      detail::text(before) + (before == 0 ? "" : ", the boundary before it"));
+            detail::fail<value_error>({"chain"}, {"boundary ", boundary, " is out of range"},
+                                      {">= ", before, before == 0 ? "" : ", the boundary before it"});
         rest.check_after(boundary, largest);
     }
     GRADSTEP_INLINE void describe_parts(detail::policy_visitor& to) const {

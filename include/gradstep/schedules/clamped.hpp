@@ -17,9 +17,7 @@ template <class Schedule> struct clamped {
     GRADSTEP_INLINE double operator()(clock now) const { return std::clamp(double(inner(now)), low, high); }
 
     GRADSTEP_INLINE void check() const {
-        if (low > high)
-            detail::fail<value_error>("clamped.low: " + detail::text(low) +
-                                      " is out of range; expected <= high = " + detail::text(high));
+        if (low > high) detail::fail<value_error>({"clamped.low"}, {low, " is out of range"}, {"<= high = ", high});
     }
 };
 template <class Schedule, class... Rest> clamped(Schedule, Rest...) -> clamped<Schedule>;

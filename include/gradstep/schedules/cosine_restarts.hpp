@@ -39,9 +39,9 @@ struct cosine_restarts {
     }
     GRADSTEP_INLINE void check() const {
         if (decay > 1 && rate < end)
-            detail::fail<value_error>({"cosine_restarts.decay: ", decay,
-                                       " is out of range; expected <= 1 where rate = ", rate, " is below end = ", end,
-                                       ", or rates become negative"});
+            detail::fail<value_error>(
+                {"cosine_restarts.decay"}, {decay, " is out of range"},
+                {"<= 1 where rate = ", rate, " is below end = ", end, ", or rates become negative"});
     }
 
 private:

@@ -51,11 +51,12 @@ struct cyclic {
     GRADSTEP_INLINE void check() const {
         auto const most = std::numeric_limits<std::int64_t>::max() - rise;
         if (fall > most)
-            detail::fail<value_error>("cyclic.fall: " + detail::text(fall) + " is out of range; expected <= " +
-                                      detail::text(most) + ", so that rise + fall is a count");
+            detail::fail<value_error>({"cyclic.fall"}, {fall, " is out of range"},
+                                      {"<= ", most, ", so that rise + fall is a count"});
         if (mode == cyclic_mode::exp_range && gamma > 1 && high < low)
-            detail::fail<value_error>({"cyclic.gamma: ", gamma, " is out of range; expected <= 1 where high = ", high,
-                                       " is below low = ", low, ", or rates become negative"});
+            detail::fail<value_error>(
+                {"cyclic.gamma"}, {gamma, " is out of range"},
+                {"<= 1 where high = ", high, " is below low = ", low, ", or rates become negative"});
     }
 };
 

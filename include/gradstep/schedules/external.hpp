@@ -8,7 +8,8 @@ namespace gradstep {
 /// rate throws value_error.
 struct external {
     GRADSTEP_INLINE double operator()(clock) const {
-        detail::fail<value_error>("external.rate is missing; expected it with each step, as next_step({.rate = ...})");
+        detail::fail<value_error>({"external.rate"}, {"is missing"},
+                                  {"it with each step, as next_step({.rate = ...})"});
     }
 };
 

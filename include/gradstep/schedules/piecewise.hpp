@@ -31,13 +31,12 @@ struct piecewise {
 
     GRADSTEP_INLINE void check() const {
         if (rates.size() != boundaries.size() + 1)
-            detail::fail<value_error>("piecewise.rates has length " + detail::text(rates.size()) + "; expected " +
-                                      detail::text(boundaries.size() + 1) + ", one more than boundaries");
+            detail::fail<value_error>({"piecewise.rates"}, {"has length ", rates.size()},
+                                      {boundaries.size() + 1, ", one more than boundaries"});
         for (std::size_t i = 1; i < boundaries.size(); ++i)
             if (boundaries[i] < boundaries[i - 1])
-                detail::fail<value_error>(
-                    "piecewise.boundaries[" + detail::text(i) + "]: " + detail::text(boundaries[i]) +
-                    " is out of range; expected >= " + detail::text(boundaries[i - 1]) + ", the boundary before it");
+                detail::fail<value_error>({"piecewise.boundaries[", i, "]"}, {boundaries[i], " is out of range"},
+                                          {">= ", boundaries[i - 1], ", the boundary before it"});
     }
 };
 

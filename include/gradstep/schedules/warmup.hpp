@@ -53,8 +53,7 @@ template <class Schedule> struct warmup {
 
     GRADSTEP_INLINE void check() const {
         if (shape == ramp::exponential && !(start > 0))
-            detail::fail<value_error>("warmup.start: " + detail::text(start) +
-                                      " is out of range; expected > 0 for an exponential ramp");
+            detail::fail<value_error>({"warmup.start"}, {start, " is out of range"}, {"> 0 for an exponential ramp"});
     }
 
 private:
