@@ -261,7 +261,7 @@ TEST_CASE("A message whose checksum is right is refused for what it says", "[cor
         return [=](std::vector<std::byte>& to) { std::memcpy(&to[at], &x, sizeof x); };
     };
     std::int64_t const huge = std::numeric_limits<std::int64_t>::max();
-    CHECK_THAT(refused(put(0, 'G')), ContainsSubstring("does not begin with \"gradstep\""));
+    CHECK_THAT(refused(put(0, 'G')), ContainsSubstring("begins with other bytes; expected \"gradstep\""));
     CHECK_THAT(refused(put(8, std::uint8_t(2))), ContainsSubstring("is of version 2; expected 1"));
     CHECK_THAT(refused(put(9, std::uint8_t(0))), ContainsSubstring("has the element 0; expected 1 to 4"));
     CHECK_THAT(refused(put(9, std::uint8_t(5))), ContainsSubstring("has the element 5; expected 1 to 4"));

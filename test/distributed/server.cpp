@@ -300,7 +300,7 @@ TEST_CASE("messages that are no messages have no effect, and their sender is tol
     auto const good = table.push(1, 0);
     for (std::size_t length = 0; length < good.size(); ++length)
         CHECK_THAT(table.refusal(1, {good.begin(), good.begin() + static_cast<std::ptrdiff_t>(length)}),
-                   ContainsSubstring("a message of rank 1 has " + std::to_string(length) + " bytes"));
+                   ContainsSubstring("a message of rank 1: has " + std::to_string(length) + " bytes"));
     for (std::size_t at = 0; at != good.size(); ++at) {
         auto changed = good;
         changed[at] ^= std::byte(16);
