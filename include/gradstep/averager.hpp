@@ -83,8 +83,8 @@ template <class Element, class Source, class Backend> auto way_of_weights() {
     } else {
         static_assert(
             requires { typename Source::template background_copy<Element>; },
-            "gradstep: an averager takes weights of its backend's memory, or of a backend that copies to the host "
-            "beside its steps: thrust_backend on CUDA");
+            "gradstep: averager: the weights are not in its backend's memory; expected the same memory, or a backend "
+            "that copies to the host beside its steps, as thrust_backend on CUDA");
         return staged_weights<Element, typename Source::template background_copy<Element>>{};
     }
 }

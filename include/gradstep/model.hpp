@@ -63,8 +63,8 @@ public:
     requires(executor<Executor> && !std::is_lvalue_reference_v<Executor>) explicit model(Executor&&,
                                                                                          model_options options = {})
         : tasks_(options) {
-        static_assert(sizeof(Executor) == 0, "gradstep: a model refers to its executor, which must outlive it: give a "
-                                             "variable, not a temporary");
+        static_assert(sizeof(Executor) == 0,
+                      "gradstep: model: the executor is a temporary, and must outlive the model; expected a variable");
     }
     model(model&&) = default;
     model& operator=(model&&) = default;

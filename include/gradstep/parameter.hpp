@@ -92,8 +92,9 @@ public:
     template <class Buffer>
     parameter(Buffer const&, std::type_identity_t<Updater> const& optimizer, parameter_options = {})
         : updater_(optimizer) {
-        static_assert(sizeof(Buffer) == 0, "gradstep: a parameter is made of an optimizer and initial values, in this "
-                                           "order: gs::parameter{optimizer, initial}");
+        static_assert(
+            sizeof(Buffer) == 0,
+            "gradstep: parameter: the arguments are in another order; expected gs::parameter{optimizer, initial}");
     }
 
     /// Updates the parameter by one step with this gradient. `options` are as in
@@ -234,7 +235,9 @@ public:
     /// A state slot by name, checked at compile time: `state<"m">()`.
     template <fixed_string Name> std::span<state_type const> state() const requires on_host {
         constexpr std::size_t i = index_of(Name.view());
-        static_assert(i < Updater::slots, "gradstep: the updater has no state slot of this name");
+        static_assert(
+            i < Updater::slots,
+            "gradstep: state: the updater has no state slot of this name; expected one of the rule's `state_names`");
         return {state_[i].data(), state_[i].size()};
     }
     /// A state slot by its name at run time. Throws value_error for an unknown name, with the names

@@ -28,10 +28,9 @@ template <class Table> class row_serializer {
     using compute = typename updater_type::traits::compute;
     using storage = typename Table::storage;
     using pack = typename backend_type::template pack<compute>;
-    static_assert(Table::on_host, "gradstep: striped: the locks are the host's: give a table of a host backend");
-    static_assert(!Table::plans_read_history,
-                  "gradstep: striped: replay reads the history while other writers add to it: use gs::exact or "
-                  "gs::touch_only");
+    static_assert(Table::on_host, "gradstep: striped: the locks are on the host; expected a table of a host backend");
+    static_assert(!Table::plans_read_history, "gradstep: striped: replay reads the history while other threads add to "
+                                              "it; expected gs::exact or gs::touch_only");
 
 public:
     using engine_type = host_rows<updater_type>;

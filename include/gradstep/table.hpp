@@ -280,13 +280,17 @@ public:
     /// grew, as `memory()` does.
     template <fixed_string Name> std::span<state_type const> state() requires on_host {
         constexpr std::size_t i = index_of(Name.view());
-        static_assert(i < Updater::slots, "gradstep: the updater has no state slot of this name");
+        static_assert(
+            i < Updater::slots,
+            "gradstep: state: the updater has no state slot of this name; expected one of the rule's `state_names`");
         return memory().state[i];
     }
     /// The same for a const table with one segment. Throws value_error if it has several.
     template <fixed_string Name> std::span<state_type const> state() const requires on_host {
         constexpr std::size_t i = index_of(Name.view());
-        static_assert(i < Updater::slots, "gradstep: the updater has no state slot of this name");
+        static_assert(
+            i < Updater::slots,
+            "gradstep: state: the updater has no state slot of this name; expected one of the rule's `state_names`");
         if (segments() != 1)
             detail::fail<value_error>({"state"},
                                       {"the rows of this table, which is const, lie in ", segments(), " segments"},
@@ -372,9 +376,9 @@ inline namespace GRADSTEP_ISA {
 template <class Updater> class table<Updater, detail::no_catch_up> {
 public:
     template <class Rows, class Width> table(Updater const&, Rows, Width, table_options) {
-        static_assert(sizeof(Updater) == 0, "gradstep: the options of a table come after its catch-up policy: "
-                                            "gs::table{optimizer, num_rows, width, gs::touch_only{}, {...}}, or "
-                                            "gs::exact{}, or gs::replay{...}");
+        static_assert(sizeof(Updater) == 0,
+                      "gradstep: table: the options come before a catch-up policy; expected gs::table{optimizer, "
+                      "num_rows, width, gs::touch_only{}, {...}}, or with gs::exact{} or gs::replay{...}");
     }
 };
 template <class Updater, std::integral Rows, std::integral Width>

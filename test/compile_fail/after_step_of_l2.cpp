@@ -1,4 +1,4 @@
-// expected-error: gradstep: after_step goes around decoupled
+// expected-error: gradstep: after_step: the argument is not decoupled; expected decoupled
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,5 @@
 // A parameter whose rule keeps no average has none to show.
-// expected-error: gradstep: the rule keeps no average: put it into gs::averaged
+// expected-error: gradstep: average: the rule keeps no average; expected gs::averaged
 // expected-errors: 1
 #include <gradstep/gradstep.hpp>
 

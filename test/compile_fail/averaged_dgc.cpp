@@ -1,4 +1,4 @@
-// expected-error: gradstep: averaged does not go around dgc_momentum, whose steps touch few elements
+// expected-error: gradstep: averaged: the rule is dgc_momentum, whose steps touch few elements; expected another rule
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

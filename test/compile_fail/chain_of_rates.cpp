@@ -1,4 +1,4 @@
-// expected-error: gradstep: chain begins with a schedule
+// expected-error: gradstep: chain: the first argument is no schedule; expected chain
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,4 +1,4 @@
-// expected-error: gradstep: parameter and state are written: they cannot be const
+// expected-error: gradstep: buffer: the parameter or a state buffer is const; expected writable memory
 #include <gradstep/gradstep.hpp>
 
 #include <span>

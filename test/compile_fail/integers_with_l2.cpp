@@ -1,4 +1,4 @@
-// expected-error: gradstep: elements of integers take no regularizer
+// expected-error: gradstep: regularizer: its numbers are fractions, and the elements are integers; expected floating-point elements
 #include <gradstep/gradstep.hpp>
 
 #include <cstdint>

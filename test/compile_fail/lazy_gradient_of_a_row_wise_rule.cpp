@@ -1,5 +1,5 @@
 // A gradient that can be read once, under a rule that reads it twice.
-// expected-error: gradstep: a row-wise rule reads the gradient twice
+// expected-error: gradstep: row-wise rule: it reads the gradient twice
 #include <gradstep/gradstep.hpp>
 
 #include <cstddef>

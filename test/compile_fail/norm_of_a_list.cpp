@@ -1,4 +1,4 @@
-// expected-error: gradstep: a buffer must be contiguous memory
+// expected-error: gradstep: buffer: the type is not known as contiguous memory
 #include <gradstep/gradstep.hpp>
 
 #include <list>

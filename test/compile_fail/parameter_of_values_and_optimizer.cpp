@@ -1,4 +1,4 @@
-// expected-error: gradstep: a parameter is made of an optimizer and initial values, in this order
+// expected-error: gradstep: parameter: the arguments are in another order; expected gs::parameter{optimizer, initial}
 // expected-errors: 1
 #include <gradstep/gradstep.hpp>
 

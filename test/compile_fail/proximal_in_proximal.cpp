@@ -1,4 +1,4 @@
-// expected-error: gradstep: proximal goes around l1, l2 or elastic_net, and not around another proximal
+// expected-error: gradstep: proximal: the argument is no penalty; expected l1, l2 or elastic_net
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

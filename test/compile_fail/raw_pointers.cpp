@@ -1,5 +1,5 @@
 // One sentence for the step, and one for the parameter.
-// expected-error: gradstep: a raw pointer does not say how many elements there are
+// expected-error: gradstep: buffer: a raw pointer has no number of elements; expected std::span
 // expected-errors: 2
 #include <gradstep/gradstep.hpp>
 

@@ -1,4 +1,4 @@
-// expected-error: gradstep: a row-wise rule needs .*finalize
+// expected-error: gradstep: row-wise rule: a part is missing or has another form; expected .*finalize
 #include <gradstep/gradstep.hpp>
 
 #include <array>

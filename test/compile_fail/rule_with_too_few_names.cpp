@@ -1,4 +1,4 @@
-// expected-error: gradstep: `state_names` of the rule must name every member of its `state`
+// expected-error: gradstep: rule: `state_names` does not match `state`; expected a name for every member
 #include <gradstep/gradstep.hpp>
 
 #include <array>

@@ -1,5 +1,5 @@
 // The master copy is a slot.
-// expected-error: gradstep: wrong number of state buffers
+// expected-error: gradstep: state: wrong number of state buffers; expected one for each state slot
 // expected-error: momentum has 2 state slots: m, mas
 #include <gradstep/gradstep.hpp>
 

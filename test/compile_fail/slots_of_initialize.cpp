@@ -1,4 +1,4 @@
-// expected-error: gradstep: wrong number of state buffers
+// expected-error: gradstep: state: wrong number of state buffers; expected one for each state slot
 // expected-error: adagrad has 1 state slot: n
 #include <gradstep/gradstep.hpp>
 

@@ -1,4 +1,4 @@
-// expected-error: gradstep: the options of a table come after its catch-up policy
+// expected-error: gradstep: table: the options come before a catch-up policy; expected gs::table
 // expected-errors: 1
 #include <gradstep/gradstep.hpp>
 

@@ -1,4 +1,4 @@
-// expected-error: gradstep: simd_backend refers to its executor, which must outlive it: give a variable, not a temporary
+// expected-error: gradstep: simd_backend: the executor is a temporary, and must outlive the backend; expected a variable
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,5 @@
 // The slice would refer to memory that is gone.
-// expected-error: gradstep: the memory of a temporary is gone after this call
+// expected-error: gradstep: buffer: the memory of a temporary is gone after this call
 // expected-errors: 1
 #include <gradstep/gradstep.hpp>
 

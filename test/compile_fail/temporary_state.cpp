@@ -1,4 +1,4 @@
-// expected-error: gradstep: the memory of a temporary is gone after this call
+// expected-error: gradstep: buffer: the memory of a temporary is gone after this call
 // expected-errors: 1
 #include <gradstep/gradstep.hpp>
 

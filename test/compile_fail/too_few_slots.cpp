@@ -1,4 +1,4 @@
-// expected-error: gradstep: wrong number of state buffers
+// expected-error: gradstep: state: wrong number of state buffers; expected one for each state slot
 // expected-error: adam has 2 state slots: m, v
 #include <gradstep/gradstep.hpp>
 

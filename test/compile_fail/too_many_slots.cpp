@@ -1,4 +1,4 @@
-// expected-error: gradstep: wrong number of state buffers
+// expected-error: gradstep: state: wrong number of state buffers; expected one for each state slot
 // expected-error: sgd has 0 state slots
 #include <gradstep/gradstep.hpp>
 

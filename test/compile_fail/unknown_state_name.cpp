@@ -1,4 +1,4 @@
-// expected-error: gradstep: the updater has no state slot of this name
+// expected-error: gradstep: state: the updater has no state slot of this name; expected one of
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

@@ -1,4 +1,4 @@
-// expected-error: gradstep: the element type of a buffer differs from what the updater's element stores there
+// expected-error: gradstep: buffer: its element type is not the type that the updater stores there; expected the same type
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

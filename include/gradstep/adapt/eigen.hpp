@@ -98,8 +98,8 @@ requires(!detail::eigen::in_memory<B>) struct buffer_traits<B> {
     using memory_space = host_memory;
 
     template <class Buffer> static typename B::Scalar const* data(Buffer&) {
-        static_assert(sizeof(Buffer) == 0,
-                      "gradstep: this Eigen expression has no memory: evaluate it first, x.eval()");
+        static_assert(sizeof(Buffer) == 0, "gradstep: buffer: this Eigen expression has no memory; expected a matrix, "
+                                           "array, block or map; evaluate it first, x.eval()");
         return nullptr;
     }
     static std::size_t size(B const& b) { return static_cast<std::size_t>(b.size()); }

@@ -150,8 +150,8 @@ requires(!detail::xtensor::in_memory<B>) struct buffer_traits<B> {
     static std::size_t size(B const& b) { return b.size(); }
     template <class W> static auto reader(B const& b, W const& weight) {
         static_assert(
-            requires { b.data_element(0); }, "gradstep: this lazy gradient cannot be read element by element: "
-                                             "evaluate it first, xt::eval(...)");
+            requires { b.data_element(0); }, "gradstep: gradient: this lazy one cannot be read element by element; "
+                                             "expected memory; evaluate it first, xt::eval(...)");
         detail::xtensor::require_shape(b, weight);
         auto const strides = detail::xtensor::strides_of(b.shape(), detail::xtensor::parameter_layout(weight));
         if (!b.has_linear_assign(strides))

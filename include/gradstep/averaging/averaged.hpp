@@ -92,13 +92,16 @@ inline constexpr auto average_name = [] {
 } // namespace detail
 
 template <class Rule, class Average> struct averaged {
-    static_assert(weight_average<Average>, "gradstep: averaged takes a rule and an average: gs::averaged{gs::adam{}, "
-                                           "gs::ema{0.999}}, or gs::polyak{}, or gs::window{...}");
-    static_assert(!row_wise_rule<Rule>, "gradstep: averaged goes around a rule that works element by element");
+    static_assert(weight_average<Average>,
+                  "gradstep: averaged: an argument is no average; expected gs::averaged{gs::adam{}, gs::ema{0.999}}, "
+                  "or with gs::polyak{} or gs::window{...}");
+    static_assert(!row_wise_rule<Rule>,
+                  "gradstep: averaged: the rule is row-wise; expected a rule that works element by element");
     static_assert(!detail::has_own_step<Rule>,
-                  "gradstep: averaged does not go around dgc_momentum, whose steps touch few "
-                  "elements: average the parameter by gs::averager");
-    static_assert(detail::average_count<averaged> <= 9, "gradstep: averaged goes around at most 8 averages");
+                  "gradstep: averaged: the rule is dgc_momentum, whose steps touch few elements; expected another "
+                  "rule; average the parameter by gs::averager");
+    static_assert(detail::average_count<averaged> <= 9,
+                  "gradstep: averaged: there are more than 8 averages; expected at most 8");
     /// The number of the rule's slots (`own_slots`) and of the average's slots (`average_slots`).
     /// `first_average` is the first slot of any average in a nested rule.
     static constexpr std::size_t own_slots = slot_count<Rule>, average_slots = Average::state_names.size();

@@ -41,14 +41,13 @@ public:
     explicit simd_backend(subnormals mode = subnormals::flush) requires std::same_as<Executor, serial_executor>
         : mode_(mode) {}
     explicit simd_backend(Executor& executor, subnormals mode = subnormals::flush) : executor_(&executor), mode_(mode) {
-        static_assert(gradstep::executor<Executor>,
-                      "gradstep: simd_backend takes an executor: a type with concurrency() "
-                      "and run(parts, work)");
+        static_assert(gradstep::executor<Executor>, "gradstep: simd_backend: the argument is no executor; expected a "
+                                                    "type with concurrency() and run(parts, work)");
     }
     explicit simd_backend(Executor const&&, subnormals = subnormals::flush) {
-        static_assert(sizeof(Executor) == 0,
-                      "gradstep: simd_backend refers to its executor, which must outlive it: give "
-                      "a variable, not a temporary");
+        static_assert(
+            sizeof(Executor) == 0,
+            "gradstep: simd_backend: the executor is a temporary, and must outlive the backend; expected a variable");
     }
 
     template <class Batch> GRADSTEP_INLINE void run(Batch const& batch) const {

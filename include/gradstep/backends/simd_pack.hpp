@@ -62,8 +62,8 @@ template <bool roots> struct newton_divider {};
 /// A pack of xsimd, its type `batch`, with as many elements T as fit into a register of `Arch`.
 template <class T, class Arch, class Division = divider> struct simd {
     static_assert(GRADSTEP_AVX512 || !std::is_base_of_v<xsimd::avx512f, Arch>,
-                  "gradstep: packs of AVX-512 take its parts F, BW, DQ and VL: compile with -march=x86-64-v4, or take "
-                  "another architecture");
+                  "gradstep: packs of AVX-512: the compiler lacks some of its parts; expected F, BW, DQ and VL; "
+                  "compile with -march=x86-64-v4, or use another architecture");
     using batch = xsimd::batch<T, Arch>;
     batch value;
 

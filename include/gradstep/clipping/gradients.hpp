@@ -27,10 +27,9 @@ template <class T> concept has_gradients = requires { typename item_of<T>; }
 
 // For backends that have no reduction of their own: the gradients are read on the host.
 template <class Backend> constexpr void require_reads() {
-    static_assert(
-        std::is_same_v<typename Backend::memory_space, host_memory>,
-        "gradstep: a backend of a device needs `sum_of_squares(span, scale)` and `find_nonfinite(span)` to be asked "
-        "for norms and for what is not finite");
+    static_assert(std::is_same_v<typename Backend::memory_space, host_memory>,
+                  "gradstep: backend of a device: it has no norms, and does not find NaN; expected "
+                  "`sum_of_squares(span, scale)` and `find_nonfinite(span)`");
 }
 
 // A buffer of a gradient as a span, which is null only if it is empty.

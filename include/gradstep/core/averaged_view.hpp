@@ -16,8 +16,8 @@ namespace detail {
 inline namespace GRADSTEP_ISA {
 
 template <class Rule> constexpr bool require_average() {
-    static_assert(keeps_average<Rule>, "gradstep: the rule keeps no average: put it into gs::averaged{rule, "
-                                       "gs::ema{0.999}}, or gs::polyak{}, or gs::window{...}");
+    static_assert(keeps_average<Rule>, "gradstep: average: the rule keeps no average; expected gs::averaged{rule, "
+                                       "gs::ema{0.999}}, or with gs::polyak{} or gs::window{...}");
     return keeps_average<Rule>;
 }
 

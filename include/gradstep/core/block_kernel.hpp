@@ -28,21 +28,20 @@ template <class Element, class Rule, class Backend> constexpr void require_block
     if constexpr (element<Element>)
         if constexpr (in_blocks<element_traits<Element>>) {
             constexpr bool has_maps = row_wise_rule<Rule> || has_code_maps<Rule>();
-            static_assert(!row_wise_rule<Rule>, "gradstep: block8 works block by block, and this rule looks at a whole "
-                                                "tensor before it moves an element: use float");
+            static_assert(!row_wise_rule<Rule>, "gradstep: block8: this rule reads a whole tensor before it updates an "
+                                                "element; expected a rule that works block by block, or float");
             static_assert(
                 has_maps,
-                "gradstep: the rule does not say that 8 bits are enough for its state, as block8 keeps it: one "
-                "that does has `static constexpr std::array code_maps{gs::code_map::both_signs, ...};`, one for "
-                "each slot; slots that count, are averages to be read, or decide by small differences need "
-                "float");
+                "gradstep: block8: the rule does not say that 8 bits are enough for its state; expected `static "
+                "constexpr std::array code_maps{gs::code_map::both_signs, ...};`, one for each slot, or float; slots "
+                "that count, are averages to be read, or decide by small differences need float");
             static_assert(
                 !requires(Rule const& rule) { rule.initialize(0.0f); },
-                "gradstep: block8 begins with numbers, and this rule's state depends on the weight: use float");
+                "gradstep: block8: the state of this rule depends on the weight at the start; expected a rule whose "
+                "state begins with numbers, or float");
             constexpr bool runs_blocks = requires { requires Backend::runs_blocks; };
-            static_assert(runs_blocks,
-                          "gradstep: block8 is for serial_backend, simd_backend and Thrust's CPU systems: this "
-                          "backend runs no blocks");
+            static_assert(runs_blocks, "gradstep: block8: this backend runs no blocks; expected serial_backend, "
+                                       "simd_backend or a CPU system of Thrust");
         }
 }
 

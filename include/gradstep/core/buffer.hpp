@@ -122,10 +122,9 @@ template <class B> constexpr bool is_container() {
 
 // For forwarding references to buffers that are written or kept for a later call.
 template <class... B> constexpr void require_lasting() {
-    static_assert(
-        ((std::is_lvalue_reference_v<B> || !contiguous_buffer<B> || is_view<B>()) && ...),
-        "gradstep: the memory of a temporary is gone after this call, and with it what was written there: give "
-        "a variable, or a span or another view of memory that stays");
+    static_assert(((std::is_lvalue_reference_v<B> || !contiguous_buffer<B> || is_view<B>()) && ...),
+                  "gradstep: buffer: the memory of a temporary is gone after this call, with the values written to it; "
+                  "expected a variable, or a span or another view of memory that stays");
 }
 
 template <class B, class Space>
@@ -134,11 +133,11 @@ concept lives_in = std::is_same_v<typename traits_of<B>::memory_space, Space> ||
 
 template <class B> constexpr bool require_contiguous() {
     constexpr bool is_pointer = std::is_pointer_v<std::remove_cvref_t<B>>;
-    static_assert(contiguous_buffer<B> || !is_pointer, "gradstep: a raw pointer does not say how many elements there "
-                                                       "are: give std::span(pointer, size)");
+    static_assert(contiguous_buffer<B> || !is_pointer,
+                  "gradstep: buffer: a raw pointer has no number of elements; expected std::span(pointer, size)");
     static_assert(contiguous_buffer<B> || is_pointer,
-                  "gradstep: a buffer must be contiguous memory: std::vector, std::array, std::span, or a type with "
-                  "gradstep::buffer_traits");
+                  "gradstep: buffer: the type is not known as contiguous memory; expected std::vector, std::array, "
+                  "std::span, or a type with gradstep::buffer_traits");
     return contiguous_buffer<B>;
 }
 
@@ -155,12 +154,13 @@ template <class T> GRADSTEP_INLINE T* unknown_origin(T* p) {
 template <class T, class Space, class B> std::span<T> as_span(B& buffer) {
     if constexpr (require_contiguous<B>()) {
         using given = element_type<B>;
-        static_assert(std::is_same_v<std::remove_const_t<given>, std::remove_const_t<T>>,
-                      "gradstep: the element type of a buffer differs from what the updater's element stores there");
-        static_assert(std::is_const_v<T> || !std::is_const_v<given>, "gradstep: parameter and state are written: they "
-                                                                     "cannot be const");
-        static_assert(lives_in<B, Space>, "gradstep: the buffer lives in another memory than the backend: give host "
-                                          "containers to host backends, thrust::device_vector to CUDA");
+        static_assert(
+            std::is_same_v<std::remove_const_t<given>, std::remove_const_t<T>>,
+            "gradstep: buffer: its element type is not the type that the updater stores there; expected the same type");
+        static_assert(std::is_const_v<T> || !std::is_const_v<given>,
+                      "gradstep: buffer: the parameter or a state buffer is const; expected writable memory");
+        static_assert(lives_in<B, Space>, "gradstep: buffer: it is in another memory than the backend; expected host "
+                                          "containers for host backends, thrust::device_vector for CUDA");
         return {unknown_origin(traits_of<B>::data(buffer)), traits_of<B>::size(buffer)};
     }
 }
@@ -201,7 +201,7 @@ template <class Backend, class T> void fill(Backend const& backend, std::span<T>
         backend.fill(x, value);
     } else {
         static_assert(std::is_same_v<typename Backend::memory_space, host_memory>,
-                      "gradstep: a backend of a device needs `fill(span, value)`");
+                      "gradstep: backend of a device: there is no `fill`; expected `fill(span, value)`");
         std::fill(x.begin(), x.end(), value);
     }
 }
@@ -212,7 +212,7 @@ template <class Backend, class T> void copy(Backend const& backend, std::span<T 
         backend.copy(from, to);
     } else {
         static_assert(std::is_same_v<typename Backend::memory_space, host_memory>,
-                      "gradstep: a backend of a device needs `copy(span from, span to)`");
+                      "gradstep: backend of a device: there is no `copy`; expected `copy(span from, span to)`");
         std::copy(from.begin(), from.end(), to.begin());
     }
 }

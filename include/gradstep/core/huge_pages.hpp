@@ -97,7 +97,8 @@ template <class T> struct huge_page_allocator {
     /// Returns n zeros.
     T* allocate(std::size_t n) {
         static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>,
-                      "gradstep: huge_page_allocator is for numbers and structs of them");
+                      "gradstep: huge_page_allocator: the type is not trivial to copy or destroy; expected numbers or "
+                      "structs of them");
         static_assert(alignof(T) <= static_cast<std::size_t>(detail::cache_line));
         constexpr auto largest = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
         if (n > largest / sizeof(T)) detail::fail_for_memory<std::bad_array_new_length>();

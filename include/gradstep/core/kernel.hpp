@@ -39,7 +39,8 @@ template <class Rule, std::size_t I> inline constexpr bool rare_slot = is_rare_s
 template <class Rule>
 inline constexpr int newton_roots_of = [] {
     if constexpr (requires { Rule::newton_roots; }) {
-        static_assert(Rule::newton_roots <= 2, "gradstep: `newton_roots` of a rule is 0, 1 or 2: of four registers");
+        static_assert(Rule::newton_roots <= 2,
+                      "gradstep: rule: `newton_roots` is more than 2; expected 0, 1 or 2, of four registers");
         return Rule::newton_roots;
     } else {
         return -1;
@@ -225,9 +226,9 @@ struct update_kernel {
         Gradient::in_default_form;
     };
     static constexpr bool sees_all_slots = detail::rare_slot_count<Rule> == 0 || !requires { Gradient::is_quiet; };
-    static_assert(
-        !traits::has_master || std::is_same_v<state_type, compute>,
-        "gradstep: a master copy is of the type of the arithmetic: the element's `state` must be its `compute`");
+    static_assert(!traits::has_master || std::is_same_v<state_type, compute>,
+                  "gradstep: element: it keeps a master copy, and its `state` is not its `compute`; expected the type "
+                  "of the arithmetic");
 
     typename Rule::template coeffs<compute> rule;
     typename Regularizer::template coeffs<compute> regularizer;

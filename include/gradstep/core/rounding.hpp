@@ -76,7 +76,8 @@ GRADSTEP_HD V stochastically_rounded(V w, element_words const& words, std::uint6
     if constexpr (std::is_same_v<Storage, bfloat16>) {
         rounded = traits::drop_bits(w, 16, words, i);
     } else {
-        static_assert(std::is_same_v<Storage, float16>, "gradstep: stochastic rounding is for 16-bit storage");
+        static_assert(std::is_same_v<Storage, float16>,
+                      "gradstep: stochastic rounding: the storage has not 16 bits; expected bfloat16 or float16");
         // Below 2^-14, the numbers of float16 are 2^-24 apart, like the numbers just above 2^-14: w
         // is rounded there. If w has bits below 2^-37, these are rounded to nearest first.
         V const smallest(0x1p-14f);

@@ -66,8 +66,8 @@ concept has_scalar = std::is_same_v<T, float> || std::is_same_v<T, double> || st
 
 /// The `scalar` of a C++ type. Other types do not compile.
 template <class T> constexpr scalar scalar_of() {
-    static_assert(detail::has_scalar<T>,
-                  "gradstep: elements are float, double, float16, bfloat16, or integers of 32 or 64 bits");
+    static_assert(detail::has_scalar<T>, "gradstep: element: the type is not known; expected float, double, float16, "
+                                         "bfloat16, or integers of 32 or 64 bits");
     if constexpr (std::is_same_v<T, float>) return scalar::float32;
     else if constexpr (std::is_same_v<T, double>) return scalar::float64;
     else if constexpr (std::is_same_v<T, gradstep::float16>) return scalar::float16;

@@ -69,8 +69,8 @@ inline namespace GRADSTEP_ISA {
 
 // Shows the rule and its slots, as text, in the error of a call with too few or too many buffers.
 template <auto Sentence, bool Right> constexpr bool require_state_buffers() {
-    static_assert(Right, "gradstep: wrong number of state buffers: give one for each state slot of the rule, in its "
-                         "order, then the master copy if the element keeps one (the template argument of "
+    static_assert(Right, "gradstep: state: wrong number of state buffers; expected one for each state slot of the "
+                         "rule, in its order, then the master copy if the element keeps one (the template argument of "
                          "require_state_buffers names the rule and its slots)");
     return Right;
 }

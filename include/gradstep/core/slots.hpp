@@ -27,8 +27,8 @@ template <std::size_t I, std::size_t N, class S> GRADSTEP_HD auto& nth(S& aggreg
         else if constexpr (I == 1) return b;
         else return c;
     } else {
-        static_assert(N == 4, "gradstep: a rule with more than 4 state slots, or with a nested state, needs "
-                              "`template <std::size_t I, class S> GRADSTEP_HD static auto& slot(S& state)`");
+        static_assert(N == 4, "gradstep: rule: it has more than 4 state slots, or a nested state; expected `template "
+                              "<std::size_t I, class S> GRADSTEP_HD static auto& slot(S& state)`");
         auto& [a, b, c, d] = aggregate;
         if constexpr (I == 0) return a;
         else if constexpr (I == 1) return b;

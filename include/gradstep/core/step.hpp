@@ -151,8 +151,8 @@ private:
     // kernel.
     template <class W, class G, class... S>
     auto lazy_kernel(std::uint64_t id, W& weight, G& gradient, S&... state) const {
-        static_assert(!row_wise_rule<rule_type>, "gradstep: a row-wise rule reads the gradient twice, and a lazy one "
-                                                 "can be read once: evaluate it first");
+        static_assert(!row_wise_rule<rule_type>, "gradstep: row-wise rule: it reads the gradient twice, and a lazy one "
+                                                 "can be read once; expected memory; evaluate it first");
         detail::tensor<Updater> const tensor(weight, state...);
         auto const reader = detail::traits_of<G>::reader(gradient, weight);
         tensor.check({"gradient", nullptr, detail::traits_of<G>::size(gradient), 0});

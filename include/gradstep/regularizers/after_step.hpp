@@ -17,10 +17,9 @@ template <class Decay> struct after_step {
     Decay decay;
     static constexpr auto hyperparameters = hyperparameter_list{hyperparameter{"decay", &after_step::decay}};
     static constexpr bool is_decay = true;
-    static_assert(
-        std::is_same_v<Decay, decoupled>,
-        "gradstep: after_step goes around decoupled: proximal comes after the step by itself, and what enters "
-        "the gradient comes before it");
+    static_assert(std::is_same_v<Decay, decoupled>,
+                  "gradstep: after_step: the argument is not decoupled; expected decoupled, since proximal comes after "
+                  "the step by itself, and what enters the gradient comes before it");
 
     static constexpr auto at_zero_gradient = decoupled::at_zero_gradient;
     shrinkage shrink(step_info now) const { return decay.shrink(now); }

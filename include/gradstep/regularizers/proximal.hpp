@@ -23,7 +23,7 @@ template <class Penalty> struct proximal {
     static constexpr auto hyperparameters = hyperparameter_list{hyperparameter{"penalty", &proximal::penalty}};
     static constexpr bool is_decay = true;
     static_assert(std::is_same_v<Penalty, l1> || std::is_same_v<Penalty, l2> || std::is_same_v<Penalty, elastic_net>,
-                  "gradstep: proximal goes around l1, l2 or elastic_net, and not around another proximal");
+                  "gradstep: proximal: the argument is no penalty; expected l1, l2 or elastic_net");
 
     static constexpr auto at_zero_gradient =
         std::is_same_v<Penalty, l2> ? zero_gradient_weight::scales : zero_gradient_weight::shrinks;

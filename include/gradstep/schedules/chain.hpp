@@ -18,12 +18,13 @@ namespace gradstep {
 /// torch's SequentialLR). Samples and epochs are passed on unchanged. Ranges: boundaries >= 0 and
 /// never decreasing.
 template <class... Parts> struct chain {
-    static_assert(sizeof...(Parts) + 1 == 0, "gradstep: chain takes schedules and the boundaries between them, whole "
-                                             "numbers of steps, in turn: chain{s1, b1, s2, b2, s3}");
+    static_assert(sizeof...(Parts) + 1 == 0,
+                  "gradstep: chain: the arguments do not alternate; expected schedules and the boundaries between "
+                  "them, whole numbers of steps: chain{s1, b1, s2, b2, s3}");
 };
 
 template <class Last> struct chain<Last> {
-    static_assert(schedule<Last>, "gradstep: chain ends with a schedule: chain{s1, b1, s2}");
+    static_assert(schedule<Last>, "gradstep: chain: the last argument is no schedule; expected chain{s1, b1, s2}");
     Last last;
 
     GRADSTEP_INLINE double operator()(clock now) const { return since(0, now); }
@@ -43,7 +44,7 @@ template <class Last> struct chain<Last> {
 };
 
 template <class First, class... Rest> struct chain<First, std::int64_t, Rest...> {
-    static_assert(schedule<First>, "gradstep: chain begins with a schedule: chain{s1, b1, s2}");
+    static_assert(schedule<First>, "gradstep: chain: the first argument is no schedule; expected chain{s1, b1, s2}");
     First first;
     std::int64_t boundary;
     chain<Rest...> rest;

@@ -161,7 +161,9 @@ class thrust_backend
     : public std::conditional_t<detail::is_cuda<Policy>, detail::device_buffers, detail::host_buffers> {
     static constexpr bool on_cuda = detail::is_cuda<Policy>;
     static constexpr bool by_threads = std::is_same_v<Arch, detail::device_threads>;
-    static_assert(by_threads || !on_cuda, "gradstep: `Arch` is for Thrust's CPU systems: leave it out on CUDA");
+    static_assert(
+        by_threads || !on_cuda,
+        "gradstep: thrust_backend: `Arch` is given on CUDA; expected none, since it is for Thrust's CPU systems");
 
 public:
     /// Whether it runs the kernels of `block8`, which work on blocks: on the CPU systems.
@@ -392,7 +394,8 @@ private:
         if constexpr (by_threads) {
             static_assert(
                 !on_cuda || !requires { Kernel::gradient_type::is_lazy; },
-                "gradstep: a lazy gradient is computed on the host: CUDA needs one in device memory");
+                "gradstep: thrust_backend: a lazy gradient is computed on the host; expected a gradient in device "
+                "memory on CUDA");
             using wide = lanes<compute, 16 / sizeof(compute)>;
             if (kernel.template is_aligned<pack_traits<wide>::size>()) {
                 detail::run_group<Kernel, wide> work{kernel, n};

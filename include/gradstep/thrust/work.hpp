@@ -212,7 +212,8 @@ template <class Work> class work_table {
 
 public:
     static constexpr std::size_t capacity = (bytes - 16) / (sizeof(Work) + sizeof(std::uint32_t));
-    static_assert(capacity != 0, "gradstep: the scalars of the rule do not fit into the arguments of a kernel");
+    static_assert(capacity != 0, "gradstep: thrust_backend: the scalars of the rule do not fit into the arguments of a "
+                                 "kernel; expected a smaller `coeffs`");
 
     work_table() {}
     bool has_room_for(Work const& work) const { return size_ != capacity && lots_of(work) <= UINT32_MAX - end_; }
