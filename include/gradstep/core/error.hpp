@@ -196,7 +196,7 @@ template <class Cause, class F, class Handler> decltype(auto) rethrow_as(F const
 
 // Calls f(). Its errors are rethrown with prefix() before the message.
 template <class Prefix, class F> void with_context(Prefix const& prefix, F const& f) {
-    auto const renamed = [&]<class Error>(Error const& refusal) { fail<Error>({prefix(), refusal.what()}); };
+    auto const renamed = [&]<class Error>(Error const& refusal) { fail<Error>(joined({prefix(), refusal.what()})); };
     auto const of_buffers = [&] { rethrow_as<buffer_error>([&] { rethrow_as<size_error>(f, renamed); }, renamed); };
     auto const of_values = [&] { rethrow_as<value_error>(of_buffers, renamed); };
     rethrow_as<sequence_error>([&] { rethrow_as<nonfinite_error>(of_values, renamed); }, renamed);
