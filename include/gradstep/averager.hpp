@@ -158,8 +158,7 @@ public:
     /// Returns a copy of the average after the steps so far, in the type of the state; waits for a
     /// device. Throws sequence_error before the first step.
     std::vector<state_type> average() {
-        if (clock_.step == 0)
-            detail::fail<sequence_error>({"average"}, {"no weights were added"}, {"one call of add at least"});
+        if (clock_.step == 0) detail::fail<sequence_error>({"average"}, {"no weights were added"}, {"add() first"});
         way_.finish(adding());
         std::vector<state_type> out(size_);
         buffer<state_type> averages(size_);

@@ -302,10 +302,9 @@ TEMPLATE_TEST_CASE("the average takes the weights' place, and gives it back bit 
         CHECK(x.average_is_applied());
         CHECK(same_bits(x.average(), average));
         CHECK(refusal<gs::sequence_error, std::logic_error>([&] { static_cast<void>(x.apply_average()); }) ==
-              "apply_average: the average is in the place of the weights; expected the trained weights; restore them "
-              "first");
+              "apply_average: the average is in the place of the weights; expected restore() first");
         CHECK(refusal<gs::sequence_error, std::logic_error>([&] { x.update(numbers<storage>(n, 1)); }) ==
-              "update: the average is in the place of the weights; expected the trained weights; restore them first");
+              "update: the average is in the place of the weights; expected restore() first");
         CHECK(x.clock().step == 5);
     }
     CHECK_FALSE(x.average_is_applied());
@@ -321,7 +320,7 @@ TEMPLATE_TEST_CASE("the average takes the weights' place, and gives it back bit 
     x.restore();
     CHECK(same_bits(copy(x.values()), trained));
     CHECK(refusal<gs::sequence_error, std::logic_error>([&] { x.restore(); }) ==
-          "restore: no average is in the place of the weights; expected an average; call apply_average first");
+          "restore: no average is in the place of the weights; expected apply_average() first");
     x.update(numbers<storage>(n, 3));
     CHECK(x.clock().step == 6);
 }
@@ -338,7 +337,7 @@ TEMPLATE_TEST_CASE("an averager of weights that others update has the bits of th
         std::vector<storage> memory = copy(plain.values());
         gs::averager of_memory{average, memory, gs::serial_backend{}}, resumed{average, memory, gs::serial_backend{}};
         CHECK(refusal<gs::sequence_error, std::logic_error>([&] { of_memory.average(); }) ==
-              "average: no weights were added; expected one call of add at least");
+              "average: no weights were added; expected add() first");
         std::size_t wrong = 0;
         for (std::uint32_t t = 0; t < 30; ++t) {
             folded.update(numbers<storage>(n, 10 + t));

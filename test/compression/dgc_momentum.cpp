@@ -577,8 +577,7 @@ TEST_CASE("While an average is in the place of its values, a parameter neither c
     auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2), averages = numbers<float>(n, 3);
     gs::compressed_parameter weights{optimizer, initial}, without = weights;
     auto const sequence = [](auto const& call) { return refusal<gs::sequence_error, std::logic_error>(call); };
-    std::string const sentence =
-        ": the average is in the place of the weights; expected the trained weights; restore them first";
+    std::string const sentence = ": the average is in the place of the weights; expected restore() first";
     {
         auto const applied = weights.parameter().apply_average(averages);
         CHECK(sequence([&] { weights.compress(g); }) == "compress" + sentence);

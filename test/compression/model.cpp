@@ -299,8 +299,7 @@ TEST_CASE("A model takes averages in the place of its weights between whole step
     net.add("averaged", gs::parameter{averaging, initial});
     std::vector<gs::named_gradient> const named{{"compressed", g}, {"averaged", g}};
     auto const sequence = [](auto const& call) { return refusal<gs::sequence_error, std::logic_error>(call); };
-    std::string const sentence =
-        ": the average is in the place of the weights; expected the trained weights; restore them first";
+    std::string const sentence = ": the average is in the place of the weights; expected restore() first";
     net.update(named);
     {
         auto const applied = net.apply_average();

@@ -277,8 +277,7 @@ TEST_CASE("averages take the place of a table's rows, and give it back bit for b
     table.rows(ids, trained);
     CHECK_FALSE(same_bits(averages, trained));
     auto const refused = [](auto const& f) { return refusal<gs::sequence_error, std::logic_error>(f); };
-    std::string const sentence =
-        ": the average is in the place of the weights; expected the trained weights; restore them first";
+    std::string const sentence = ": the average is in the place of the weights; expected restore() first";
     {
         auto const applied = table.apply_average();
         table.rows(ids, read);
@@ -301,7 +300,7 @@ TEST_CASE("averages take the place of a table's rows, and give it back bit for b
     } catch (std::runtime_error const&) {
     }
     CHECK(refused([&] { table.restore(); }) ==
-          "restore: no average is in the place of the weights; expected an average; call apply_average first");
+          "restore: no average is in the place of the weights; expected apply_average() first");
     table.apply_average().dismiss();
     auto copied = table; // with its averages in place, of one segment
     copied.restore();

@@ -5,12 +5,10 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE void refuse_applied(char const* call) {
-    fail<sequence_error>({call}, {"the average is in the place of the weights"},
-                         {"the trained weights; restore them first"});
+    fail<sequence_error>({call}, {"the average is in the place of the weights"}, {"restore() first"});
 }
 GRADSTEP_DEFINE void refuse_restore() {
-    fail<sequence_error>({"restore"}, {"no average is in the place of the weights"},
-                         {"an average; call apply_average first"});
+    fail<sequence_error>({"restore"}, {"no average is in the place of the weights"}, {"apply_average() first"});
 }
 
 } // namespace GRADSTEP_ABI
