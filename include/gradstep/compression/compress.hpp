@@ -110,9 +110,8 @@ double clipped_scale(Backend const& backend, std::span<S const> gradient, double
     if (!std::isfinite(limit)) return gradient_scale;
     double const norm = std::abs(gradient_scale) * global_norm(backend, gradient);
     if (!std::isfinite(norm))
-        fail<value_error>({"dgc_momentum.local_grad_clip_norm: the gradient's norm: ", norm,
-                           " is out of range; expected ", ranges::non_negative.text,
-                           "; a gradient, or its norm, is not finite"});
+        fail<value_error>({"dgc_momentum.local_grad_clip_norm"}, {"the gradient's norm: ", norm, " is out of range"},
+                          {ranges::non_negative.text, "; a gradient, or its norm, is not finite"});
     return gradient_scale * clip_scale(norm, limit);
 }
 

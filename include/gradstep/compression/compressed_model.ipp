@@ -47,18 +47,19 @@ GRADSTEP_DEFINE model_message compressed_model::compress(std::initializer_list<n
 }
 
 GRADSTEP_DEFINE void compressed_model::apply(std::span<model_message const> messages) {
-    if (!awaits_messages_) detail::fail<sequence_error>("apply: no step has begun; call compress first");
+    if (!awaits_messages_) detail::fail<sequence_error>({"apply"}, {"no step has begun"}, {"compress() first"});
     if (average_is_applied()) detail::refuse_applied("apply");
-    if (messages.empty()) detail::fail<value_error>("apply: there are no messages; expected one of each trainer");
+    if (messages.empty()) detail::fail<value_error>({"apply"}, {"there are no messages"}, {"one of each trainer"});
     detail::task_set& all = tasks();
     detail::message_list of_one(messages.size());
     for (std::size_t i = 0; i < size(); ++i) {
         for (std::size_t r = 0; r < messages.size(); ++r) {
             of_one[r] = messages[r].find(detail::hash_of(all[i].name), i);
             if (of_one[r] == nullptr || messages[r].size() != size())
-                detail::fail<value_error>({"apply: messages[", r, "] has ", messages[r].size(), " parameters, ",
-                                           of_one[r] == nullptr ? "none of them " : "one of them ", all[i].name,
-                                           "; expected the ", size(), " of this model"});
+                detail::fail<value_error>({"apply"},
+                                          {"messages[", r, "] has ", messages[r].size(), " parameters, ",
+                                           of_one[r] == nullptr ? "none of them " : "one of them ", all[i].name},
+                                          {"the ", size(), " of this model"});
         }
         messages_[i]->begin_apply(of_one);
     }

@@ -34,7 +34,8 @@ inline namespace GRADSTEP_ISA {
 ///
 /// Other rules do not compile.
 template <class Updater> class compressed_parameter {
-    static_assert(detail::compresses<Updater>, "gradstep: the rule compresses no gradients: use gs::dgc_momentum");
+    static_assert(detail::compresses<Updater>,
+                  "gradstep: compressed_parameter: the rule compresses no gradients; expected dgc_momentum");
     using owned_type = gradstep::parameter<Updater>;
 
 public:
@@ -92,7 +93,7 @@ public:
     /// replaced the values. If an executor or a device fails, some values can have moved. A second
     /// `apply` then throws sequence_error, because it would move them twice.
     template <class... Messages> void apply(Messages const&... messages) {
-        if (!step_) detail::fail<sequence_error>("apply: no step has begun; call compress first");
+        if (!step_) detail::fail<sequence_error>({"apply"}, {"no step has begun"}, {"compress() first"});
         if (parameter_.average_is_applied()) detail::refuse_applied("apply");
         bool runs = false;
         detail::rollback_guard ended([&] {

@@ -51,11 +51,11 @@ template <class Updater> class dgc_step {
     using memory_space = typename Backend::memory_space;
     using undecayed = typename optimizer::undecayed_type;
     using compression = detail::compression<optimizer>;
-    static_assert(
-        std::is_same_v<Regularizer, none> || std::is_same_v<Regularizer, l1> || std::is_same_v<Regularizer, l2> ||
-            std::is_same_v<Regularizer, elastic_net>,
-        "gradstep: dgc_momentum takes none, l1, l2 or elastic_net as its regularizer, which acts on the gradient "
-        "of each trainer, and clips by norm only: by its own local_grad_clip_norm");
+    static_assert(std::is_same_v<Regularizer, none> || std::is_same_v<Regularizer, l1> ||
+                      std::is_same_v<Regularizer, l2> || std::is_same_v<Regularizer, elastic_net>,
+                  "gradstep: dgc_momentum: the regularizer or the clip does not act on the gradient of each trainer; "
+                  "expected none, "
+                  "l1, l2 or elastic_net, and local_grad_clip_norm to clip");
 
 public:
     /// Made by `updater::next_step`.
@@ -93,7 +93,8 @@ public:
         constexpr std::size_t without_weight = 3;
         if constexpr (sizeof...(Buffers) == without_weight && !std::is_same_v<Regularizer, none>) {
             static_assert(sizeof...(Buffers) != without_weight,
-                          "gradstep: the regularizer looks at the parameter: give it first, as compress(w, g, u, v)");
+                          "gradstep: compress: the regularizer reads the parameter, which is missing; expected "
+                          "compress(w, g, u, v)");
         } else if constexpr (sizeof...(Buffers) == without_weight) {
             return compress_without_weight(buffers...);
         } else {
@@ -136,13 +137,14 @@ public:
             return pending_apply(*this, x, std::move(messages));
         } else {
             constexpr std::size_t buffers = sizeof...(Rest) - (detail::some_messages<Rest> + ... + 0);
-            static_assert(buffers == 0 || buffers == optimizer::slots,
-                          "gradstep: apply takes the parameter, none of the state slots or all of them (u, v, then the "
-                          "master copy if the element keeps one), and the messages");
+            static_assert(
+                buffers == 0 || buffers == optimizer::slots,
+                "gradstep: apply: some state slots are missing, or there are too many; expected the parameter, none or "
+                "all of the state slots (u, v, then the master copy if the element keeps one), and the messages");
             static_assert(
                 !traits::has_master || buffers != 0,
-                "gradstep: the element keeps a master copy, which moves with the parameter: give the state to "
-                "apply, as apply(w, u, v, master, messages)");
+                "gradstep: apply: the state is missing, and its master copy moves with the parameter; expected "
+                "apply(w, u, v, master, messages)");
             std::array<std::span<state_type>, optimizer::slots> state;
             std::size_t next = 0;
             (take(rest, messages, state, next), ...);
@@ -179,8 +181,8 @@ public:
     template <class W, class G, class... S> auto begin(std::uint64_t id, W& weight, G& gradient, S&... state) const {
         static_assert(
             detail::contiguous_buffer<G> || !detail::lazy_buffer<G, W>,
-            "gradstep: dgc_momentum reads a gradient more than once, and a lazy one can be read once: evaluate "
-            "it first");
+            "gradstep: dgc_momentum: the gradient is lazy, and the rule reads it more than once; expected memory; "
+            "evaluate it first");
         slice<optimizer> tensor(detail::for_one_call{}, weight, gradient, state...);
         tensor.id = id;
         return begin(tensor);
@@ -203,8 +205,9 @@ public:
     step_batch<optimizer> batch(slice<optimizer> const& tensor) const {
         tensor.follow();
         if (!is_dense(tensor.weight.size()))
-            detail::fail<sequence_error>(
-                {"batch: the step of a tensor of ", tensor.weight.size(), " elements is sparse: it cannot be split"});
+            detail::fail<sequence_error>({"batch"},
+                                         {"the step of a tensor of ", tensor.weight.size(), " elements is sparse"},
+                                         {"a dense step, which can be split"});
         check(tensor);
         return {prepared(), {&tensor, 1}};
     }
@@ -301,9 +304,9 @@ public:
         }
         void reserve() {
             if constexpr (!scatters) {
-                static_assert(
-                    std::is_same_v<memory_space, host_memory>,
-                    "gradstep: a backend of a device needs `scatter(update, messages, n)` for compressed steps");
+                static_assert(std::is_same_v<memory_space, host_memory>,
+                              "gradstep: dgc_momentum: the backend of the device lacks a function; expected "
+                              "`scatter(update, messages, n)` for compressed steps");
                 parts_ = detail::parts_for(of_.backend(), bytes());
                 merged_.emplace(messages_, size_, parts_);
             }

@@ -39,9 +39,11 @@ GRADSTEP_DEFINE model_message model_message::decode(std::span<std::byte const> b
     from.require_checksum(from.number<std::uint32_t>());
     model_message out;
     for (std::uint32_t i = 0; i != count; ++i) {
-        if (from.left() < 16) from.refuse({"has the parameters ", i, " of ", count, " alone"});
+        if (from.left() < 16) from.refuse({"breaks off after ", i, " parameters"}, {count});
         auto const hash = from.number<std::uint64_t>(), length = from.number<std::uint64_t>();
-        if (length > from.left()) from.refuse({"has a message of ", length, " bytes, and ", from.left(), " left"});
+        if (length > from.left())
+            from.refuse({"has a message of ", length, " bytes"},
+                        {"at most ", from.left(), ", the bytes that are left"});
         out.push_back(hash, sparse_message::decode(from.take(static_cast<std::size_t>(length))));
         from.align();
     }

@@ -27,7 +27,9 @@ inline namespace GRADSTEP_ABI {
 template <class S> inline constexpr bool is_sent = has_scalar<S> && !std::is_integral_v<S>;
 
 template <class T> constexpr scalar sent_type() {
-    static_assert(is_sent<T>, "gradstep: a sparse_message holds float, double, bfloat16 or float16");
+    static_assert(
+        is_sent<T>,
+        "gradstep: sparse_message: the elements are of another type; expected float, double, bfloat16 or float16");
     return scalar_of<T>();
 }
 template <class T> constexpr std::string_view name_of_element() { return info_of(sent_type<T>()).element; }
@@ -86,18 +88,19 @@ public:
         return static_cast<std::size_t>(reinterpret_cast<std::int32_t const*>(body_.get())[i]);
     }
     template <class Index> std::span<Index const> indices() const {
-        static_assert(std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>,
-                      "gradstep: the indices of a sparse_message are std::int32_t or std::int64_t");
+        static_assert(
+            std::is_same_v<Index, std::int32_t> || std::is_same_v<Index, std::int64_t>,
+            "gradstep: sparse_message: indices are read as another type; expected std::int32_t or std::int64_t");
         if (is_wide() != (sizeof(Index) == 8))
-            detail::fail<value_error>({"indices: the tensor has ", size_, " elements; expected to be read as ",
-                                       is_wide() ? "std::int64_t" : "std::int32_t"});
+            detail::fail<value_error>({"indices"}, {"the tensor has ", size_, " elements"},
+                                      {"to be read as ", is_wide() ? "std::int64_t" : "std::int32_t"});
         if (dense_) return {};
         return {reinterpret_cast<Index const*>(body_.get()), count()};
     }
     /// The values of the entries. Throws value_error if T is not the type of the elements.
     template <class T> std::span<T const> values() const {
         if (element_ != detail::sent_type<T>())
-            detail::fail<value_error>({"values: the message is of ", element(), "; expected to be read as that"});
+            detail::fail<value_error>({"values"}, {"the message is of ", element()}, {"to be read as that"});
         return {reinterpret_cast<T const*>(body_.get() + values_at()), count()};
     }
 
@@ -125,11 +128,12 @@ private:
         for (std::size_t e = 0; e != count(); ++e) {
             Index const i = indices[e];
             if (i <= before || i >= size_)
-                from.refuse({"has the index ", i, " after ", before, "; expected rising indices below ", size_});
+                from.refuse({"has the index ", i, " after ", before}, {"rising indices below ", size_});
             before = i;
         }
         for (std::size_t i = count() * index_bytes(); i < values_at(); ++i)
-            if (body_[i] != std::byte(0)) from.refuse({"has no zeros between indices and values"});
+            if (body_[i] != std::byte(0))
+                from.refuse({"has a byte that is not 0 between indices and values"}, {"zeros"});
     }
 
     bool is_wide() const { return size_ > 0x7fff'ffff; }

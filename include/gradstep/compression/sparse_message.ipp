@@ -35,8 +35,7 @@ GRADSTEP_DEFINE std::vector<std::byte> sparse_message::encode() const {
 
 GRADSTEP_DEFINE void sparse_message::encode(std::span<std::byte> out) const {
     if (out.size() < encoded_bytes())
-        detail::fail<size_error>(
-            {"encode: the memory has ", out.size(), " bytes; expected at least ", encoded_bytes()});
+        detail::fail<size_error>({"encode"}, {"the memory has ", out.size(), " bytes"}, {"at least ", encoded_bytes()});
     encode_to(out.data());
 }
 
@@ -48,8 +47,8 @@ GRADSTEP_DEFINE sparse_message sparse_message::decode(std::span<std::byte const>
     std::uint32_t const code = from.number<std::uint8_t>(), flags = from.number<std::uint8_t>(),
                         zero = from.number<std::uint8_t>();
     auto const type = detail::scalar_of_code(code);
-    if (!type || detail::is_integer(*type)) from.refuse({"has the element ", code, "; expected 1 to 4"});
-    if (flags > 3 || zero != 0) from.refuse({"has unknown flags: ", flags, " and ", zero});
+    if (!type || detail::is_integer(*type)) from.refuse({"has the element ", code}, {"1 to 4"});
+    if (flags > 3 || zero != 0) from.refuse({"has unknown flags: ", flags, " and ", zero}, {"0 to 3 and 0"});
     auto const checksum = from.number<std::uint32_t>();
 
     sparse_message out;
@@ -57,15 +56,16 @@ GRADSTEP_DEFINE sparse_message sparse_message::decode(std::span<std::byte const>
     out.dense_ = (flags & 1) != 0;
     for (std::int64_t* const to : {&out.size_, &out.step_, &out.count_}) *to = from.number<std::int64_t>();
     if (out.size_ < 0 || out.step_ < 1)
-        from.refuse({"is of step ", out.step_, " and a tensor of ", out.size_, " elements; expected >= 1 and >= 0"});
+        from.refuse({"is of step ", out.step_, " and a tensor of ", out.size_, " elements"}, {">= 1 and >= 0"});
     if (out.is_wide() != ((flags & 2) != 0))
-        from.refuse({"says ", out.is_wide() ? "32" : "64", " bits of the indices of ", out.size_, " elements"});
+        from.refuse({"has indices of ", out.is_wide() ? "32" : "64", " bits for ", out.size_, " elements"},
+                    {out.is_wide() ? "64" : "32", " bits"});
     if (out.count_ < 0 || out.count_ > out.size_ || (out.dense_ && out.count_ != out.size_))
-        from.refuse({"has ", out.count_, " entries of ", out.size_, " elements; expected ",
-                     out.dense_ ? "as many" : "at most as many"});
+        from.refuse({"has ", out.count_, " entries of ", out.size_, " elements"},
+                    {out.dense_ ? "as many" : "at most as many"});
     // By division first: a wrong count could overflow.
     if (out.count() > from.left() / out.value_bytes() || out.body_bytes() != from.left())
-        from.refuse({"has ", bytes.size(), " bytes: they are not those of ", out.count_, " entries"});
+        from.refuse({"has ", bytes.size(), " bytes"}, {"the bytes of its ", out.count_, " entries"});
     from.require_checksum(checksum);
 
     auto const body = from.take(from.left());
@@ -77,7 +77,7 @@ GRADSTEP_DEFINE sparse_message sparse_message::decode(std::span<std::byte const>
 
 GRADSTEP_DEFINE void sparse_message::encode_to(std::byte* out) const {
     detail::require_little_endian("sparse_message");
-    if (!element_) detail::fail<value_error>("encode: the message is empty");
+    if (!element_) detail::fail<value_error>({"encode"}, {"the message is empty"}, {"one from compress or decode"});
     detail::byte_writer to(out);
     to.bytes(magic.data(), magic.size());
     for (int const x : {version, int{detail::info_of(*element_).code}, (dense_ ? 1 : 0) | (is_wide() ? 2 : 0), 0})

@@ -368,8 +368,8 @@ std::vector<std::int64_t> top_k(Backend const& backend, Buffer const& values, st
     if constexpr (detail::require_contiguous<Buffer const>()) {
         auto const x = detail::checked_gradient<Backend>(values);
         if (k > x.size())
-            detail::fail<value_error>(
-                {"top_k: k: ", k, " is out of range; expected at most ", x.size(), ", the number of values"});
+            detail::fail<value_error>({"top_k: k"}, {k, " is out of range"},
+                                      {"at most ", x.size(), ", the number of values"});
         using source = detail::plain_values<std::remove_const_t<typename decltype(x)::element_type>>;
         std::vector<std::int64_t> out(k);
         if (k == 0) return out;

@@ -45,8 +45,8 @@ GRADSTEP_DEFINE std::string agreement::difference(agreement const& theirs, int r
         line const &a = i < lines_.size() ? lines_[i] : nothing,
                    &b = i < theirs.lines_.size() ? theirs.lines_[i] : nothing;
         if (a.what == b.what && a.value == b.value) continue;
-        return gradstep::detail::joined({a.what.empty() ? b.what : a.what, " is ", a.value, " on rank 0, and ", b.value,
-                                         " on rank ", rank, "; expected the same"});
+        return gradstep::detail::joined(
+            {a.what.empty() ? b.what : a.what, " is ", a.value, " on rank 0, and ", b.value, " on rank ", rank});
     }
     return {};
 }

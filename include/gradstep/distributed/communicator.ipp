@@ -20,29 +20,29 @@ GRADSTEP_DEFINE std::string ranks_as_text(std::vector<int> const& ranks) {
 
 GRADSTEP_DEFINE void refuse_wait(int rank, std::string_view what, std::chrono::milliseconds waited,
                                  std::vector<int> const& missing) {
-    fail<rank_error>({"rank ", rank, ": ", what, ": ", ranks_as_text(missing), missing.size() == 1 ? " has" : " have",
-                      " not taken part within ", waited.count(), " ms"});
+    fail<rank_error>({"rank ", rank, ": ", what}, {ranks_as_text(missing), missing.size() == 1 ? " has" : " have",
+                                                   " not taken part within ", waited.count(), " ms"});
 }
 
 GRADSTEP_DEFINE void refuse_dead(int rank, std::string_view what, int dead) {
-    fail<rank_error>({"rank ", rank, ": ", what, ": rank ", dead, " has ended and takes no part any more"});
+    fail<rank_error>({"rank ", rank, ": ", what}, {"rank ", dead, " has ended and takes no part any more"});
 }
 
 GRADSTEP_DEFINE void check_rank(std::string_view call, int rank, int size) {
-    if (rank < 0 || rank >= size) fail<value_error>({call, ": there is no rank ", rank, "; expected [0, ", size, ")"});
+    if (rank < 0 || rank >= size) fail<value_error>({call}, {"there is no rank ", rank}, {"[0, ", size, ")"});
 }
 
 GRADSTEP_DEFINE void check_pieces(int channel, std::size_t to, std::size_t from, int size) {
     if (channel < 0 || channel >= 1 << 30)
-        fail<value_error>({"exchange: channel: ", channel, " is out of range; expected [0, 2^30)"});
+        fail<value_error>({"exchange: channel"}, {channel, " is out of range"}, {"[0, 2^30)"});
     if (to != static_cast<std::size_t>(size) || from != to)
-        fail<size_error>(
-            {"exchange: ", to, " pieces to send and ", from, " to receive; expected ", size, ", one for each rank"});
+        fail<size_error>({"exchange"}, {to, " pieces to send and ", from, " to receive"},
+                         {size, ", one for each rank"});
 }
 
 GRADSTEP_DEFINE void refuse_piece(int rank, int from, std::size_t sent, std::size_t expected) {
-    fail<value_error>({"rank ", rank, ": exchange: rank ", from, " has sent ", sent, " bytes, and ", expected,
-                       " are expected: all ranks must exchange the same"});
+    fail<value_error>({"rank ", rank, ": exchange"}, {"rank ", from, " has sent ", sent, " bytes"},
+                      {expected, " bytes, the same from all ranks"});
 }
 
 GRADSTEP_DEFINE void idle_time::pass() {

@@ -95,12 +95,13 @@ public:
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
         using storage = typename Updater::traits::storage;
         static_assert(gradstep::detail::is_sent<storage>,
-                      "gradstep: messages of ranks hold float, double, bfloat16 or float16: use synchronous");
+                      "gradstep: compressed: the parameter is of another type; expected float, double, bfloat16 or "
+                      "float16; use synchronous");
         this->refuse_begun(name);
         if constexpr (gradstep::detail::compresses<Updater>)
             if (auto const trainers = owned.optimizer().rule().num_trainers; trainers != this->by().size())
-                detail::fail<value_error>({"add: ", name, ": dgc_momentum.num_trainers: ", trainers,
-                                           " is out of range; expected ", this->by().size(), ", the number of ranks"});
+                detail::fail<value_error>({"add: ", name, ": dgc_momentum.num_trainers"},
+                                          {trainers, " is out of range"}, {this->by().size(), ", the number of ranks"});
         model_.add(name, std::move(owned), options);
         auto const& added = model_.template get<Updater>(name);
         this->add_pushed(

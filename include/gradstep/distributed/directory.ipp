@@ -70,13 +70,14 @@ GRADSTEP_DEFINE known_parameter const& directory::parameter(char const* call, st
     if (of == nullptr) {
         std::string all;
         for (known_parameter const& each : parameters_) all += (all.empty() ? "" : ", ") + each.entry.name;
-        fail<value_error>({call, ": there is no parameter ", name, "; there is ", all.empty() ? "none" : all});
+        fail<value_error>({call}, {"there is no parameter ", name},
+                          {all.empty() ? "none, since no server has any" : "one of ", all});
     }
     if (of->entry.is_rows != rows)
-        fail<value_error>({call, ": ", name, rows ? " is no table; expected no keys" : " is a table; expected keys"});
+        fail<value_error>({call}, {name, rows ? " is no table" : " is a table"}, {rows ? "no keys" : "keys"});
     if (of->entry.element != element && element != wire_element())
-        fail<value_error>(
-            {call, ": ", name, " is of ", name_of(of->entry.element), ": rank ", rank_, " has ", name_of(element)});
+        fail<value_error>({call}, {"rank ", rank_, " has ", name_of(element), " for ", name},
+                          {name_of(of->entry.element)});
     return *of;
 }
 
@@ -129,11 +130,12 @@ GRADSTEP_DEFINE void directory::require_same_service(std::size_t server, wire_se
         auto const differ = [&](char const* in, gradstep::detail::text_arg of_other,
                                 gradstep::detail::text_arg of_own) {
             if (server == other)
-                fail<value_error>({"server ", server, " has begun anew with another server_options.", in, ": ", of_own,
-                                   " after ", of_other});
+                fail<value_error>({"server ", server, ": server_options.", in}, {of_own, " after a restart"},
+                                  {of_other, ", as before"});
             if (server < other) std::swap(of_other, of_own);
-            fail<value_error>({"servers ", std::min(server, other), " and ", std::max(server, other),
-                               " differ in server_options.", in, ": ", of_other, " and ", of_own});
+            fail<value_error>(
+                {"servers ", std::min(server, other), " and ", std::max(server, other), ": server_options.", in},
+                {of_other, " and ", of_own}, {"the same on all servers"});
         };
         if (theirs.mode != own.mode)
             differ("mode", wire_mode_names[static_cast<std::size_t>(theirs.mode)],
@@ -148,8 +150,8 @@ GRADSTEP_DEFINE void directory::require_all_again(std::size_t server, std::span<
         if (own != nullptr && std::none_of(entries.begin(), entries.end(), [&](wire_entry const& entry) {
                 return entry.name == of.entry.name && entry.first == own->first && entry.size == own->size;
             }))
-            fail<value_error>(
-                {"server ", server, " has begun anew without what it had of ", of.entry.name, "; add it as before"});
+            fail<value_error>({"server ", server}, {"has restarted without its part of ", of.entry.name},
+                              {"the same parameters as before"});
     }
 }
 
@@ -159,8 +161,8 @@ GRADSTEP_DEFINE void directory::require_alike(known_parameter const& of, std::si
     auto const differ = [&](char const* in, gradstep::detail::text_arg own, gradstep::detail::text_arg theirs) {
         std::size_t first = of.shares[0].server, second = server;
         if (second < first) std::swap(first, second), std::swap(own, theirs);
-        fail<value_error>(
-            {"servers ", first, " and ", second, " differ in ", entry.name, ": ", in, " ", theirs, " and ", own});
+        fail<value_error>({"servers ", first, " and ", second, ": ", entry.name}, {in, " ", theirs, " and ", own},
+                          {"the same on all servers"});
     };
     if (entry.element != other.element) differ("elements", name_of(entry.element), name_of(other.element));
     if (entry.is_rows != other.is_rows) differ("rows", entry.is_rows ? "yes" : "no", other.is_rows ? "yes" : "no");
@@ -173,10 +175,12 @@ GRADSTEP_DEFINE void directory::refuse_shares(known_parameter const& of,
                                               std::initializer_list<gradstep::detail::text_arg> what) const {
     for (std::size_t s = 0; s != services_.size(); ++s)
         if (!of.is_on(s))
-            fail<value_error>({"server ", s, " has nothing of ", of.entry.name, ", which server ", of.shares[0].server,
-                               " has", joined(what), ": every server must add it"});
-    fail<value_error>({"the servers' shares of ", of.entry.name, " are not all of it", joined(what),
-                       ": every server must add it alike"});
+            fail<value_error>(
+                {"server ", s},
+                {"has no part of ", of.entry.name, ", which server ", of.shares[0].server, " has", joined(what)},
+                {"the same parameters on every server"});
+    fail<value_error>({"the servers' parts of ", of.entry.name}, {"are not all of it", joined(what)},
+                      {"the same add on every server"});
 }
 
 } // namespace GRADSTEP_ABI

@@ -40,7 +40,7 @@ struct memory_view {
 };
 template <class Updater> memory_view memory_of(parameter<Updater> const& of) {
     static_assert(parameter<Updater>::on_host,
-                  "gradstep: ranks exchange memory of the host: give parameters on a backend of the host");
+                  "gradstep: distributed: the parameter is on a device; expected a backend of the host");
     using type = parameter<Updater>;
     return {&of,
             [](void const* at) {

@@ -38,9 +38,10 @@ inline namespace GRADSTEP_ISA {
 template <class Updater> class geo_parameter {
     using storage = typename Updater::traits::storage;
     using real = detail::sum_type<storage>;
-    static_assert(!Updater::traits::has_master && !std::is_integral_v<storage> && parameter<Updater>::on_host,
-                  "gradstep: geo_parameter: the weights are float, double, bfloat16 or float16 without a master copy, "
-                  "on the host");
+    static_assert(
+        !Updater::traits::has_master && !std::is_integral_v<storage> && parameter<Updater>::on_host,
+        "gradstep: geo_parameter: the weights are of another type, or on a device; expected float, double, bfloat16 "
+        "or float16 without a master copy, on the host");
 
 public:
     /// Starts with the server's weights of `name`. Throws the errors of worker::pull, and
@@ -49,7 +50,7 @@ public:
         : worker_(by), name_(std::move(name)), local_steps_(local_steps), snapshot_(pulled(by, name_)),
           local_(optimizer, snapshot_), scratch_(snapshot_.size()) {
         if (local_steps < 1)
-            detail::fail<value_error>({"geo_parameter: local_steps: ", local_steps, " is out of range; expected >= 1"});
+            detail::fail<value_error>({"geo_parameter: local_steps"}, {local_steps, " is out of range"}, {">= 1"});
     }
 
     /// One local step (parameter::update), then an exchange if `local_steps` steps are complete.

@@ -123,7 +123,8 @@ private:
     }
     void refuse_stopped(char const* call) const;
     detail::distributed_parameter& find(std::string_view name, char const* call);
-    static void check(detail::distributed_parameter const& one, named_gradient const& memory, char const* what);
+    static void check(detail::distributed_parameter const& one, named_gradient const& memory, char const* call,
+                      char const* what);
 
     // Compares the ranks, once, before the first exchange.
     void begin();

@@ -54,7 +54,8 @@ GRADSTEP_DEFINE void in_step::push_back(std::unique_ptr<detail::distributed_para
 
 GRADSTEP_DEFINE void in_step::refuse_begun(std::string const& name) const {
     if (has_begun_)
-        detail::fail<sequence_error>({"add: ", name, ": the ranks have begun already; add all parameters first"});
+        detail::fail<sequence_error>({"add: ", name}, {"the ranks have begun already"},
+                                     {"all parameters before the first step"});
 }
 
 GRADSTEP_DEFINE void in_step::wait(detail::operation& one, std::string_view what, std::string_view of) {
@@ -68,7 +69,7 @@ GRADSTEP_DEFINE void in_step::wait(detail::operation& one, std::string_view what
 GRADSTEP_DEFINE void in_step::push_bytes(named_gradient const& gradient) {
     refuse_stopped("push");
     detail::distributed_parameter& one = find(gradient.name, "push");
-    check(one, gradient, "push: the gradient of ");
+    check(one, gradient, "push", "the gradient of ");
     begin();
     if (one.is_pushed) finish_step();
     wait(one, "the values of ", one.name);
@@ -84,9 +85,9 @@ GRADSTEP_DEFINE void in_step::push_bytes(named_gradient const& gradient) {
 
 GRADSTEP_DEFINE void in_step::pull_bytes(named_gradient const& out) {
     detail::distributed_parameter& one = find(out.name, "pull");
-    check(one, out, "pull: the memory for ");
+    check(one, out, "pull", "the memory for ");
     if (!out.is_writable)
-        detail::fail<buffer_error>({"pull: the memory for ", one.name, " is read-only; expected writable"});
+        detail::fail<buffer_error>({"pull"}, {"the memory for ", one.name, " is read-only"}, {"writable"});
     auto const values = newest(one);
     if (!values.empty()) std::memcpy(const_cast<void*>(out.data), values.data(), values.size());
 }
@@ -94,9 +95,7 @@ GRADSTEP_DEFINE void in_step::pull_bytes(named_gradient const& out) {
 GRADSTEP_DEFINE std::span<std::byte const> in_step::values_of(std::string_view name, gradstep::detail::type_id type) {
     detail::distributed_parameter& one = find(name, "pull");
     if (one.storage != type)
-        detail::fail<value_error>({"pull: the values of ", one.name,
-                                   " are asked for as another type than a parameter of ", one.element,
-                                   " has in memory"});
+        detail::fail<value_error>({"pull"}, {"the values of ", one.name, " are read as another type"}, {one.element});
     return newest(one);
 }
 
@@ -108,7 +107,7 @@ GRADSTEP_DEFINE std::span<std::byte const> in_step::newest(detail::distributed_p
 }
 
 GRADSTEP_DEFINE void in_step::refuse_stopped(char const* call) const {
-    if (has_stopped_) detail::fail<sequence_error>({call, ": this rank has stopped"});
+    if (has_stopped_) detail::fail<sequence_error>({call}, {"this rank has stopped"}, {"no call after stop"});
 }
 
 GRADSTEP_DEFINE detail::distributed_parameter& in_step::find(std::string_view name, char const* call) {
@@ -116,20 +115,20 @@ GRADSTEP_DEFINE detail::distributed_parameter& in_step::find(std::string_view na
     if (i != gradstep::detail::name_index::none) return *parameters_[i];
     std::string known;
     for (auto const& one : parameters_) known += (known.empty() ? "" : ", ") + one->name;
-    detail::fail<value_error>({call, ": there is no parameter ", name, "; there is ", known.empty() ? "none" : known});
+    detail::fail<value_error>({call}, {"there is no parameter ", name},
+                              {known.empty() ? "none, since none was added" : "one of ", known});
 }
 
 GRADSTEP_DEFINE void in_step::check(detail::distributed_parameter const& one, named_gradient const& memory,
-                                    char const* what) {
+                                    char const* call, char const* what) {
     if (memory.storage != one.storage)
-        detail::fail<value_error>(
-            {what, one.name, " is of another type than a parameter of ", one.element, " has in memory"});
+        detail::fail<value_error>({call}, {what, one.name, " is of another type"}, {one.element});
     if (!memory.may_be_host)
-        detail::fail<buffer_error>({what, one.name, " lives on a device; expected memory of the host"});
+        detail::fail<buffer_error>({call}, {what, one.name, " lives on a device"}, {"memory of the host"});
     if (memory.size != one.size)
-        detail::fail<size_error>({what, one.name, " has ", memory.size, " elements; expected ", one.size});
+        detail::fail<size_error>({call}, {what, one.name, " has ", memory.size, " elements"}, {one.size});
     if (memory.data == nullptr && memory.size != 0)
-        detail::fail<buffer_error>({what, one.name, " is null; expected ", memory.size, " elements"});
+        detail::fail<buffer_error>({call}, {what, one.name, " is null"}, {memory.size, " elements"});
 }
 
 GRADSTEP_DEFINE void in_step::begin() {
@@ -139,7 +138,7 @@ GRADSTEP_DEFINE void in_step::begin() {
     for (int r = 1; r != ranks().size(); ++r) {
         std::string const difference =
             first.difference(detail::agreement::decode(texts[static_cast<std::size_t>(r)], r), r);
-        if (!difference.empty()) detail::fail<value_error>({"rank ", ranks().rank(), ": ", difference});
+        if (!difference.empty()) detail::fail<value_error>({"rank ", ranks().rank()}, {difference}, {"the same"});
     }
     begun();
     if (auto* const step = gradually(); step != nullptr && step->is_possible()) gradually_ = step;
@@ -190,8 +189,9 @@ GRADSTEP_DEFINE void in_step::finish_step() {
             std::string& list = one->is_pushed ? pushed : missing;
             list += (list.empty() ? "" : ", ") + one->name;
         }
-        detail::fail<sequence_error>({"a step takes a gradient of each parameter, and those of ", missing,
-                                      " have not been pushed, only those of ", pushed});
+        detail::fail<sequence_error>({"step"},
+                                     {"the gradients of ", missing, " have not been pushed, only those of ", pushed},
+                                     {"a gradient of each parameter"});
     }
     if (gradually_ != nullptr) {
         finish_gradually();

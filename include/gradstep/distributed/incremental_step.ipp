@@ -21,7 +21,7 @@ GRADSTEP_DEFINE std::size_t incremental_step::prepare(named_gradient const& grad
     of_[i].prepare({}, 1);
     ++prepared_;
     of_.set_pending([](char const* call) {
-        fail<sequence_error>({call, ": a step has begun that has not ended; wait for it first"});
+        fail<sequence_error>({call}, {"a step has begun and has not ended"}, {"pull() or barrier() first"});
     });
     return i;
 }

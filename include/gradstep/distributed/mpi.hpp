@@ -42,7 +42,9 @@ public:
         }
         MPI_Datatype one, whole;
         std::size_t const chunks = bytes / chunk, rest = bytes % chunk;
-        if (chunks > INT_MAX) fail<value_error>({"a message of ", bytes, " bytes is too long for MPI"});
+        if (chunks > INT_MAX)
+            fail<value_error>({"MPI"}, {"a message has ", bytes, " bytes"},
+                              {"less than ", (std::uint64_t{INT_MAX} + 1) * chunk});
         check_mpi(MPI_Type_contiguous(most, MPI_BYTE, &one), "MPI_Type_contiguous");
         check_mpi(MPI_Type_contiguous(static_cast<int>(chunks), one, &whole), "MPI_Type_contiguous");
         int const lengths[] = {1, static_cast<int>(rest)};
@@ -144,13 +146,12 @@ public:
         MPI_Initialized(&begun);
         if (begun != 0) MPI_Finalized(&ended);
         if (begun == 0 || ended != 0)
-            detail::fail<sequence_error>("mpi_communicator: MPI is not running; make an mpi_session first");
+            detail::fail<sequence_error>({"mpi_communicator"}, {"MPI is not running"}, {"an mpi_session first"});
         if (options.timeout.count() < 0)
-            detail::fail<value_error>(
-                {"mpi_options.timeout: ", options.timeout.count(), " ms is out of range; expected >= 0"});
+            detail::fail<value_error>({"mpi_options.timeout"}, {options.timeout.count(), " ms is out of range"},
+                                      {">= 0"});
         if (options.most_bytes < 1)
-            detail::fail<value_error>(
-                {"mpi_options.most_bytes: ", options.most_bytes, " is out of range; expected >= 1"});
+            detail::fail<value_error>({"mpi_options.most_bytes"}, {options.most_bytes, " is out of range"}, {">= 1"});
         detail::check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
         allows_threads_ = level >= MPI_THREAD_MULTIPLE;
         for (MPI_Comm* const own : {&messages_, &pieces_}) {
@@ -225,7 +226,8 @@ public:
                            std::span<std::span<std::byte> const> from) {
         detail::check_pieces(channel, to.size(), from.size(), size_);
         if (channel > last_tag_)
-            detail::fail<value_error>({"exchange: channel = ", channel, ": this MPI has tags up to ", last_tag_});
+            detail::fail<value_error>({"exchange: channel"}, {channel, " is out of range"},
+                                      {"at most ", last_tag_, ", the last tag of this MPI"});
         auto const own = static_cast<std::size_t>(rank_);
         if (to[own].size() != from[own].size()) detail::refuse_piece(rank_, rank_, to[own].size(), from[own].size());
         if (!to[own].empty()) std::memmove(from[own].data(), to[own].data(), to[own].size());
@@ -318,8 +320,9 @@ private:
             int kind = MPI_SUCCESS;
             if (result != MPI_SUCCESS) MPI_Error_class(result, &kind);
             if (kind == MPI_ERR_TRUNCATE)
-                detail::fail<value_error>({"rank ", rank_, ": exchange: rank ", one.rank, " has sent more than the ",
-                                           one.bytes, " bytes that are expected: all ranks must exchange the same"});
+                detail::fail<value_error>({"rank ", rank_, ": exchange"},
+                                          {"rank ", one.rank, " has sent more than ", one.bytes, " bytes"},
+                                          {one.bytes, " bytes, the same from all ranks"});
             detail::check_mpi(result, "MPI_Test");
             if (done == 0 || !one.is_receive) continue;
             if (std::size_t const sent = length_of(status); sent != one.bytes)

@@ -33,7 +33,7 @@ inline void check_mpi(int result, char const* call) {
     char text[MPI_MAX_ERROR_STRING] = {};
     int length = 0;
     MPI_Error_string(result, text, &length);
-    fail<mpi_error>({call, ": ", std::string_view(text, static_cast<std::size_t>(length))});
+    fail<mpi_error>({call}, {std::string_view(text, static_cast<std::size_t>(length))});
 }
 
 } // namespace GRADSTEP_ABI
@@ -50,7 +50,9 @@ public:
     mpi_session() : exceptions_(std::uncaught_exceptions()) {
         int provided = 0, begun = 0;
         detail::check_mpi(MPI_Initialized(&begun), "MPI_Initialized");
-        if (begun != 0) detail::fail<mpi_error>("mpi_session: MPI has been initialised already; leave the session out");
+        if (begun != 0)
+            detail::fail<mpi_error>({"mpi_session"}, {"MPI has been initialised already"},
+                                    {"a program without MPI_Init; leave the session out"});
         detail::check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
     }
     ~mpi_session() {

@@ -78,29 +78,27 @@ GRADSTEP_DEFINE void served_parameter::forget(std::size_t worker) {
 GRADSTEP_DEFINE void served_parameter::require_fits(std::size_t worker, wire_message const& message, int server,
                                                     std::uint32_t num_servers) const {
     auto const& h = message.header;
-    auto const refuse = [&](std::initializer_list<gradstep::detail::text_arg> why) {
-        fail<value_error>({"rank ", h.rank, ": ", entry.name, ": ", joined(why)});
+    auto const refuse = [&](gradstep::detail::message_part given, gradstep::detail::message_part expected) {
+        fail<value_error>({"rank ", h.rank, ": ", entry.name}, given, expected);
     };
-    if (!entry.is_rows && !message.keys.empty()) refuse({"has ", h.keys, " keys, and is not of rows"});
+    if (!entry.is_rows && !message.keys.empty()) refuse({"has ", h.keys, " keys, and is no table"}, {"no keys"});
     if (entry.is_rows && num_servers > 1)
         for (std::uint64_t const key : message.keys)
             if (auto const owner = shard_of(key, num_servers); owner != static_cast<std::uint32_t>(server))
-                refuse({"the key ", key, " is one of server ", owner, ", and not of server ", server});
+                refuse({"the key ", key, " is one of server ", owner}, {"keys of server ", server});
     if (entry.is_rows && entry.total != 0)
         for (std::uint64_t const key : message.keys)
-            if (key >= entry.total) refuse({"there is no row ", key, "; expected below ", entry.total});
+            if (key >= entry.total) refuse({"there is no row ", key}, {"below ", entry.total});
     if (h.kind == wire_kind::pull) {
-        if (h.element != entry.element)
-            refuse({"is pulled as ", name_of(h.element), "; expected ", name_of(entry.element)});
+        if (h.element != entry.element) refuse({"is pulled as ", name_of(h.element)}, {name_of(entry.element)});
         return;
     }
-    if (h.element != entry.element)
-        refuse({"is pushed as ", name_of(h.element), "; expected ", name_of(entry.element)});
+    if (h.element != entry.element) refuse({"is pushed as ", name_of(h.element)}, {name_of(entry.element)});
     std::uint64_t const elements = entry.is_rows ? h.keys * entry.width : entry.size;
     if (h.elements != elements || (entry.is_rows && h.keys > h.elements))
-        refuse({"is pushed with ", h.elements, " elements; expected ", elements});
+        refuse({"is pushed with ", h.elements, " elements"}, {elements});
     if (!pulled[worker])
-        fail<sequence_error>({"rank ", h.rank, ": ", entry.name, " is pushed before it was pulled; pull it first"});
+        fail<sequence_error>({"rank ", h.rank, ": ", entry.name}, {"is pushed before it was pulled"}, {"pull() first"});
 }
 
 GRADSTEP_DEFINE served_tensor::served_tensor(wire_entry of, std::size_t workers, double compensation)

@@ -16,12 +16,13 @@ inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE void served_parameters::require_new(std::string const& name) const {
     if (name.empty() || name.starts_with("gradstep."))
-        fail<value_error>({"add: the name ", in_quotes(name),
-                           " is not allowed; expected one that is not empty and does not begin with \"gradstep.\""});
+        fail<value_error>({"add"}, {"the name ", in_quotes(name), " is not allowed"},
+                          {"one that is not empty and does not begin with \"gradstep.\""});
     if (find(name) != nullptr || std::find(elsewhere_.begin(), elsewhere_.end(), name) != elsewhere_.end())
-        fail<value_error>({"add: there is a parameter ", name, " already; expected another name"});
+        fail<value_error>({"add"}, {"there is a parameter ", name, " already"}, {"another name"});
     if (served_parameter const* const other = find(stable_hash(std::string_view(name))))
-        fail<value_error>({"add: the names ", name, " and ", other->entry.name, " have one hash; choose another"});
+        fail<value_error>({"add"}, {"the names ", name, " and ", other->entry.name, " have one hash"},
+                          {"another name"});
 }
 
 GRADSTEP_DEFINE void served_parameters::add(std::unique_ptr<served_parameter> what) {

@@ -69,7 +69,7 @@ public:
         using storage = typename Updater::traits::storage;
         using rule = typename Updater::rule_type;
         static_assert(parameter<Updater>::on_host,
-                      "gradstep: server: parameters are the host's: give a backend of the host");
+                      "gradstep: server: the parameter is on a device; expected a backend of the host");
         constexpr bool may_be_split =
             !row_wise_rule<rule> && !Updater::traits::is_stochastic && !gradstep::detail::has_own_step<rule>;
         check_new(name, std::is_same_v<rule, add_delta>);
@@ -90,10 +90,10 @@ public:
     requires requires { typename Table::storage; }
     void add(std::string name, Table rows) {
         static_assert(
-            requires { typename Table::updater_type; },
-            "gradstep: server: a server is of one thread: give the table itself, not a striped one");
+            requires { typename Table::updater_type; }, "gradstep: server: this is no table, or a striped one; "
+                                                        "expected the table itself, since a server has one thread");
         if constexpr (requires { Table::on_host; }) // keyed tables are
-            static_assert(Table::on_host, "gradstep: server: rows are the host's: give a backend of the host");
+            static_assert(Table::on_host, "gradstep: server: the table is on a device; expected a backend of the host");
         check_new(name, std::is_same_v<typename Table::updater_type::rule_type, add_delta>);
         check_duplicates(name, rows.options().duplicates);
         detail::wire_entry entry;

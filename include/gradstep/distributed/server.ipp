@@ -34,15 +34,16 @@ GRADSTEP_DEFINE void server::check_new(std::string const& name, bool adds_deltas
     protocol_.parameters.require_new(name);
     gradstep::detail::require_storable_name("add", name);
     if (protocol_.options().mode == server_mode::geo && !adds_deltas)
-        detail::fail<value_error>(
-            {"add: ", name, ": the mode is geo, in which workers send deltas; expected the rule add_delta"});
+        detail::fail<value_error>({"add: ", name}, {"the mode is geo, in which workers send deltas"},
+                                  {"the rule add_delta"});
 }
 
 GRADSTEP_DEFINE void server::check_duplicates(std::string const& name, duplicates what) const {
     if (protocol_.options().mode == server_mode::synchronous && what != duplicates::sum)
-        detail::fail<value_error>({"add: ", name,
-                                   ": the mode is synchronous, in which a step has the rows of all workers, of "
-                                   "which several may name one; expected a table with duplicates::sum"});
+        detail::fail<value_error>(
+            {"add: ", name},
+            {"the mode is synchronous, in which a step has the rows of all workers, of which several may name one"},
+            {"a table with duplicates::sum"});
 }
 
 GRADSTEP_DEFINE detail::wire_entry server::dense_entry(std::string name, detail::wire_element element,
@@ -53,11 +54,11 @@ GRADSTEP_DEFINE detail::wire_entry server::dense_entry(std::string name, detail:
     double const lambda = options.delay_compensation;
     bool const of_integers = gradstep::detail::is_integer(*element.type());
     if (!ranges::non_negative.contains(lambda))
-        detail::fail<value_error>({"add: ", name, ": delay_compensation: ", lambda, " is out of range; expected ",
-                                   ranges::non_negative.text});
+        detail::fail<value_error>({"add: ", name, ": delay_compensation"}, {lambda, " is out of range"},
+                                  {ranges::non_negative.text});
     if (lambda != 0 && (own.mode != server_mode::asynchronous || of_integers))
-        detail::fail<value_error>({"add: ", name, ": delay_compensation: ", lambda, " is out of range; expected 0 ",
-                                   of_integers ? "for integers" : "unless the mode is asynchronous"});
+        detail::fail<value_error>({"add: ", name, ": delay_compensation"}, {lambda, " is out of range"},
+                                  {"0 ", of_integers ? "for integers" : "unless the mode is asynchronous"});
     detail::wire_entry out;
     out.element = element;
     out.total = elements;
@@ -77,16 +78,18 @@ GRADSTEP_DEFINE detail::wire_entry server::dense_entry(std::string name, detail:
 GRADSTEP_DEFINE void server::add_served(std::unique_ptr<detail::served_parameter> added) {
     std::string const& name = added->entry.name;
     if (protocol_.has_begun())
-        detail::fail<sequence_error>({"add: ", name, ": a worker has come; add all parameters first"});
+        detail::fail<sequence_error>({"add: ", name}, {"a worker has connected"},
+                                     {"all parameters before the first worker"});
     row_progress at;
     std::vector<std::string> tensors{name};
     for (auto const& x : added->state(at).tensors)
         if (!x.slot.empty()) tensors.push_back(name + "/" + x.slot);
     for (std::string const& each : tensors)
         if (in_files_.contains(each))
-            detail::fail<value_error>({"add: ", gradstep::detail::in_quotes(name), " has a tensor ",
-                                       gradstep::detail::in_quotes(each),
-                                       " in checkpoints, as another one has; expected another name"});
+            detail::fail<value_error>({"add"},
+                                      {gradstep::detail::in_quotes(name), " has a tensor ",
+                                       gradstep::detail::in_quotes(each), " in checkpoints, as another one has"},
+                                      {"another name"});
     in_files_.insert(tensors.begin(), tensors.end());
     protocol_.parameters.add(std::move(added));
 }
@@ -95,7 +98,9 @@ GRADSTEP_DEFINE void* server::address_of(std::string_view name, gradstep::detail
     detail::served_parameter* const found = protocol_.parameters.find(name);
     void* const address = found == nullptr ? nullptr : found->as(type);
     if (address == nullptr)
-        detail::fail<value_error>({"get: ", name, found == nullptr ? " is not on this server" : " is of another type"});
+        detail::fail<value_error>(
+            {"get"}, {name, found == nullptr ? " is not on this server" : " is of another type"},
+            {found == nullptr ? "the name of a parameter of this server" : "the type that was added"});
     return address;
 }
 
@@ -113,8 +118,8 @@ GRADSTEP_DEFINE std::vector<outgoing> server::begin() { return protocol_.begin()
 GRADSTEP_DEFINE void server::serve(detail::any_messenger& ranks) {
     using clock = detail::liveness::clock;
     if (ranks.rank() != protocol_.rank() || ranks.size() != protocol_.size())
-        detail::fail<value_error>({"run: the messenger is rank ", ranks.rank(), " of ", ranks.size(), ", the server ",
-                                   protocol_.rank(), " of ", protocol_.size()});
+        detail::fail<value_error>({"run"}, {"the messenger is rank ", ranks.rank(), " of ", ranks.size()},
+                                  {"rank ", protocol_.rank(), " of ", protocol_.size(), ", as the server"});
     auto const send = [&](std::vector<outgoing> all) {
         for (auto& each : all) ranks.send(each.to, std::move(each.bytes));
     };
@@ -142,8 +147,8 @@ GRADSTEP_DEFINE void server::serve(detail::any_messenger& ranks) {
 // ---- Tasks
 
 GRADSTEP_DEFINE void server::after_every(std::uint64_t pushes, std::function<void(server&)> task) {
-    if (pushes == 0) detail::fail<value_error>("after_every: pushes: 0 is out of range; expected > 0");
-    if (!task) detail::fail<value_error>("after_every: there is no task; expected a function");
+    if (pushes == 0) detail::fail<value_error>({"after_every: pushes"}, {"0 is out of range"}, {"> 0"});
+    if (!task) detail::fail<value_error>({"after_every"}, {"there is no task"}, {"a function"});
     tasks_.push_back({pushes, protocol_.pushes() / pushes, std::move(task)});
     protocol_.hold_rows();
 }

@@ -23,7 +23,7 @@ inline namespace GRADSTEP_ABI {
 // be the job's checkpoint.
 inline bool is_there(std::string const& file) {
     if (::access(file.c_str(), F_OK) == 0) return true;
-    if (int const why = errno; why != ENOENT) fail<io_error>({file, ": cannot be looked for: ", std::strerror(why)});
+    if (int const why = errno; why != ENOENT) fail<io_error>({file}, {"cannot be looked for: ", std::strerror(why)});
     return false;
 }
 
@@ -66,8 +66,7 @@ GRADSTEP_DEFINE void server_checkpoint::save_own(server_protocol& of) {
     if (is_there(file_)) {
         auto const there = gradstep::detail::open_checkpoint(file_)->of(server_positions::name)->state().rule;
         if (auto const own = of.positions().rule(); there != own)
-            fail<value_error>(
-                {file_, ": is of ", there, ", and this is ", own, "; give each server a file of its own"});
+            fail<value_error>({file_}, {"is of ", there}, {own, "; give each server a file of its own"});
     }
     save(of, file_);
 }

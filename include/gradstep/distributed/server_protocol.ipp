@@ -23,10 +23,10 @@ inline namespace GRADSTEP_ABI {
 GRADSTEP_DEFINE server_protocol::server_protocol(int rank, int size, server_options const& options)
     : options_(options), rank_(rank), size_(size) {
     if (options.num_servers < 1 || options.num_servers >= size)
-        fail<value_error>({"server_options.num_servers: ", options.num_servers, " is out of range; expected [1, ", size,
-                           "), so that of the ", size, " ranks one at least is a worker"});
+        fail<value_error>({"server_options.num_servers"}, {options.num_servers, " is out of range"},
+                          {"[1, ", size, "), so that of the ", size, " ranks one at least is a worker"});
     if (rank < 0 || rank >= options.num_servers)
-        fail<value_error>({"server: rank ", rank, " is a worker; expected [0, ", options.num_servers, ")"});
+        fail<value_error>({"server"}, {"rank ", rank, " is a worker"}, {"[0, ", options.num_servers, ")"});
     workers_.resize(static_cast<std::size_t>(size - options.num_servers));
 }
 
@@ -197,9 +197,11 @@ GRADSTEP_DEFINE void server_protocol::answer(served_parameter& of, std::size_t w
 GRADSTEP_DEFINE void server_protocol::refuse_answer(served_parameter const& of, std::size_t worker,
                                                     wire_message const& pull) {
     auto const& entry = of.entry;
-    refuse(rank_of(worker), joined({entry.name, ": there is no memory for an answer with ",
-                                    entry.is_rows ? pull.header.keys : entry.size,
-                                    entry.is_rows ? " rows" : " elements", ": pull fewer at once"}));
+    refuse(rank_of(worker), gradstep::detail::message({entry.name},
+                                                      {"there is no memory for an answer with ",
+                                                       entry.is_rows ? pull.header.keys : entry.size,
+                                                       entry.is_rows ? " rows" : " elements"},
+                                                      {"fewer in one pull"}));
 }
 
 GRADSTEP_DEFINE void server_protocol::answer_pull(served_parameter& of, std::size_t worker, wire_message const& pull) {
@@ -228,7 +230,9 @@ GRADSTEP_DEFINE void server_protocol::ask_again(std::size_t worker) {
 // ---- Messages
 
 GRADSTEP_DEFINE void server_protocol::take_message(int from, std::vector<std::byte> bytes) {
-    if (number_of(from) >= workers_.size()) fail<value_error>({"a message of rank ", from, ", which is no worker"});
+    if (number_of(from) >= workers_.size())
+        fail<value_error>({"a message of rank ", from}, {"this rank is no worker"},
+                          {"[", num_servers(), ", ", size(), ")"});
     auto const message = wire_message::read(bytes, from);
     auto const& h = message.header;
     std::size_t const w = number_of(from);
@@ -237,13 +241,14 @@ GRADSTEP_DEFINE void server_protocol::take_message(int from, std::vector<std::by
     if (h.kind == wire_kind::pull) request_ = h.request;
     if (h.session == 0 || h.session != worker.session) return; // from before a restart: the worker sends it again
     if (h.kind > last_wire_kind_of_workers)
-        fail<value_error>({"a message of rank ", from, " is of the kind ", static_cast<std::uint32_t>(h.kind),
-                           ", which servers send"});
+        fail<value_error>({"a message of rank ", from}, {"is of the kind ", static_cast<std::uint32_t>(h.kind)},
+                          {"a kind that workers send"});
     if (h.kind == wire_kind::alive) return;
     if (worker.stopped && h.kind != wire_kind::stop)
-        fail<sequence_error>({"rank ", from, " has called stop, which was its last call"});
+        fail<sequence_error>({"rank ", from}, {"has called stop"}, {"no call after stop"});
     if (h.sequence < h.previous)
-        fail<value_error>({"a message of rank ", from, " has the position ", h.sequence, " after ", h.previous});
+        fail<value_error>({"a message of rank ", from}, {"has the position ", h.sequence},
+                          {">= ", h.previous, ", the previous one"});
     served_parameter* const of = h.kind == wire_kind::pull || h.kind == wire_kind::push ? &parameter_of(h) : nullptr;
     if (of != nullptr) of->require_fits(w, message, rank_, num_servers());
     if (h.previous > worker.received) { // an earlier message was lost
@@ -283,10 +288,9 @@ GRADSTEP_DEFINE void server_protocol::take_message(int from, std::vector<std::by
 GRADSTEP_DEFINE void server_protocol::take_hello(std::size_t w, wire_message const& hello) {
     std::string const own = wire_description(options_.num_servers, size_);
     if (hello.text() != own)
-        fail<value_error>({"rank ", rank_of(w), " is of ", in_quotes(hello.text()), "; expected ", in_quotes(own),
-                           " as this server"});
-    if (hello.header.session == 0)
-        fail<value_error>({"rank ", rank_of(w), " has the session 0; expected another number"});
+        fail<value_error>({"rank ", rank_of(w)}, {"is of ", in_quotes(hello.text())},
+                          {in_quotes(own), " as this server"});
+    if (hello.header.session == 0) fail<value_error>({"rank ", rank_of(w)}, {"has the session 0"}, {"another number"});
     has_begun_ = true;
     if (workers_[w].session != hello.header.session) {
         workers_[w].begin_anew(hello.header.session);
@@ -299,8 +303,8 @@ GRADSTEP_DEFINE void server_protocol::take_hello(std::size_t w, wire_message con
 
 GRADSTEP_DEFINE served_parameter& server_protocol::parameter_of(wire_header const& h) const {
     if (served_parameter* const found = parameters.find(h.parameter)) return *found;
-    fail<value_error>({"a message of rank ", h.rank, " is for the parameter of the hash ", h.parameter,
-                       ": this server has none of it"});
+    fail<value_error>({"a message of rank ", h.rank}, {"is for the parameter with the hash ", h.parameter},
+                      {"a parameter of this server"});
 }
 
 GRADSTEP_DEFINE void server_protocol::take_push(served_parameter& of, std::size_t w, std::vector<std::byte> bytes,

@@ -28,8 +28,9 @@ inline namespace GRADSTEP_ABI {
 GRADSTEP_DEFINE void pending_request::take_weights(wire_message const& answer) {
     std::size_t const expected = is_rows ? places.size() * bytes : bytes;
     if (answer.header.element != header.element || answer.body.size() != expected)
-        fail<value_error>({"a message of rank ", server, " has ", answer.body.size(), " bytes of ",
-                           name_of(answer.header.element), "; expected ", expected, " of ", name_of(header.element)});
+        fail<value_error>({"a message of rank ", server},
+                          {"has ", answer.body.size(), " bytes of ", name_of(answer.header.element)},
+                          {expected, " of ", name_of(header.element)});
     for (std::size_t i = 0; i != places.size(); ++i)
         std::memcpy(out + places[i] * bytes, answer.body.data() + i * bytes, bytes);
     if (!is_rows && expected != 0) std::memcpy(out, answer.body.data(), expected);
@@ -74,7 +75,8 @@ GRADSTEP_DEFINE void session::send_all(std::vector<outgoing_message> all) {
             for (outgoing_message& one : all) send(one.to, std::move(one.what.bytes));
         },
         [&](std::exception const& why) {
-            failure_ = joined({"rank ", rank(), " could not send all of what it had begun to send: ", why.what()});
+            failure_ =
+                gradstep::detail::message({"rank ", rank()}, {"could not send all messages of the call: ", why.what()});
             failure_is_of_ranks_ = true;
         });
 }
@@ -194,8 +196,8 @@ GRADSTEP_DEFINE void session::take(message const& got) {
         failure_is_of_ranks_ = (h.flags & wire_flags::of_ranks) != 0;
         return;
     default:
-        fail<value_error>({"a message of rank ", got.from, " is of the kind ", static_cast<std::uint32_t>(h.kind),
-                           ", which servers do not send"});
+        fail<value_error>({"a message of rank ", got.from}, {"is of the kind ", static_cast<std::uint32_t>(h.kind)},
+                          {"a kind that servers send"});
     }
 }
 
@@ -211,9 +213,10 @@ GRADSTEP_DEFINE void session::take_welcome(std::size_t s, wire_message const& me
     if (server.is_open() && server.number() == h.request) return; // answers a hello that was sent twice
     directory_.take(s, message);
     if (server.has_lost(h)) {
-        failure_ = joined({"server ", s, " has begun anew with what rank ", rank(), " has pushed up to ", h.sequence,
-                           ", and what came after it up to ", server.forgotten(),
-                           " was not kept; give the server a checkpoint, and that which it wrote last"});
+        failure_ = gradstep::detail::message({"server ", s},
+                                             {"has restarted with the pushes of rank ", rank(), " up to ", h.sequence,
+                                              ", and those up to ", server.forgotten(), " are not kept"},
+                                             {"the newest checkpoint of the server"});
         return;
     }
     server.take_welcome(h);

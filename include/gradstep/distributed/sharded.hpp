@@ -98,13 +98,15 @@ private:
 // The rule looks at one element at a time, whose place in the tensor does not matter.
 template <class Updater> constexpr bool require_pieces() {
     using rule = typename Updater::rule_type;
-    static_assert(!row_wise_rule<rule>, "gradstep: ranks of `sharded` update pieces of a tensor, of which this rule "
-                                        "needs the whole: use synchronous");
-    static_assert(!gradstep::detail::has_own_step<rule>,
-                  "gradstep: ranks of `sharded` send whole gradients: dgc_momentum is for compressed");
-    static_assert(!Updater::traits::is_stochastic, "gradstep: stochastic rounding depends on an element's place in "
-                                                   "its tensor, of which ranks of `sharded` update pieces: use "
-                                                   "synchronous");
+    static_assert(!row_wise_rule<rule>,
+                  "gradstep: sharded: the rule needs whole tensors, and each rank updates a shard; "
+                  "expected an element-wise rule; use synchronous");
+    static_assert(!gradstep::detail::has_own_step<rule>, "gradstep: sharded: dgc_momentum sends compressed gradients; "
+                                                         "expected a rule of whole gradients; use compressed");
+    static_assert(
+        !Updater::traits::is_stochastic,
+        "gradstep: sharded: stochastic rounding depends on the position in the whole tensor, and each rank updates "
+        "a shard; expected an element without it; use synchronous");
     return true;
 }
 
@@ -149,11 +151,10 @@ public:
             using storage = typename Updater::traits::storage;
             this->refuse_begun(name);
             if (std::is_integral_v<storage> && std::isfinite(options_.clip_norm))
-                detail::fail<value_error>({"add: ", name, ": integers are not clipped; expected no clip_norm"});
+                detail::fail<value_error>({"add: ", name}, {"integers are not clipped"}, {"no clip_norm"});
             auto const all = gradstep::detail::as_span<storage const, host_memory>(initial);
             if (all.data() == nullptr && !all.empty())
-                detail::fail<buffer_error>(
-                    {"add: ", name, ": initial is null; expected ", all.size(), " elements of memory"});
+                detail::fail<buffer_error>({"add: ", name}, {"initial is null"}, {all.size(), " elements of memory"});
             gradstep::detail::require_layout(initial, all);
             shard const own = shard_of_rank(all.size(), this->by().size(), this->by().rank());
             model_.add(name, parameter<Updater>(optimizer, all.subspan(own.first, own.size())), options);

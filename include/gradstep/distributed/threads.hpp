@@ -107,10 +107,9 @@ class thread_ranks {
 public:
     /// Makes `size` ranks. Throws value_error for fewer than 1 rank, or a negative timeout.
     explicit thread_ranks(int size, std::chrono::milliseconds timeout = default_timeout) : timeout_(timeout) {
-        if (size < 1) detail::fail<value_error>({"thread_ranks: size: ", size, " is out of range; expected >= 1"});
+        if (size < 1) detail::fail<value_error>({"thread_ranks: size"}, {size, " is out of range"}, {">= 1"});
         if (timeout.count() < 0)
-            detail::fail<value_error>(
-                {"thread_ranks: timeout: ", timeout.count(), " ms is out of range; expected >= 0"});
+            detail::fail<value_error>({"thread_ranks: timeout"}, {timeout.count(), " ms is out of range"}, {">= 0"});
         hub_ = std::make_shared<detail::thread_hub>(size);
     }
     /// The number of ranks.

@@ -100,7 +100,7 @@ GRADSTEP_DEFINE thread_communicator thread_ranks::begin(int rank) {
     std::lock_guard const lock(hub_->mutex);
     auto& own = hub_->of(rank);
     if (own.is == detail::thread_hub::life::alive)
-        detail::fail<value_error>({"begin: rank ", rank, " lives; expected ended"});
+        detail::fail<value_error>({"begin"}, {"rank ", rank, " has not ended"}, {"a rank that has ended"});
     own.is = detail::thread_hub::life::alive;
     return {hub_, rank, timeout_};
 }

@@ -80,7 +80,8 @@ struct wire_element {
 };
 template <class T> constexpr wire_element wire_element_of() {
     constexpr wire_element out = scalar_of<T>();
-    static_assert(out != wire_element(), "gradstep: a server holds float, double, bfloat16, float16, int32 or int64");
+    static_assert(out != wire_element(), "gradstep: server: the elements are of another type; expected float, double, "
+                                         "bfloat16, float16, int32 or int64");
     return out;
 }
 inline char const* name_of(wire_element x) {

@@ -66,8 +66,9 @@ GRADSTEP_DEFINE std::vector<std::byte> wire_text(wire_header const& header, std:
 }
 
 GRADSTEP_DEFINE wire_message wire_message::read(std::span<std::byte const> bytes, int from) {
-    static_assert(std::endian::native == std::endian::little,
-                  "gradstep: messages are little-endian, and this machine is not");
+    static_assert(
+        std::endian::native == std::endian::little,
+        "gradstep: distributed: messages are little-endian, and this machine is not; expected a little-endian machine");
     wire_message out;
     wire_header& h = out.header;
     wire_header const expected;
@@ -78,16 +79,19 @@ GRADSTEP_DEFINE wire_message wire_message::read(std::span<std::byte const> bytes
     in.require_size(h.bytes);
     in.require_checksum(h.checksum, checked_part(h, bytes));
     if (h.kind == wire_kind::none || h.kind > last_wire_kind)
-        in.refuse({"is of the kind ", static_cast<std::uint32_t>(h.kind), ": there is none"});
+        in.refuse({"is of the kind ", static_cast<std::uint32_t>(h.kind)},
+                  {"[1, ", static_cast<std::uint32_t>(last_wire_kind), "]"});
     if (h.element != wire_element() && !h.element.type())
-        in.refuse({"has the element ", std::uint32_t{h.element.code}, ": there is none"});
-    if (h.zero != 0 || (h.flags & ~wire_flags::all) != 0) in.refuse({"has flags that this version does not know"});
-    if (h.rank != static_cast<std::uint32_t>(from)) in.refuse({"says that it is of rank ", h.rank});
+        in.refuse({"has the element ", std::uint32_t{h.element.code}}, {"0, or the code of a dtype"});
+    if (h.zero != 0 || (h.flags & ~wire_flags::all) != 0)
+        in.refuse({"has unknown flags: ", std::uint32_t{h.flags}, " and ", std::uint32_t{h.zero}},
+                  {"at most ", std::uint32_t{wire_flags::all}, " and 0"});
+    if (h.rank != static_cast<std::uint32_t>(from)) in.refuse({"says that it is of rank ", h.rank}, {"rank ", from});
     std::size_t const room = bytes.size() - sizeof h, each = bytes_of(h.element);
     if (h.keys > room / 8 || h.elements > (room - 8 * h.keys) / each ||
         (8 * h.keys + h.elements * each + 7) / 8 * 8 != room)
-        in.refuse({"has ", room, " bytes after its header, and says ", h.keys, " keys and ", h.elements,
-                   " elements of ", each, " bytes"});
+        in.refuse({"has ", room, " bytes after its header"},
+                  {h.keys, " keys and ", h.elements, " elements of ", each, " bytes, as its header says"});
     auto const keys = bytes.subspan(sizeof h, static_cast<std::size_t>(8 * h.keys));
     out.keys = {reinterpret_cast<std::uint64_t const*>(keys.data()), static_cast<std::size_t>(h.keys)};
     out.body = bytes.subspan(sizeof h + keys.size(), static_cast<std::size_t>(h.elements) * each);
@@ -115,16 +119,18 @@ GRADSTEP_DEFINE std::vector<std::byte> wire_directory(wire_header header, wire_s
 }
 
 GRADSTEP_DEFINE std::vector<wire_entry> read_wire_directory(wire_message const& from, wire_service& of) {
-    auto const refuse = [&](char const* why) {
-        fail<value_error>({"a message of rank ", from.header.rank, " has a list of parameters that ", why});
+    auto const refuse = [&](gradstep::detail::message_part given, gradstep::detail::message_part expected) {
+        fail<value_error>({"a message of rank ", from.header.rank, ": its list of parameters"}, given, expected);
     };
     std::vector<wire_entry> out;
-    if (from.keys.size() % 8 != wire_service_keys) refuse("breaks off");
+    if (from.keys.size() % 8 != wire_service_keys)
+        refuse({"breaks off after ", from.keys.size(), " numbers"}, {wire_service_keys, ", and 8 for each parameter"});
     of = {from.keys[0], from.keys[1]};
-    if (of.mode >= wire_mode_names.size()) refuse("names a mode that there is not");
+    if (of.mode >= wire_mode_names.size()) refuse({"has the mode ", of.mode}, {"below ", wire_mode_names.size()});
     std::string_view text = from.text();
     auto const letters = [&](std::uint64_t count) {
-        if (count > text.size()) refuse("says more letters than it has");
+        if (count > text.size())
+            refuse({"has a text of ", count, " bytes"}, {"at most ", text.size(), ", the bytes that are left"});
         std::string_view const word = text.substr(0, static_cast<std::size_t>(count));
         text.remove_prefix(word.size());
         return std::string(word);
@@ -132,9 +138,12 @@ GRADSTEP_DEFINE std::vector<wire_entry> read_wire_directory(wire_message const& 
     for (std::size_t i = wire_service_keys; i != from.keys.size(); i += 8) {
         auto const k = from.keys.subspan(i, 8);
         auto const type = gradstep::detail::scalar_of_code(k[0]);
-        if (!type || k[1] > 1) refuse("names an element that there is not");
-        if (k[1] == 0 && (k[2] > k[4] || k[3] > k[4] - k[2])) refuse("has pieces beyond the end of a parameter");
-        if (k[1] == 1 && k[5] == 0) refuse("has rows of width 0");
+        if (!type || k[1] > 1)
+            refuse({"has the element ", k[0], " and is_rows = ", k[1]}, {"the code of a dtype and 0 or 1"});
+        if (k[1] == 0 && (k[2] > k[4] || k[3] > k[4] - k[2]))
+            refuse({"has a shard of ", k[3], " elements from ", k[2], " on"},
+                   {"a shard within the ", k[4], " elements of the parameter"});
+        if (k[1] == 1 && k[5] == 0) refuse({"has rows of width 0"}, {">= 1"});
         wire_entry x;
         x.element = *type;
         x.is_rows = k[1] == 1;
@@ -143,7 +152,7 @@ GRADSTEP_DEFINE std::vector<wire_entry> read_wire_directory(wire_message const& 
         x.policies = letters(k[7]);
         out.push_back(std::move(x));
     }
-    if (!text.empty()) refuse("has letters too many");
+    if (!text.empty()) refuse({"has ", text.size(), " bytes of text too many"}, {"none"});
     return out;
 }
 

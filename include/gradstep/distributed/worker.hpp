@@ -69,7 +69,7 @@ public:
         : worker(std::make_unique<detail::messenger_of<M>>(ranks), options) {}
     template <messenger M> explicit worker(M const&&, worker_options = {}) {
         static_assert(sizeof(M) == 0,
-                      "gradstep: worker refers to its messenger, which must outlive it: give a variable");
+                      "gradstep: worker: the messenger is a temporary; expected a variable that outlives the worker");
     }
     worker(worker const&) = delete;
     worker& operator=(worker const&) = delete;
@@ -181,7 +181,8 @@ private:
 
     template <class Keys> static given_keys keys_of(Keys const& keys) {
         using key = std::remove_const_t<gradstep::detail::element_type<Keys const>>;
-        static_assert(std::is_integral_v<key>, "gradstep: keys are std::uint64_t, ids std::int32_t or std::int64_t");
+        static_assert(std::is_integral_v<key>, "gradstep: worker: the keys are of another type; expected "
+                                               "std::uint64_t, or std::int32_t or std::int64_t for ids");
         auto const all = gradstep::detail::as_span<key const, host_memory>(keys);
         return {{all.begin(), all.end()}, std::is_signed_v<key>};
     }

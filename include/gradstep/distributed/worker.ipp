@@ -24,8 +24,8 @@ GRADSTEP_DEFINE void worker::barrier() {
     auto lock = session_.lock();
     require_open("barrier");
     if (at_barrier_)
-        detail::fail<sequence_error>(
-            {"barrier: another thread of rank ", session_.rank(), " is at a barrier; one thread must call it for all"});
+        detail::fail<sequence_error>({"barrier"}, {"another thread of rank ", session_.rank(), " is in this call"},
+                                     {"one thread to call it for all"});
     alone const entered(at_barrier_);
     bool const again = barrier_ != 0; // the last call has thrown
     if (!again) wait_for_pushes(lock, "barrier");
@@ -53,8 +53,8 @@ GRADSTEP_DEFINE void worker::stop() {
     if (stopped_) return;
     session_.throw_failure();
     if (at_stop_)
-        detail::fail<sequence_error>(
-            {"stop: another thread of rank ", session_.rank(), " is at a stop; one thread must call it for all"});
+        detail::fail<sequence_error>({"stop"}, {"another thread of rank ", session_.rank(), " is in this call"},
+                                     {"one thread to call it for all"});
     alone const entered(at_stop_);
     wait_for_pushes(lock, "stop");
     // First saves everything on all servers: if a server fails during the stop, it may need pushes
@@ -75,10 +75,11 @@ GRADSTEP_DEFINE std::uint64_t worker::position() const {
 GRADSTEP_DEFINE void worker::go_on_from(std::uint64_t position) {
     auto const lock = session_.lock();
     if (session_.has_sent())
-        detail::fail<sequence_error>("go_on_from: something has been pushed already; call it before");
+        detail::fail<sequence_error>({"go_on_from"}, {"something has been pushed already"},
+                                     {"the call before the first push"});
     if (position > session_.position())
-        detail::fail<value_error>({"go_on_from: position: ", position, " is out of range; expected at most ",
-                                   session_.position(), ", up to which the servers have applied all"});
+        detail::fail<value_error>({"go_on_from: position"}, {position, " is out of range"},
+                                  {"at most ", session_.position(), ", up to which the servers have applied all"});
     session_.set_position(position);
 }
 
@@ -114,14 +115,15 @@ GRADSTEP_DEFINE worker::worker(std::unique_ptr<detail::any_messenger> ranks, wor
 GRADSTEP_DEFINE worker_options worker::checked(detail::any_messenger const& ranks, worker_options const& options) {
     int const rank = ranks.rank(), size = ranks.size();
     if (options.num_servers < 1 || options.num_servers >= size)
-        detail::fail<value_error>(
-            {"worker_options.num_servers: ", options.num_servers, " is out of range; expected [1, ", size, ")"});
+        detail::fail<value_error>({"worker_options.num_servers"}, {options.num_servers, " is out of range"},
+                                  {"[1, ", size, ")"});
     if (rank < options.num_servers)
-        detail::fail<value_error>(
-            {"worker: rank ", rank, " is a server; expected [", options.num_servers, ", ", size, ")"});
+        detail::fail<value_error>({"worker"}, {"rank ", rank, " is a server"},
+                                  {"[", options.num_servers, ", ", size, ")"});
     if (options.max_in_flight == 0 || options.max_kept == 0)
-        detail::fail<value_error>({"worker_options: max_in_flight = ", options.max_in_flight,
-                                   ", max_kept = ", options.max_kept, "; expected > 0"});
+        detail::fail<value_error>({"worker_options"},
+                                  {"max_in_flight = ", options.max_in_flight, ", max_kept = ", options.max_kept},
+                                  {"> 0"});
     return options;
 }
 
@@ -211,8 +213,8 @@ GRADSTEP_DEFINE detail::known_parameter const& worker::to_push(std::string_view 
     require_open("push");
     auto const& of = session_.parameters().parameter("push", name, element, rows);
     if (!of.pulled())
-        detail::fail<sequence_error>(
-            {"push: rank ", session_.rank(), " has not pulled ", of.entry.name, "; pull it first"});
+        detail::fail<sequence_error>({"push"}, {"rank ", session_.rank(), " has not pulled ", of.entry.name},
+                                     {"pull() first"});
     return of;
 }
 
@@ -228,21 +230,21 @@ GRADSTEP_DEFINE void worker::require_ids(detail::known_parameter const& of, give
     if (of.entry.total == 0 || !given.are_signed) return;
     for (std::uint64_t const key : given.keys)
         if (auto const id = static_cast<std::int64_t>(key); id < 0)
-            detail::fail<value_error>({"there is no row ", id, "; expected >= 0"});
+            detail::fail<value_error>({of.entry.name}, {"there is no row ", id}, {">= 0"});
 }
 
 GRADSTEP_DEFINE void worker::require_size(char const* call, detail::known_parameter const& of, std::uint64_t given,
                                           std::uint64_t expected, void const* memory) const {
     if (given != expected)
-        detail::fail<size_error>(
-            {call, ": ", of.entry.name, ": rank ", session_.rank(), " has ", given, " elements; expected ", expected});
+        detail::fail<size_error>({call, ": ", of.entry.name}, {"rank ", session_.rank(), " has ", given, " elements"},
+                                 {expected});
     if (memory == nullptr && given != 0)
-        detail::fail<buffer_error>({call, ": ", of.entry.name, ": the memory is null; expected ", given, " elements"});
+        detail::fail<buffer_error>({call, ": ", of.entry.name}, {"the memory is null"}, {given, " elements"});
 }
 
 GRADSTEP_DEFINE void worker::require_open(char const* call) const {
     if (stopping_ || stopped_)
-        detail::fail<sequence_error>({call, ": rank ", session_.rank(), " has called stop, which is the last call"});
+        detail::fail<sequence_error>({call}, {"rank ", session_.rank(), " has called stop"}, {"no call after stop"});
     session_.throw_failure();
 }
 
