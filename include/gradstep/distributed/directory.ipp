@@ -71,7 +71,7 @@ GRADSTEP_DEFINE known_parameter const& directory::parameter(char const* call, st
         std::string all;
         for (known_parameter const& each : parameters_) all += (all.empty() ? "" : ", ") + each.entry.name;
         fail<value_error>({call}, {"there is no parameter ", name},
-                          {all.empty() ? "none, since no server has any" : "one of ", all});
+                          {all.empty() ? "one that was added" : "one of ", all});
     }
     if (of->entry.is_rows != rows)
         fail<value_error>({call}, {name, rows ? " is no table" : " is a table"}, {rows ? "no keys" : "keys"});

@@ -95,7 +95,8 @@ GRADSTEP_DEFINE void in_step::pull_bytes(named_gradient const& out) {
 GRADSTEP_DEFINE std::span<std::byte const> in_step::values_of(std::string_view name, gradstep::detail::type_id type) {
     detail::distributed_parameter& one = find(name, "pull");
     if (one.storage != type)
-        detail::fail<value_error>({"pull"}, {"the values of ", one.name, " are read as another type"}, {one.element});
+        detail::fail<value_error>({"pull"}, {"the values of ", one.name, " are read as another type"},
+                                  {"the type that ", one.element, " has in memory"});
     return newest(one);
 }
 
@@ -116,13 +117,14 @@ GRADSTEP_DEFINE detail::distributed_parameter& in_step::find(std::string_view na
     std::string known;
     for (auto const& one : parameters_) known += (known.empty() ? "" : ", ") + one->name;
     detail::fail<value_error>({call}, {"there is no parameter ", name},
-                              {known.empty() ? "none, since none was added" : "one of ", known});
+                              {known.empty() ? "one that was added" : "one of ", known});
 }
 
 GRADSTEP_DEFINE void in_step::check(detail::distributed_parameter const& one, named_gradient const& memory,
                                     char const* call, char const* what) {
     if (memory.storage != one.storage)
-        detail::fail<value_error>({call}, {what, one.name, " is of another type"}, {one.element});
+        detail::fail<value_error>({call}, {what, one.name, " is of another type"},
+                                  {"the type that ", one.element, " has in memory"});
     if (!memory.may_be_host)
         detail::fail<buffer_error>({call}, {what, one.name, " lives on a device"}, {"memory of the host"});
     if (memory.size != one.size)

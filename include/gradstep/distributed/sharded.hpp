@@ -215,8 +215,9 @@ private:
                 if (first != UINT64_MAX) out.nonfinite = {pieces_[i]->name, static_cast<std::size_t>(first)};
             }
             if (out.nonfinite && options_.on_nonfinite == nonfinite::raise)
-                detail::fail<nonfinite_error>({"the gradient of ", out.nonfinite->first, " is not finite at element ",
-                                               out.nonfinite->second, ", and on_nonfinite is raise: no step is taken"});
+                detail::fail<nonfinite_error>({"the gradient of ", out.nonfinite->first},
+                                              {"is not finite at element ", out.nonfinite->second,
+                                               ", and on_nonfinite is raise: no step is taken"});
             out.applied = !out.nonfinite;
             if (!out.applied) return out;
         }

@@ -51,14 +51,15 @@ GRADSTEP_DEFINE void checkpoint_files::save(std::string const& path, std::span<s
         std::string description =
             description_of(state, std::move(policies[static_cast<std::size_t>(&state - all.data())]));
         if (description.size() > longest_description)
-            fail<value_error>({path, ": ", in_quotes(state.name), ": its description has ", description.size(),
-                               " bytes; expected at most ", longest_description});
+            fail<value_error>({path, ": ", in_quotes(state.name)},
+                              {"its description has ", description.size(), " bytes"},
+                              {"at most ", longest_description});
         metadata.emplace(std::string(parameter_key) + state.name, std::move(description));
         for (saved_tensor const& x : state.tensors) {
             std::string const name = name_of(state.name, x.slot);
             if (x.dtype.empty())
-                fail<value_error>(
-                    {path, ": ", in_quotes(name), ": the format has no numbers as those of ", state.element});
+                fail<value_error>({path, ": ", in_quotes(name)}, {"the format has no dtype for ", state.element},
+                                  {"an element with a dtype of safetensors"});
             entries.push_back({name, x.dtype, shape_of(state, x)});
             places.push_back({name, &state, &x});
         }
@@ -76,9 +77,8 @@ GRADSTEP_DEFINE checkpoint_files::checkpoint_files(std::string const& path) : fi
     require_little_endian();
     auto const format = file_.metadata().find("gradstep.format");
     if (format == file_.metadata().end())
-        fail<value_error>({path, ": has no gradstep.format: it is not a checkpoint of gradstep"});
-    if (format->second != "1")
-        fail<value_error>({path, ": is of the format ", in_quotes(format->second), "; expected 1"});
+        fail<value_error>({path}, {"has no gradstep.format"}, {"a checkpoint of gradstep"});
+    if (format->second != "1") fail<value_error>({path}, {"is of the format ", in_quotes(format->second)}, {"1"});
     std::vector<safetensors_entry const*> known;
     for (auto const& [key, description] : file_.metadata()) {
         if (!key.starts_with(parameter_key)) continue;
@@ -88,15 +88,17 @@ GRADSTEP_DEFINE checkpoint_files::checkpoint_files(std::string const& path) : fi
         std::vector<safetensors_entry const*>& entries = entries_.emplace_back();
         for (std::string& slot : slots) {
             safetensors_entry const* const entry = file_.find(name_of(name, slot));
-            if (entry == nullptr) fail<value_error>({path, ": tensor ", in_quotes(name_of(name, slot)), " is missing"});
+            if (entry == nullptr)
+                fail<value_error>({path}, {"tensor ", in_quotes(name_of(name, slot)), " is missing"},
+                                  {"all tensors that the file describes"});
             auto const& shape = entry->shape;
             bool const is_shaped = state.shape && !is_table;
             if (!is_shaped && (shape.empty() || shape.size() > 2))
-                fail<value_error>(
-                    {path, ": tensor ", in_quotes(entry->name), " has ", shape.size(), " dimensions; expected 1 or 2"});
+                fail<value_error>({path}, {"tensor ", in_quotes(entry->name), " has ", shape.size(), " dimensions"},
+                                  {"1 or 2"});
             if (slot.empty() && state.shape && shape != *state.shape)
-                fail<value_error>({path, ": tensor ", in_quotes(entry->name), " has the shape ", shape_in_words(shape),
-                                   "; expected ", shape_in_words(*state.shape), ", as the file says of it"});
+                fail<value_error>({path}, {"tensor ", in_quotes(entry->name), " has the shape ", shape_in_words(shape)},
+                                  {shape_in_words(*state.shape), ", as the file says of it"});
             known.push_back(entry);
             entries.push_back(entry);
             if (is_shaped) // the elements in order, for any shape
@@ -110,8 +112,10 @@ GRADSTEP_DEFINE checkpoint_files::checkpoint_files(std::string const& path) : fi
     for (safetensors_entry const& entry : file_.tensors()) {
         auto const [first, last] = std::equal_range(known.begin(), known.end(), &entry);
         if (last - first != 1)
-            fail<value_error>({path, ": tensor ", in_quotes(entry.name),
-                               first == last ? " is of no parameter of the file" : " is of two parameters"});
+            fail<value_error>({path},
+                              {"tensor ", in_quotes(entry.name),
+                               first == last ? " is of no parameter of the file" : " is of two parameters"},
+                              {"tensors of one parameter each"});
     }
 }
 
@@ -148,8 +152,8 @@ GRADSTEP_DEFINE checkpoint_files::plan checkpoint_files::match(std::span<std::st
     };
     for (auto const& [there, here] : options.renamed)
         if (find(there) == nullptr)
-            fail<value_error>(
-                {file_.path(), ": renamed: ", in_quotes(there), " is not in the file; expected a name of the file"});
+            fail<value_error>({file_.path(), ": renamed"}, {in_quotes(there), " is not in the file"},
+                              {"a name of the file"});
     std::vector<known> all;
     for (saved_state const& state : states_) {
         auto const listed = options.renamed.find(state.name);
@@ -161,9 +165,10 @@ GRADSTEP_DEFINE checkpoint_files::plan checkpoint_files::match(std::span<std::st
     std::sort(all.begin(), all.end(), [](known const& a, known const& b) { return a.name < b.name; });
     for (std::size_t i = 1; i < all.size(); ++i)
         if (all[i].name == all[i - 1].name)
-            fail<value_error>({file_.path(), ": ", in_quotes(all[i - 1].state->name), " and ",
-                               in_quotes(all[i].state->name), " are both ", in_quotes(all[i].name),
-                               " here; expected different names"});
+            fail<value_error>({file_.path()},
+                              {in_quotes(all[i - 1].state->name), " and ", in_quotes(all[i].state->name), " are both ",
+                               in_quotes(all[i].name), " here"},
+                              {"different names"});
     plan out;
     for (std::string const& name : own) {
         auto const at = std::lower_bound(all.begin(), all.end(), name,
@@ -181,24 +186,27 @@ GRADSTEP_DEFINE checkpoint_files::plan checkpoint_files::match(std::span<std::st
 }
 
 GRADSTEP_DEFINE void checkpoint_files::refuse_missing(std::string_view name) const {
-    fail<value_error>({file_.path(), ": ", in_quotes(name), " is missing"});
+    fail<value_error>({file_.path()}, {in_quotes(name), " is missing"}, {"all parameters of the program"});
 }
 
 GRADSTEP_DEFINE void checkpoint_files::require_expected(plan const& of, load_options const& options) const {
     if (options.unexpected == unexpected_parameters::error && !of.report.ignored.empty())
-        fail<value_error>({file_.path(), ": ", in_quotes(of.report.ignored[0]), " is not known here"});
+        fail<value_error>({file_.path()}, {in_quotes(of.report.ignored[0]), " is not known here"},
+                          {"only parameters of the program"});
 }
 
 GRADSTEP_DEFINE void checkpoint_files::require_nothing_else(std::span<saved_state const> all) const {
     if (all.size() == states_.size()) return; // all states have been found
     for (saved_state const& saved : states_)
         if (std::none_of(all.begin(), all.end(), [&](saved_state const& own) { return own.name == saved.name; }))
-            fail<value_error>({file_.path(), ": ", in_quotes(saved.name), " is not known here"});
+            fail<value_error>({file_.path()}, {in_quotes(saved.name), " is not known here"},
+                              {"only parameters of the program"});
 }
 
 GRADSTEP_DEFINE void checkpoint_files::require_little_endian() {
     if constexpr (std::endian::native != std::endian::little)
-        fail<value_error>("checkpoints: their bytes are little-endian, and this machine is not");
+        fail<value_error>({"checkpoints"}, {"their bytes are little-endian, and this machine is not"},
+                          {"a little-endian machine"});
 }
 
 GRADSTEP_DEFINE std::string checkpoint_files::name_of(std::string_view parameter, std::string_view slot) {

@@ -65,12 +65,13 @@ GRADSTEP_DEFINE std::string description_of(saved_state const& of, std::string po
 class description_reader {
 public:
     description_reader(std::string const& where, std::string const& text) : where_(where) {
-        if (text.size() > longest_description) refuse("it", "is longer than a description may be");
+        if (text.size() > longest_description)
+            refuse({"has ", text.size(), " bytes"}, {"at most ", longest_description});
         all_ = rethrow_as<value_error>([&] { return parse_json(text); },
                                        [&](value_error const& wrong) {
-                                           fail<value_error>({where_, ": what the file says of it: ", wrong.what()});
+                                           fail<value_error>({where_, ": its description: ", wrong.what()});
                                        });
-        if (!all_.is_object()) refuse("it", "is no JSON object");
+        if (!all_.is_object()) refuse({"is no JSON object"}, {"one"});
     }
 
     saved_state state(std::string name) const {
@@ -104,7 +105,7 @@ public:
             auto& shape = out.shape.emplace();
             for (json const& extent : field<json::array>(all_, "shape").items()) {
                 auto const* const length = extent.get_if<std::uint64_t>();
-                if (length == nullptr) refuse("shape", "is not a list of whole numbers; expected whole numbers >= 0");
+                if (length == nullptr) refuse({"shape is not a list of whole numbers"}, {"whole numbers >= 0"});
                 shape.push_back(*length);
             }
         }
@@ -119,23 +120,31 @@ public:
         std::vector<std::string> out;
         if (all_.find("values") == nullptr || *field<bool>(all_, "values").get_if<bool>()) out.emplace_back();
         for (json const& slot : field<json::array>(all_, "slots").items()) {
-            if (!slot.is_string()) refuse("slots", "has an item that is no text; expected names");
+            if (!slot.is_string()) refuse({"slots has an item that is no text"}, {"names"});
             out.push_back(slot.text());
         }
-        if (out.empty()) refuse("slots", "must name one where there are no values");
+        if (out.empty()) refuse({"slots is empty, and there are no values"}, {"at least one slot"});
         return out;
     }
 
 private:
-    [[noreturn]] void refuse(char const* name, char const* why) const {
-        fail<value_error>({where_, ": what the file says of it: ", name, " ", why});
+    [[noreturn]] void refuse(message_part given, message_part expected) const {
+        fail<value_error>(message_part{where_}, {"its description ", joined(given)}, expected);
+    }
+    template <class Type> static constexpr char const* kind_of() {
+        if constexpr (std::is_same_v<Type, json::object>) return "an object";
+        else if constexpr (std::is_same_v<Type, json::array>) return "a list";
+        else if constexpr (std::is_same_v<Type, std::string>) return "text";
+        else if constexpr (std::is_same_v<Type, bool>) return "true or false";
+        else if constexpr (std::is_same_v<Type, double>) return "a number";
+        else return "a whole number >= 0";
     }
     // Reads a field of type Type. double accepts any number.
     template <class Type> json const& field(json const& of, char const* name) const {
         json const* const at = of.find(name);
-        if (at == nullptr) refuse(name, "is missing");
+        if (at == nullptr) refuse({name, " is missing"}, {kind_of<Type>()});
         bool const is_number = std::is_same_v<Type, double> && at->is_number();
-        if (at->get_if<Type>() == nullptr && !is_number) refuse(name, "is of another type");
+        if (at->get_if<Type>() == nullptr && !is_number) refuse({name, " is of another type"}, {kind_of<Type>()});
         return *at;
     }
     std::string text(json const& of, char const* name) const { return field<std::string>(of, name).text(); }
@@ -145,16 +154,19 @@ private:
     std::int64_t count(json const& of, char const* name) const {
         std::uint64_t const x = natural(of, name);
         if (x > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-            refuse(name, "is too large; expected < 2^63");
+            refuse({name, " is ", x}, {"< 2^63"});
         return static_cast<std::int64_t>(x);
     }
     double number(json const& of, char const* name) const { return field<double>(of, name).as<double>(); }
     template <std::size_t N>
     std::size_t choice(json const& of, char const* name, std::array<char const*, N> const& all) const {
         std::string const given = text(of, name);
-        for (std::size_t i = 0; i < N; ++i)
+        std::string allowed;
+        for (std::size_t i = 0; i < N; ++i) {
             if (given == all[i]) return i;
-        refuse(name, "has an unknown value");
+            allowed.append(i == 0 ? "" : ", ").append(all[i]);
+        }
+        refuse({name, " is ", in_quotes(given)}, {"one of ", allowed});
     }
 
     std::string const& where_;

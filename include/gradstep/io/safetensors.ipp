@@ -64,7 +64,7 @@ public:
     bool string(std::string&& text) {
         if (level_ == level::metadata && has_key_) {
             auto const [at, is_new] = out_.metadata.try_emplace(std::move(key_), std::move(text));
-            if (!is_new) refuse({"__metadata__ has ", in_quotes(at->first), " twice"});
+            if (!is_new) refuse({"__metadata__ has ", in_quotes(at->first), " twice"}, {"each key once"});
             has_key_ = false;
         } else if (level_ == level::tensor && field_ == field::dtype) {
             current_.dtype = std::move(text);
@@ -104,33 +104,40 @@ public:
     }
     bool end_array() {
         if (level_ == level::offsets && offsets_ != 2)
-            refuse({tensor(), "data_offsets has ", offsets_, " numbers; expected 2"});
+            refuse({tensor(), "data_offsets has ", offsets_, " numbers"}, {"2"});
         level_ = level::tensor;
         field_ = field::none;
         return true;
     }
     void wrong(std::size_t at, std::string_view, char const*) {
-        refuse({"the header is not JSON in UTF-8: it breaks off, or is wrong, at byte ", at});
+        refuse({"the header breaks off, or is wrong, at byte ", at}, {"JSON in UTF-8"});
     }
 
 private:
     enum class level { outside, header, metadata, tensor, shape, offsets } level_ = level::outside;
     enum class field : unsigned { none = 0, dtype = 1, shape = 2, data_offsets = 4 } field_ = field::none;
 
-    [[noreturn]] void refuse(std::initializer_list<text_arg> why) const {
-        fail<value_error>({where_, ": ", joined(why)});
+    [[noreturn]] void refuse(message_part given, message_part expected) const {
+        fail<value_error>(message_part{where_}, given, expected);
     }
     std::string tensor() const { return "tensor " + in_quotes(current_.name) + ": "; }
     bool unexpected(char const* what) const {
         std::string const at = level_ == level::outside || level_ == level::header ? "the header: "
                                : level_ == level::metadata                         ? "__metadata__: "
                                                                                    : tensor();
-        refuse({at, what, " is not what the format has here"});
+        char const* const expected = level_ == level::outside    ? "one object"
+                                     : level_ == level::header   ? "an object"
+                                     : level_ == level::metadata ? "text"
+                                     : level_ == level::shape    ? "a list of whole numbers"
+                                     : level_ == level::offsets  ? "a list of 2 whole numbers"
+                                     : field_ == field::dtype    ? "text"
+                                                                 : "a list of whole numbers";
+        refuse({at, what}, {expected});
     }
     void begin_entry(std::string name) {
         is_metadata_ = name == "__metadata__";
         if (is_metadata_) {
-            if (has_metadata_) refuse({"the header has __metadata__ twice"});
+            if (has_metadata_) refuse({"the header has __metadata__ twice"}, {"at most one"});
             has_metadata_ = true;
         }
         current_ = {};
@@ -145,8 +152,8 @@ private:
                                           : field::none;
         auto const bit = static_cast<unsigned>(field_);
         if (bit == 0 || (fields_ & bit) != 0)
-            refuse(
-                {tensor(), in_quotes(name), bit == 0 ? " is not one of dtype, shape, data_offsets" : " comes twice"});
+            refuse({tensor(), in_quotes(name), bit == 0 ? " is not known" : " comes twice"},
+                   {"dtype, shape and data_offsets"});
         fields_ |= bit;
     }
     void end_tensor() {
@@ -155,7 +162,8 @@ private:
                     (fields_ & 1) == 0   ? "dtype"
                     : (fields_ & 2) == 0 ? "shape"
                                          : "data_offsets",
-                    " is missing"});
+                    " is missing"},
+                   {"dtype, shape and data_offsets"});
         out_.tensors.push_back(std::move(current_));
         level_ = level::header;
     }
@@ -177,11 +185,11 @@ inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE safetensors_header parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
                                                             std::string const& where) {
-    auto const refuse = [&](std::initializer_list<detail::text_arg> why) {
-        detail::fail<value_error>({where, ": ", detail::joined(why)});
+    auto const refuse = [&](detail::message_part given, detail::message_part expected) {
+        detail::fail<value_error>(detail::message_part{where}, given, expected);
     };
     safetensors_header out;
-    if (!json.starts_with('{')) refuse({"the header does not begin with {: this is no safetensors file"});
+    if (!json.starts_with('{')) refuse({"the header does not begin with {"}, {"a safetensors file"});
     detail::safetensors_parser parser(out, where);
     detail::read_json(json, parser);
 
@@ -191,19 +199,20 @@ GRADSTEP_DEFINE safetensors_header parse_safetensors_header(std::string_view jso
         names.push_back(x.name);
         std::string const tensor = "tensor " + detail::in_quotes(x.name) + ": ";
         std::size_t const element_bytes = detail::safetensors_bytes_of(x.dtype);
-        if (element_bytes == 0) refuse({tensor, "the dtype ", detail::in_quotes(x.dtype), " is unknown"});
+        if (element_bytes == 0)
+            refuse({tensor, "the dtype ", detail::in_quotes(x.dtype), " is unknown"}, {"a dtype of safetensors"});
         std::uint64_t bytes = 0;
         if (!detail::safetensors_size(x.shape, element_bytes, bytes))
-            refuse({tensor, "its shape has more bytes than can be counted"});
+            refuse({tensor, "its shape has more bytes than can be counted"}, {"less than 2^64"});
         if (x.begin > x.end || x.end > data_bytes)
-            refuse({tensor, "data_offsets = [", x.begin, ", ", x.end, "]; expected begin <= end <= ", data_bytes,
-                    ", the bytes of the file's data"});
+            refuse({tensor, "data_offsets = [", x.begin, ", ", x.end, "]"},
+                   {"begin <= end <= ", data_bytes, ", the bytes of the file's data"});
         if (x.end - x.begin != bytes)
-            refuse({tensor, "data_offsets has ", x.end - x.begin, " bytes, its shape ", bytes, "; expected as many"});
+            refuse({tensor, "data_offsets has ", x.end - x.begin, " bytes, its shape ", bytes}, {"as many"});
     }
     std::sort(names.begin(), names.end());
     if (auto const twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-        refuse({"tensor ", detail::in_quotes(*twice), " comes twice"});
+        refuse({"tensor ", detail::in_quotes(*twice), " comes twice"}, {"each name once"});
     std::stable_sort(all.begin(), all.end(), [](auto const& a, auto const& b) {
         return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
     });
@@ -211,29 +220,29 @@ GRADSTEP_DEFINE safetensors_header parse_safetensors_header(std::string_view jso
     for (safetensors_entry const& x : all) {
         if (x.begin != end)
             refuse({"tensor ", detail::in_quotes(x.name), ": its data begins at byte ", x.begin,
-                    x.begin < end ? ", within that of the tensor before; expected a beginning at "
-                                  : ", which leaves a hole; expected a beginning at ",
-                    end, ", where the tensor before ends"});
+                    x.begin < end ? ", within that of the tensor before" : ", which leaves a hole"},
+                   {"a beginning at ", end, ", where the tensor before ends"});
         end = x.end;
     }
-    if (end != data_bytes) refuse({"there are ", data_bytes - end, " bytes after the last tensor; expected none"});
+    if (end != data_bytes) refuse({"there are ", data_bytes - end, " bytes after the last tensor"}, {"none"});
     return out;
 }
 
 GRADSTEP_DEFINE safetensors_reader::safetensors_reader(std::string const& path) : file_(path) {
-    auto const refuse = [&](std::initializer_list<detail::text_arg> why) {
-        detail::fail<value_error>({path, ": ", detail::joined(why)});
+    auto const refuse = [&](detail::message_part given, detail::message_part expected) {
+        detail::fail<value_error>(detail::message_part{path}, given, expected);
     };
     std::array<std::byte, 8> length_bytes{};
     if (file_.size() < length_bytes.size())
-        refuse({"the file has ", file_.size(), " bytes: a safetensors file has at least 8"});
+        refuse({"the file has ", file_.size(), " bytes"}, {"at least 8, as a safetensors file has"});
     file_.read(0, length_bytes);
     std::uint64_t length = 0;
     for (std::size_t i = 8; i-- != 0;) length = length << 8 | std::to_integer<std::uint64_t>(length_bytes[i]);
     if (length > safetensors_header_limit)
-        refuse({"the header has ", length, " bytes; expected at most ", safetensors_header_limit});
+        refuse({"the header has ", length, " bytes"}, {"at most ", safetensors_header_limit});
     if (length > file_.size() - 8)
-        refuse({"the header has ", length, " bytes, of which the file has ", file_.size() - 8});
+        refuse({"the header has ", length, " bytes"},
+               {"at most ", file_.size() - 8, ", the bytes that the file has for it"});
     // Checks the first byte before it allocates: a sparse file can claim any length without having
     // it.
     if (std::array<std::byte, 1> first{}; length != 0) {
@@ -258,8 +267,10 @@ GRADSTEP_DEFINE void safetensors_reader::read(safetensors_entry const& tensor, s
                                               std::span<std::byte> to) const {
     std::uint64_t const bytes = tensor.end - tensor.begin;
     if (offset > bytes || to.size() > bytes - offset)
-        detail::fail<size_error>({path(), ": tensor ", detail::in_quotes(tensor.name), " has ", bytes, " bytes: bytes ",
-                                  offset, " to ", offset + to.size(), " are not among them"});
+        detail::fail<size_error>({path()},
+                                 {"bytes ", offset, " to ", offset + to.size(), " of tensor ",
+                                  detail::in_quotes(tensor.name), " are out of range"},
+                                 {"[0, ", bytes, "]"});
     file_.read(data_at_ + tensor.begin + offset, to);
 }
 
@@ -272,23 +283,24 @@ GRADSTEP_DEFINE safetensors_writer::safetensors_writer(std::string const& path, 
 
 GRADSTEP_DEFINE void safetensors_writer::write(std::span<std::byte const> bytes) {
     if (bytes.size() > data_bytes() - written_)
-        detail::fail<size_error>(
-            {file_.path(), ": there are ", written_ + bytes.size(), " bytes of data: the tensors have ", data_bytes()});
+        detail::fail<size_error>({file_.path()}, {"there are ", written_ + bytes.size(), " bytes of data"},
+                                 {data_bytes(), ", as the tensors have"});
     file_.write(bytes);
     written_ += bytes.size();
 }
 
 GRADSTEP_DEFINE void safetensors_writer::commit() {
     if (written_ != data_bytes())
-        detail::fail<size_error>(
-            {file_.path(), ": there are ", written_, " bytes of data: the tensors have ", data_bytes()});
+        detail::fail<size_error>({file_.path()}, {"there are ", written_, " bytes of data"},
+                                 {data_bytes(), ", as the tensors have"});
     file_.commit();
 }
 
 GRADSTEP_DEFINE std::vector<safetensors_entry> safetensors_writer::placed(std::string const& path,
                                                                           std::vector<safetensors_entry> tensors) {
-    auto const refuse = [&](std::string const& name, std::initializer_list<detail::text_arg> why) {
-        detail::fail<value_error>({path, ": tensor ", detail::in_quotes(name), detail::joined(why)});
+    auto const refuse = [&](std::string const& name, detail::message_part given, detail::message_part expected) {
+        detail::fail<value_error>(detail::message_part{path},
+                                  {"tensor ", detail::in_quotes(name), detail::joined(given)}, expected);
     };
     std::stable_sort(tensors.begin(), tensors.end(), [](auto const& a, auto const& b) {
         return detail::safetensors_bytes_of(a.dtype) > detail::safetensors_bytes_of(b.dtype);
@@ -296,20 +308,21 @@ GRADSTEP_DEFINE std::vector<safetensors_entry> safetensors_writer::placed(std::s
     std::uint64_t end = 0;
     std::vector<std::string_view> names;
     for (safetensors_entry& x : tensors) {
-        if (x.name == "__metadata__") refuse(x.name, {": the format has another use for this name"});
-        if (!detail::is_utf8(x.name)) refuse(x.name, {" is not UTF-8; expected UTF-8"});
+        if (x.name == "__metadata__") refuse(x.name, {": the format has another use for this name"}, {"another name"});
+        if (!detail::is_utf8(x.name)) refuse(x.name, {" is not UTF-8"}, {"UTF-8"});
         std::size_t const element_bytes = detail::safetensors_bytes_of(x.dtype);
-        if (element_bytes == 0) refuse(x.name, {": the format has no dtype ", detail::in_quotes(x.dtype)});
+        if (element_bytes == 0)
+            refuse(x.name, {": the format has no dtype ", detail::in_quotes(x.dtype)}, {"a dtype of safetensors"});
         std::uint64_t bytes = 0;
         if (!detail::safetensors_size(x.shape, element_bytes, bytes) || bytes > UINT64_MAX - end)
-            refuse(x.name, {": its shape has more bytes than can be counted"});
+            refuse(x.name, {": its shape has more bytes than can be counted"}, {"less than 2^64"});
         x.begin = end;
         x.end = end += bytes;
         names.push_back(x.name);
     }
     std::sort(names.begin(), names.end());
     if (auto const twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-        refuse(std::string(*twice), {" comes twice; expected another name"});
+        refuse(std::string(*twice), {" comes twice"}, {"another name"});
     return tensors;
 }
 
@@ -318,7 +331,7 @@ GRADSTEP_DEFINE std::string safetensors_writer::header_of(std::string const& pat
                                                           safetensors_metadata const& metadata) {
     auto const text_of = [&](std::string const& text) {
         if (!detail::is_utf8(text))
-            detail::fail<value_error>({path, ": metadata ", detail::in_quotes(text), " is not UTF-8"});
+            detail::fail<value_error>({path}, {"metadata ", detail::in_quotes(text), " is not UTF-8"}, {"UTF-8"});
         std::string out;
         detail::append_json(out, text);
         return out;
@@ -338,8 +351,8 @@ GRADSTEP_DEFINE std::string safetensors_writer::header_of(std::string const& pat
     json += "}";
     json.append((64 - (8 + json.size()) % 64) % 64, ' ');
     if (json.size() > safetensors_header_limit)
-        detail::fail<value_error>(
-            {path, ": the header has ", json.size(), " bytes; expected at most ", safetensors_header_limit});
+        detail::fail<value_error>({path}, {"the header has ", json.size(), " bytes"},
+                                  {"at most ", safetensors_header_limit});
     std::string out(8, '\0');
     for (std::size_t i = 0; i < 8; ++i) out[i] = static_cast<char>(json.size() >> (8 * i) & 255);
     return out + json;

@@ -53,7 +53,9 @@ inline constexpr std::uint32_t blob_version = 2, blob_version_without_shape = 1;
     out.number(static_cast<std::uint32_t>(of.tensors.size()));
     for (saved_tensor const& x : of.tensors) {
         out.text(x.slot);
-        if (x.dtype.empty()) fail<value_error>({"state blobs: there are no numbers in them as those of ", of.element});
+        if (x.dtype.empty())
+            fail<value_error>({"state blobs"}, {"there is no dtype for ", of.element},
+                              {"an element with a dtype of safetensors"});
         out.text(x.dtype);
         out.number(x.rows);
         out.number(x.width);
@@ -73,8 +75,7 @@ GRADSTEP_DEFINE std::size_t blob_bytes(saved_state const& of) { return write_blo
 
 GRADSTEP_DEFINE void save_blob(saved_state const& of, std::span<std::byte> to) {
     if (std::size_t const size = write_blob(of, nullptr, 0); size != to.size())
-        fail<size_error>(
-            {"save_state: there is room for ", to.size(), " bytes; expected ", size, ", as state_bytes says"});
+        fail<size_error>({"save_state"}, {"there is room for ", to.size(), " bytes"}, {size, ", as state_bytes says"});
     write_blob(of, to.data(), to.size());
     seal(to);
 }
@@ -106,34 +107,37 @@ public:
         }
         if (version == blob_version) {
             auto const dimensions = from_.number<std::uint32_t>();
-            if (dimensions > from_.left() / 8) from_.refuse({"breaks off"});
+            if (dimensions > from_.left() / 8) from_.refuse({"breaks off"}, {dimensions, " dimensions of the shape"});
             auto& shape = state_.shape.emplace(dimensions);
             for (std::uint64_t& extent : shape) extent = from_.number<std::uint64_t>();
         }
         auto const count = from_.number<std::uint32_t>();
         constexpr std::uint32_t most = 64; // more than the slots of any rule: find() is linear
-        if (count > most) from_.refuse({"has ", count, " tensors; expected at most ", most});
+        if (count > most) from_.refuse({"has ", count, " tensors"}, {"at most ", most});
         for (std::uint32_t i = 0; i < count; ++i) {
             saved_tensor x;
             x.slot = from_.text();
             x.dtype = from_.text();
             x.rows = from_.number<std::uint64_t>();
             x.width = from_.number<std::uint64_t>();
-            if (state_.find(x.slot) != nullptr) from_.refuse({"has two tensors ", in_quotes(x.slot)});
+            if (state_.find(x.slot) != nullptr) from_.refuse({"has two tensors ", in_quotes(x.slot)}, {"one"});
             state_.tensors.push_back(std::move(x));
         }
         from_.align();
         for (saved_tensor& x : state_.tensors) {
             std::uint64_t const left = from_.left(), each = x.width == 0 ? 1 : x.width;
             std::size_t const element_bytes = x.dtype == "U8" ? 1 : bytes_of_dtype(x.dtype); // U8: codes of block8
-            if (element_bytes == 0) from_.refuse({"has numbers of an unknown dtype"});
-            if (each > left / element_bytes && x.rows != 0) from_.refuse({"breaks off"});
-            if (x.rows > left / element_bytes / each) from_.refuse({"breaks off"});
+            if (element_bytes == 0)
+                from_.refuse({"has numbers of the unknown dtype ", in_quotes(x.dtype)}, {"a dtype of safetensors"});
+            if (each > left / element_bytes && x.rows != 0)
+                from_.refuse({"breaks off"}, {x.rows, " x ", each, " numbers of ", in_quotes(x.slot)});
+            if (x.rows > left / element_bytes / each)
+                from_.refuse({"breaks off"}, {x.rows, " x ", each, " numbers of ", in_quotes(x.slot)});
             std::size_t const bytes = static_cast<std::size_t>(x.rows * each) * element_bytes;
             data_.push_back(from_.take(bytes));
             from_.align();
         }
-        if (from_.left() != 0) from_.refuse({"has ", from_.left(), " bytes after the last tensor; expected none"});
+        if (from_.left() != 0) from_.refuse({"has ", from_.left(), " bytes after the last tensor"}, {"none"});
     }
 
     saved_state const& state() const override { return state_; }
