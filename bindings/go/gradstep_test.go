@@ -350,7 +350,7 @@ func TestTrainersSendEachOtherWhatTheyCompress(t *testing.T) {
 			wants(t, trainers[0].Apply(bad), BadValue)
 		}
 		_, err := trainers[0].Compress(mean)
-		wants(t, err, BadSequence, "call apply first")
+		wants(t, err, BadSequence, "apply() first")
 		if !reflect.DeepEqual(before, must[[]float32](t)(trainers[0].Values())) {
 			t.Fatal("what was refused has changed the values")
 		}
@@ -371,7 +371,7 @@ func TestTrainersSendEachOtherWhatTheyCompress(t *testing.T) {
 		check(t, resumed.UnmarshalBinary(must[[]byte](t)(trainers[1].MarshalBinary())))
 		trainers[1] = resumed
 	}
-	wants(t, trainers[0].Apply(nil), BadSequence, "call compress first")
+	wants(t, trainers[0].Apply(nil), BadSequence, "compress() first")
 	_, err := momentum.Compress(initial)
 	wants(t, err, BadValue, "expected dgc_momentum")
 }

@@ -793,7 +793,7 @@ TEST_CASE(
         return gradstep_parameter_save(mine, buffer.data(), buffer.size(), &written, e);
     };
     picture const start = of(mine);
-    CHECK(has(refused(GRADSTEP_BAD_SEQUENCE, apply_to(mine, {})), "call compress first"));
+    CHECK(has(refused(GRADSTEP_BAD_SEQUENCE, apply_to(mine, {})), "compress() first"));
     CHECK(has(refused(GRADSTEP_BAD_SIZE, compress_to(mine, 87)), "expected at least 88"));
     CHECK(written == 88);
     refused(GRADSTEP_NULL_ARGUMENT, [&](gradstep_error* e) {
@@ -817,7 +817,7 @@ TEST_CASE(
         CHECK(first.size() == (t == 0 ? 88u : 40u + 6 * 8));
         picture const between = of(mine);
         CHECK(between.weights == (t == 0 ? start.weights : between.weights));
-        CHECK(has(refused(GRADSTEP_BAD_SEQUENCE, compress_to(mine, 1000)), "call apply first"));
+        CHECK(has(refused(GRADSTEP_BAD_SEQUENCE, compress_to(mine, 1000)), "apply() first"));
         refused(GRADSTEP_BAD_SEQUENCE,
                 [&](gradstep_error* e) { return gradstep_parameter_update(mine, g.data(), 12, nullptr, e); });
         refused(GRADSTEP_BAD_SEQUENCE, save);

@@ -1,4 +1,4 @@
-// expected-error: gradstep: the rule compresses no gradients: use gs::dgc_momentum
+// expected-error: gradstep: compressed_parameter: the rule compresses no gradients; expected dgc_momentum
 // expected-errors: 1
 #include <gradstep/gradstep.hpp>
 

@@ -1,4 +1,4 @@
-// expected-error: gradstep: the element keeps a master copy, which moves with the parameter: give the state to apply
+// expected-error: gradstep: apply: the state is missing, and its master copy moves with the parameter; expected apply\(w, u, v, master, messages\)
 // expected-errors: 1
 #include <gradstep/gradstep.hpp>
 

@@ -1,4 +1,4 @@
-// expected-error: gradstep: the regularizer looks at the parameter: give it first, as compress\(w, g, u, v\)
+// expected-error: gradstep: compress: the regularizer reads the parameter, which is missing; expected compress\(w, g, u, v\)
 // expected-errors: 1
 #include <gradstep/gradstep.hpp>
 

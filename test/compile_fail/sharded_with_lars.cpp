@@ -1,4 +1,4 @@
-// expected-error: gradstep: ranks of `sharded` update pieces of a tensor, of which this rule needs the whole: use synchronous
+// expected-error: gradstep: sharded: the rule needs whole tensors, and each rank updates a shard; expected an element-wise rule; use synchronous
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/distributed/sharded.hpp>

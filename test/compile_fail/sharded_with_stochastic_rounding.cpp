@@ -1,4 +1,4 @@
-// expected-error: gradstep: stochastic rounding depends on an element's place in its tensor, of which ranks of `sharded` update pieces: use synchronous
+// expected-error: gradstep: sharded: stochastic rounding depends on the position in the whole tensor, and each rank updates a shard; expected an element without it; use synchronous
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/distributed/sharded.hpp>

@@ -547,16 +547,17 @@ TEST_CASE("A parameter that compresses takes its calls in their order alone, and
     auto const initial = numbers<float>(n, 1), g = numbers<float>(n, 2);
     gs::compressed_parameter weights{optimizer, initial};
     auto const sequence = [](auto const& call) { return refusal<gs::sequence_error, std::logic_error>(call); };
-    CHECK(sequence([&] { weights.apply(gs::sparse_message()); }) == "apply: no step has begun; call compress first");
+    CHECK(sequence([&] { weights.apply(gs::sparse_message()); }) ==
+          "apply: no step has begun; expected compress() first");
     CHECK_THAT(refusal<gs::size_error>([&] { weights.compress(std::vector<float>(99)); }), ContainsSubstring("99"));
     CHECK_FALSE(weights.awaits_messages());
     CHECK(weights.clock() == gs::clock{});
     auto const message = weights.compress(g);
     CHECK(weights.clock().step == 1);
     CHECK(sequence([&] { weights.compress(g); }) ==
-          "compress: the messages of the step before have not been applied; call apply first");
+          "compress: the messages of the last step have not been applied; expected apply() first");
     CHECK(sequence([&] { weights.update(g); }) ==
-          "update: the messages of the step before have not been applied; call apply first");
+          "update: the messages of the last step have not been applied; expected apply() first");
     CHECK_THAT(refusal<gs::value_error>([&] { weights.apply(message, message); }), ContainsSubstring("expected 1"));
     CHECK(same_bits(std::vector(weights.values().begin(), weights.values().end()), initial));
     weights.apply(message);
@@ -639,7 +640,7 @@ TEST_CASE("Where an executor fails in apply, the messages cannot move the values
         CHECK_FALSE(weights.awaits_messages());
         std::vector<float> const before(weights.values().begin(), weights.values().end());
         CHECK(refusal<gs::sequence_error, std::logic_error>([&] { weights.apply(message); }) ==
-              "apply: no step has begun; call compress first");
+              "apply: no step has begun; expected compress() first");
         CHECK(std::ranges::equal(weights.values(), before));
         weights.apply(weights.compress(g)); // the next step is taken
         CHECK(weights.clock().step == 2);
@@ -710,12 +711,12 @@ TEST_CASE("Messages of another step, tensor or element are refused, and nothing 
     CHECK(refusal<gs::value_error>([&] {
               dense.apply(x.w, x.u, x.v, list{of_first, good});
           }) == "apply: messages[1] is of step 2; expected step 1");
-    CHECK(
-        refusal<gs::sequence_error, std::logic_error>([&] { step(x.w, x.g, x.u, x.v); }) ==
-        "dgc_momentum.num_trainers = 2: from the ramp on a step takes all of their messages; call compress and apply");
+    CHECK(refusal<gs::sequence_error, std::logic_error>([&] { step(x.w, x.g, x.u, x.v); }) ==
+          "dgc_momentum.num_trainers: 2, and from the ramp on a step needs the messages of all trainers; expected 1; "
+          "call compress and apply");
     CHECK_THAT((refusal<gs::sequence_error, std::logic_error>(
                    [&] { static_cast<void>(step.batch(gs::slice<decltype(optimizer)>(x.w, x.g, x.u, x.v))); })),
-               ContainsSubstring("cannot be split"));
+               ContainsSubstring("elements is sparse; expected a dense step, which can be split"));
     CHECK_THAT(refusal<gs::size_error>([&] { step.compress(x.g, x.u, shorter.v); }), ContainsSubstring("v: has 49"));
     CHECK_THAT(refusal<gs::buffer_error>([&] { step.compress(x.g, x.u, x.u); }), ContainsSubstring("v: overlaps u"));
     std::vector<float> const constant = x.g;

@@ -265,19 +265,22 @@ TEST_CASE("A message whose checksum is right is refused for what it says", "[cor
     CHECK_THAT(refused(put(8, std::uint8_t(2))), ContainsSubstring("is of version 2; expected 1"));
     CHECK_THAT(refused(put(9, std::uint8_t(0))), ContainsSubstring("has the element 0; expected 1 to 4"));
     CHECK_THAT(refused(put(9, std::uint8_t(5))), ContainsSubstring("has the element 5; expected 1 to 4"));
-    CHECK_THAT(refused(put(10, std::uint8_t(4))), ContainsSubstring("has unknown flags: 4 and 0"));
+    CHECK_THAT(refused(put(10, std::uint8_t(4))),
+               ContainsSubstring("has unknown flags: 4 and 0; expected 0 to 3 and 0"));
     CHECK_THAT(refused(put(10, std::uint8_t(1))), ContainsSubstring("has 3 entries of 10 elements; expected as many"));
-    CHECK_THAT(refused(put(10, std::uint8_t(2))), ContainsSubstring("says 64 bits of the indices of 10 elements"));
+    CHECK_THAT(refused(put(10, std::uint8_t(2))),
+               ContainsSubstring("has indices of 64 bits for 10 elements; expected 32 bits"));
     CHECK_THAT(refused(put(16, std::int64_t(2))), ContainsSubstring("has 3 entries of 2 elements; expected at most"));
     CHECK_THAT(refused(put(16, std::int64_t(-1))), ContainsSubstring("a tensor of -1 elements"));
     CHECK_THAT(refused(put(24, std::int64_t(0))), ContainsSubstring("is of step 0"));
-    CHECK_THAT(refused(put(32, std::int64_t(2))), ContainsSubstring("has 68 bytes: they are not those of 2 entries"));
+    CHECK_THAT(refused(put(32, std::int64_t(2))),
+               ContainsSubstring("has 68 bytes; expected the bytes of its 2 entries"));
     CHECK_THAT(refused([&](auto& to) { put(16, huge)(to), put(32, huge)(to), put(10, std::uint8_t(2))(to); }),
-               ContainsSubstring("they are not those of"));
+               ContainsSubstring("expected the bytes of its"));
     CHECK_THAT(refused(put(44, std::int32_t(0))), ContainsSubstring("expected rising indices below 10"));
     CHECK_THAT(refused(put(48, std::int32_t(10))), ContainsSubstring("has the index 10"));
     CHECK_THAT(refused(put(40, std::int32_t(-1))), ContainsSubstring("has the index -1 after -1"));
-    CHECK_THAT(refused(put(52, 'x')), ContainsSubstring("has no zeros between indices and values"));
+    CHECK_THAT(refused(put(52, 'x')), ContainsSubstring("has a byte that is not 0 between indices and values"));
     CHECK_THAT(refusal<gs::value_error>([] { gs::sparse_message().encode(); }), ContainsSubstring("is empty"));
 }
 

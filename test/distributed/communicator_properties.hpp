@@ -148,7 +148,7 @@ template <class C> void refusals(C& by) {
                          gd::begin_reduce_scatter(by, 0, std::span<float const>(values), std::span(small),
                                                   gd::reduction::sum);
                      }),
-                     by.rank() == 0 ? "has 99 elements, the piece has 100" : "has 1 elements, the piece has 0");
+                     by.rank() == 0 ? "has 99 elements; expected 100, " : "has 1 elements; expected 0, ");
 }
 
 template <class C> void all(C& by) {

@@ -95,8 +95,8 @@ TEST_CASE("ranks that exchange different lengths are told both", "[distributed][
         std::vector<std::span<std::byte>> from(2, std::span(other));
         auto begun = by.exchange(0, to, from);
         auto const sentence = on_ranks::refusal<gradstep::value_error>([&] { gd::finish(by, begun, "pieces"); });
-        on_ranks::require_contains(sentence, by.rank() == 0 ? "rank 1 has sent 200 bytes, and 100 are expected"
-                                                            : "rank 0 has sent 100 bytes, and 200 are expected");
+        on_ranks::require_contains(sentence, by.rank() == 0 ? "rank 1 has sent 200 bytes; expected 100 bytes"
+                                                            : "rank 0 has sent 100 bytes; expected 200 bytes");
         auto barrier = gd::begin_barrier(by, 1); // no rank leaves before all have looked
         gd::finish(by, barrier, "the barrier");
     });

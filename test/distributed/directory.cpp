@@ -77,12 +77,12 @@ TEST_CASE("a worker knows of each parameter which server has what", "[distribute
         }
         return out;
     };
-    CHECK(refused("v", gs::scalar::float32, false) == "push: there is no parameter v; there is w, r, b");
+    CHECK(refused("v", gs::scalar::float32, false) == "push: there is no parameter v; expected one of w, r, b");
     CHECK(refused("w", gs::scalar::float32, true) == "push: w is no table; expected no keys");
     CHECK(refused("r", gs::scalar::float32, false) == "push: r is a table; expected keys");
-    CHECK(refused("w", gs::scalar::float64, false) == "push: w is of float: rank 3 has double");
+    CHECK(refused("w", gs::scalar::float64, false) == "push: rank 3 has double for w; expected float");
     CHECK_THROWS_WITH(directory(3, 2).parameter("pull", "w", {}, false),
-                      "pull: there is no parameter w; there is none");
+                      "pull: there is no parameter w; expected one that was added");
 }
 
 TEST_CASE("a parameter is pulled where all its servers have given it", "[distributed][directory]") {
@@ -140,20 +140,22 @@ TEST_CASE("servers that are not alike are refused, and nothing of them is taken"
     auto const refused = [&](wire_entry const& second, std::string const& why) {
         CHECK_THROWS_WITH(servers.by(0, {dense("new", 0, 3, 3), second}), why);
         CHECK_THROWS_WITH(servers.all.parameter("pull", "new", {}, false),
-                          "pull: there is no parameter new; there is w, r");
+                          "pull: there is no parameter new; expected one of w, r");
     };
     auto other = dense("w", 0, 6, 10);
     other.element = gs::scalar::float64;
-    refused(other, "servers 0 and 1 differ in w: elements double and float");
-    refused(dense("r", 0, 6, 6), "servers 0 and 1 differ in r: rows no and yes");
-    refused(dense("w", 0, 6, 11), "servers 0 and 1 differ in w: sizes 11 and 10");
-    refused(rows("r", 3), "servers 0 and 1 differ in r: widths 3 and 2");
+    refused(other, "servers 0 and 1: w: elements double and float; expected the same on all servers");
+    refused(dense("r", 0, 6, 6), "servers 0 and 1: r: rows no and yes; expected the same on all servers");
+    refused(dense("w", 0, 6, 11), "servers 0 and 1: w: sizes 11 and 10; expected the same on all servers");
+    refused(rows("r", 3), "servers 0 and 1: r: widths 3 and 2; expected the same on all servers");
     other = dense("w", 0, 6, 10);
     other.policies = "adam";
-    refused(other, "servers 0 and 1 differ in w: policies adam and sgd");
-    CHECK_THROWS_WITH(servers.by(0, {}, {0, 100}),
-                      "servers 0 and 1 differ in server_options.mode: synchronous and asynchronous");
-    CHECK_THROWS_WITH(servers.by(0, {}, {1, 99}), "servers 0 and 1 differ in server_options.split_from: 99 and 100");
+    refused(other, "servers 0 and 1: w: policies adam and sgd; expected the same on all servers");
+    CHECK_THROWS_WITH(
+        servers.by(0, {}, {0, 100}),
+        "servers 0 and 1: server_options.mode: synchronous and asynchronous; expected the same on all servers");
+    CHECK_THROWS_WITH(servers.by(0, {}, {1, 99}),
+                      "servers 0 and 1: server_options.split_from: 99 and 100; expected the same on all servers");
     servers.by(0, {dense("w", 0, 6, 10), rows("r", 2)}); // as if nothing had been
     servers.all.require_all_served();
 }
@@ -171,12 +173,14 @@ TEST_CASE("the shares of the servers must be all of every parameter", "[distribu
         }
         return out;
     };
-    CHECK(refused({rows("r", 2)}, {}) == "server 1 has nothing of r, which server 0 has: every server must add it");
-    CHECK(refused({}, {dense("w", 6, 4, 10)}) ==
-          "server 0 has nothing of w, which server 1 has, and of its 10 elements those from 0 on are not on one server "
-          "each: every server must add it");
-    std::string const of_both = "the servers' shares of w are not all of it, and of its 10 elements those from ";
-    std::string const end = " on are not on one server each: every server must add it alike";
+    CHECK(refused({rows("r", 2)}, {}) ==
+          "server 1: has no part of r, which server 0 has; expected the same parameters on every server");
+    CHECK(
+        refused({}, {dense("w", 6, 4, 10)}) ==
+        "server 0: has no part of w, which server 1 has, and of its 10 elements those from 0 on are not on one server "
+        "each; expected the same parameters on every server");
+    std::string const of_both = "the servers' parts of w: are not all of it, and of its 10 elements those from ";
+    std::string const end = " on are not on one server each; expected the same add on every server";
     CHECK(refused({dense("w", 0, 5, 10)}, {dense("w", 6, 4, 10)}) == of_both + "5" + end);   // a gap
     CHECK(refused({dense("w", 0, 7, 10)}, {dense("w", 6, 4, 10)}) == of_both + "6" + end);   // some twice
     CHECK(refused({dense("w", 0, 6, 10)}, {dense("w", 6, 3, 10)}) == of_both + "9" + end);   // the end
@@ -190,18 +194,19 @@ TEST_CASE("a server that begins anew has what it had", "[distributed][directory]
     servers.by_both();
     auto const& w = servers.all.parameter("push", "w", {}, false);
     CHECK_THROWS_WITH(servers.by(1, {dense("w", 6, 4, 10)}),
-                      "server 1 has begun anew without what it had of r; add it as before");
+                      "server 1: has restarted without its part of r; expected the same parameters as before");
     CHECK_THROWS_WITH(servers.by(1, {dense("w", 5, 5, 10), rows("r", 2)}),
-                      "server 1 has begun anew without what it had of w; add it as before");
+                      "server 1: has restarted without its part of w; expected the same parameters as before");
     for (int again = 0; again != 2; ++again) { // what was refused is so each time
-        CHECK_THROWS_WITH(servers.by(1, {dense("w", 6, 4, 10), rows("r", 2)}, {0, 100}),
-                          "servers 0 and 1 differ in server_options.mode: asynchronous and synchronous");
+        CHECK_THROWS_WITH(
+            servers.by(1, {dense("w", 6, 4, 10), rows("r", 2)}, {0, 100}),
+            "servers 0 and 1: server_options.mode: asynchronous and synchronous; expected the same on all servers");
         CHECK_THROWS_WITH(servers.by(0, {dense("w", 0, 6, 10), rows("r", 2), dense("b", 0, 3, 3)}, {1, 5}),
-                          "server 0 has begun anew with another server_options.split_from: 5 after 100");
+                          "server 0: server_options.split_from: 5 after a restart; expected 100, as before");
     }
     servers.by(1, {dense("w", 6, 4, 10), rows("r", 2), dense("more", 0, 1, 1)});
     CHECK(&servers.all.parameter("push", "w", {}, false) == &w);
     CHECK(w.shares.size() == 2);
     CHECK_THROWS_WITH(servers.all.parameter("push", "more", {}, false),
-                      "push: there is no parameter more; there is w, r, b"); // for workers that begin later
+                      "push: there is no parameter more; expected one of w, r, b"); // for workers that begin later
 }

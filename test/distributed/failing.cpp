@@ -68,7 +68,7 @@ template <class Worker> void require_stepping(Worker& worker, bool wanted) {
     auto const update = [&] { worker.model().update(std::span<gs::named_gradient const>()); };
     if (wanted)
         require_contains(refusal<gs::sequence_error>(update),
-                         "update: a step has begun that has not ended; wait for it");
+                         "update: a step has begun and has not ended; expected pull() or barrier() first");
     else require_contains(refusal<gs::value_error>(update), "update: the gradient of w is missing");
 }
 // Each later call tells what a step of w has failed of.

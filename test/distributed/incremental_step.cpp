@@ -33,9 +33,9 @@ template <class Make> void updates_early(Make const& make) {
                 require(!until.has_passed(), "w is updated while the gradient of b is computed");
             std::vector<gs::named_gradient> const of_w{{"w", w}};
             require_contains(refusal<gs::sequence_error>([&] { worker->model().update(of_w); }),
-                             "update: a step has begun that has not ended");
+                             "update: a step has begun and has not ended");
             require_contains(refusal<gs::sequence_error>([&] { worker->pull("w", out.w); }),
-                             "those of b have not been pushed");
+                             "the gradients of b have not been pushed");
             worker->push("b", properties::gradient_of_b(by.rank(), step));
             worker->pull("w", out.w);
             require_equal(worker->model().clock("w").step, std::int64_t{step + 1}, "the clock");
@@ -101,9 +101,9 @@ TEST_CASE("values are read where they are, in every mode", "[distributed][modes]
         require_equal(worker.template pull<gs::bfloat16>("b").size(), few, "elements of b");
         require_contains(
             refusal<gs::value_error>([&] { worker.template pull<float>("b"); }),
-            "pull: the values of b are asked for as another type than a parameter of bfloat16 has in memory");
+            "pull: the values of b are read as another type; expected the type that bfloat16 has in memory");
         require_contains(refusal<gs::value_error>([&] { worker.template pull<float>("v"); }),
-                         "pull: there is no parameter v; there is w, b");
+                         "pull: there is no parameter v; expected one of w, b");
         worker.stop();
         require(properties::same_bits<float>(worker.template pull<float>("w"), copied), "after stop");
     };

@@ -196,11 +196,11 @@ TEST_CASE("what a worker refuses has not been sent", "[distributed][modes][failu
         auto const b = properties::gradient_of_b(by.rank(), 0);
         std::vector<float> out(many);
         require_contains(refusal<gs::value_error>([&] { worker.push("v", w); }),
-                         "push: there is no parameter v; there is w, b");
+                         "push: there is no parameter v; expected one of w, b");
         require_contains(refusal<gs::size_error>([&] { worker.push("w", std::vector<float>(3)); }),
                          "push: the gradient of w has 3 elements; expected 9000");
         require_contains(refusal<gs::value_error>([&] { worker.push("b", std::vector<float>(few)); }),
-                         "push: the gradient of b is of another type than a parameter of bfloat16 has in memory");
+                         "push: the gradient of b is of another type; expected the type that bfloat16 has in memory");
         require_contains(
             refusal<gs::buffer_error>([&] { worker.push("w", std::span<float>(static_cast<float*>(nullptr), many)); }),
             "push: the gradient of w is null");
@@ -209,11 +209,11 @@ TEST_CASE("what a worker refuses has not been sent", "[distributed][modes][failu
                          "the memory for w has 2");
         worker.push("w", w);
         require_contains(refusal<gs::sequence_error>([&] { worker.push("w", w); }),
-                         "those of b have not been pushed, only those of w");
+                         "the gradients of b have not been pushed, only those of w");
         require_contains(refusal<gs::sequence_error>([&] { worker.pull("w", out); }),
-                         "those of b have not been pushed");
+                         "the gradients of b have not been pushed");
         require_contains(refusal<gs::sequence_error>([&] { worker.add("v", properties::adam, w); }),
-                         "add all parameters first");
+                         "the ranks have begun already; expected all parameters before the first step");
         worker.push("b", b);
         worker.pull("w", out);
         require_equal(worker.model().clock("w").step, std::int64_t{1}, "the clock");
@@ -253,7 +253,7 @@ TEST_CASE("a gradient that is not finite is found by all ranks", "[distributed][
             second->push("w", w);
             second->push("b", properties::gradient_of_b(by.rank(), 0));
             require_contains(refusal<gs::nonfinite_error>([&] { second->pull("w", out.w); }),
-                             "the gradient of w is not finite at element 8500");
+                             "the gradient of w: is not finite at element 8500");
             second->pull("w", out.w); // the step is left out
             properties::require_same(out, {}, "a step that is left out");
         });

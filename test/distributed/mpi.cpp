@@ -173,8 +173,8 @@ void other_lengths(gd::mpi_communicator& by) {
     auto begun = by.exchange(4, to, from);
     if (by.rank() < 2)
         require_contains(refusal<gradstep::value_error>([&] { gd::finish(by, begun, "pieces"); }),
-                         by.rank() == 0 ? "rank 1 has sent more than the 100 bytes"
-                                        : "rank 0 has sent more than the 50 bytes");
+                         by.rank() == 0 ? "rank 1 has sent more than 100 bytes; expected 100 bytes"
+                                        : "rank 0 has sent more than 50 bytes; expected 50 bytes");
     else gd::finish(by, begun, "pieces");
 }
 

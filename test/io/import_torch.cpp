@@ -540,7 +540,7 @@ TEST_CASE("What is to be known of an import is said", "[io][import_torch]") {
     });
     CHECK_THAT(gs::tools::show(in / "of letters"), ContainsSubstring("    x" + letters + "?{\"rule"));
     CHECK_THAT(refusal<gs::value_error>([&] { gs::tools::show(of_torch("adam")); }),
-               ContainsSubstring("it is not a checkpoint of gradstep"));
+               ContainsSubstring("expected a checkpoint of gradstep"));
 }
 
 TEST_CASE("What import_torch does not take is refused by its name, and nothing is written", "[io][import_torch]") {

@@ -308,7 +308,7 @@ TEST_CASE("What follows the JSON of a header or of a description is refused", "[
     for (std::string const& end : {"\0"s, "\0garbage"s, "  \0"s, "{}"s, "x"s, "\xef\xbb\xbf"s}) {
         with_end(end);
         CHECK_THAT(refusal<gs::value_error>([&] { net.load(in / "other"); }),
-                   ContainsSubstring("is not JSON in UTF-8"));
+                   ContainsSubstring("expected JSON in UTF-8"));
     }
     with_end(" \n\t ");
     net.load(in / "other");

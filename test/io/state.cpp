@@ -113,7 +113,7 @@ TEST_CASE("An average in memory of its own is saved and goes on with the same bi
         entries.clear();
     });
     CHECK_THAT(refusal<gs::value_error>([&] { trained.load(in / "bad"); }),
-               ContainsSubstring("slots must name one where there are no values"));
+               ContainsSubstring("slots is empty, and there are no values; expected at least one slot"));
 }
 
 TEST_CASE("Every bit of a state that is another, and every byte that is missing, is refused", "[io][state]") {

@@ -125,7 +125,7 @@ TEST_CASE("A file of another table is refused by the first difference, and nothi
     CHECK_THAT(said_of(value, "\"history\":\"factors\"", "\"history\":\"rates\""),
                ContainsSubstring("expected factors"));
     CHECK_THAT(said_of(value, "\"history\":\"factors\"", "\"history\":\"other\""),
-               ContainsSubstring("history has an unknown value"));
+               ContainsSubstring("history is \"other\"; expected one of none, factors, products, rates"));
     CHECK_THAT(said_of(value, "\"max_history\":8", "\"max_history\":7"), ContainsSubstring("a power of two"));
     CHECK_THAT(said_of(size, "\"max_history\":8", "\"max_history\":16"), ContainsSubstring("row_progress.history has"));
     CHECK_THAT(said_of(value, "\"lap_rows\":40", "\"lap_rows\":41"), ContainsSubstring("at most num_rows = 40"));

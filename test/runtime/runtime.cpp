@@ -517,7 +517,7 @@ TEST_CASE("A model whose policies are chosen at run time sends and applies what 
     std::vector<std::int32_t> const one(3, 1);
     CHECK(refusal<gs::value_error>([&] {
               counts.compress({{"seen", one}});
-          }) == "seen: compress: a message holds float, double, bfloat16 or float16");
+          }) == "seen: compress: the parameter is of int32; expected float, double, bfloat16 or float16");
     counts.update({{"seen", one}});
     CHECK(counts.get<gs::any_updater>("seen").clock().step == 1);
 }
@@ -553,11 +553,11 @@ TEST_CASE("What dgc_momentum that is chosen at run time refuses, it refuses as i
     gs::any_updater optimizer = weights.optimizer();
     weights.apply(weights.compress(g), made(rule, with_l2, initial).compress(g)); // the dense step
     auto const before = copy_of<float>(weights.values());
-    CHECK(
-        refusal<gs::sequence_error, std::logic_error>([&] { weights.update(g); }) ==
-        "dgc_momentum.num_trainers = 2: from the ramp on a step takes all of their messages; call compress and apply");
+    CHECK(refusal<gs::sequence_error, std::logic_error>([&] { weights.update(g); }) ==
+          "dgc_momentum.num_trainers: 2, and from the ramp on a step needs the messages of all trainers; expected 1; "
+          "call compress and apply");
     CHECK(refusal<gs::sequence_error, std::logic_error>([&] { weights.apply(gs::sparse_message()); }) ==
-          "apply: no step has begun; call compress first");
+          "apply: no step has begun; expected compress() first");
     auto spoilt = g;
     spoilt[7] = std::numeric_limits<float>::infinity();
     gs::any_parameter clipped =

@@ -482,7 +482,7 @@ class Training(unittest.TestCase):
             for bad in (messages[:1], [*messages, b""], [messages[0], messages[1][:-1]], [b"", messages[1]]):
                 with self.assertRaises(gradstep.InvalidError):
                     trainers[0].apply(bad)
-            with self.assertRaisesRegex(gradstep.SequenceError, "call apply first"):
+            with self.assertRaisesRegex(gradstep.SequenceError, r"expected apply\(\) first"):
                 trainers[0].compress(a)
             numpy.testing.assert_array_equal(trainers[0].values(), before)
             trainers[0].apply(messages)
@@ -494,7 +494,7 @@ class Training(unittest.TestCase):
             else:
                 self.assertTrue(10 <= numpy.count_nonzero(trainers[0].values() != before) <= 20)
             trainers[1] = pickle.loads(pickle.dumps(trainers[1]))  # u and v are each trainer's own
-        with self.assertRaisesRegex(gradstep.SequenceError, "call compress first"):
+        with self.assertRaisesRegex(gradstep.SequenceError, r"expected compress\(\) first"):
             trainers[0].apply(messages)
         with self.assertRaisesRegex(gradstep.InvalidError, "expected dgc_momentum"):
             momentum.compress(a)

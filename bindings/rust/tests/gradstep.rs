@@ -946,7 +946,7 @@ fn trainers_send_each_other_what_they_compress() -> Result<(), Error> {
         refused(
             trainers[0].compress(&initial, &default()),
             Code::BadSequence,
-            &["call apply first"],
+            &["apply() first"],
         );
         assert_eq!(trainers[0].values()?, before);
         for trainer in &mut trainers {
@@ -970,7 +970,7 @@ fn trainers_send_each_other_what_they_compress() -> Result<(), Error> {
     refused(
         trainers[0].apply(&[[0u8; 0]; 0]),
         Code::BadSequence,
-        &["call compress first"],
+        &["compress() first"],
     );
     refused(
         momentum.compress(&initial, &default()),

@@ -108,7 +108,8 @@ public:
                 step_.emplace(this->optimizer().next_step(own, this->options()));
                 message_ = message_writer::without_gradient<storage>(this->size(), step_->number(), true);
             } else {
-                fail<value_error>({"compress"}, {"the parameter is of ", type_name<storage>()},
+                fail<value_error>({"compress"},
+                                  {"the parameter is of ", element_traits<typename updater::element_type>::name},
                                   {"float, double, bfloat16 or float16"});
             }
         });

@@ -128,8 +128,8 @@ private:
         char const* const expected = level_ == level::outside    ? "one object"
                                      : level_ == level::header   ? "an object"
                                      : level_ == level::metadata ? "text"
-                                     : level_ == level::shape    ? "a list of whole numbers"
-                                     : level_ == level::offsets  ? "a list of 2 whole numbers"
+                                     : level_ == level::shape    ? "whole numbers"
+                                     : level_ == level::offsets  ? "2 whole numbers"
                                      : field_ == field::dtype    ? "text"
                                                                  : "a list of whole numbers";
         refuse({at, what}, {expected});
