@@ -46,7 +46,7 @@ func NewBatch(parameters ...AnyParameter) (*Batch, error) {
 	b.gradients = (*unsafe.Pointer)(C.calloc(room, C.size_t(unsafe.Sizeof(*b.gradients))))
 	b.counts = (*C.uint64_t)(C.calloc(room, C.sizeof_uint64_t))
 	if b.handles == nil || b.gradients == nil || b.counts == nil {
-		return nil, &Error{Code: OutOfMemory, Message: "there is no memory for a batch"}
+		return nil, &Error{Code: OutOfMemory, Message: "NewBatch: there is no memory for a batch"}
 	}
 	handles, gradients, counts := unsafe.Slice(b.handles, n), unsafe.Slice(b.gradients, n), unsafe.Slice(b.counts, n)
 	for i, each := range parameters {
@@ -55,7 +55,7 @@ func NewBatch(parameters ...AnyParameter) (*Batch, error) {
 			return nil, err
 		}
 		if !p.allocateGradient() {
-			return nil, &Error{Code: OutOfMemory, Message: "there is no memory for a gradient"}
+			return nil, &Error{Code: OutOfMemory, Message: "NewBatch: there is no memory for a gradient"}
 		}
 		b.parameters = append(b.parameters, p)
 		handles[i], gradients[i], counts[i] = p.c, p.gradient, C.uint64_t(p.Len())

@@ -123,7 +123,9 @@ func errorOf(status C.gradstep_status, said *C.gradstep_error) error {
 
 func newError() C.gradstep_error { return C.gradstep_error{struct_size: C.sizeof_gradstep_error} }
 
-func closed(what string) error { return &Error{Code: BadHandle, Message: "the " + what + " is closed"} }
+func closed(what string) error {
+	return &Error{Code: BadHandle, Message: what + ": is closed; expected one that is open"}
+}
 
 // notMade returns the error of a handle that no constructor made.
 func notMade(what, constructors string) error {

@@ -422,7 +422,7 @@ func TestClosed(t *testing.T) {
 	wants(t, err, BadHandle)
 	_, err = NewBatch(p)
 	wants(t, err, BadHandle)
-	wants(t, SaveFile(filepath.Join(t.TempDir(), "x"), map[string]AnyParameter{"w": p}), BadHandle, "w is closed")
+	wants(t, SaveFile(filepath.Join(t.TempDir(), "x"), map[string]AnyParameter{"w": p}), BadHandle, "w: is closed")
 	if p.Gradient() != nil {
 		t.Fatal("a closed parameter has a gradient")
 	}

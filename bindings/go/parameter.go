@@ -120,10 +120,10 @@ func NewParameter[T Element](config string, initial []T) (*Parameter[T], error) 
 // width values, row by row, which are copied; nil: zeros.
 func NewRows[T Element](config string, rows, width int, initial []T) (*Parameter[T], error) {
 	if rows < 0 || width < 0 {
-		return nil, badSize("%d rows of width %d: there is no such size", rows, width)
+		return nil, badSize("rows: %d of width %d; expected numbers >= 0", rows, width)
 	}
 	if initial != nil && !isProduct(len(initial), rows, width) {
-		return nil, badSize("initial has %d values; %d rows of width %d have another number", len(initial), rows, width)
+		return nil, badSize("initial: has %d values; expected those of %d rows of width %d", len(initial), rows, width)
 	}
 	var element T
 	p := &parameter{rows: rows, width: width, bytes: int(unsafe.Sizeof(element)), config: config, said: newError()}

@@ -65,7 +65,7 @@ func NewUpdater[T Element](config string) (*Updater[T], error) {
 		return nil, err
 	}
 	if count > C.most_slots {
-		return nil, &Error{Code: NotCompiled, Message: fmt.Sprintf("the optimizer has %d slots; a Go updater has room for %d", count, C.most_slots)}
+		return nil, &Error{Code: NotCompiled, Message: fmt.Sprintf("config: the optimizer has %d slots; expected at most %d", count, C.most_slots)}
 	}
 	u.slots, u.names = make([]C.gradstep_slot, count), make([]string, count)
 	for i := range u.slots {
@@ -161,7 +161,7 @@ func (u *updater) addresses(state []Slot, count int) (at [C.most_slots]*C.uint8_
 		return at, err
 	}
 	if len(state) != len(u.slots) {
-		return at, badSize("the state has %d slots; the optimizer has %d", len(state), len(u.slots))
+		return at, badSize("state: has %d slots; expected %d, as the optimizer has", len(state), len(u.slots))
 	}
 	for i, slot := range state {
 		info := &u.slots[i]
@@ -171,11 +171,11 @@ func (u *updater) addresses(state []Slot, count int) (at [C.most_slots]*C.uint8_
 			wanted = count
 		}
 		if slot.Name != u.names[i] {
-			return at, &Error{Code: BadValue, Message: fmt.Sprintf("slot %d is named %q; expected %q, as Initialize names it", i, slot.Name,
+			return at, &Error{Code: BadValue, Message: fmt.Sprintf("slot %d: is named %q; expected %q, as Initialize names it", i, slot.Name,
 				u.names[i])}
 		}
 		if dtype != info.dtype || length != wanted {
-			return at, badSize("slot %s is a %T of length %d; it has to be a %T of length %d", u.names[i],
+			return at, badSize("slot %s: is a %T of length %d; expected a %T of length %d", u.names[i],
 				slot.Values, length, valuesOf(info.dtype, 0, nil), wanted)
 		}
 		at[i] = address
@@ -218,7 +218,7 @@ func (u *updater) NextStep(options ...Option) error {
 // (BadBuffer).
 func (u *Updater[T]) Apply(values, gradient []T, state []Slot) error {
 	if len(gradient) != len(values) {
-		return badSize("the gradient has %d elements; the tensor has %d", len(gradient), len(values))
+		return badSize("gradient: has %d elements; expected %d, as the tensor has", len(gradient), len(values))
 	}
 	at, err := u.addresses(state, len(values))
 	if err != nil {

@@ -52,7 +52,7 @@ fn link_by_flags(flags: &str) {
         }
     }
     if !flags.contains("-lgradstep") {
-        panic!("pkg-config's gradstep-c does not name the library gradstep");
+        panic!("pkg-config: gradstep-c has the flags {flags:?}; expected -lgradstep among them");
     }
 }
 
@@ -62,7 +62,7 @@ fn pkg_config(question: &str) -> String {
     match answer {
         Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
         _ => {
-            panic!("set GRADSTEP_LIB_DIR to the folder of the library, or PKG_CONFIG_PATH to that of gradstep-c.pc")
+            panic!("pkg-config: gradstep-c is not found; expected GRADSTEP_LIB_DIR as the folder of the library, or PKG_CONFIG_PATH as that of gradstep-c.pc")
         }
     }
 }

@@ -68,7 +68,7 @@ def dtype_of(name: Any) -> Dtype:
     try:
         return _BY_NUMPY[numpy.dtype(name)]
     except (KeyError, TypeError):
-        raise error(Status.UNSUPPORTED_TYPE, f"dtype {name!r}; expected one of {', '.join(DTYPES)}") from None
+        raise error(Status.UNSUPPORTED_TYPE, f"dtype: {name!r}; expected one of {', '.join(DTYPES)}") from None
 
 
 def dtype_of_code(code: int) -> Dtype:
@@ -202,7 +202,7 @@ def _foreign(array: Any, what: str) -> tuple[_DLTensor, bool, Any]:
         if device not in _HOST:
             raise error(
                 Status.BAD_BUFFER,
-                f"{what}: is in the memory of a device (DLPack's {int(device)}); expected in the memory of the host",
+                f"{what}: is in the memory of a device (DLPack's {int(device)}); expected the memory of the host",
             )
         try:
             capsule = array.__dlpack__(max_version=(1, 1))
@@ -211,7 +211,7 @@ def _foreign(array: Any, what: str) -> tuple[_DLTensor, bool, Any]:
     except (BufferError, RuntimeError, ValueError) as reason:  # such as torch, if the tensor requires a gradient
         if isinstance(reason, Error):
             raise
-        raise error(Status.BAD_BUFFER, f"{what}: does not give its memory away: {reason}") from reason
+        raise error(Status.BAD_BUFFER, f"{what}: does not export its memory ({reason}); expected an array that does") from reason
     if _capsule_name(capsule) == _VERSIONED:
         versioned = _VersionedTensor.from_address(_capsule_pointer(capsule, _VERSIONED))
         if versioned.version.major != 1:
@@ -250,7 +250,7 @@ def _is_contiguous(tensor: _DLTensor, shape: tuple[int, ...]) -> bool:
 
 def _scattered(what: str, remedy: str) -> Exception:
     return error(
-        Status.BAD_BUFFER, f"{what}: its elements do not lie next to each other; give a contiguous array, by {remedy}"
+        Status.BAD_BUFFER, f"{what}: its elements do not lie next to each other; expected a contiguous array, as by {remedy}"
     )
 
 
@@ -364,7 +364,8 @@ def empty(shape: tuple[int, ...], dtype: Dtype) -> numpy.ndarray[Any, Any]:
     """Makes a new numpy array."""
     if dtype.numpy is None:
         raise error(
-            Status.UNSUPPORTED_TYPE, "numpy has no bfloat16: install ml_dtypes, or give an array with __dlpack__ as `out`"
+            Status.UNSUPPORTED_TYPE,
+            "dtype: numpy has no bfloat16; expected ml_dtypes to be installed, or an array with __dlpack__ as `out`",
         )
     return numpy.empty(shape, dtype.numpy)
 
@@ -404,8 +405,8 @@ def capsule(
         if array.flags.writeable:
             raise
         raise BufferError(
-            "the values are read-only, which takes DLPack 1.0 to say; expected max_version=(1, 0) or later, and numpy 2.1 or "
-            "later; values() gives a copy"
+            "__dlpack__: the values are read-only, which takes DLPack 1.0 to say; expected max_version=(1, 0) or later, and numpy "
+            "2.1 or later; values() gives a copy"
         ) from None
     if of_numpy is not array:
         versioned = _capsule_name(made) == _VERSIONED

@@ -42,7 +42,7 @@ def configuration(rule: Policy, lr: Rate, options: Options) -> dict[str, Any]:
     for name in options:
         if name not in Options.__annotations__:
             raise TypeError(
-                f"{name!r} is not an argument of {rule['name']}(); expected its hyperparameters, or one of "
+                f"{rule['name']}: {name!r} is not an argument; expected its hyperparameters, or one of "
                 f"{', '.join(Options.__annotations__)}"
             )
     schedule = lr if isinstance(lr, Mapping) else {"name": "constant", "rate": lr}

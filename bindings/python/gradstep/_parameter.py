@@ -53,7 +53,7 @@ class _Values(Owner):
                 ("dtype", dtype and _arrays.dtype_of(dtype).name, found.dtype.name),
             ):
                 if given is not None and given != has:
-                    raise error(Status.BAD_VALUE, f"{name}: is {given}, but that of initial {has}: leave it out")
+                    raise error(Status.BAD_VALUE, f"{name}: is {given}; expected {has}, as initial has; leave it out")
             element, shape, address = found.dtype, found.shape, found.address
         elif shape is None:
             raise error(Status.BAD_VALUE, "initial: is missing; expected the values at the start, or a shape, and they are 0")
@@ -123,7 +123,7 @@ class _Values(Owner):
         address = self._values_address()
         if self._average_is_applied:  # `restore` frees the memory of the average
             raise error(
-                Status.BAD_SEQUENCE, "view: the average is in the place of the values; expected a call of restore() first"
+                Status.BAD_SEQUENCE, "view: the average is in the place of the values; expected restore() first"
             )
         return _arrays.borrowed(address, self.shape, dtype, self._owned)
 
@@ -344,7 +344,7 @@ def _nothing() -> None:
 
 
 def _no_row(row: int, first: int, behind: int) -> Exception:
-    allowed = f"[{first}, {behind})" if behind else "no row: the table has none"
+    allowed = f"[{first}, {behind})" if behind else "no row, since the table has none"
     return OutOfRangeError(f"row: {row} is out of range; expected {allowed}", Status.BAD_VALUE)
 
 
@@ -543,7 +543,7 @@ class Model(Mapping[str, "Parameter | Table"]):
         if not isinstance(parameter, (Parameter, Table)):
             raise error(Status.BAD_VALUE, f"{name}: is a {type(parameter).__name__}; expected a Parameter or a Table")
         if name in self._parameters:
-            raise error(Status.BAD_VALUE, f"{name}: is there twice")
+            raise error(Status.BAD_VALUE, f"{name}: is there already; expected another name")
         self._require_storable(name, parameter)
         self._parameters[name] = parameter
         self._below.setdefault(name.rpartition("/")[0], []).append(name)
@@ -556,7 +556,7 @@ class Model(Mapping[str, "Parameter | Table"]):
         all_of_them = {name: parameter, **{other: self._parameters[other] for other in others}}
         for each, other in all_of_them.items():
             if other._handle is None:
-                raise error(Status.BAD_HANDLE, f"{each}: this {type(other).__name__} has been released")
+                raise error(Status.BAD_HANDLE, f"{each}: this {type(other).__name__} has been released; expected one that is open")
         number, failure = len(all_of_them), new_error()
         check(
             library.gradstep_parameters_check_names(
@@ -620,16 +620,18 @@ class Model(Mapping[str, "Parameter | Table"]):
     def _no_parameter(self, name: str) -> Exception:
         if name in self._parameters:
             return error(
-                Status.BAD_VALUE, f"{name}: is a table: update it by its rows, model[{name!r}].update(ids, gradient_rows)"
+                Status.BAD_VALUE,
+                f"{name}: is a table; expected a Parameter; use model[{name!r}].update(ids, gradient_rows) for the rows of a table",
             )
-        return error(
-            Status.BAD_VALUE, f"{name}: is no parameter of the model: it has {', '.join(self._parameters) or 'none'}"
-        )
+        allowed = f"one of {', '.join(self._parameters)}" if self._parameters else "one that was added"
+        return error(Status.BAD_VALUE, f"{name}: is no parameter of the model; expected {allowed}")
 
     def _refuse_released(self) -> None:
         for name, parameter in self._parameters.items():
             if parameter._handle is None:
-                raise error(Status.BAD_HANDLE, f"{name}: this {type(parameter).__name__} has been released")
+                raise error(
+                    Status.BAD_HANDLE, f"{name}: this {type(parameter).__name__} has been released; expected one that is open"
+                )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Saves values, state and clocks to a safetensors file, so that a run can resume bit for bit.

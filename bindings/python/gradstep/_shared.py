@@ -49,7 +49,7 @@ def c_options(options: Mapping[str, Any]) -> CStepOptions:
     """Makes the C structure from the given options and the defaults."""
     unknown = options.keys() - _OPTIONS.keys()
     if unknown:
-        raise TypeError(f"{sorted(unknown)[0]!r} is no option of a step: there is {', '.join(_OPTIONS)}")
+        raise TypeError(f"options: {sorted(unknown)[0]!r} is no option of a step; expected one of {', '.join(_OPTIONS)}")
     values = {**_OPTIONS, **options, "zero_gradient": zeroes(options)}
     given = 0
     for name, bit in _GIVEN.items():
@@ -265,7 +265,7 @@ class Handle:
         weakref.finalize(self, release, address)
 
     def __reduce_ex__(self, _: object) -> Any:
-        raise TypeError("a handle of the library is not copied; expected a copy of the object that has it")
+        raise TypeError("Handle: a handle of the library is not copied; expected a copy of the object that has it")
 
 
 def attributes_of(instance: Any) -> dict[str, Any]:
@@ -308,7 +308,7 @@ class Owner:
 
     def _fail(self, status: int) -> None:
         if self._handle is None:
-            raise error(Status.BAD_HANDLE, f"this {type(self).__name__} has been released")
+            raise error(Status.BAD_HANDLE, f"handle: this {type(self).__name__} has been released; expected one that is open")
         check(status, self._failure)
 
     def _call(self, function: str, *arguments: Any) -> None:
@@ -380,10 +380,10 @@ class Owner:
         for path in numbers:
             if not isinstance(path, str):
                 raise error(
-                    Status.BAD_CONFIG, f"the key {path!r} is a {type(path).__name__}; expected a path like 'rule.beta1'"
+                    Status.BAD_CONFIG, f"numbers: the key {path!r} is a {type(path).__name__}; expected a path like 'rule.beta1'"
                 )
             if "\0" in path:
-                raise error(Status.BAD_CONFIG, f"{path!r} has a byte 0 in it; expected a path like 'rule.beta1'")
+                raise error(Status.BAD_CONFIG, f"numbers: {path!r} has a byte 0 in it; expected a path like 'rule.beta1'")
         paths = (ctypes.c_char_p * n)(*(_encoded(path, "numbers") for path in numbers))
         values = (ctypes.c_double * n)(*(real(number, path) for path, number in numbers.items()))
         self._call("set_numbers", paths, values, n)

@@ -179,7 +179,7 @@ class Updater(Owner):
         if state.keys() != {slot.name for slot in self.slots}:
             raise error(
                 Status.BAD_VALUE,
-                f"{where}state has {', '.join(state) or 'nothing'}; expected "
+                f"{where}state: has {', '.join(state) or 'nothing'}; expected "
                 f"{', '.join(slot.name for slot in self.slots) or 'nothing'}",
             )
         views = [

@@ -367,7 +367,7 @@ class Refused(unittest.TestCase):
         for kind, message, call in (
             (
                 TypeError,
-                "parameter 0 of group 0 is of torch.float8_e5m2; expected torch.float32",
+                "parameter 0 of group 0: is of torch.float8_e5m2; expected torch.float32",
                 lambda: make([torch.zeros(4, dtype=torch.float8_e5m2).requires_grad_()]),
             ),
             (ValueError, "capturable: True; expected False", lambda: make([w], capturable=True)),
@@ -387,7 +387,7 @@ class Refused(unittest.TestCase):
             (ValueError, "Invalid lr_decay value: -1", lambda: gradstep.torch.Adagrad([w], lr_decay=-1)),
             (
                 ValueError,
-                "schedule: leave it out",
+                "schedule: .* is given; expected none: the learning rate is lr",
                 lambda: gradstep.torch.Optimizer([w], {"rule": {"name": "sgd"}, "schedule": {"name": "external"}}),
             ),
         ):
@@ -652,7 +652,7 @@ class WhereTensorsAre(unittest.TestCase):
         w, v = ones(3), ones(3)
         w.grad = torch.ones(3)
         optimizer = gradstep.torch.AdamW([w, fake])
-        with self.assertRaisesRegex(gradstep.Error, "parameter 1 of group 0 is a FakeTensor; expected"):
+        with self.assertRaisesRegex(gradstep.Error, "parameter 1 of group 0: the tensor is a FakeTensor; expected"):
             optimizer.step()
         optimizer = gradstep.torch.AdamW([w, v])
         step_with(optimizer, 1, 1)
@@ -661,7 +661,7 @@ class WhereTensorsAre(unittest.TestCase):
         meta.grad = torch.ones(3, device="meta")
         optimizer.param_groups[0]["params"][1] = meta
         optimizer.state[meta] = optimizer.state.pop(v)
-        with self.assertRaisesRegex(gradstep.Error, "parameter 1 of group 0 is on meta"):
+        with self.assertRaisesRegex(gradstep.Error, "parameter 1 of group 0: the tensor is on meta"):
             optimizer.step()
         self.assertTrue(torch.equal(w, before))
         functional = torch._to_functional_tensor(torch.ones(3))
@@ -669,7 +669,7 @@ class WhereTensorsAre(unittest.TestCase):
         optimizer = gradstep.torch.SGD([u])
         optimizer.param_groups[0]["params"][0] = functional
         functional.grad = torch._to_functional_tensor(torch.ones(3))
-        with self.assertRaisesRegex(gradstep.Error, "parameter 0 of group 0 is a wrapper or a tensor without memory"):
+        with self.assertRaisesRegex(gradstep.Error, "parameter 0 of group 0: the tensor is a wrapper or a tensor without memory"):
             optimizer.step()
 
     def test_what_changes_between_steps_without_a_new_address(self):

@@ -129,7 +129,7 @@ impl Executor {
             }))),
             None => Err(Error::new(
                 Code::Internal,
-                "the library made no executor, and no error".into(),
+                "Executor: the library made none, and no error; expected one of them".into(),
             )),
         }
     }

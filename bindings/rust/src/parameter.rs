@@ -78,7 +78,7 @@ impl<T: Element> Parameter<T> {
     pub fn from_rows(config: &str, rows: usize, width: usize, initial: &[T]) -> Result<Self, Error> {
         if rows.checked_mul(width) != Some(initial.len()) {
             let sentence = format!(
-                "initial has {} values; {rows} rows of width {width} have another number",
+                "initial: has {} values; expected those of {rows} rows of width {width}",
                 initial.len()
             );
             return Err(Error::new(Code::BadSize, sentence));
@@ -117,7 +117,7 @@ impl<T: Element> Parameter<T> {
             }),
             None => Err(Error::new(
                 Code::Internal,
-                "the library made no parameter, and no error".into(),
+                "Parameter: the library made none, and no error; expected one of them".into(),
             )),
         }
     }
@@ -281,7 +281,10 @@ impl<T: Element> Parameter<T> {
                     }),
                     None => Err(Error::new(
                         Code::Internal,
-                        format!("slot {} has no dtype that is known", name_of(&info)),
+                        format!(
+                            "slot {}: has an unknown dtype; expected one of this version",
+                            name_of(&info)
+                        ),
                     )),
                 }
             })

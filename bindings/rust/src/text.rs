@@ -37,7 +37,7 @@ pub(crate) fn with_numbers(
         .iter()
         .map(|(path, _)| {
             CString::new(*path).map_err(|_| {
-                let says = format!("{path:?} has a byte 0 in it; expected a path like \"rule.beta1\"");
+                let says = format!("numbers: {path:?} has a byte 0 in it; expected a path like \"rule.beta1\"");
                 Error::new(Code::BadConfig, says)
             })
         })

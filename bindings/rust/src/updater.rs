@@ -101,8 +101,12 @@ impl<T: Element> Updater<T> {
         call(|said| unsafe {
             sys::gradstep_updater_create(config.as_ptr().cast(), config.len(), T::DTYPE, &mut out, said)
         })?;
-        let c = NonNull::new(out)
-            .ok_or_else(|| Error::new(Code::Internal, "the library made no updater, and no error".into()))?;
+        let c = NonNull::new(out).ok_or_else(|| {
+            Error::new(
+                Code::Internal,
+                "Updater: the library made none, and no error; expected one of them".into(),
+            )
+        })?;
         let mut updater = Updater {
             c,
             slots: Vec::new(),
@@ -117,7 +121,10 @@ impl<T: Element> Updater<T> {
             if size_of_dtype(info.dtype) == 0 {
                 return Err(Error::new(
                     Code::Internal,
-                    format!("slot {} has no dtype that is known", name_of(&info)),
+                    format!(
+                        "slot {}: has an unknown dtype; expected one of this version",
+                        name_of(&info)
+                    ),
                 ));
             }
             updater.slots.push(SlotOf {
@@ -264,7 +271,10 @@ impl<T: Element> Step<'_, T> {
         if gradient.len() != n {
             return Err(Error::new(
                 Code::BadSize,
-                format!("the gradient has {} elements; the tensor has {n}", gradient.len()),
+                format!(
+                    "gradient: has {} elements; expected {n}, as the tensor has",
+                    gradient.len()
+                ),
             ));
         }
         if state.count != n || state.slots != self.updater.slots {
@@ -272,7 +282,7 @@ impl<T: Element> Step<'_, T> {
             return Err(Error::new(
                 Code::BadSize,
                 format!(
-                    "the state is of a tensor of {} elements with slots {slots:?}, not of this one of {n}",
+                    "state: is of a tensor of {} elements with slots {slots:?}; expected the state of this tensor of {n}",
                     state.count
                 ),
             ));

@@ -302,10 +302,12 @@ class SparseAdam(_TorchOptimizer):
         for index, group in enumerate(self.param_groups):
             for position, parameter in enumerate(group["params"]):
                 if parameter.layout is not torch.strided or parameter.is_complex():
+                    wanted = "a real tensor" if parameter.is_complex() else "a dense one"
                     why = "does not support complex parameters" if parameter.is_complex() else "requires dense parameter tensors"
                     raise error(
                         Status.BAD_VALUE,
-                        f"parameter {position} of group {index} is of {parameter.dtype}, {parameter.layout}: SparseAdam {why}",
+                        f"parameter {position} of group {index}: is of {parameter.dtype}, {parameter.layout}; "
+                        f"expected {wanted}: SparseAdam {why}",
                     )
 
     def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:

@@ -133,7 +133,9 @@ class Optimizer(torch.optim.Optimizer):
         config: dict[str, Any] = group["config"]
         if "schedule" in config:
             raise error(
-                Status.BAD_CONFIG, "schedule: leave it out: the learning rate is lr, which torch.optim.lr_scheduler changes"
+                Status.BAD_CONFIG,
+                f"schedule: {config['schedule']!r} is given; expected none: the learning rate is lr, which "
+                "torch.optim.lr_scheduler changes",
             )
         return config
 
@@ -184,7 +186,7 @@ class Optimizer(torch.optim.Optimizer):
             if dtype not in Updater.dtypes:
                 raise error(
                     Status.UNSUPPORTED_TYPE,
-                    f"{what} is of {dtype}; expected {', '.join(map(str, Updater.dtypes))}, complex64 or complex128",
+                    f"{what}: is of {dtype}; expected {', '.join(map(str, Updater.dtypes))}, complex64 or complex128",
                 )
             if len(updaters) >= _MOST_UPDATERS:  # most of them have old hyperparameters
                 updaters.clear()

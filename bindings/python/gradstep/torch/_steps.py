@@ -215,12 +215,12 @@ class Entry:
         self.changes: dict[str, Any] = {}
         self.loads: list[Callable[[], Any]] = []  # copies before the step
         self.stores: list[Callable[[], Any]] = []  # copies after the step
-        own = self.own = _memory.on_cpu(parameter, what)
+        own = self.own = _memory.on_cpu(parameter, f"{what}: the tensor")
         self.updater = group.updater_of(own.dtype, what)
         if torch._debug_has_internal_overlap(own) == 1:
             raise error(Status.BAD_BUFFER, f"{what}: its elements share memory, as after expand(); expected a clone()")
         if own.is_inference() and not torch.is_inference_mode_enabled():
-            raise error(Status.BAD_BUFFER, f"{what} was made in inference mode; expected a tensor made outside, or a step inside")
+            raise error(Status.BAD_BUFFER, f"{what}: was made in inference mode; expected a tensor made outside, or a step inside")
         gradient = self._checked(gradient, what)
         self.is_left_out = not self._is_taken(gradient, what)
         if self.is_left_out:
@@ -328,7 +328,7 @@ class Entry:
                 given = old
                 old = self._usable(given, slot.single, tuple(like.shape), dtype, f"{what}: its state {slot.name}")
                 if _memory.fits(old, like, dtype) and not (slot.single and given.shape != like.shape):
-                    result.append(_memory.on_cpu(old, what))
+                    result.append(_memory.on_cpu(old, f"{what}: its state {slot.name}"))
                     continue
             new = _memory.empty_like(like, dtype)
             if old is not None:
@@ -654,4 +654,4 @@ def snapshot(value: Any) -> Any:
 
 def number(value: Any) -> float:
     """The value of an option that can be a tensor of one element."""
-    return float(_memory.local(value, "an option")) if isinstance(value, torch.Tensor) else float(value)
+    return float(_memory.local(value, "an option: the tensor")) if isinstance(value, torch.Tensor) else float(value)
