@@ -69,7 +69,7 @@ public:
             refuse({"has ", text.size(), " bytes"}, {"at most ", longest_description});
         all_ = rethrow_as<value_error>([&] { return parse_json(text); },
                                        [&](value_error const& wrong) {
-                                           fail<value_error>({where_, ": its description: ", wrong.what()});
+                                           fail<value_error>(joined({where_, ": its description: ", wrong.what()}));
                                        });
         if (!all_.is_object()) refuse({"is no JSON object"}, {"one"});
     }
