@@ -104,12 +104,9 @@ GRADSTEP_DEFINE void byte_reader::align() {
 }
 
 GRADSTEP_DEFINE void byte_reader::refuse(message_part given, message_part expected) const {
-    std::string_view const what(what_);
-    auto const colon = what.rfind(": ");
-    std::string const bytes = joined({what.substr(colon == what.npos ? 0 : colon + 2), rank_ ? " " : "",
-                                      rank_ ? detail::text(*rank_) : std::string()});
-    if (colon == what.npos) fail<value_error>(message({bytes}, given, expected));
-    fail<value_error>(message({what.substr(0, colon)}, {bytes, " ", joined(given)}, expected));
+    std::string const rank = rank_ ? " " + detail::text(*rank_) : "";
+    fail<value_error>(
+        joined({what_, rank, " ", joined(given), expected.size() == 0 ? "" : "; expected ", joined(expected)}));
 }
 
 } // namespace GRADSTEP_ABI
