@@ -81,7 +81,7 @@ GRADSTEP_INLINE void prefetch_memory([[maybe_unused]] void const* p, [[maybe_unu
 // Positions in a batch are stored in 32 bits.
 inline void require_countable(std::size_t count, char const* what) {
     constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
-    if (count > most) fail<size_error>({count, " ", what, " in one batch: at most ", most, " are allowed"});
+    if (count > most) fail<size_error>({what}, {"there are ", count, " in one batch"}, {"at most ", most});
 }
 
 // Whether an id is padding. Compares bits: for uint64 ids, ignore_id = -1 means 2^64 - 1.
@@ -100,9 +100,9 @@ template <row_id Id> struct ignored_ids {
 [[noreturn, gnu::cold]] inline void refuse_id(std::size_t position, text_arg id, std::uint64_t num_rows,
                                               std::optional<std::int64_t> ignore_id) {
     if (ignore_id)
-        fail<value_error>({"ids[", position, "]: ", id, " is out of range; expected [0, ", num_rows,
-                           ") or ignore_id = ", *ignore_id});
-    fail<value_error>({"ids[", position, "]: ", id, " is out of range; expected [0, ", num_rows, ")"});
+        fail<value_error>({"ids[", position, "]"}, {id, " is out of range"},
+                          {"[0, ", num_rows, ") or ignore_id = ", *ignore_id});
+    fail<value_error>({"ids[", position, "]"}, {id, " is out of range"}, {"[0, ", num_rows, ")"});
 }
 
 // Throws value_error with the first id, in batch order, that is outside [0, num_rows) and not
@@ -176,8 +176,8 @@ private:
     }
     template <class Id> [[noreturn, gnu::cold]] static void refuse(std::span<Id const> ids, std::size_t position) {
         auto const before = static_cast<std::size_t>(std::ranges::find(ids, ids[position]) - ids.begin());
-        fail<value_error>({"ids[", position, "] = ", ids[position], ": appears before, at position ", before,
-                           "; duplicates::unique needs distinct ids, duplicates::sum adds their gradients"});
+        fail<value_error>({"ids[", position, "]"}, {ids[position], " appears before, at position ", before},
+                          {"distinct ids with duplicates::unique; duplicates::sum adds their gradients"});
     }
 
     std::vector<std::uint64_t> bitmap_;
@@ -192,12 +192,13 @@ void expand_offsets(std::span<Offset const> offsets, std::size_t ids, std::size_
     require_countable(ids, "ids");
     require_countable(bags, "bags");
     if (offsets.size() != bags && offsets.size() != bags + 1)
-        fail<size_error>({"offsets has ", offsets.size(), " entries; expected ", bags, " or ", bags + 1,
-                          ", since bag_rows has ", bags, " rows"});
-    if (bags == 0 && ids != 0) fail<size_error>({ids, " ids, but no bag that holds them"});
+        fail<size_error>({"offsets"}, {"has ", offsets.size(), " entries"},
+                         {bags, " or ", bags + 1, ", since bag_rows has ", bags, " rows"});
+    if (bags == 0 && ids != 0)
+        fail<size_error>({"ids"}, {"has ", ids, " elements, and there is no bag"}, {"0 elements"});
 
-    auto const refuse = [&](std::size_t b, std::initializer_list<text_arg> why) {
-        fail<value_error>({"offsets[", b, "]: ", offsets[b], " is out of range; expected ", joined(why)});
+    auto const refuse = [&](std::size_t b, message_part expected) {
+        fail<value_error>({"offsets[", b, "]"}, {offsets[b], " is out of range"}, expected);
     };
     for (std::size_t b = 0; b < offsets.size(); ++b) {
         if (b == 0 && offsets[b] != 0) refuse(b, {"0"});

@@ -33,24 +33,28 @@ table_options checked_options(Updater const& of, CatchUp const& catch_up, table_
     if constexpr (!std::same_as<CatchUp, touch_only> && requires { rule.check_decay(); }) rule.check_decay();
     check(options);
     if (options.row_steps && std::same_as<CatchUp, replay>)
-        fail<value_error>("table_options.row_steps = true: with replay a missed step would have no number of its own: "
-                          "use touch_only");
+        fail<value_error>({"table_options.row_steps"},
+                          {"true is given with replay, whose missed steps have no number of their own"},
+                          {"false, or touch_only"});
     if (options.row_steps && keeps_average<rule_type> && has_stamps)
-        fail<value_error>(
-            "table_options.row_steps = true: an average counts the steps of the table; use touch_only with ema");
+        fail<value_error>({"table_options.row_steps"},
+                          {"true is given with an average, which counts the steps of the table"},
+                          {"false, or touch_only with ema"});
     if (options.row_steps && !engine::counts_touches)
-        fail<value_error>("table_options.row_steps = true: a device cannot prepare the scalars of a row; use it with "
-                          "a backend of the host");
+        fail<value_error>({"table_options.row_steps"},
+                          {"true is given on a device, which cannot prepare the scalars of a row"},
+                          {"false, or a backend of the host"});
     if (!engine::guards_rows && (options.on_nonfinite != nonfinite::propagate || options.max_norm != 0))
-        fail<value_error>(
-            "table_options.on_nonfinite and max_norm: a device looks at no row by itself; use them with a "
-            "backend of the host");
+        fail<value_error>({"table_options.on_nonfinite and max_norm"},
+                          {"given on a device, which looks at no row by itself"},
+                          {"propagate and 0, or a backend of the host"});
     if (options.duplicates == duplicates::mean && std::is_integral_v<storage>)
-        fail<value_error>("table_options.duplicates = mean: integers have none; expected sum, unique or "
-                          "assume_unique");
+        fail<value_error>({"table_options.duplicates"}, {"mean is given for integers, which have none"},
+                          {"sum, unique or assume_unique"});
     if (options.max_norm != 0 && (traits::is_stochastic || std::is_integral_v<storage>))
-        fail<value_error>({"table_options.max_norm = ", options.max_norm,
-                           ": rounds to nearest, and so is not for stochastic elements, nor for integers"});
+        fail<value_error>({"table_options.max_norm"},
+                          {options.max_norm, " is given for stochastic elements or integers, and it rounds to nearest"},
+                          {"0"});
     return options;
 }
 

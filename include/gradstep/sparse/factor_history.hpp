@@ -86,9 +86,10 @@ public:
                            [[maybe_unused]] step_info now) const {
         if constexpr (is_pulled)
             if (double const change = matrix_of_step(rule, regularizer, now).value(0, 0); !(change > 0))
-                fail<value_error>("a step without gradient at the learning rate " + text(now.rate) +
-                                  " multiplies the weight by " + text(change) +
-                                  "; expected > 0 for exact catch-up; a coupled l2 needs lr * l2 < 1");
+                fail<value_error>(
+                    {"exact catch-up"},
+                    {"a step without gradient at the learning rate ", now.rate, " multiplies the weight by ", change},
+                    {"> 0; a coupled l2 needs lr * l2 < 1"});
     }
     void record([[maybe_unused]] Rule const& rule, [[maybe_unused]] Regularizer const& regularizer, step_info now) {
         shrinkage step;
@@ -123,8 +124,9 @@ public:
     void check(std::int64_t, std::span<double const> numbers, double) const {
         for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step)
             if ((numbers[i] > 0 && !is_pulled) || numbers[i + 2] < 0)
-                fail<value_error>("row_progress.history has a factor's logarithm " + text(numbers[i]) +
-                                  " and a threshold " + text(numbers[i + 2]) + "; expected <= 0 and >= 0");
+                fail<value_error>({"row_progress.history"},
+                                  {"has a factor's logarithm ", numbers[i], " and a threshold ", numbers[i + 2]},
+                                  {"<= 0 and >= 0"});
     }
     void restore(std::int64_t now, std::span<double const> numbers, double) {
         auto t = static_cast<std::uint64_t>(now) + 1 - numbers.size() / numbers_per_step;

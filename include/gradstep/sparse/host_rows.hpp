@@ -143,8 +143,8 @@ private:
             std::size_t const column = find_nonfinite<pack>(gradients.subspan(row * width, width));
             if (column == width) continue;
             if (options.on_nonfinite == nonfinite::raise)
-                fail<nonfinite_error>({"the gradient of ids[", p, "] = ", ids[p], " is not finite in column ", column,
-                                       ", and on_nonfinite is raise: the step is not taken"});
+                fail<nonfinite_error>({"ids[", p, "]"}, {"the gradient of row ", ids[p], " is not finite in column ",
+                                                         column, ", and on_nonfinite is raise: the step is not taken"});
             of.finite[p] = static_cast<Id>(*of.left_out);
             ++left_out_;
         }

@@ -36,11 +36,9 @@ struct uniform {
 
     GRADSTEP_INLINE void check() const {
         if (low > high)
-            detail::fail<value_error>("uniform.low: " + detail::text(low) +
-                                      " is out of range; expected at most high = " + detail::text(high));
+            detail::fail<value_error>({"uniform.low"}, {low, " is out of range"}, {"at most high = ", high});
         if (!(high - low <= std::numeric_limits<double>::max()))
-            detail::fail<value_error>("uniform.low = " + detail::text(low) + ", high = " + detail::text(high) +
-                                      "; expected a finite high - low");
+            detail::fail<value_error>({"uniform"}, {"low = ", low, ", high = ", high}, {"a finite high - low"});
     }
 };
 
@@ -160,8 +158,7 @@ template <class T> GRADSTEP_INLINE T stored(double x) {
 // Throws value_error unless x, described by `name`, is finite in a table of T.
 template <class T> void require_finite_in(std::string const& name, double x) {
     if (!(std::abs(static_cast<double>(widen(stored<T>(x)))) <= std::numeric_limits<double>::max()))
-        detail::fail<value_error>(name + ": " + text(x) + " is out of range; expected finite in " +
-                                  std::string(type_name<T>()));
+        detail::fail<value_error>({name}, {x, " is out of range"}, {"finite in ", type_name<T>()});
 }
 
 template <class T> void check_initial(double constant, std::uint64_t, std::size_t) {
@@ -181,16 +178,16 @@ template <class T> void check_initial(normal const& distribution, std::uint64_t,
 template <class T, class Given>
 void check_initial(std::span<Given const> values, std::uint64_t rows, std::size_t width) {
     if (!std::is_same_v<T, Given>)
-        detail::fail<value_error>("initial holds " + std::string(type_name<Given>()) + "; expected " +
-                                  std::string(type_name<T>()) + ", which the table stores");
+        detail::fail<value_error>({"initial"}, {"holds ", type_name<Given>()},
+                                  {type_name<T>(), ", which the table stores"});
     // By division: rows * width can overflow 64 bits.
     bool const fits =
         rows == 0 || width == 0 ? values.empty() : values.size() % width == 0 && values.size() / width == rows;
     if (!fits)
-        detail::fail<size_error>("initial has " + text(values.size()) + " elements; expected " + text(rows) +
-                                 " rows of width " + text(width) + "; give one for each element");
+        detail::fail<size_error>({"initial"}, {"has ", values.size(), " elements"},
+                                 {rows, " rows of width ", width, "; give one for each element"});
     if (values.data() == nullptr && !values.empty())
-        detail::fail<buffer_error>("initial is null; expected " + text(values.size()) + " elements of memory");
+        detail::fail<buffer_error>({"initial"}, {"is null"}, {values.size(), " elements of memory"});
 }
 
 // Throws value_error, size_error or buffer_error unless `initial` can fill a table of rows x width

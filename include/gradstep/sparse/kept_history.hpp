@@ -75,9 +75,9 @@ public:
         auto const steps = static_cast<std::uint64_t>(step);
         if (!has_steps || begin == new_rows::as_of_now || steps == 0) return false;
         if (!has_totals && steps >= capacity_)
-            fail<value_error>("new_rows::since_the_start at step " + text(steps) + ": the history has the last " +
-                              text(capacity_ - 1) +
-                              " steps; give a longer table_options.max_history, or take new_rows::as_of_now");
+            fail<value_error>({"new_rows::since_the_start"},
+                              {"at step ", steps, " the history has only the last ", capacity_ - 1, " steps"},
+                              {"a longer table_options.max_history, or new_rows::as_of_now"});
         return true;
     }
 
@@ -151,9 +151,9 @@ private:
                 return history_type(of.rule(), of.regularizer(), capacity, static_cast<double>(width_), max_steps_);
             },
             [&](auto const&) {
-                fail<memory_error>("max_history = " + text(capacity) + ": a history of so many steps needs " +
-                                   text(capacity * history_type::bytes_per_step) +
-                                   " bytes, which the system does not give");
+                fail<memory_error>({"max_history"},
+                                   {"a history of ", capacity, " steps needs ", capacity * history_type::bytes_per_step,
+                                    " bytes, which the system does not give"});
             });
     }
 

@@ -88,8 +88,7 @@ public:
         static_cast<void>(prepared({now, rate})); // throws for a decay of 1 or more
         for (std::size_t i = 0; i < numbers.size(); ++i)
             if (i % numbers_per_step >= size * size && numbers[i] != 0 && numbers[i] != 1)
-                fail<value_error>("row_progress.history has a diagonal measured from " + text(numbers[i]) +
-                                  "; expected 0 or 1");
+                fail<value_error>({"row_progress.history"}, {"has a diagonal measured from ", numbers[i]}, {"0 or 1"});
     }
     void restore(std::int64_t now, std::span<double const> numbers, double rate) {
         auto t = static_cast<std::uint64_t>(now) - numbers.size() / numbers_per_step;

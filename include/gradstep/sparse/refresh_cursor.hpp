@@ -53,8 +53,8 @@ public:
     // impossible numbers.
     static refresh_cursor at(std::uint64_t row, std::uint64_t rows, std::uint64_t num_rows, std::uint64_t capacity) {
         if (row > rows || rows > num_rows)
-            fail<value_error>("row_progress: lap_row = " + text(row) + ", lap_rows = " + text(rows) +
-                              "; expected at most lap_rows, and at most num_rows = " + text(num_rows));
+            fail<value_error>({"row_progress"}, {"lap_row = ", row, ", lap_rows = ", rows},
+                              {"at most lap_rows, and at most num_rows = ", num_rows});
         refresh_cursor out(capacity);
         out.row_ = row;
         out.rows_ = rows;

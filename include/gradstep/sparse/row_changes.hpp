@@ -158,7 +158,7 @@ private:
     }
     template <class F> static auto with_memory(char const* call, std::size_t bytes, F const& f) {
         return detail::rethrow_as<std::bad_alloc>(f, [&](auto const&) {
-            detail::fail<memory_error>({call, ": changes of ", bytes, " bytes: the system does not give as many"});
+            detail::fail<memory_error>({call}, {"changes of ", bytes, " bytes: the system does not give as many"});
         });
     }
     static std::string rule_name() {

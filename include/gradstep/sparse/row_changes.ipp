@@ -20,7 +20,7 @@ inline constexpr std::uint32_t changes_version = 1;
 
 GRADSTEP_DEFINE void require_sizes(row_changes_base const& of, row_columns typed, char const* call) {
     auto const require = [&](char const* what, std::size_t given, std::size_t wanted) {
-        if (given != wanted) fail<size_error>({call, ": ", what, " has ", given, " elements; expected ", wanted});
+        if (given != wanted) fail<size_error>({call, ": ", what}, {"has ", given, " elements"}, {wanted});
     };
     std::size_t const rows = of.keys.size(), with_state = of.content == row_content::state ? rows : 0;
     for (row_column const& x : typed)
@@ -69,8 +69,7 @@ GRADSTEP_DEFINE void encode_changes(row_changes_base const& of, char const* elem
                                     row_columns typed, std::span<std::byte> out) {
     require_sizes(of, typed, "encode");
     std::size_t const size = write_changes(of, element, rule, typed, nullptr, 0);
-    if (out.size() < size)
-        fail<size_error>({"encode: the memory has ", out.size(), " bytes; expected at least ", size});
+    if (out.size() < size) fail<size_error>({"encode"}, {"the memory has ", out.size(), " bytes"}, {"at least ", size});
     write_changes(of, element, rule, typed, out.data(), size);
     seal(out.first(size));
 }

@@ -29,19 +29,18 @@ GRADSTEP_DEFINE void describe_columns(kept_columns const& kept, row_column* to) 
 GRADSTEP_DEFINE void check_columns(row_columns all, std::uint64_t num_rows) {
     for (row_column const& x : all) {
         if (!x.exists()) {
-            if (x.size != 0) fail<size_error>({x.name, " has ", x.size, " elements; expected 0"});
+            if (x.size != 0) fail<size_error>({x.name}, {"has ", x.size, " elements"}, {"0"});
             continue;
         }
         bool const dense = x.stride == x.row_elements;
         constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
         if (num_rows > 1 && num_rows - 1 > (most - x.row_elements) / x.stride)
-            fail<size_error>({x.name, " has ", x.size, " elements; expected ", num_rows - 1, " x ", x.stride, " + ",
-                              x.row_elements, " or more"});
+            fail<size_error>({x.name}, {"has ", x.size, " elements"},
+                             {num_rows - 1, " x ", x.stride, " + ", x.row_elements, " or more"});
         std::uint64_t const least = num_rows == 0 ? 0 : (num_rows - 1) * x.stride + x.row_elements;
         if (dense ? x.size != least : x.size < least)
-            fail<size_error>({x.name, " has ", x.size, " elements; expected ", least, dense ? "" : " or more"});
-        if (least != 0 && x.data == nullptr)
-            fail<buffer_error>({x.name, " is null; expected ", least, " elements of memory"});
+            fail<size_error>({x.name}, {"has ", x.size, " elements"}, {least, dense ? "" : " or more"});
+        if (least != 0 && x.data == nullptr) fail<buffer_error>({x.name}, {"is null"}, {least, " elements of memory"});
     }
 }
 
@@ -51,7 +50,7 @@ inline row_column const& reported_column(row_columns all, std::size_t i) {
     return all[i < slots ? i + 1 : i == slots ? 0 : i];
 }
 [[noreturn]] inline void refuse_overlap(char const* buffer, char const* other) {
-    fail<buffer_error>({buffer, " overlaps ", other, "; expected separate memory for each buffer"});
+    fail<buffer_error>({buffer}, {"overlaps ", other}, {"separate memory for each buffer"});
 }
 
 GRADSTEP_DEFINE void require_apart(extent const& buffer, row_columns all) {
@@ -87,30 +86,29 @@ GRADSTEP_DEFINE void require_apart(row_columns all) {
 
 GRADSTEP_DEFINE void require_stride(char const* name, std::size_t given, std::size_t row_elements, std::size_t shared) {
     if (given < row_elements)
-        fail<value_error>({name, ": rows ", given, " elements apart; expected at least ", row_elements});
+        fail<value_error>({name}, {"rows ", given, " elements apart"}, {"at least ", row_elements});
     if (shared != 0 && given != shared)
-        fail<value_error>({name, ": rows ", given, " elements apart, and those before ", shared,
-                           "; expected one distance for all slots of one width, and for stamps and touches"});
+        fail<value_error>({name}, {"rows ", given, " elements apart, and those before ", shared},
+                          {"one distance for all slots of one width, and for stamps and touches"});
 }
 
 GRADSTEP_DEFINE void require_gradient_rows(std::size_t size, void const* data, std::size_t count, char const* what,
                                            std::size_t width) {
     if (size % width != 0 || size / width != count)
-        fail<size_error>({"gradient rows have ", size, " elements; expected ", count, " ", what, " x width ", width});
-    if (data == nullptr && size != 0)
-        fail<buffer_error>({"gradient rows are null; expected ", size, " elements of memory"});
+        fail<size_error>({"gradient_rows"}, {"has ", size, " elements"}, {count, " ", what, " x width ", width});
+    if (data == nullptr && size != 0) fail<buffer_error>({"gradient_rows"}, {"is null"}, {size, " elements of memory"});
 }
 
 GRADSTEP_DEFINE void require_room(std::size_t size, void const* data, std::size_t count, std::size_t width) {
     if (size / width != count || size % width != 0)
-        fail<size_error>({"out has ", size, " elements; expected ", count, " ids x width ", width});
-    if (data == nullptr && size != 0) fail<buffer_error>({"out is null; expected ", size, " elements of memory"});
+        fail<size_error>({"out"}, {"has ", size, " elements"}, {count, " ids x width ", width});
+    if (data == nullptr && size != 0) fail<buffer_error>({"out"}, {"is null"}, {size, " elements of memory"});
 }
 
 GRADSTEP_DEFINE void refuse_row_memory(std::uint64_t rows, std::size_t width, std::size_t element_bytes) {
     double const bytes = static_cast<double>(rows) * static_cast<double>(width) * static_cast<double>(element_bytes);
-    fail<memory_error>({"num_rows = ", rows, ": a table of width ", width, " needs ", bytes,
-                        " bytes, which the system does not give"});
+    fail<memory_error>({"num_rows"}, {"a table of ", rows, " rows of width ", width, " needs ", bytes,
+                                      " bytes, which the system does not give"});
 }
 
 GRADSTEP_DEFINE void copy_row(row_columns all, std::byte* const* from, std::byte* const* to) {

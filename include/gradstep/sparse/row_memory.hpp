@@ -79,8 +79,7 @@ using plain_id = std::conditional_t<sizeof(Id) == 4, std::int32_t,
 template <std::integral Count> std::uint64_t counted(char const* name, Count count, std::uint64_t least) {
     bool const too_large = std::cmp_greater(count, std::numeric_limits<std::int64_t>::max());
     if (too_large || std::cmp_less(count, least))
-        fail<value_error>(
-            {name, ": ", count, " is out of range; expected ", too_large ? "< 2^63" : ">= " + text(least)});
+        fail<value_error>({name}, {count, " is out of range"}, {too_large ? "< 2^63" : ">= " + text(least)});
     return static_cast<std::uint64_t>(count);
 }
 
@@ -164,7 +163,8 @@ template <class Updater, bool HasStamps> struct row_shape {
     static std::uint64_t counted_rows(Rows num_rows, std::size_t width, std::uint64_t least) {
         std::uint64_t const rows = counted("num_rows", num_rows, least);
         if (rows > std::numeric_limits<std::size_t>::max() / sizeof(double) / width)
-            fail<size_error>({"num_rows = ", rows, " x width = ", width, ": more elements than can be counted"});
+            fail<size_error>({"num_rows"}, {rows, " rows of width ", width, " have more elements than can be counted"},
+                             {"fewer rows"});
         return rows;
     }
 
@@ -244,7 +244,7 @@ template <class Updater, bool HasStamps> struct row_shape {
         static_assert(row_id<given>, "gradstep: ids and offsets are int32, int64 or uint64");
         auto const span = as_span<given const, memory_space>(ids);
         if (span.data() == nullptr && !span.empty())
-            fail<buffer_error>({"ids are null; expected ", span.size(), " elements of memory"});
+            fail<buffer_error>({"ids"}, {"is null"}, {span.size(), " elements of memory"});
         using plain = plain_id<given>;
 #if defined(__GNUC__)
         // For the compiler, int64_t and long long are two types that do not alias: values stored as
@@ -261,7 +261,7 @@ template <class Updater, bool HasStamps> struct row_shape {
         auto const given = as_span<storage const, memory_space>(given_rows);
         require_gradient_rows(given.size(), given.data(), count, what, width);
         if (options.zero_gradient && std::is_const_v<element_type<Gradients>>)
-            fail<buffer_error>("gradient rows are const, and zero_gradient is set; expected writable memory");
+            fail<buffer_error>({"gradient_rows"}, {"is const, and zero_gradient is set"}, {"writable memory"});
         require_layout(given_rows, given);
         require_apart_from(rows, extent::of("gradient", given));
         return given;
@@ -321,7 +321,7 @@ private:
     void check_segments(row_index<Updater> const& index) const {
         std::uint64_t rows = 0;
         for (auto const& segment : index.segments) rows += segment.values.size() / width;
-        if (rows != num_rows) fail<size_error>({"the segments have ", rows, " rows; expected ", num_rows});
+        if (rows != num_rows) fail<size_error>({"segments"}, {"there are ", rows, " rows"}, {num_rows});
     }
     template <std::size_t I> void place(memory_type&) const {}
     template <std::size_t I, class First, class... Rest>

@@ -103,7 +103,7 @@ public:
     void initialize(memory_type const& rows, std::uint64_t first, new_rows begin = new_rows::as_of_now) {
         core_.shape.check(rows);
         if (first > num_rows())
-            detail::fail<value_error>({"first: ", first, " is out of range; expected at most ", num_rows()});
+            detail::fail<value_error>({"first"}, {first, " is out of range"}, {"at most ", num_rows()});
         bool const catches_up = core_.missed_all_steps(begin);
         core_.begin_rows(rows, nullptr, first, num_rows(), catches_up);
         if (catches_up) core_.catch_up_since_start(rows, first, num_rows());

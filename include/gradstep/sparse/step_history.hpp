@@ -140,7 +140,7 @@ public:
     void check(std::int64_t now, std::span<double const> rates, double) const {
         std::int64_t t = now - static_cast<std::int64_t>(rates.size());
         for (double const rate : rates) {
-            if (rate < 0) fail<value_error>("row_progress.history has the rate " + text(rate) + "; expected >= 0");
+            if (rate < 0) fail<value_error>({"row_progress.history"}, {"has the rate ", rate}, {">= 0"});
             // Throws for a decay of 1 or more.
             static_cast<void>(regularizer_.template prepare<T>(step_info{++t, rate}));
         }

@@ -72,8 +72,7 @@ inline std::uint64_t history_capacity(table_options const& options, std::uint64_
     if (options.max_history == 0) return rounds_coarsely ? most : std::bit_ceil(std::clamp(num_rows, least, most));
     auto const asked = static_cast<std::uint64_t>(options.max_history);
     if (asked > largest_history)
-        fail<value_error>("table_options.max_history: " + text(asked) + " is out of range; expected at most " +
-                          text(largest_history));
+        fail<value_error>({"table_options.max_history"}, {asked, " is out of range"}, {"at most ", largest_history});
     return std::bit_ceil(std::max(asked, least_history));
 }
 
