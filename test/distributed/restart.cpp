@@ -267,7 +267,7 @@ TEST_CASE("a server goes on from its checkpoint, and refuses that of another", "
             server.add("dense", counter, std::vector<std::int64_t>(9000));
             server.add("rows", counter, std::vector<std::int64_t>(3));
         },
-        "is a table, and not a parameter");
+        "is a table; expected a parameter");
     // A checkpoint that cannot be looked for may be there: it is no reason to begin from nothing.
     with_workers(2, add_two, [&](gd::server& server) {
         CHECK_THROWS_AS(server.checkpoint(file.name + "/below_a_file", 1), gs::io_error);

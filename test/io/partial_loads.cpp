@@ -123,7 +123,7 @@ TEST_CASE("Names of a file are other ones here, by a list and by a function", "[
         refusal<gs::value_error>([&] {
             table.load(in / "file", {.unexpected = gs::unexpected_parameters::ignore, .renamed = {{"c", "values"}}});
         }),
-        ContainsSubstring("\"c\": is a parameter, and not a table"));
+        ContainsSubstring("\"c\": is a parameter; expected a table"));
 }
 
 TEST_CASE("Rows that both have are loaded where their number has changed, if it is asked for", "[io][checkpoint]") {

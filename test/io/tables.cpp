@@ -133,7 +133,7 @@ TEST_CASE("A file of another table is refused by the first difference, and nothi
     CHECK_THAT(said_of(value, "\"rate\":", "\"rate\":-"), ContainsSubstring("row_progress.rate"));
     CHECK_THAT(said_of(value, "\"first\":0.5", "\"first\":1e300"), ContainsSubstring("initial"));
     CHECK_THAT(said_of(value, "\"constant\"", "\"uniform\""), ContainsSubstring("uniform.low"));
-    CHECK_THAT(said_of(value, "\"rows\":{", "\"row\":{"), ContainsSubstring("is a parameter, and not a table"));
+    CHECK_THAT(said_of(value, "\"rows\":{", "\"row\":{"), ContainsSubstring("is a parameter; expected a table"));
     rewrite(in / "good", in / "bad", [](auto& entries, auto&) {
         for (auto& x : entries)
             if (x.name == "values/stamps") x.dtype = "I32";
@@ -153,9 +153,9 @@ TEST_CASE("A file of another table is refused by the first difference, and nothi
     gs::table{adagrad, 39, width, gs::exact{}, options}.save(in / "other");
     CHECK_THAT(refused(size, in / "other"), ContainsSubstring("has 39 rows; expected at least the 40 of the table"));
     gs::parameter{adagrad, numbers<float>(120, 1)}.save(in / "other");
-    CHECK_THAT(refused(value, in / "other"), ContainsSubstring("is a parameter, and not a table"));
+    CHECK_THAT(refused(value, in / "other"), ContainsSubstring("is a parameter; expected a table"));
     gs::parameter weights{adagrad, numbers<float>(120, 1)};
-    CHECK_THAT(refusal<gs::value_error>([&] { weights.load(in / "good"); }), ContainsSubstring("is a table, and not"));
+    CHECK_THAT(refusal<gs::value_error>([&] { weights.load(in / "good"); }), ContainsSubstring("is a table; expected"));
     table.load(in / "good");
     CHECK(state(in, table) == bytes_of(in / "good"));
 }

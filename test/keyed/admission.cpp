@@ -177,12 +177,12 @@ TEST_CASE("admission: counters that are saved go on where they were, and others 
     std::vector<std::byte> const before = copy_of(a);
     std::vector<std::byte> wrong = before;
     CHECK(refusal<gs::size_error>([&] { a.restore(std::span(wrong).first(4094), 1); }) ==
-          "the sketch of admission has 4094 bytes, that of this table 4096; expected the same sketch_bytes and "
-          "admit_after");
+          "sketch of admission: has 4094 bytes, and the sketch of this table has 4096; expected the same "
+          "sketch_bytes and admit_after");
     wrong[10] = std::byte{0xff};
     wrong[11] = std::byte{0xff};
     CHECK(refusal<gs::value_error>([&] { a.restore(wrong, 1); }) ==
-          "counter 5 of the sketch of admission is 65535; expected below admit_after = 300");
+          "sketch of admission: counter 5 is 65535; expected below admit_after = 300");
     CHECK(copy_of(a) == before);
 }
 

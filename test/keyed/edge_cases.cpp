@@ -130,8 +130,12 @@ TEST_CASE("rows that are held are not evicted") {
     table.release(keys64{2, 99});
     CHECK(table.evict_older_than(100) == 1);
     CHECK(table.keys() == keys64{3});
-    CHECK(refusal<gs::value_error>([&] { table.release(keys64{3, 2}); }) == "release: keys[1] = 2: is not held");
-    CHECK(refusal<gs::value_error>([&] { table.release(keys64{3, 3}); }) == "release: keys[1] = 3: is not held");
+    CHECK(refusal<gs::value_error>([&] {
+              table.release(keys64{3, 2});
+          }) == "release: keys[1]: 2 is not held; expected a key that is held");
+    CHECK(refusal<gs::value_error>([&] {
+              table.release(keys64{3, 3});
+          }) == "release: keys[1]: 3 is not held; expected a key that is held");
     CHECK(table.evict_to(0) == 0); // 3 is held as before
     table.release(keys64{3});
     CHECK(table.evict_to(0) == 1);
@@ -207,7 +211,8 @@ TEST_CASE("a replica tells one of its own what has changed") {
     step(source, {3});
     replica.apply(source.changed_since(0));
     CHECK(refusal<gs::value_error>([&] { replica.changed_since(5); }) ==
-          "changed_since: step 5: evictions are remembered from step 6 on; take all rows, since 0");
+          "changed_since: step 5, and evictions are remembered from step 6 on; expected that step or a later one, or "
+          "0 for all rows");
     last.apply(replica.changed_since(0));
     CHECK(last.keys() == keys64{3});
 }
@@ -265,11 +270,11 @@ TEST_CASE("changes that do not fit are refused") {
     CHECK(refusal<gs::sequence_error, std::logic_error>([&] { replica.apply(late); }) ==
           "apply: the changes are of the steps from 5 to 10, and this table is at step 1; expected one of these");
     CHECK(refusal<gs::value_error>([&] { replica.apply(source.changed_since(1)); }) ==
-          "apply: the changes are of 9 steps, and the history serves rows that were inactive for 7; apply them more "
-          "often, or take all rows, since 0");
+          "apply: the changes are of 9 steps, and the history serves rows that were inactive for 7; expected no more "
+          "steps than that; apply changes more often, or take all rows, since 0");
     auto cut = source.changed_since(0);
     cut.values.pop_back();
-    CHECK(refusal<gs::size_error>([&] { replica.apply(cut); }) == "apply: values has 5 elements; expected 6");
+    CHECK(refusal<gs::size_error>([&] { replica.apply(cut); }) == "apply: values: has 5 elements; expected 6");
     auto wide = source.changed_since(0);
     wide.width = 4;
     CHECK(refusal<gs::size_error>([&] { replica.apply(wide); }) ==
@@ -279,7 +284,7 @@ TEST_CASE("changes that do not fit are refused") {
           "changed_since: step 11; expected from 0 to 10, the step of the table");
     auto untracked = table_of({.last_touches = false});
     CHECK(refusal<gs::sequence_error, std::logic_error>([&] { untracked.evict_older_than(1); }) ==
-          "evict_older_than: this table does not keep when its rows were touched; make it with "
+          "evict_older_than: this table does not keep when its rows were touched; expected a table made with "
           "keyed_options.last_touches = true");
 }
 
@@ -289,7 +294,7 @@ TEST_CASE("a keyed table refuses what no run can have") {
     };
     floats const values(width);
     CHECK(refuse({.initial = values}) ==
-          "keyed_options.initial holds values; expected a number, uniform or normal, since keys have no order");
+          "keyed_options.initial: holds values; expected a number, uniform or normal, since keys have no order");
     CHECK(refusal<gs::value_error>([] { table_of().reserve(-1); }) == "rows: -1 is out of range; expected >= 0");
     CHECK(refusal<gs::value_error>([] { table_of().reserve(std::uint64_t{1} << 31); }) ==
           "reserve: rows: 2147483648 is out of range; expected at most 2147483647");
@@ -300,13 +305,14 @@ TEST_CASE("a keyed table refuses what no run can have") {
     CHECK(refuse({.admit_after = 0}) == "keyed_options.admit_after: 0 is out of range; expected >= 1");
     CHECK(refuse({.admit_probability = 0}) == "keyed_options.admit_probability: 0 is out of range; expected (0, 1]");
     CHECK(refuse({.last_touches = false, .touch_counts = true}) ==
-          "keyed_options.touch_counts = true: needs last_touches, by which a step counts once");
+          "keyed_options.touch_counts: true is given without last_touches, by which a step counts once; expected "
+          "last_touches = true");
 
     auto table = table_of({.admit_after = 2});
     step(table, {1, 1, 2});
     auto const before = seen(table);
     CHECK(refusal<gs::size_error>([&] { table.update(keys64{2}, floats(2)); }) ==
-          "gradient rows have 2 elements; expected 1 keys x width 3");
+          "gradient_rows: has 2 elements; expected 1 keys x width 3");
     CHECK(refusal<gs::value_error>([&] {
               table.update(keys64{2}, floats(3), {.rate_scale = -1});
           }).find("rate_scale") != std::string::npos);
@@ -318,11 +324,11 @@ TEST_CASE("a keyed table refuses what no run can have") {
     auto unique = table_of({.duplicates = gs::duplicates::unique});
     CHECK(refusal<gs::value_error>([&] {
               step(unique, {5, 9, 5});
-          }) == "keys[2] = 5: appears before, at position 0; duplicates::unique needs distinct keys, duplicates::sum "
-                "adds their gradients");
+          }) == "keys[2]: 5 appears before, at position 0; expected distinct keys with duplicates::unique; "
+                "duplicates::sum adds their gradients");
     CHECK(refusal<gs::value_error>([&] {
               step(unique, {8, 5, 9, 9, 5, 8});
-          }).starts_with("keys[3] = 9: appears before, at position 2;"));
+          }).starts_with("keys[3]: 9 appears before, at position 2;"));
     CHECK(unique.num_rows() == 0);
     CHECK(refusal<gs::value_error>([&] {
               table.evict_to(0, [](auto const&) { return std::numeric_limits<double>::quiet_NaN(); });
@@ -348,7 +354,7 @@ TEST_CASE("a gradient that is not finite does not reach its row, and the norm of
 
     auto strict = table_of({.on_nonfinite = gs::nonfinite::raise});
     CHECK(refusal<gs::nonfinite_error, std::runtime_error>([&] { strict.update(keys, g); }) ==
-          "the gradient of keys[1] = 5 is not finite in column 2, and on_nonfinite is raise: the step is not taken");
+          "keys[1]: the gradient of key 5 is not finite in column 2, and on_nonfinite is raise: the step is not taken");
     CHECK(strict.num_rows() == 0);
     CHECK(strict.clock().step == 0);
 
@@ -376,7 +382,7 @@ TEST_CASE("a gradient that is not finite does not reach its row, and the norm of
     auto rare = table_of({.on_nonfinite = gs::nonfinite::raise, .admit_after = 2});
     CHECK(refusal<gs::nonfinite_error, std::runtime_error>([&] {
               rare.update(bad, bad_gradient);
-          }).starts_with("the gradient of keys[0] = 5 is not finite in column 0"));
+          }).starts_with("keys[0]: the gradient of key 5 is not finite in column 0"));
     CHECK(rare.clock().step == 0);
     auto full = table_of({.on_nonfinite = gs::nonfinite::raise, .max_rows = 1});
     step(full, {4});

@@ -199,18 +199,18 @@ TEST_CASE("striped keys: what it refuses leaves everything as it was") {
     shared.update(keys64{1, 2}, floats(4));
     CHECK(refusal<gs::value_error>([&] {
               shared.update(keys64{1, 3, 1}, floats(6));
-          }) == "keys[2] = 1: appears before, at position 0; duplicates::unique needs distinct keys, duplicates::sum "
-                "adds their gradients");
+          }) == "keys[2]: 1 appears before, at position 0; expected distinct keys with duplicates::unique; "
+                "duplicates::sum adds their gradients");
     floats const bad{0, 0, 0, std::numeric_limits<float>::infinity()};
     CHECK(refusal<gs::nonfinite_error, std::runtime_error>([&] {
               shared.update(keys64{3, 2}, bad);
           }) ==
-          "the gradient of keys[1] = 2 is not finite in column 1, and on_nonfinite is raise: the step is not taken");
+          "keys[1]: the gradient of key 2 is not finite in column 1, and on_nonfinite is raise: the step is not taken");
     CHECK(refusal<gs::value_error>([&] {
               shared.update(keys64{2}, floats(2), {.rate_scale = -1});
           }).find("rate_scale") != std::string::npos);
     CHECK(refusal<gs::size_error>([&] { shared.update(keys64{2}, floats(3)); }) ==
-          "gradient rows have 3 elements; expected 1 keys x width 2");
+          "gradient_rows: has 3 elements; expected 1 keys x width 2");
     CHECK(shared.clock().step == 1);
     CHECK(shared.num_rows() == 0);
     shared.update(keys64{3}, floats(2)); // its first appearance that counts

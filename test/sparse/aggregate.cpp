@@ -455,7 +455,7 @@ TEMPLATE_TEST_CASE("ignored ids are counted", "", std::int32_t, std::int64_t, st
 TEST_CASE("more ids than can be counted are refused") {
     std::int32_t const one = 0;
     std::span<std::int32_t const> const ids(&one, std::size_t(1) << 32); // never read
-    std::string const said = "4294967296 ids in one batch: at most 4294967295 are allowed";
+    std::string const said = "ids: there are 4294967296 in one batch; expected at most 4294967295";
     aggregator<std::int32_t> a;
     CHECK(refusal<gs::size_error>([&] { check_ids(ids, 10, none_ignored); }) == said);
     CHECK(refusal<gs::size_error>([&] { a.by_hash(ids, nullptr, none_ignored); }) == said);
@@ -464,7 +464,7 @@ TEST_CASE("more ids than can be counted are refused") {
     std::vector<position> bag_of;
     CHECK(refusal<gs::size_error>([&] { expand_offsets<std::int32_t>({}, ids.size(), 1, bag_of); }) == said);
     CHECK(refusal<gs::size_error>([&] { expand_offsets<std::int32_t>({}, 0, ids.size(), bag_of); }) ==
-          "4294967296 bags in one batch: at most 4294967295 are allowed");
+          "bags: there are 4294967296 in one batch; expected at most 4294967295");
 }
 
 TEMPLATE_TEST_CASE("a duplicate is refused, and leaves no trace", "", std::int32_t, std::int64_t, std::uint64_t) {
@@ -475,7 +475,7 @@ TEMPLATE_TEST_CASE("a duplicate is refused, and leaves no trace", "", std::int32
         CAPTURE(num_rows);
         for (int again = 0; again < 2; ++again)
             CHECK(refusal<gs::value_error>([&] { check(std::span<TestType const>(ids), num_rows, none_ignored); }) ==
-                  "ids[7] = 42: appears before, at position 3; duplicates::unique needs distinct ids, "
+                  "ids[7]: 42 appears before, at position 3; expected distinct ids with duplicates::unique; "
                   "duplicates::sum adds their gradients");
         // Every id that the refused batch had before the duplicate, and after it, is new again.
         ids = {42, 99, 1, 64, 63, 0, 7};
@@ -531,10 +531,10 @@ TEMPLATE_TEST_CASE("offsets become the bag of every id", "", std::int32_t, std::
     };
     gs::value_error* const value = nullptr;
     gs::size_error* const size = nullptr;
-    CHECK(refused(size, {0, 1}, 6, 4) == "offsets has 2 entries; expected 4 or 5, since bag_rows has 4 rows");
+    CHECK(refused(size, {0, 1}, 6, 4) == "offsets: has 2 entries; expected 4 or 5, since bag_rows has 4 rows");
     CHECK(refused(size, {0, 1, 2, 3, 4, 6}, 6, 4) ==
-          "offsets has 6 entries; expected 4 or 5, since bag_rows has 4 rows");
-    CHECK(refused(size, {}, 6, 0) == "6 ids, but no bag that holds them");
+          "offsets: has 6 entries; expected 4 or 5, since bag_rows has 4 rows");
+    CHECK(refused(size, {}, 6, 0) == "ids: has 6 elements, and there is no bag; expected 0 elements");
     CHECK(refused(value, {1, 2}, 6, 2) == "offsets[0]: 1 is out of range; expected 0");
     CHECK(refused(value, {0, 4, 3}, 6, 3) == "offsets[2]: 3 is out of range; expected at least offsets[1] = 4");
     CHECK(refused(value, {0, 7}, 6, 2) == "offsets[1]: 7 is out of range; expected at most 6, the number of ids");

@@ -352,7 +352,8 @@ TEST_CASE("options that averages of rows cannot have are refused", "[sparse][ave
     auto const optimizer = gs::make_updater<float>(gs::averaged{gs::adagrad{}, gs::ema{}}, gs::constant{0.1});
     CHECK(refusal<gs::value_error>([&] {
               gs::table{optimizer, 1, 1, gs::exact{}, {.row_steps = true}};
-          }) == "table_options.row_steps = true: an average counts the steps of the table; use touch_only with ema");
+          }) == "table_options.row_steps: true is given with an average, which counts the steps of the table; expected "
+                "false, or touch_only with ema");
     gs::table touched{optimizer, 2, 1, gs::touch_only{}, {.initial = 1.0, .row_steps = true}};
     std::vector<std::int32_t> const one{1};
     for (int t = 0; t < 3; ++t) touched.update(one, std::vector<float>{1});

@@ -389,8 +389,9 @@ TEST_CASE("a coupled l2 that turns a weight's sign has no exact catch-up", "[his
     held const before(table);
     for (double const rate : {2.0, 3.0})
         CHECK(refusal<gs::value_error>([&] { table.update(ids64{1}, std::vector<double>{1}, {.rate = rate}); }) ==
-              "a step without gradient at the learning rate " + gs::detail::text(rate) + " multiplies the weight by " +
-                  gs::detail::text(1 - rate / 2) + "; expected > 0 for exact catch-up; a coupled l2 needs lr * l2 < 1");
+              "exact catch-up: a step without gradient at the learning rate " + gs::detail::text(rate) +
+                  " multiplies the weight by " + gs::detail::text(1 - rate / 2) +
+                  "; expected > 0; a coupled l2 needs lr * l2 < 1");
     CHECK(difference(held(table), before) == "");
     leave(table, 1, {.rate = 1.0});
     CHECK(table.row(0)[0] == 0.0625);
@@ -416,8 +417,8 @@ TEST_CASE("rows of a row_updater that grew begin as of now, or have caught up si
             rows.initialize(memory(4), 3, gs::new_rows::since_the_start);
         } else {
             CHECK(refusal<gs::value_error>([&] { rows.initialize(memory(4), 3, gs::new_rows::since_the_start); }) ==
-                  "new_rows::since_the_start at step " + gs::detail::text(steps) +
-                      ": the history has the last 15 steps; give a longer table_options.max_history, or take "
+                  "new_rows::since_the_start: at step " + gs::detail::text(steps) +
+                      " the history has only the last 15 steps; expected a longer table_options.max_history, or "
                       "new_rows::as_of_now");
             return;
         }

@@ -59,13 +59,13 @@ TEST_CASE("ids and gradients that do not fit") {
     auto const update = [&](ids64 ids, auto const& gradients) {
         return [&gradients, ids](auto& table) { table.update(ids, gradients); };
     };
-    v.refuses<gs::size_error>("gradient rows have 6 elements; expected 3 ids x width 3", update({1, 2, 3}, six));
-    v.refuses<gs::size_error>("gradient rows have 6 elements; expected 1 ids x width 3", update({1}, six));
-    v.refuses<gs::size_error>("gradient rows have 6 elements; expected 0 ids x width 3", update({}, six));
+    v.refuses<gs::size_error>("gradient_rows: has 6 elements; expected 3 ids x width 3", update({1, 2, 3}, six));
+    v.refuses<gs::size_error>("gradient_rows: has 6 elements; expected 1 ids x width 3", update({1}, six));
+    v.refuses<gs::size_error>("gradient_rows: has 6 elements; expected 0 ids x width 3", update({}, six));
     floats const seven(7);
-    v.refuses<gs::size_error>("gradient rows have 7 elements; expected 2 ids x width 3", update({1, 2}, seven));
+    v.refuses<gs::size_error>("gradient_rows: has 7 elements; expected 2 ids x width 3", update({1, 2}, seven));
     std::span<float const> const nothing(static_cast<float const*>(nullptr), 6);
-    v.refuses<gs::buffer_error>("gradient rows are null; expected 6 elements of memory", update({1, 2}, nothing));
+    v.refuses<gs::buffer_error>("gradient_rows: is null; expected 6 elements of memory", update({1, 2}, nothing));
 
     v.refuses<gs::value_error>("ids[1]: -1 is out of range; expected [0, 8)", update({0, -1}, six));
     v.refuses<gs::value_error>("ids[0]: 8 is out of range; expected [0, 8)", update({8, -1}, six));
@@ -82,7 +82,7 @@ TEST_CASE("ids and gradients that do not fit") {
     // A number of 64 bits whose low half is a row.
     v.refuses<gs::value_error>("ids[0]: 4294967297 is out of range; expected [0, 8)",
                                update({(std::int64_t{1} << 32) + 1, 1}, six));
-    v.refuses<gs::buffer_error>("ids are null; expected 2 elements of memory", [&](auto& table) {
+    v.refuses<gs::buffer_error>("ids: is null; expected 2 elements of memory", [&](auto& table) {
         table.update(std::span(static_cast<std::int64_t const*>(nullptr), 2), six);
     });
 
@@ -105,18 +105,18 @@ TEST_CASE("offsets that do not fit") {
     v.refuses<gs::value_error>("offsets[1]: -4 is out of range; expected at least offsets[0] = 0", update({0, -4}));
     v.refuses<gs::value_error>("offsets[1]: 5 is out of range; expected at most 4, the number of ids", update({0, 5}));
     v.refuses<gs::value_error>("offsets[2]: 3 is out of range; expected 4, the number of ids", update({0, 1, 3}));
-    v.refuses<gs::size_error>("offsets has 1 entries; expected 2 or 3, since bag_rows has 2 rows", update({0}));
-    v.refuses<gs::size_error>("offsets has 4 entries; expected 2 or 3, since bag_rows has 2 rows",
+    v.refuses<gs::size_error>("offsets: has 1 entries; expected 2 or 3, since bag_rows has 2 rows", update({0}));
+    v.refuses<gs::size_error>("offsets: has 4 entries; expected 2 or 3, since bag_rows has 2 rows",
                               update({0, 1, 2, 4}));
-    v.refuses<gs::size_error>("gradient rows have 5 elements; expected 1 bags x width 3",
+    v.refuses<gs::size_error>("gradient_rows: has 5 elements; expected 1 bags x width 3",
                               [&](auto& table) { table.update(ids64{1}, ids64{0}, floats(5)); });
-    v.refuses<gs::size_error>("2 ids, but no bag that holds them", [&](auto& table) {
+    v.refuses<gs::size_error>("ids: has 2 elements, and there is no bag; expected 0 elements", [&](auto& table) {
         table.update(ids64{1, 2}, ids64{}, floats{});
     });
     v.refuses<gs::value_error>("ids[2]: 8 is out of range; expected [0, 8)", [&](auto& table) {
         table.update(ids64{1, 2, 8}, ids64{0, 1}, bags);
     });
-    v.refuses<gs::buffer_error>("ids are null; expected 2 elements of memory", [&](auto& table) {
+    v.refuses<gs::buffer_error>("ids: is null; expected 2 elements of memory", [&](auto& table) {
         table.update(ids64{1, 2}, std::span(static_cast<std::int64_t const*>(nullptr), 2), bags);
     });
 }
@@ -142,7 +142,7 @@ TEST_CASE("options of a step that are out of range") {
                                update({.gradient_scale = 1e39}));
     v.refuses<gs::value_error>("decoupled: lr * rate = 2 * 0.5; expected < 1, or the weight changes its sign",
                                update({.rate = 2}));
-    v.refuses<gs::buffer_error>("gradient rows are const, and zero_gradient is set; expected writable memory",
+    v.refuses<gs::buffer_error>("gradient_rows: is const, and zero_gradient is set; expected writable memory",
                                 [](auto& table) {
                                     floats const constant(6, 1);
                                     table.update(ids64{1, 1}, constant, {.zero_gradient = true});
@@ -156,20 +156,21 @@ TEST_CASE("options of a step that are out of range") {
 
 TEST_CASE("a duplicate under unique") {
     victim v(gs::duplicates::unique);
-    std::string const text = ": appears before, at position 0; duplicates::unique needs distinct ids, duplicates::sum "
-                             "adds their gradients";
-    v.refuses<gs::value_error>("ids[2] = 7" + text, [](auto& table) { table.update(ids64{7, 1, 7}, floats(9)); });
-    v.refuses<gs::value_error>("ids[1] = 2" + text, [](auto& table) {
+    std::string const text =
+        " appears before, at position 0; expected distinct ids with duplicates::unique; duplicates::sum "
+        "adds their gradients";
+    v.refuses<gs::value_error>("ids[2]: 7" + text, [](auto& table) { table.update(ids64{7, 1, 7}, floats(9)); });
+    v.refuses<gs::value_error>("ids[1]: 2" + text, [](auto& table) {
         table.update(ids64{2, 2}, ids64{0, 1}, floats(6));
     });
 }
 
 TEST_CASE("gradients inside the table") {
     victim v;
-    v.refuses<gs::buffer_error>("gradient overlaps values; expected separate memory for each buffer", [](auto& table) {
+    v.refuses<gs::buffer_error>("gradient: overlaps values; expected separate memory for each buffer", [](auto& table) {
         table.update(ids64{1, 2}, table.memory().values.subspan(9, 6));
     });
-    v.refuses<gs::buffer_error>("gradient overlaps values; expected separate memory for each buffer",
+    v.refuses<gs::buffer_error>("gradient: overlaps values; expected separate memory for each buffer",
                                 [](auto& table) { table.update(ids64{1}, ids64{0}, table.memory().values.last(3)); });
 }
 
@@ -178,9 +179,9 @@ TEST_CASE("readers that ask for what is not there") {
     v.refuses<gs::value_error>("ids[0]: 8 is out of range; expected [0, 8)", [](auto& table) { table.row(8); });
     v.refuses<gs::value_error>("ids[0]: -1 is out of range; expected [0, 8)", [](auto& table) { table.row(-1); });
     floats out(3, 7), longer(4), all_but_one(23);
-    v.refuses<gs::size_error>("out has 4 elements; expected 1 ids x width 3",
+    v.refuses<gs::size_error>("out: has 4 elements; expected 1 ids x width 3",
                               [&](auto& table) { table.row(1, longer); });
-    v.refuses<gs::size_error>("out has 3 elements; expected 2 ids x width 3", [&](auto& table) {
+    v.refuses<gs::size_error>("out: has 3 elements; expected 2 ids x width 3", [&](auto& table) {
         table.rows(ids64{1, 2}, out);
     });
     v.refuses<gs::size_error>("copy_to: the buffer has 23 elements; expected 24",
@@ -202,7 +203,8 @@ TEST_CASE("tables that cannot be") {
     CHECK(refusal<gs::value_error>([&] { make(~std::uint64_t{0}, 3); }) ==
           "num_rows: 18446744073709551615 is out of range; expected < 2^63");
     CHECK(refusal<gs::size_error>([&] { make(std::int64_t{1} << 60, 1 << 20); }) ==
-          "num_rows = 1152921504606846976 x width = 1048576: more elements than can be counted");
+          "num_rows: 1152921504606846976 rows of width 1048576 have more elements than can be counted; expected fewer "
+          "rows");
     CHECK(refusal<gs::value_error>([&] { make(8, 3, {.max_history = -1}); }) ==
           "table_options.max_history: -1 is out of range; expected >= 0");
     CHECK(refusal<gs::value_error>([&] { make(8, 3, {.max_history = (std::int64_t{1} << 30) + 1}); }) ==
@@ -213,11 +215,11 @@ TEST_CASE("tables that cannot be") {
     CHECK_THROWS_AS(gs::table(optimizer, 8, 3, gs::replay{5}, {.row_steps = true}), gs::value_error);
 
     CHECK(refusal<gs::size_error>([&] { make(8, 3, {.initial = floats(23)}); }) ==
-          "initial has 23 elements; expected 8 rows of width 3; give one for each element");
+          "initial: has 23 elements; expected 8 rows of width 3; give one for each element");
     CHECK(refusal<gs::size_error>([&] { make(8, 3, {.initial = floats(27)}); }) ==
-          "initial has 27 elements; expected 8 rows of width 3; give one for each element");
+          "initial: has 27 elements; expected 8 rows of width 3; give one for each element");
     CHECK(refusal<gs::value_error>([&] { make(8, 3, {.initial = std::vector<double>(24)}); }) ==
-          "initial holds double; expected float, which the table stores");
+          "initial: holds double; expected float, which the table stores");
     CHECK_THROWS_AS(make(8, 3, {.initial = gs::uniform{1, -1}}), gs::value_error);
     CHECK_THROWS_AS(make(8, 3, {.initial = gs::normal{0, -1}}), gs::value_error);
     CHECK_THROWS_AS(make(8, 3, {.initial = quiet_nan}), gs::value_error);
@@ -230,16 +232,17 @@ TEST_CASE("tables that cannot be") {
 
 TEST_CASE("memory that the system does not give") {
     constexpr auto too_many = std::int64_t{1} << 45; // x 3 elements of 8 bytes: more than there are addresses
-    std::string const text = "num_rows = 35184372088832: a table of width 3 needs 844424930131968 bytes, which the "
-                             "system does not give";
+    std::string const text = "num_rows: a table of 35184372088832 rows of width 3 needs 844424930131968 bytes, which "
+                             "the system does not give";
     victim v;
     CHECK(refusal<gs::memory_error, std::runtime_error>([] {
               gs::table{optimizer, too_many, width, gs::exact{}};
           }) == text);
     v.refuses<gs::memory_error, std::runtime_error>(text, [](auto& table) { table.grow(too_many); });
     CHECK(v.table.num_rows() == num_rows);
-    v.refuses<gs::size_error>("num_rows = 9223372036854775807 x width = 3: more elements than can be counted",
-                              [](auto& table) { table.grow(std::numeric_limits<std::int64_t>::max()); });
+    v.refuses<gs::size_error>(
+        "num_rows: 9223372036854775807 rows of width 3 have more elements than can be counted; expected fewer rows",
+        [](auto& table) { table.grow(std::numeric_limits<std::int64_t>::max()); });
     v.refuses<gs::value_error>("num_rows: 7 is out of range; expected >= 8", [](auto& table) { table.grow(7); });
     v.refuses<gs::value_error>("num_rows: -1 is out of range; expected >= 8", [](auto& table) { table.grow(-1); });
     v.table.grow(9);
@@ -252,17 +255,17 @@ TEST_CASE("memory of the caller's that does not fit") {
     floats values(24), n(24), fewer(23), more(25);
     std::vector<std::uint32_t> stamps(8), touches(8), short_stamps(7);
     auto const text = [&](auto const& f) { return refusal<gs::size_error>(f); };
-    CHECK(text([&] { rows.memory(fewer, n, stamps, touches); }) == "values has 23 elements; expected 24");
-    CHECK(text([&] { rows.memory(values, more, stamps, touches); }) == "n has 25 elements; expected 24");
-    CHECK(text([&] { rows.memory(values, n, short_stamps, touches); }) == "stamps has 7 elements; expected 8");
-    CHECK(text([&] { rows.memory(values, n, stamps, short_stamps); }) == "touches has 7 elements; expected 8");
-    CHECK(text([&] { rows.memory(values, n, stamps); }) == "touches has 0 elements; expected 8");
+    CHECK(text([&] { rows.memory(fewer, n, stamps, touches); }) == "values: has 23 elements; expected 24");
+    CHECK(text([&] { rows.memory(values, more, stamps, touches); }) == "n: has 25 elements; expected 24");
+    CHECK(text([&] { rows.memory(values, n, short_stamps, touches); }) == "stamps: has 7 elements; expected 8");
+    CHECK(text([&] { rows.memory(values, n, stamps, short_stamps); }) == "touches: has 7 elements; expected 8");
+    CHECK(text([&] { rows.memory(values, n, stamps); }) == "touches: has 0 elements; expected 8");
     CHECK(refusal<gs::buffer_error>([&] {
               rows.memory(std::span<float>(static_cast<float*>(nullptr), 24), n, stamps, touches);
-          }) == "values is null; expected 24 elements of memory");
+          }) == "values: is null; expected 24 elements of memory");
     CHECK(refusal<gs::buffer_error>([&] {
               rows.memory(values, n, std::span<std::uint32_t>(static_cast<std::uint32_t*>(nullptr), 8), touches);
-          }) == "stamps is null; expected 8 elements of memory");
+          }) == "stamps: is null; expected 8 elements of memory");
 
     auto const good = rows.memory(values, n, stamps, touches);
     auto bad = good;
@@ -271,14 +274,14 @@ TEST_CASE("memory of the caller's that does not fit") {
     ids64 const ids{1};
     floats const g(3, 1);
     floats out(3);
-    CHECK(text([&] { rows.update(bad, ids, g); }) == "n has 23 elements; expected 24");
-    CHECK(text([&] { rows.update(bad, ids, ids64{0}, g); }) == "n has 23 elements; expected 24");
-    CHECK(text([&] { rows.initialize(bad); }) == "n has 23 elements; expected 24");
-    CHECK(text([&] { rows.reset(bad, ids); }) == "n has 23 elements; expected 24");
-    CHECK(text([&] { rows.read(bad, ids, out); }) == "n has 23 elements; expected 24");
-    CHECK(text([&] { rows.flush(bad); }) == "n has 23 elements; expected 24");
+    CHECK(text([&] { rows.update(bad, ids, g); }) == "n: has 23 elements; expected 24");
+    CHECK(text([&] { rows.update(bad, ids, ids64{0}, g); }) == "n: has 23 elements; expected 24");
+    CHECK(text([&] { rows.initialize(bad); }) == "n: has 23 elements; expected 24");
+    CHECK(text([&] { rows.reset(bad, ids); }) == "n: has 23 elements; expected 24");
+    CHECK(text([&] { rows.read(bad, ids, out); }) == "n: has 23 elements; expected 24");
+    CHECK(text([&] { rows.flush(bad); }) == "n: has 23 elements; expected 24");
     CHECK(refusal<gs::buffer_error>([&] { rows.read(good, ids, std::span<float>(static_cast<float*>(nullptr), 3)); }) ==
-          "out is null; expected 3 elements of memory");
+          "out: is null; expected 3 elements of memory");
     CHECK(difference(held(good, rows.progress()), before) == "");
     rows.update(good, ids, g);
     CHECK(rows.clock().step == 1);

@@ -65,7 +65,7 @@ TEST_CASE("a gradient row that is not finite is told before anything is written,
     CHECK(refusal<gs::nonfinite_error, std::runtime_error>([&] {
               table.update(std::vector{8, 3, 6}, g);
           }) ==
-          "the gradient of ids[2] = 6 is not finite in column 4, and on_nonfinite is raise: the step is not taken");
+          "ids[2]: the gradient of row 6 is not finite in column 4, and on_nonfinite is raise: the step is not taken");
     CHECK(table.clock().step == 0);
     CHECK(table.row(3) == floats(width, 1));
     table.update(std::vector{8, 3, 8}, g); // gradients of ignored ids are not checked
@@ -112,7 +112,8 @@ TEST_CASE("the norm of a row is at most max_norm after its step") {
     keeps_norm<gs::mixed<gs::bfloat16>>(0x1p-8);
     auto const stochastic = gs::make_updater<gs::stochastic<gs::bfloat16>>(gs::adagrad{}, gs::constant{0.25});
     CHECK(refusal<gs::value_error>([&] { gs::table(stochastic, 3, width, gs::touch_only{}, {.max_norm = 0.5}); }) ==
-          "table_options.max_norm = 0.5: rounds to nearest, and so is not for stochastic elements, nor for integers");
+          "table_options.max_norm: 0.5 is given for stochastic elements or integers, and it rounds to nearest; "
+          "expected 0");
     CHECK(refusal<gs::value_error>([&] { gs::table(optimizer, 3, width, gs::touch_only{}, {.max_norm = -1}); }) ==
           "table_options.max_norm: -1 is out of range; expected finite and >= 0");
 }

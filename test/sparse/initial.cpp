@@ -336,7 +336,7 @@ TEST_CASE("initial values that cannot be are refused", "[sparse]") {
     CHECK(value(gs::uniform{.low = 1}) == "uniform.high: is missing; expected a number that is finite");
     CHECK(value(gs::uniform{-infinity, 1}) == "uniform.low: -inf is out of range; expected finite");
     CHECK(value(gs::uniform{2, 1}) == "uniform.low: 2 is out of range; expected at most high = 1");
-    CHECK(value(gs::uniform{-1e308, 1e308}) == "uniform.low = -1e+308, high = 1e+308; expected a finite high - low");
+    CHECK(value(gs::uniform{-1e308, 1e308}) == "uniform: low = -1e+308, high = 1e+308; expected a finite high - low");
     CHECK(value(gs::uniform{-1e39, 1}) == "uniform.low: -1e+39 is out of range; expected finite in float");
     CHECK(value(gs::uniform{1, 1e39}) == "uniform.high: 1e+39 is out of range; expected finite in float");
     CHECK(value(gs::normal{.deviation = 1}) == "normal.mean: is missing; expected a number that is finite");
@@ -367,8 +367,8 @@ TEST_CASE("containers that do not fit the table are refused", "[sparse]") {
     CHECK_NOTHROW(check_initial<float>(values, 12, 1));
     CHECK_NOTHROW(check_initial<float>(std::vector<float>{}, 0, 4));
     CHECK_NOTHROW(check_initial<float>(std::vector<float>{}, 0, 0));
-    CHECK(size(values, 4, 4) == "initial has 12 elements; expected 4 rows of width 4; give one for each element");
-    CHECK(size(values, 2, 4) == "initial has 12 elements; expected 2 rows of width 4; give one for each element");
+    CHECK(size(values, 4, 4) == "initial: has 12 elements; expected 4 rows of width 4; give one for each element");
+    CHECK(size(values, 2, 4) == "initial: has 12 elements; expected 2 rows of width 4; give one for each element");
     size(values, 3, 3);
     size(values, 2, 5); // 12 / 5 is 2
     size(values, 0, 4);
@@ -379,12 +379,12 @@ TEST_CASE("containers that do not fit the table are refused", "[sparse]") {
     size(std::vector<float>{}, std::uint64_t{1} << 62, 4);
 
     CHECK(refusal<gs::value_error>([&] { check_initial<double>(values, 3, 4); }) ==
-          "initial holds float; expected double, which the table stores");
+          "initial: holds float; expected double, which the table stores");
     CHECK(refusal<gs::value_error>([&] { check_initial<gs::bfloat16>(values, 3, 4); }) ==
-          "initial holds float; expected bfloat16, which the table stores");
+          "initial: holds float; expected bfloat16, which the table stores");
     CHECK(refusal<gs::value_error>([] { check_initial<float>(std::vector<gs::bfloat16>(12), 3, 4); }) ==
-          "initial holds bfloat16; expected float, which the table stores");
+          "initial: holds bfloat16; expected float, which the table stores");
     CHECK(refusal<gs::buffer_error>([] {
               check_initial<float>(std::span(static_cast<float const*>(nullptr), 12), 3, 4);
-          }) == "initial is null; expected 12 elements of memory");
+          }) == "initial: is null; expected 12 elements of memory");
 }

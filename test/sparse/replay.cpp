@@ -182,7 +182,7 @@ TEST_CASE("replay has no number of a row's own for a missed step: row_steps is r
     auto const text = refusal<gs::value_error>([&] {
         gs::table table{optimizer, 3, 2, gs::replay{10}, {.row_steps = true}};
     });
-    CHECK(text.find("row_steps = true") != text.npos);
+    CHECK(text.find("row_steps: true is given with replay") != text.npos);
     CHECK(text.find("touch_only") != text.npos);
     CHECK(refusal<gs::value_error>([&] {
               gs::table table{optimizer, 3, 2, gs::replay{}};

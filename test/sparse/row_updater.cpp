@@ -186,11 +186,11 @@ TEST_CASE("records that do not hold the rows are refused") {
           "v: rows 4 elements apart, and those before 12; expected one distance for all slots of one width, and for "
           "stamps and touches");
     CHECK(refusal<gs::size_error>([&] { rows.memory(at(0, 12), at(4, 12), at(9, 12)); }) ==
-          "v has 111 elements; expected 112 or more");
+          "v: has 111 elements; expected 112 or more");
     CHECK(refusal<gs::buffer_error>([&] { rows.memory(at(0, 12), at(3, 12), at(8, 12)); }) ==
-          "values overlaps m; expected separate memory for each buffer");
+          "values: overlaps m; expected separate memory for each buffer");
     CHECK(refusal<gs::buffer_error>([&] { rows.memory(at(0, 12), at(4, 12), at(7, 12)); }) ==
-          "v overlaps m; expected separate memory for each buffer");
+          "v: overlaps m; expected separate memory for each buffer");
     CHECK_THROWS_AS(rows.memory(at(0, 8), at(4, 12), at(8, 12)), gs::buffer_error);
     auto const memory = rows.memory(at(0, 12), at(4, 12), at(8, 12));
     CHECK_THROWS_AS(rows.update(memory, ids64{1}, all.subspan(13, 4)), gs::buffer_error);
@@ -203,10 +203,10 @@ TEST_CASE("rows so far apart that their elements wrap around are refused") {
     constexpr std::size_t far = std::size_t{1} << 62;
     CHECK(refusal<gs::size_error>([&] {
               five.memory(gs::strided{std::span(four), far});
-          }) == "values has 4 elements; expected 4 x 4611686018427387904 + 4 or more");
+          }) == "values: has 4 elements; expected 4 x 4611686018427387904 + 4 or more");
     CHECK(refusal<gs::size_error>([&] {
               five.memory(gs::strided{std::span(four), SIZE_MAX});
-          }) == "values has 4 elements; expected 4 x 18446744073709551615 + 4 or more");
+          }) == "values: has 4 elements; expected 4 x 18446744073709551615 + 4 or more");
 
     // One row is as far from the next as one says, and its bytes do not wrap around either.
     gs::row_updater one{gs::make_updater<float>(gs::momentum{}, gs::constant{0.25}), 1, 4};
@@ -215,10 +215,10 @@ TEST_CASE("rows so far apart that their elements wrap around are refused") {
     CHECK(four == std::vector<float>(4, -0.25f));
     CHECK(refusal<gs::buffer_error>([&] {
               one.memory(gs::strided{std::span(four), far}, gs::strided{std::span(four), far});
-          }) == "values overlaps m; expected separate memory for each buffer");
+          }) == "values: overlaps m; expected separate memory for each buffer");
 
     // The extents of all given buffers must not overlap either.
     CHECK(refusal<gs::buffer_error>([&] {
               one.memory(gs::strided{std::span(four.data(), far), 8}, four);
-          }) == "values overlaps m; expected separate memory for each buffer");
+          }) == "values: overlaps m; expected separate memory for each buffer");
 }

@@ -17,22 +17,22 @@ GRADSTEP_DEFINE admission::admission(std::int64_t admit_after, double admit_prob
                                      std::int64_t sketch_bytes, std::int64_t half_life)
     : seed_(seed), probability_(admit_probability), half_life_(half_life) {
     if (admit_after < 1 || admit_after > std::int64_t{1} << 16)
-        fail<value_error>({"admit_after: ", admit_after, " is out of range; expected [1, 65536]"});
+        fail<value_error>({"admit_after"}, {admit_after, " is out of range"}, {"[1, 65536]"});
     if (!(0 < admit_probability && admit_probability <= 1))
-        fail<value_error>({"admit_probability: ", admit_probability, " is out of range; expected (0, 1]"});
+        fail<value_error>({"admit_probability"}, {admit_probability, " is out of range"}, {"(0, 1]"});
     enough_ = static_cast<std::uint32_t>(admit_after - 1);
     counter_bytes_ = enough_ < 256 ? 1 : 2;
     auto const smallest = static_cast<std::int64_t>(rows * counter_bytes_), largest = smallest << 32;
     if (sketch_bytes != 0 && (sketch_bytes < smallest || sketch_bytes > largest))
-        fail<value_error>(
-            {"sketch_bytes: ", sketch_bytes, " is out of range; expected 0, or in [", smallest, ", ", largest, "]"});
+        fail<value_error>({"sketch_bytes"}, {sketch_bytes, " is out of range"},
+                          {"0, or in [", smallest, ", ", largest, "]"});
     if (enough_ == 0) return;
     width_ = sketch_bytes == 0 ? (std::size_t{1} << 20) / rows
                                : static_cast<std::size_t>(sketch_bytes) / (rows * counter_bytes_);
     std::size_t const bytes = rows * width_ * counter_bytes_;
     rethrow_as<std::bad_alloc>([&] { counters_.resize(bytes); },
                                [&](auto const&) {
-                                   fail<memory_error>({"sketch_bytes = ", bytes, ": the system does not give as many"});
+                                   fail<memory_error>({"sketch_bytes"}, {"the system does not give ", bytes, " bytes"});
                                });
 }
 
@@ -75,14 +75,15 @@ GRADSTEP_DEFINE double admission::early() const {
 
 GRADSTEP_DEFINE void admission::restore(std::span<std::byte const> counters, std::int64_t step) {
     if (counters.size() != counters_.size())
-        fail<size_error>({"the sketch of admission has ", counters.size(), " bytes, that of this table ",
-                          counters_.size(), "; expected the same sketch_bytes and admit_after"});
+        fail<size_error>({"sketch of admission"},
+                         {"has ", counters.size(), " bytes, and the sketch of this table has ", counters_.size()},
+                         {"the same sketch_bytes and admit_after"});
     std::size_t full[rows] = {};
     for (std::size_t i = 0; i < counters.size() / counter_bytes_; ++i) {
         std::uint32_t const count = read(counters.data(), i);
         if (count > enough_)
-            fail<value_error>({"counter ", i, " of the sketch of admission is ", count,
-                               "; expected below admit_after = ", enough_ + 1});
+            fail<value_error>({"sketch of admission"}, {"counter ", i, " is ", count},
+                              {"below admit_after = ", enough_ + 1});
         full[i / width_] += count == enough_;
     }
     std::copy(counters.begin(), counters.end(), counters_.begin());

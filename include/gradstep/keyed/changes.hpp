@@ -50,10 +50,11 @@ row_changes<Updater> keyed_core<Updater, CatchUp>::changed_since(std::int64_t si
     require_last_touches("changed_since");
     std::int64_t const now = clock().step;
     if (since < 0 || since > now)
-        fail<value_error>({"changed_since: step ", since, "; expected from 0 to ", now, ", the step of the table"});
+        fail<value_error>({"changed_since"}, {"step ", since}, {"from 0 to ", now, ", the step of the table"});
     if (since != 0 && since < evictions.since)
-        fail<value_error>({"changed_since: step ", since, ": evictions are remembered from step ", evictions.since,
-                           " on; take all rows, since 0"});
+        fail<value_error>({"changed_since"},
+                          {"step ", since, ", and evictions are remembered from step ", evictions.since, " on"},
+                          {"that step or a later one, or 0 for all rows"});
     changes_type out;
     out.since = since;
     out.until = now;
@@ -105,8 +106,10 @@ template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::apply
     require_sizes(changes);
     std::int64_t const now = clock().step;
     if (!all && (now < changes.since || now > changes.until))
-        fail<sequence_error>({"apply: the changes are of the steps from ", changes.since, " to ", changes.until,
-                              ", and this table is at step ", now, "; expected one of these"});
+        fail<sequence_error>({"apply"},
+                             {"the changes are of the steps from ", changes.since, " to ", changes.until,
+                              ", and this table is at step ", now},
+                             {"one of these"});
     if (!all) return take_in(changes);
     keyed_core anew(stored.optimizer(), width(), stored.core().catch_up_policy, options);
     anew.counts = all_counts();
@@ -126,9 +129,10 @@ template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::take_
     auto const steps = static_cast<std::uint64_t>(changes.until - clock().step);
     std::uint64_t const spared = refresh_cursor::steps_of(progress.max_history);
     if (row_core_type::has_history && num_rows() != 0 && steps > spared)
-        fail<value_error>({"apply: the changes are of ", steps,
-                           " steps, and the history serves rows that were inactive for ", spared,
-                           "; apply them more often, or take all rows, since 0"});
+        fail<value_error>(
+            {"apply"},
+            {"the changes are of ", steps, " steps, and the history serves rows that were inactive for ", spared},
+            {"no more steps than that; apply changes more often, or take all rows, since 0"});
     auto history = inner.history_at(progress, refresh_cursor(progress.max_history));
     std::vector<std::int32_t> gone = found(changes.evicted);
     std::erase(gone, no_row);
@@ -146,7 +150,7 @@ template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::take_
     });
     std::uint64_t const left = num_rows() - gone.size();
     if (new_keys.size() > most_rows - left)
-        fail<size_error>({"apply: ", left, " rows and ", new_keys.size(), " new ones; expected at most ", most_rows});
+        fail<size_error>({"apply"}, {left, " rows and ", new_keys.size(), " new ones"}, {"at most ", most_rows});
     with_memory(left + new_keys.size(), [&] {
         added.clear();
         added.reserve(new_keys.size());
@@ -212,19 +216,19 @@ auto keyed_core<Updater, CatchUp>::columns_in(changes_type const& changes) const
 template <class Updater, class CatchUp>
 void keyed_core<Updater, CatchUp>::require_sizes(changes_type const& changes) const {
     if (changes.width != width())
-        fail<size_error>({"apply: the changes are of rows of width ", changes.width, "; expected ", width()});
+        fail<size_error>({"apply"}, {"the changes are of rows of width ", changes.width}, {width()});
     if (changes.since < 0 || changes.until < changes.since || changes.progress.clock.step != changes.until)
-        fail<value_error>({"apply: changes since ", changes.since, " until ", changes.until, ", with a clock at ",
-                           changes.progress.clock.step, "; expected in this order, and the clock at the last"});
+        fail<value_error>({"apply"},
+                          {"changes since ", changes.since, " until ", changes.until, ", with a clock at ",
+                           changes.progress.clock.step},
+                          {"in this order, and the clock at the last"});
     if (changes.until > latest_step)
-        fail<value_error>(
-            {"apply: changes until ", changes.until, "; expected at most ", latest_step, ", which is 2^62"});
+        fail<value_error>({"apply"}, {"changes until ", changes.until}, {"at most ", latest_step, ", which is 2^62"});
     std::size_t const count = changes.keys.size();
     changes.require_sizes("apply");
     bool const has_touches = changes.content == row_content::state && shape().kept.touches;
     if (std::size_t const wanted = has_touches ? count : 0; changes.touches.size() != wanted)
-        fail<size_error>(
-            {"apply: touches has ", changes.touches.size(), " elements; expected ", wanted, " in this table"});
+        fail<size_error>({"apply: touches"}, {"has ", changes.touches.size(), " elements"}, {wanted, " in this table"});
 }
 
 } // namespace GRADSTEP_ISA

@@ -100,14 +100,15 @@ template <class Updater, class CatchUp> struct keyed_core {
     static keyed_options checked(keyed_options const& chosen) {
         check(chosen);
         if (chosen.initial.is_container())
-            fail<value_error>(
-                "keyed_options.initial holds values; expected a number, uniform or normal, since keys have "
-                "no order");
+            fail<value_error>({"keyed_options.initial"}, {"holds values"},
+                              {"a number, uniform or normal, since keys have no order"});
         if (chosen.touch_counts && !chosen.last_touches)
-            fail<value_error>("keyed_options.touch_counts = true: needs last_touches, by which a step counts once");
+            fail<value_error>({"keyed_options.touch_counts"},
+                              {"true is given without last_touches, by which a step counts once"},
+                              {"last_touches = true"});
         if (static_cast<std::uint64_t>(chosen.max_rows) > most_rows)
-            fail<value_error>(
-                {"keyed_options.max_rows: ", chosen.max_rows, " is out of range; expected at most ", most_rows});
+            fail<value_error>({"keyed_options.max_rows"}, {chosen.max_rows, " is out of range"},
+                              {"at most ", most_rows});
         return chosen;
     }
     static rows_type rows_of(Updater const& of, auto width, CatchUp catch_up, keyed_options const& from) {
@@ -224,7 +225,7 @@ template <class Updater, class CatchUp> struct keyed_core {
     }
     void name_rows(std::uint64_t first, key_span keys);
     // Builds the index of the rows by their keys, which must be distinct: otherwise calls
-    // refuse({...}).
+    // refuse({given...}, {expected...}).
     template <class Refuse> void index_keys(Refuse const& refuse);
     // Records that the last step contained these rows.
     void touch(std::span<std::int32_t const> ids) {
@@ -268,8 +269,8 @@ template <class Updater, class CatchUp> struct keyed_core {
     void require_last_touches(char const* what) const {
         stored.require_trained(what);
         if (!options.last_touches)
-            fail<sequence_error>({what, ": this table does not keep when its rows were touched; make it with "
-                                        "keyed_options.last_touches = true"});
+            fail<sequence_error>({what}, {"this table does not keep when its rows were touched"},
+                                 {"a table made with keyed_options.last_touches = true"});
     }
     std::uint32_t age_of(row_type const& row) const {
         return static_cast<std::uint32_t>(clock().step) - *row.last_touch;

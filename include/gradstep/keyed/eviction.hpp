@@ -75,7 +75,7 @@ std::uint64_t keyed_core<Updater, CatchUp>::evict_lowest(std::uint64_t rows, Sco
             if (is_held(*row.key)) continue;
             all.push_back({score(row), *row.key, static_cast<std::int32_t>(id)});
             if (std::isnan(all.back().score))
-                fail<value_error>({"evict_to: the score of key ", *row.key, " is NaN; expected a number"});
+                fail<value_error>({"evict_to"}, {"the score of key ", *row.key, " is NaN"}, {"a number"});
         }
         std::size_t const count = std::min<std::size_t>(all.size(), num_rows() - rows);
         auto const last = all.begin() + static_cast<std::ptrdiff_t>(count);
@@ -137,7 +137,7 @@ template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::relea
         std::uint32_t const times = held.find(names[k]);
         if (times == key_index::none || times == 0) {
             for (std::uint64_t const key : names.first(k)) held.move(key, held.find(key) + 1);
-            fail<value_error>({"release: keys[", k, "] = ", names[k], ": is not held"});
+            fail<value_error>({"release: keys[", k, "]"}, {names[k], " is not held"}, {"a key that is held"});
         }
         held.move(names[k], times - 1);
     }

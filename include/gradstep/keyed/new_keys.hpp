@@ -27,8 +27,8 @@ std::uint64_t keyed_core<Updater, CatchUp>::leave_out_nonfinite(key_span keys, s
             gradients.subspan(row * width(), width()));
         if (column == width()) continue;
         if (options.on_nonfinite == nonfinite::raise)
-            fail<nonfinite_error>({"the gradient of keys[", k, "] = ", keys[k], " is not finite in column ", column,
-                                   ", and on_nonfinite is raise: the step is not taken"});
+            fail<nonfinite_error>({"keys[", k, "]"}, {"the gradient of key ", keys[k], " is not finite in column ",
+                                                      column, ", and on_nonfinite is raise: the step is not taken"});
         ids[k] = left_out_row;
         ++count;
     }
@@ -103,7 +103,7 @@ void keyed_core<Updater, CatchUp>::index_keys(Refuse const& refuse) {
     index.reserve(all);
     for (std::size_t k = 0; k < all.size(); ++k) {
         if (std::uint32_t const at = index.find(all[k]); at != key_index::none)
-            refuse({"keys[", k, "] = ", all[k], ": appears before, at ", at});
+            refuse({"keys[", k, "] = ", all[k], " appears before, at ", at}, {"distinct keys"});
         index.insert(all[k], static_cast<std::uint32_t>(k));
     }
 }
@@ -122,9 +122,8 @@ void keyed_core<Updater, CatchUp>::refuse_duplicate(key_span keys, std::span<std
     for (std::size_t i = 1; i < order.size(); ++i)
         if (ids[order[i]] == ids[order[i - 1]] && order[i] < first) first = order[i], before = order[i - 1];
     if (first != keys.size())
-        fail<value_error>({"keys[", first, "] = ", keys[first], ": appears before, at position ", before,
-                           "; duplicates::unique needs distinct keys, duplicates::sum adds their "
-                           "gradients"});
+        fail<value_error>({"keys[", first, "]"}, {keys[first], " appears before, at position ", before},
+                          {"distinct keys with duplicates::unique; duplicates::sum adds their gradients"});
 }
 
 template <class Updater, class CatchUp>

@@ -45,8 +45,8 @@ template <class Updater, class CatchUp> struct state_access<keyed_table<Updater,
     static bool load(table_type& to, saved_source const& from, bool) {
         keyed& x = to.core();
         x.stored.require_trained("load");
-        auto const refuse = [&](std::initializer_list<text_arg> why) {
-            fail<value_error>({from.where(), ": ", joined(why)});
+        auto const refuse = [&](message_part given, message_part expected) {
+            fail<value_error>(message_part{from.where()}, given, expected);
         };
         saved_tensor const* const evictions = from.state().find("evictions");
         std::uint64_t const evicted = evictions == nullptr ? 0 : evictions->rows;
@@ -54,7 +54,7 @@ template <class Updater, class CatchUp> struct state_access<keyed_table<Updater,
         bool const tells_seed = from.state().find("admit_seed") != nullptr; // older files do not
         rows_access::load_rows(anew.stored, from, of_keys(x, evicted, tells_seed));
         std::uint64_t const rows = anew.num_rows();
-        if (rows > keyed::most_rows) refuse({"has ", rows, " rows; expected at most ", keyed::most_rows});
+        if (rows > keyed::most_rows) refuse({"has ", rows, " rows"}, {"at most ", keyed::most_rows});
         auto const read = [&](char const* slot, auto span) { from.read(slot, 0, std::as_writable_bytes(span)); };
         std::vector<std::byte> sketch;
         anew.with_memory(rows, [&] {
@@ -69,16 +69,14 @@ template <class Updater, class CatchUp> struct state_access<keyed_table<Updater,
         std::uint64_t seed = x.options.admit_seed;
         if (tells_seed) read("admit_seed", std::span(&seed, 1));
         if (seed != x.options.admit_seed && x.admitter.has_seed())
-            refuse(
-                {"its keys were admitted by admit_seed: ", seed, " is out of range; expected ", x.options.admit_seed});
+            refuse({"its keys were admitted by admit_seed = ", seed}, {x.options.admit_seed});
         std::int64_t before = 0;
         std::int64_t const now = from.state().clock.step, since = anew.evictions.since;
         if (since < 0 || since > now + 1) // beyond the clock where some of the last step's have been forgotten
-            refuse({"remembered_since: ", since, " is out of range; expected from 0 to ", now + 1,
-                    ", one after its step"});
+            refuse({"remembered_since: ", since, " is out of range"}, {"from 0 to ", now + 1, ", one after its step"});
         for (auto const& [step_of, key] : anew.evictions.entries) {
             if (step_of < before || step_of > now)
-                refuse({"key ", key, " was evicted at step ", step_of, "; expected in order, and at most ", now});
+                refuse({"key ", key, " was evicted at step ", step_of}, {"in order, and at most ", now});
             before = step_of;
         }
         anew.admitter.restore(sketch, now);

@@ -131,8 +131,8 @@ public:
         table_rows().require_trained("reserve");
         std::uint64_t const wanted = detail::counted("rows", rows, 0);
         if (wanted > core_type::most_rows)
-            detail::fail<value_error>(
-                {"reserve: rows: ", wanted, " is out of range; expected at most ", core_type::most_rows});
+            detail::fail<value_error>({"reserve: rows"}, {wanted, " is out of range"},
+                                      {"at most ", core_type::most_rows});
         core_.with_memory(wanted, [&] { table_rows().store().reserve(wanted); });
     }
     /// The number of rows for which memory is allocated.

@@ -130,45 +130,45 @@ GRADSTEP_DEFINE std::string shard_in_words(tensor_shard const& x) {
 
 GRADSTEP_DEFINE void require_alike(saved_source const& from, saved_state const& own) {
     saved_state const& saved = from.state();
-    auto const refuse = [&](std::initializer_list<text_arg> why) {
-        fail<value_error>({from.where(), ": ", joined(why)});
+    auto const refuse = [&](message_part given, message_part expected) {
+        fail<value_error>(message_part{from.where()}, given, expected);
     };
     if (saved.rows.has_value() != own.rows.has_value())
-        refuse({saved.rows ? "is a table, and not a parameter" : "is a parameter, and not a table"});
-    if (saved.element != own.element) refuse({"is of ", shortened(saved.element), "; expected ", own.element});
-    if (saved.rule != own.rule) refuse({"is of the rule ", shortened(saved.rule), "; expected ", own.rule});
+        refuse({saved.rows ? "is a table" : "is a parameter"}, {saved.rows ? "a parameter" : "a table"});
+    if (saved.element != own.element) refuse({"is of ", shortened(saved.element)}, {own.element});
+    if (saved.rule != own.rule) refuse({"is of the rule ", shortened(saved.rule)}, {own.rule});
     // Files of earlier versions do not tell a shard; one of one rank is the whole.
     if (saved.shard && own.shard && *saved.shard != *own.shard)
-        refuse({"is ", shard_in_words(*saved.shard), "; expected ", shard_in_words(*own.shard)});
+        refuse({"is ", shard_in_words(*saved.shard)}, {shard_in_words(*own.shard)});
     if (saved.shard && !own.shard && saved.shard->ranks > 1)
-        refuse({"is ", shard_in_words(*saved.shard), "; expected a whole tensor"});
+        refuse({"is ", shard_in_words(*saved.shard)}, {"a whole tensor"});
     for (saved_tensor const& x : own.tensors) {
         saved_tensor const* const there = saved.find(x.slot);
-        if (there == nullptr) refuse({slot_in_words(x), " is missing"});
-        if (there->dtype != x.dtype)
-            refuse({slot_in_words(x), " is of ", shortened(there->dtype), "; expected ", x.dtype});
+        if (there == nullptr) refuse({slot_in_words(x), " is missing"}, {"every slot of this parameter"});
+        if (there->dtype != x.dtype) refuse({slot_in_words(x), " is of ", shortened(there->dtype)}, {x.dtype});
     }
     for (saved_tensor const& x : saved.tensors)
-        if (own.find(x.slot) == nullptr) refuse({"has ", slot_in_words(x), ", which is not kept here"});
+        if (own.find(x.slot) == nullptr)
+            refuse({"has ", slot_in_words(x), ", which is not kept here"}, {"only the slots of this parameter"});
     if (saved.clock.step < 0 || saved.clock.samples < 0 || saved.clock.epoch < 0)
         refuse({"clock{step = ", saved.clock.step, ", samples = ", saved.clock.samples, ", epoch = ", saved.clock.epoch,
-                "}; expected counts >= 0"});
+                "}"},
+               {"counts >= 0"});
 }
 
 GRADSTEP_DEFINE void require_same(saved_source const& from, saved_state const& own) {
     saved_state const& saved = from.state();
     require_alike(from, own);
     if (saved.shape && own.shape && *saved.shape != *own.shape)
-        fail<size_error>({from.where(), ": has the shape ", shape_in_words(*saved.shape), "; expected ",
-                          shape_in_words(*own.shape)});
+        fail<size_error>({from.where()}, {"has the shape ", shape_in_words(*saved.shape)},
+                         {shape_in_words(*own.shape)});
     for (saved_tensor const& x : own.tensors) {
         saved_tensor const* const there = saved.find(x.slot);
         if (there->rows != x.rows || there->width != x.width) {
             auto const shape = [](saved_tensor const& y) {
                 return text(y.rows) + (y.width == 0 ? "" : " x " + text(y.width));
             };
-            fail<size_error>(
-                {from.where(), ": ", slot_in_words(x), ": has ", shape(*there), " elements; expected ", shape(x)});
+            fail<size_error>({from.where(), ": ", slot_in_words(x)}, {"has ", shape(*there), " elements"}, {shape(x)});
         }
     }
 }
@@ -192,8 +192,8 @@ GRADSTEP_DEFINE bool fit(saved_source const& from, saved_state& own, bool resize
         return false;
     }
     require_alike(from, own);
-    auto const refuse = [&](std::string const& what, std::initializer_list<text_arg> why) {
-        fail<size_error>({from.where(), ": ", what, joined(why)});
+    auto const refuse = [&](message_part given, message_part expected) {
+        fail<size_error>(message_part{from.where()}, given, expected);
     };
     auto const row_of = [](saved_state const& of) {
         auto shape = of.shape;
@@ -203,23 +203,22 @@ GRADSTEP_DEFINE bool fit(saved_source const& from, saved_state& own, bool resize
     };
     auto const row = row_of(own), their_row = row_of(saved);
     if (row && their_row && *row != *their_row)
-        refuse("has rows of the shape ", {shape_in_words(*their_row), "; expected ", shape_in_words(*row)});
+        refuse({"has rows of the shape ", shape_in_words(*their_row)}, {shape_in_words(*row)});
     std::uint64_t width = 1;
     if (row || their_row)
         for (std::uint64_t const extent : row ? *row : *their_row) width *= extent;
     std::uint64_t const count = mine->size(), their_count = theirs->size();
     if (width == 0 || count % width != 0 || their_count % width != 0)
-        refuse("has ", {their_count, " elements; expected whole rows of ", width, ", as the ", count, " here"});
+        refuse({"has ", their_count, " elements"}, {"whole rows of ", width, ", as the ", count, " here"});
     for (saved_tensor& x : own.tensors) {
         if (x.slot.ends_with(".scales"))
-            refuse("has ", {their_count, " elements, and its state is in blocks; expected ", count});
+            refuse({"has ", their_count, " elements, and its state is in blocks"}, {count});
         std::uint64_t const here = x.size(), there = saved.find(x.slot)->size();
         bool const of_elements = here == count && there == their_count,
                    of_rows = here == count / width && there == their_count / width;
         if (of_elements || of_rows) keep_first(x, std::min(here, there));
         else if (here != there)
-            refuse(slot_in_words(x),
-                   {" has ", there, " elements; expected ", here, ", or one for each element or row"});
+            refuse({slot_in_words(x), " has ", there, " elements"}, {here, ", or one for each element or row"});
     }
     return true;
 }

@@ -76,8 +76,9 @@ GRADSTEP_DEFINE initial_values require_rows(saved_source const& from, saved_stat
     require_same(from, own);
     saved_rows const& saved = *from.state().rows;
     if (saved.progress.num_rows < before)
-        fail<size_error>({from.where(), ": has ", saved.progress.num_rows, " rows; expected at least the ", before,
-                          " of the table, which does not shrink; create it with fewer, load, and grow it"});
+        fail<size_error>(
+            {from.where()}, {"has ", saved.progress.num_rows, " rows"},
+            {"at least the ", before, " of the table, which does not shrink; create it with fewer, load, and grow it"});
     return initial_of(saved);
 }
 
