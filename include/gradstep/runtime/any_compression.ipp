@@ -69,7 +69,7 @@ GRADSTEP_DEFINE_RUNTIME runtime::compressing_updater* two_phase::compiled(any_up
 }
 
 GRADSTEP_DEFINE_RUNTIME void two_phase::require(any_updater const& of, char const* call) {
-    if (rule_of(of) == nullptr) fail<value_error>({call, ": the rule compresses no gradients; expected dgc_momentum"});
+    if (rule_of(of) == nullptr) fail<value_error>({call}, {"the rule compresses no gradients"}, {"dgc_momentum"});
 }
 
 GRADSTEP_DEFINE_RUNTIME void two_phase::begin(any_updater& of, runtime::erased_tensor const& x,
@@ -130,7 +130,7 @@ GRADSTEP_DEFINE_RUNTIME std::size_t two_phase::most_bytes(any_updater const& of,
 GRADSTEP_DEFINE_RUNTIME void two_phase::begin_apply(any_updater& of, runtime::erased_tensor const& x,
                                                     message_list const& messages,
                                                     std::optional<executor_reference> const& threads) {
-    if (!awaits_messages()) fail<sequence_error>("apply: no step has begun; call compress first");
+    if (!awaits_messages()) fail<sequence_error>({"apply"}, {"no step has begun"}, {"compress() first"});
     auto const& rule = *rule_of(of);
     bool const dense = rule.is_dense(number_, x.size);
     check_messages(messages, x.size, number_, of.storage(), dense, rule.num_trainers);

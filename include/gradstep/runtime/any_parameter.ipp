@@ -61,17 +61,17 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
                                                      std::optional<std::size_t> width)
     : updater_(optimizer), options_(options), rows_(rows), width_(width.value_or(initial.size)) {
     if (initial.type != updater_.storage())
-        detail::fail<value_error>({"initial has elements of ", detail::enumerator(initial.type), "; expected ",
-                                   detail::enumerator(updater_.storage())});
+        detail::fail<value_error>({"initial"}, {"has elements of ", detail::enumerator(initial.type)},
+                                  {detail::enumerator(updater_.storage())});
     if (width && (width_ == 0 ? initial.size != 0 : rows_ != initial.size / width_ || initial.size % width_ != 0))
-        detail::fail<size_error>({"initial has ", initial.size, " elements; expected ", rows_, " x ", width_});
+        detail::fail<size_error>({"initial"}, {"has ", initial.size, " elements"}, {rows_, " x ", width_});
     if (!detail::is_aligned(initial)) detail::refuse_alignment("initial", initial.type);
     if (!options_.bfloat16_copy.empty())
-        detail::fail<value_error>("parameter_options.bfloat16_copy is set, and the parameter's optimizer was chosen "
-                                  "at run time; expected empty");
+        detail::fail<value_error>({"parameter_options.bfloat16_copy"},
+                                  {"is set, and the parameter's optimizer was chosen at run time"}, {"empty"});
     if (!std::holds_alternative<touch_only>(updater_.policies().catch_up)) {
         require_rows("catch_up");
-        if (width_ == 0 && rows_ != 0) detail::fail<size_error>("catch_up: rows of width 0; expected width >= 1");
+        if (width_ == 0 && rows_ != 0) detail::fail<size_error>({"catch_up"}, {"rows of width 0"}, {"width >= 1"});
         stamps_.emplace(updater_, rows_, width_);
     }
     optimizer_options const& of_text = updater_.options();
@@ -93,14 +93,14 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(optimizer_configuration con
     use_own_threads();
     limit_ = detail::limit_of_step(from.options.clip);
     if (!limit_.is_none() && detail::is_integer(initial.type))
-        detail::fail<value_error>("clip: integers hold counts, which no norm scales; leave it out");
+        detail::fail<value_error>({"clip"}, {"integers hold counts, which no norm scales"}, {"none"});
 }
 
 GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimizer, any_tensor const& memory,
                                                      parameter_options options)
     : updater_(optimizer), options_(options), rows_(1), width_(0) {
     if (!std::holds_alternative<touch_only>(updater_.policies().catch_up))
-        detail::fail<value_error>("catch_up: a parameter of a model takes every step as a whole; expected touch_only");
+        detail::fail<value_error>({"catch_up"}, {"a parameter of a model takes every step as a whole"}, {"touch_only"});
     refer_to(memory);
 }
 
@@ -115,19 +115,20 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::refer_to(any_tensor const& memory) {
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::seek(gradstep::clock at) {
     if (stamps_)
-        detail::fail<sequence_error>(
-            "seek: rows that catch up have a history of their steps; load a state that was saved");
+        detail::fail<sequence_error>({"seek"}, {"rows that catch up have a history of their steps"},
+                                     {"touch_only; load a state that was saved instead"});
     if (awaits_messages())
-        detail::fail<sequence_error>("seek: a step has begun whose messages have not been applied; call apply first");
+        detail::fail<sequence_error>({"seek"}, {"a step has begun whose messages have not been applied"},
+                                     {"apply() first"});
     updater_.seek(at);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::change_numbers(optimizer_configuration const& from) {
     require_trained("change_numbers");
     if (stamps_ && stamps_->has_history())
-        detail::fail<sequence_error>(
-            "change_numbers: rows that catch up have a history of steps with the numbers before; "
-            "expected \"catch_up\": \"touch_only\"");
+        detail::fail<sequence_error>({"change_numbers"},
+                                     {"rows that catch up have a history of steps with the numbers before"},
+                                     {"\"catch_up\": \"touch_only\""});
     any_updater next(detail::policies_of_step(from), updater_.storage(), from.options.element);
     detail::require_same_types(updater_, next);
     auto const limit = detail::limit_of_step(from.options.clip);
@@ -145,21 +146,20 @@ GRADSTEP_DEFINE_RUNTIME any_span any_parameter::values() {
 
 GRADSTEP_DEFINE_RUNTIME any_span any_parameter::values() const {
     if (is_behind())
-        detail::fail<sequence_error>(
-            "values: some rows have not caught up on the steps that they missed; call flush() first");
+        detail::fail<sequence_error>({"values"}, {"some rows have not caught up on the steps that they missed"},
+                                     {"flush() first"});
     return values_.view();
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::set_values(any_span given) {
     require_trained("set_values");
     if (given.type != updater_.storage())
-        detail::fail<value_error>({"set_values: the values are of ", detail::enumerator(given.type), "; expected ",
-                                   detail::enumerator(updater_.storage())});
-    if (given.size != size())
-        detail::fail<size_error>({"set_values: there are ", given.size, " values; expected ", size()});
+        detail::fail<value_error>({"set_values"}, {"the values are of ", detail::enumerator(given.type)},
+                                  {detail::enumerator(updater_.storage())});
+    if (given.size != size()) detail::fail<size_error>({"set_values"}, {"there are ", given.size, " values"}, {size()});
     detail::extent const memory{"values", given.data, given.size, bytes_of(given)};
     if (memory.is_missing())
-        detail::fail<buffer_error>({"set_values: values is null; expected memory of ", size(), " elements"});
+        detail::fail<buffer_error>({"set_values"}, {"values is null"}, {"memory of ", size(), " elements"});
     if (!detail::is_aligned(given)) detail::refuse_alignment("values", given.type);
     require_apart(memory);
     flush();
@@ -179,8 +179,8 @@ GRADSTEP_DEFINE_RUNTIME any_span any_parameter::state(std::string_view name) con
         if (updater_.slot_name(i) == name) return state(i);
         known.append(known.empty() ? "" : ", ").append(updater_.slot_name(i));
     }
-    detail::fail<value_error>({"state: there is no slot ", detail::in_quotes(name), "; ",
-                               known.empty() ? std::string("there is none") : "there is " + known});
+    detail::fail<value_error>({"state"}, {"there is no slot ", detail::in_quotes(name)},
+                              {known.empty() ? "no name, since there are no slots" : "one of " + known});
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::average(any_span out) {
@@ -214,8 +214,10 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::restore() {
     if (!average_is_applied_) detail::refuse_restore();
     if (values_.refers()) {
         if (trained_.view().size != size())
-            detail::fail<size_error>({"restore: there are ", size(), " elements, and there were ", trained_.view().size,
-                                      " when the average was applied; expected as many"});
+            detail::fail<size_error>({"restore"},
+                                     {"there are ", size(), " elements, and there were ", trained_.view().size,
+                                      " when the average was applied"},
+                                     {"as many"});
         copy_bytes(values_.data(), trained_);
         trained_ = {};
     } else {
@@ -227,8 +229,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::restore() {
 GRADSTEP_DEFINE_RUNTIME void any_parameter::set_shape(std::vector<std::uint64_t> extents) {
     detail::require_shape({}, extents, size());
     if (stamps_ && extents != std::vector<std::uint64_t>{rows_, width_})
-        detail::fail<size_error>(
-            {"set_shape: another shape than rows that catch up have; expected [", rows_, ", ", width_, "]"});
+        detail::fail<size_error>({"set_shape"}, {"another shape than rows that catch up have"},
+                                 {"[", rows_, ", ", width_, "]"});
     shape_ = std::move(extents);
 }
 
@@ -240,7 +242,7 @@ GRADSTEP_DEFINE_RUNTIME std::optional<std::vector<std::uint64_t>> any_parameter:
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_apart(detail::extent const& given) const {
     auto const apart = [&](char const* name, any_span const& own) {
         if (given.overlaps({name, own.data, own.size, bytes_of(own)}))
-            detail::fail<buffer_error>({given.name, " overlaps ", name, "; expected separate memory for each buffer"});
+            detail::fail<buffer_error>({given.name}, {"overlaps ", name}, {"separate memory for each buffer"});
     };
     apart("the parameter", values_.view());
     for (std::size_t i = 0; i < updater_.slots(); ++i) apart(updater_.slot_name(i), state(i));
@@ -299,17 +301,17 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::require_trained(char const* call) co
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_average(char const* call) const {
     if (!updater_.keeps_average())
-        detail::fail<value_error>({call, ": no average is kept; expected one in the configuration"});
+        detail::fail<value_error>({call}, {"no average is kept"}, {"one in the configuration"});
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_room(any_span const& out, scalar type, std::size_t size,
                                                          char const* call) const {
     if (out.type != type)
-        detail::fail<value_error>(
-            {call, ": the memory is of ", detail::enumerator(out.type), "; expected ", detail::enumerator(type)});
-    if (out.size != size) detail::fail<size_error>({call, ": room for ", out.size, " elements; expected ", size});
+        detail::fail<value_error>({call}, {"the memory is of ", detail::enumerator(out.type)},
+                                  {detail::enumerator(type)});
+    if (out.size != size) detail::fail<size_error>({call}, {"room for ", out.size, " elements"}, {size});
     if (!out.is_writable || (out.data == nullptr && size != 0))
-        detail::fail<buffer_error>({call, ": the memory is const or null; expected writable"});
+        detail::fail<buffer_error>({call}, {"the memory is const or null"}, {"writable memory"});
     if (!detail::is_aligned(out)) detail::refuse_alignment(call + std::string(": out"), out.type);
     require_apart({"out", out.data, out.size, bytes_of(out)});
 }

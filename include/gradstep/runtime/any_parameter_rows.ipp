@@ -33,15 +33,18 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
                                                                  step_options const& options) {
     detail::check(options); // also if a gradient skips the step
     require_trained("update_rows");
-    if (compresses()) detail::fail<value_error>("update_rows: dgc_momentum takes no step of single rows; call update");
+    if (compresses())
+        detail::fail<value_error>({"update_rows"}, {"dgc_momentum takes no step of single rows"},
+                                  {"another rule, or update()"});
     require_rows("update_rows");
     if (!stamps_ && updater_.facts().counts_steps)
         detail::fail<value_error>(
-            "update_rows: the average counts the steps of the run, and under touch_only would miss "
-            "those of a row that is away; expected ema, or under catch_up exact or replay");
+            {"update_rows"},
+            {"the average counts the steps of the run, and under touch_only would miss those of an inactive row"},
+            {"ema, or under catch_up exact or replay"});
     if (!limit_.is_none())
-        detail::fail<value_error>(
-            "update_rows: clip: a norm is that of a whole gradient: rows are clipped by value, with clip_value");
+        detail::fail<value_error>({"update_rows: clip"}, {"a norm needs the whole gradient"},
+                                  {"none or clip_value, which clips rows by value"});
     ids = ids.now();
     auto const found_ids = ids_of(ids, "update_rows");
     require_apart({"ids", ids.data, ids.size, bytes_of(ids)});
@@ -83,7 +86,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::read_rows(any_span ids, any_span out
     auto const found_ids = ids_of(ids, "read_rows");
     require_room(out, updater_.storage(), found_ids.size() * width_, "read_rows");
     if (detail::extent{"out", out.data, out.size, bytes_of(out)}.overlaps({"ids", ids.data, ids.size, bytes_of(ids)}))
-        detail::fail<buffer_error>("read_rows: out overlaps ids; expected separate memory for each buffer");
+        detail::fail<buffer_error>({"read_rows: out"}, {"overlaps ids"}, {"separate memory for each buffer"});
     if (is_behind())
         return stamps_->read(tensor(nullptr), {found_ids.data(), 0, found_ids.size()}, clock().step,
                              const_cast<void*>(out.data));
@@ -102,8 +105,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::run_all_rows(std::size_t first, std:
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_rows(char const* call) const {
     if (updater_.facts().is_row_wise && rows_ > 1 && !has_rows_of_their_own())
-        detail::fail<value_error>({call, ": the rule is row-wise, and takes ", rows_,
-                                   " rows of one element for one tensor; expected width > 1"});
+        detail::fail<value_error>(
+            {call}, {"the rule is row-wise, and takes ", rows_, " rows of one element for one tensor"}, {"width > 1"});
 }
 
 GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::row_tensor(std::size_t r, void const* gradient) const {
@@ -118,17 +121,16 @@ GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::row_tensor(std::si
 
 GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::ids_of(any_span const& given, char const* call) {
     if (!detail::is_integer(given.type))
-        detail::fail<value_error>(
-            {call, ": ids are of ", detail::enumerator(given.type), "; expected int32, uint32, int64 or uint64"});
+        detail::fail<value_error>({call}, {"ids are of ", detail::enumerator(given.type)},
+                                  {"int32, uint32, int64 or uint64"});
     if (given.data == nullptr && given.size != 0)
-        detail::fail<buffer_error>({call, ": ids is null; expected ", given.size, " ids"});
+        detail::fail<buffer_error>({call}, {"ids is null"}, {given.size, " ids"});
     if (!detail::is_aligned(given)) detail::refuse_alignment(call + std::string(": ids"), given.type);
     auto const converted = [&]<class Id>(Id const* from) {
         if constexpr (std::is_same_v<Id, std::uint64_t>)
             for (std::size_t i = 0; i < given.size; ++i)
                 if (from[i] > INT64_MAX)
-                    detail::fail<value_error>(
-                        {"ids[", i, "]: ", from[i], " is out of range; expected [0, ", rows_, ")"});
+                    detail::fail<value_error>({"ids[", i, "]"}, {from[i], " is out of range"}, {"[0, ", rows_, ")"});
         auto& ids = (*memory_).ids;
         ids.assign(from, from + given.size);
         return std::span<std::int64_t const>(ids);

@@ -32,7 +32,7 @@ GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::refused_nonfin
     if (found == gradient_.size) return {};
     if (options_.on_nonfinite == nonfinite::raise)
         detail::fail<nonfinite_error>(
-            {"the gradient is not finite at element ", found, ", and on_nonfinite is raise: no step is taken"});
+            {"gradient"}, {"is not finite at element ", found, ", and on_nonfinite is raise: no step is taken"});
     return found;
 }
 
@@ -172,13 +172,12 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options options, memb
 GRADSTEP_DEFINE_RUNTIME any_span any_parameter::checked_gradient(any_span const& given, std::size_t count,
                                                                  step_options const& options) const {
     if (given.type != updater_.storage())
-        detail::fail<value_error>({"the gradient has elements of ", detail::enumerator(given.type), "; expected ",
-                                   detail::enumerator(updater_.storage())});
-    if (given.size != count) detail::fail<size_error>({"the gradient has ", given.size, " elements; expected ", count});
+        detail::fail<value_error>({"gradient"}, {"has elements of ", detail::enumerator(given.type)},
+                                  {detail::enumerator(updater_.storage())});
+    if (given.size != count) detail::fail<size_error>({"gradient"}, {"has ", given.size, " elements"}, {count});
     if (options.zero_gradient && !given.is_writable) detail::refuse_zero_gradient();
     detail::extent const gradient{"gradient", given.data, count, bytes_of(given)};
-    if (gradient.is_missing())
-        detail::fail<buffer_error>({"gradient is null; expected ", count, " elements of memory"});
+    if (gradient.is_missing()) detail::fail<buffer_error>({"gradient"}, {"is null"}, {count, " elements of memory"});
     if (!detail::is_aligned(given)) detail::refuse_alignment("gradient", given.type);
     require_apart(gradient);
     return given;

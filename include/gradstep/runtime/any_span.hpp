@@ -90,8 +90,8 @@ struct any_span {
     /// Returns the elements as a span of T. Throws value_error if they have another type.
     template <class T> std::span<T const> as() const {
         if (type != scalar_of<T>())
-            detail::fail<value_error>({"any_span::as: the elements are of ", detail::enumerator(type), ", not of ",
-                                       detail::enumerator(scalar_of<T>())});
+            detail::fail<value_error>({"any_span::as"}, {"the elements are of ", detail::enumerator(type)},
+                                      {detail::enumerator(scalar_of<T>())});
         return {static_cast<T const*>(data), size};
     }
 };
@@ -106,8 +106,8 @@ inline bool is_aligned(void const* at, scalar type) {
 }
 inline bool is_aligned(any_span const& x) { return is_aligned(x.data, x.type); }
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse_alignment(std::string const& name, scalar type) {
-    fail<buffer_error>({name, " is not aligned; expected an address that is a multiple of ", size_of(type),
-                        ", the bytes of an element"});
+    fail<buffer_error>({name}, {"is not aligned"},
+                       {"an address that is a multiple of ", size_of(type), ", the bytes of an element"});
 }
 
 } // namespace GRADSTEP_ABI

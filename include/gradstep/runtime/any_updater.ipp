@@ -77,20 +77,22 @@ GRADSTEP_DEFINE_RUNTIME void refuse_combination(runtime::combination const& want
             if (entry.rule == wanted.rule && other) add(of_element, name_of_element(group->storage, group->form));
             if (element && other) add(of_rule, rule(entry.rule));
         }
-    std::string const what = rule(wanted.rule) + ", " + average(wanted.average) + ", " + regularizer_name + ", " +
-                             name_of_element(storage, form) + ": this combination is not compiled into the program; ";
-    if (!of_regularizer.empty()) fail<not_compiled_error>({what, "there is this rule with ", of_regularizer});
-    if (!of_average.empty()) fail<not_compiled_error>({what, "there is this rule with ", of_average});
-    if (!of_element.empty()) fail<not_compiled_error>({what, "there is this rule on elements of ", of_element});
-    if (!of_rule.empty()) fail<not_compiled_error>({what, "on these elements there is ", of_rule});
-    fail<not_compiled_error>({what, same ? "no rule has it on these elements" : "no rule works on these elements"});
+    std::string const expected = !of_regularizer.empty() ? "this rule with " + of_regularizer
+                                 : !of_average.empty()   ? "this rule with " + of_average
+                                 : !of_element.empty()   ? "this rule on elements of " + of_element
+                                 : !of_rule.empty()      ? "on these elements " + of_rule
+                                 : same                  ? "another average or regularizer on these elements"
+                                                         : "other elements";
+    fail<not_compiled_error>({rule(wanted.rule), ", ", average(wanted.average), ", ", regularizer_name, ", ",
+                              name_of_element(storage, form)},
+                             {"this combination is not compiled into the program"}, {expected});
 }
 
 GRADSTEP_DEFINE_RUNTIME runtime::combination combination_of(configuration const& of) {
     auto const [rule, rule_policy] = index_of_policy(of.rule);
     runtime::combination out{rule, rule_policy, 0, nullptr, of.regularizer.parts()};
     if (of.averages.size() > 1)
-        fail<not_compiled_error>({"average: has ", of.averages.size(), " averages around each other; expected one"});
+        fail<not_compiled_error>({"average"}, {"has ", of.averages.size(), " averages around each other"}, {"one"});
     if (!of.averages.empty()) {
         auto const [average, policy] = index_of_policy(of.averages[0]);
         out.average = 1 + average;
@@ -156,10 +158,11 @@ GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(configuration policies, scalar 
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(optimizer_configuration const& from, scalar storage)
     : any_updater(detail::policies_of_step(from), storage, from.options.element) {
     if (!detail::limit_of_step(from.options.clip).is_none())
-        detail::fail<value_error>({"clip: ", detail::configuration_of_hyperparameter(from.options.clip).dump(),
-                                   " is a norm, and an updater prepares its step before it sees a gradient; "
-                                   "expected none or clip_value; give "
-                                   "gradient_scale for a norm, clip_norm of a gs::model, or a gs::any_parameter"});
+        detail::fail<value_error>(
+            {"clip"},
+            {detail::configuration_of_hyperparameter(from.options.clip).dump(),
+             " is a norm, and an updater prepares its step before it sees a gradient"},
+            {"none or clip_value; give gradient_scale for a norm, clip_norm of a gs::model, or a gs::any_parameter"});
     options_ = from.options;
     use_threads(options_.threads);
 }
@@ -249,7 +252,7 @@ GRADSTEP_DEFINE_RUNTIME any_updater any_updater::with_decay(double factor) const
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_updater::require_step(char const* call) const {
-    if (prepared_ == prepared::no) detail::fail<sequence_error>({call, ": no step is prepared; call next_step first"});
+    if (prepared_ == prepared::no) detail::fail<sequence_error>({call}, {"no step is prepared"}, {"next_step() first"});
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_updater::require(runtime::erased_tensor const& x, bool has_gradient,
@@ -274,12 +277,14 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::require(runtime::erased_tensor const& 
     if (!fit) refuse(all, number);
     if (auto const* const halved = std::get_if<dgc_momentum>(&policies_.rule))
         if (has_gradient && !halved->is_dense(clock_.step, x.size))
-            detail::fail<sequence_error>({"apply: the step of a tensor of ", x.size,
-                                          " elements is sparse: its halves are those of any_parameter"});
+            detail::fail<sequence_error>({"apply"}, {"the step of a tensor of ", x.size, " elements is sparse"},
+                                         {"compress() and apply() of any_parameter"});
 }
 
 GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_updater::checked_memory(any_tensor const& x) const {
-    if (!x.values.is_writable) detail::fail<buffer_error>("parameter is const: parameter and state are written");
+    if (!x.values.is_writable)
+        detail::fail<buffer_error>({"parameter"}, {"is const, and a step writes parameter and state"},
+                                   {"writable memory"});
     return checked(x, false);
 }
 
@@ -288,8 +293,9 @@ GRADSTEP_DEFINE_RUNTIME std::size_t any_updater::refused_element(runtime::erased
     if (options_.on_nonfinite == nonfinite::propagate) return x.size;
     std::size_t const found = detail::find_nonfinite(facts().storage, x.gradient, 0, x.size);
     if (found != x.size && options_.on_nonfinite == nonfinite::raise)
-        detail::fail<nonfinite_error>({detail::buffer_name(number, "the gradient"), " is not finite at element ", found,
-                                       ", and on_nonfinite is raise: no step is taken"});
+        detail::fail<nonfinite_error>(
+            {detail::buffer_name(number, "gradient")},
+            {"is not finite at element ", found, ", and on_nonfinite is raise: no step is taken"});
     return found;
 }
 
@@ -300,8 +306,8 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::zero_gradient(runtime::erased_tensor c
 GRADSTEP_DEFINE_RUNTIME runtime::compiled_updater const* any_updater::other_steps::of(any_tensor const& x,
                                                                                       std::size_t number) {
     if (!ranges::non_negative.contains(x.rate_scale))
-        detail::fail<value_error>({detail::buffer_name(number, "rate_scale"), ": ", x.rate_scale,
-                                   " is out of range; expected ", ranges::non_negative.text});
+        detail::fail<value_error>({detail::buffer_name(number, "rate_scale")}, {x.rate_scale, " is out of range"},
+                                  {ranges::non_negative.text});
     detail::check_own(number, x.decay, x.step);
     if (x.step && std::holds_alternative<dgc_momentum>(of_.policies_.rule)) detail::refuse_own_step(number);
     double const decay = of_.decays() ? static_cast<double>(x.decay) : 1;
@@ -371,18 +377,20 @@ GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_updater::checked(any_tensor c
     auto const named = [&](char const* name) { return detail::buffer_name(number, name); };
     auto const require_type = [&](char const* name, any_span const& x, scalar type, std::size_t size) {
         if (x.type != type)
-            detail::fail<value_error>({named(name), " has elements of ", detail::enumerator(x.type), "; expected ",
-                                       detail::enumerator(type)});
-        if (x.size != size) detail::fail<size_error>({named(name), " has ", x.size, " elements; expected ", size});
+            detail::fail<value_error>({named(name)}, {"has elements of ", detail::enumerator(x.type)},
+                                      {detail::enumerator(type)});
+        if (x.size != size) detail::fail<size_error>({named(name)}, {"has ", x.size, " elements"}, {size});
     };
     auto const require_writable = [&](char const* name, any_span const& x) {
-        if (!x.is_writable) detail::fail<buffer_error>({named(name), " is const: parameter and state are written"});
+        if (!x.is_writable)
+            detail::fail<buffer_error>({named(name)}, {"is const, and a step writes parameter and state"},
+                                       {"writable memory"});
     };
     require_type("parameter", values, of.storage, values.size);
     if (has_gradient) require_type("gradient", gradient, of.storage, values.size);
     if (has_gradient) require_writable("parameter", values);
     if (given.slots.size() != of.slots)
-        detail::fail<size_error>({named("slots"), ": there are ", given.slots.size(), "; expected ", of.slots});
+        detail::fail<size_error>({named("slots")}, {"there are ", given.slots.size()}, {of.slots});
     runtime::erased_tensor out{const_cast<void*>(values.data),
                                gradient.data,
                                values.size,
@@ -415,8 +423,8 @@ GRADSTEP_DEFINE_RUNTIME void require_same_types(any_updater const& a, any_update
         return std::array{all.rule, all.average, static_cast<std::size_t>(of.form())};
     };
     if (types_of(a) != types_of(b))
-        fail<value_error>(
-            "the rule, the average or the element is another one; expected other numbers of the same policies");
+        fail<value_error>({"change_numbers"}, {"the rule, the average or the element is another one"},
+                          {"other numbers of the same policies"});
 }
 
 } // namespace GRADSTEP_RUNTIME_ABI

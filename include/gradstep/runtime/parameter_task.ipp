@@ -31,8 +31,7 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME any_owning_task::any_owning_task(std::string of, any_parameter owned, member_options options)
     : parameter_task(std::move(of)), parameter_(std::move(owned)), options_(options) {
     if (parameter_.stamps() != nullptr)
-        fail<value_error>(
-            {name, ": catch_up: a parameter of a model takes every step as a whole; expected touch_only"});
+        fail<value_error>({name, ": catch_up"}, {"a parameter of a model takes every step as a whole"}, {"touch_only"});
     if (options_.decay == 1) return;
     // A step is compiled with its regularizer or without: here, its decaying parts are removed.
     parameter_.optimizer() = parameter_.optimizer().with_decay(options_.decay);
@@ -43,10 +42,9 @@ GRADSTEP_DEFINE_RUNTIME void any_owning_task::take_gradient(named_gradient const
         scalar const type = storage();
         with_type(type, [&]<class S>() {
             if (given.storage != type_id_of<S>())
-                fail<value_error>(
-                    {"the gradient is of another type than the parameter, which is of ", enumerator(type)});
+                fail<value_error>({"gradient"}, {"is of another type than the parameter"}, {enumerator(type)});
         });
-        if (!given.may_be_host) fail<buffer_error>("the gradient lives on a device; expected in the host's memory");
+        if (!given.may_be_host) fail<buffer_error>({"gradient"}, {"lives on a device"}, {"the host's memory"});
         any_span gradient(type, given.data, given.size);
         gradient.is_writable = given.is_writable;
         parameter_.take(gradient, options, "update");

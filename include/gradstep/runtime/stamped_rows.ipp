@@ -45,10 +45,11 @@ find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) 
                       name_in_list<runtime::compiled_regularizers>(entry.regularizer);
         }
     }
-    fail<not_compiled_error>({"catch_up: ", name_in_list<catch_ups>(catch_up), " is not compiled into the program for ",
+    fail<not_compiled_error>({"catch_up"},
+                             {name_in_list<catch_ups>(catch_up), " is not compiled into the program for ",
                               describe(policies.rule), policies.averages.empty() ? "" : " with an average", ", ",
-                              describe(policies.regularizer), ", ", name_of_element(of.storage(), of.form()),
-                              "; there is touch_only", others.empty() ? "" : ", and for this rule ", others});
+                              describe(policies.regularizer), ", ", name_of_element(of.storage(), of.form())},
+                             {"touch_only", others.empty() ? "" : ", or for this rule ", others});
 }
 
 GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(any_updater const& of, std::uint64_t rows, std::size_t width)

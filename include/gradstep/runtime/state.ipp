@@ -41,8 +41,8 @@ state_access<any_parameter>::begin_load(any_parameter& x, saved_source const& fr
     std::uint64_t const rows = saved.find("")->rows;
     if (out.resized) {
         if (out.at.num_rows != rows || rows > x.rows())
-            fail<size_error>({from.where(), ": has ", rows, " rows; expected at most ", x.rows(),
-                              ", since rows that catch up have a history of all of them"});
+            fail<size_error>({from.where()}, {"has ", rows, " rows"},
+                             {"at most ", x.rows(), ", since rows that catch up have a history of all of them"});
         out.at.num_rows = x.rows(); // those that it has besides miss no step
     }
     out.rows = x.stamps()->resumed(out.at, numbers, [&](std::vector<double>& to) {

@@ -23,7 +23,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
                                                        std::span<any_span const> gradients,
                                                        step_options const& options) {
     if (all.size() != gradients.size())
-        detail::fail<size_error>({"update_all: ", gradients.size(), " gradients for ", all.size(), " parameters"});
+        detail::fail<size_error>({"update_all"}, {gradients.size(), " gradients for ", all.size(), " parameters"},
+                                 {"one for each parameter"});
     if (all.empty()) return;
     std::vector<detail::step_task*> taken, skipped;
     taken.reserve(all.size());
@@ -38,9 +39,9 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
     for (std::size_t k = 0; k < all.size(); ++k) {
         detail::fetch(all, k + 4);
         any_parameter& one = *all[k];
+        if (one.is_taken_) detail::fail<value_error>({"parameter ", k}, {"is there twice"}, {"each parameter once"});
         with_context([&] { return k; },
                      [&] {
-                         if (one.is_taken_) detail::fail<value_error>("is there twice; expected given once");
                          one.is_taken_ = true;
                          one.take(gradients[k], options, "update");
                          have_limits = have_limits || !one.limit_.is_none();
@@ -63,8 +64,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
                 return "parameter " + detail::text(buffer.task) + ": " +
                        checked[buffer.task]->buffer_name(buffer.number);
             };
-            detail::fail<buffer_error>(
-                {name(found->first), " overlaps ", name(found->second), "; expected separate memory for each buffer"});
+            detail::fail<buffer_error>({name(found->first)}, {"overlaps ", name(found->second)},
+                                       {"separate memory for each buffer"});
         }
     }
     auto const number_of = [&](std::size_t k) {
