@@ -58,8 +58,8 @@ instruction_set choose() {
         if (wanted.empty() || wanted == one.set.name) best = &one.set;
     }
     if (best != nullptr) return *best;
-    refusal = "GRADSTEP_SIMD: " + detail::shortened(wanted) + " is not allowed; expected one of " + refusal +
-              ", which run here";
+    refusal = detail::message({"GRADSTEP_SIMD"}, {detail::shortened(wanted), " is not allowed"},
+                              {"one of ", refusal, ", which run here"});
     return {"", nullptr, refusal.c_str()};
 }
 

@@ -63,7 +63,8 @@ std::vector<std::string> all_names(char const* const* names, std::uint64_t n) {
     std::vector<std::string_view> sorted(out.begin(), out.end());
     std::sort(sorted.begin(), sorted.end());
     if (auto const twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
-        refuse(GRADSTEP_BAD_VALUE, "the name " + gradstep::detail::in_quotes(*twice) + " is there twice");
+        refuse(GRADSTEP_BAD_VALUE, {"names"}, {gradstep::detail::in_quotes(*twice), " is there twice"},
+               {"every name once"});
     return out;
 }
 // Throws if one file cannot hold all of these names.
@@ -84,10 +85,10 @@ void require_storable(std::span<any_parameter* const> parameters, std::vector<st
             if (places.contains(name + "/" + of_rows)) gradstep::detail::refuse_meeting_names("names", name, of_rows);
     }
     if (bytes > gradstep::detail::most_header_bytes)
-        refuse(GRADSTEP_BAD_VALUE, "names: there are " + std::to_string(names.size()) +
-                                       ", of which the header of a file would have more than " +
-                                       std::to_string(gradstep::detail::most_header_bytes) +
-                                       " bytes; expected fewer parameters");
+        refuse(GRADSTEP_BAD_VALUE, {"names"},
+               {"the header of a file with ", names.size(), " names would have more than ",
+                gradstep::detail::most_header_bytes, " bytes"},
+               {"fewer parameters"});
 }
 
 gradstep::load_options options_of(gradstep_load_options const* options) {
@@ -95,9 +96,7 @@ gradstep::load_options options_of(gradstep_load_options const* options) {
     gradstep_load_options const given =
         known_part(options, gradstep_load_options(GRADSTEP_LOAD_OPTIONS_INIT), "gradstep_load_options");
     auto const flag = [](std::int32_t x, char const* name) {
-        if (x != 0 && x != 1)
-            refuse(GRADSTEP_BAD_VALUE, std::string("load_options.") + name + ": " + std::to_string(x) +
-                                           " is no such choice; expected 0 or 1");
+        if (x != 0 && x != 1) refuse(GRADSTEP_BAD_VALUE, {"load_options.", name}, {x, " is out of range"}, {"0 or 1"});
         return x == 1;
     };
     if (flag(given.missing, "missing")) out.missing = gradstep::missing_parameters::keep;
@@ -109,9 +108,8 @@ gradstep::load_options options_of(gradstep_load_options const* options) {
         require(given.renamed_from[k], "a name of load_options.renamed_from");
         require(given.renamed_to[k], "a name of load_options.renamed_to");
         if (!out.renamed.emplace(given.renamed_from[k], given.renamed_to[k]).second)
-            refuse(GRADSTEP_BAD_VALUE,
-                   "load_options.renamed_from: " + gradstep::detail::in_quotes(given.renamed_from[k]) +
-                       " is there twice; expected every name once");
+            refuse(GRADSTEP_BAD_VALUE, {"load_options.renamed_from"},
+                   {gradstep::detail::in_quotes(given.renamed_from[k]), " is there twice"}, {"every name once"});
     }
     return out;
 }
@@ -125,8 +123,7 @@ void write_list(std::string const& list, char* buffer, std::uint64_t bytes, std:
     require(buffer, "buffer", bytes);
     if (written != nullptr) *written = list.size();
     if (bytes < list.size())
-        refuse(GRADSTEP_BAD_SIZE,
-               "the buffer has " + std::to_string(bytes) + " bytes; expected at least " + std::to_string(list.size()));
+        refuse(GRADSTEP_BAD_SIZE, {"buffer"}, {"has ", bytes, " bytes"}, {"at least ", list.size()});
     if (!list.empty()) std::memcpy(buffer, list.data(), list.size());
 }
 } // namespace
@@ -209,8 +206,7 @@ gradstep_status gradstep_parameter_compress(gradstep_parameter* parameter, const
         std::size_t const most = own.parameter.message_bound();
         if (bytes < most) { // before the state has given the message away
             *written = most;
-            refuse(GRADSTEP_BAD_SIZE,
-                   "the buffer has " + std::to_string(bytes) + " bytes; expected at least " + std::to_string(most));
+            refuse(GRADSTEP_BAD_SIZE, {"buffer"}, {"has ", bytes, " bytes"}, {"at least ", most});
         }
         own.parameter.require_apart({"buffer", buffer, most, most});
         auto const message = own.parameter.compress(own.span(gradient, count), options_of(options));
@@ -368,9 +364,7 @@ gradstep_status gradstep_parameter_save(gradstep_parameter* parameter, void* buf
         require(written, "written");
         require(buffer, "buffer", bytes);
         std::uint64_t const needed = gradstep::state_bytes(own);
-        if (bytes < needed)
-            refuse(GRADSTEP_BAD_SIZE,
-                   "the buffer has " + std::to_string(bytes) + " bytes; expected at least " + std::to_string(needed));
+        if (bytes < needed) refuse(GRADSTEP_BAD_SIZE, {"buffer"}, {"has ", bytes, " bytes"}, {"at least ", needed});
         own.require_apart({"buffer", buffer, needed, needed});
         gradstep::save_state(own, std::span(static_cast<std::byte*>(buffer), needed));
         *written = needed;
@@ -459,8 +453,8 @@ gradstep_status gradstep_file_names(const char* path, char* buffer, uint64_t byt
         gradstep::detail::checkpoint_files const files(path);
         for (auto const& state : files.states()) {
             if (state.name.find('\0') != state.name.npos)
-                refuse(GRADSTEP_BAD_VALUE, std::string(path) + ": the name " + gradstep::detail::in_quotes(state.name) +
-                                               " has a byte 0; expected names without it");
+                refuse(GRADSTEP_BAD_VALUE, {path},
+                       {"the name ", gradstep::detail::in_quotes(state.name), " has a byte 0"}, {"names without it"});
             names.push_back(state.name);
         }
         write_list(list_of(names), buffer, bytes, written);
@@ -473,8 +467,7 @@ gradstep_status gradstep_parameter_set_shape(gradstep_parameter* parameter, cons
         auto& own = held(parameter).parameter;
         require(extents, "extents", dimensions);
         if (dimensions > 64)
-            refuse(GRADSTEP_BAD_VALUE,
-                   "dimensions: " + std::to_string(dimensions) + " is out of range; expected at most 64");
+            refuse(GRADSTEP_BAD_VALUE, {"dimensions"}, {dimensions, " is out of range"}, {"at most 64"});
         own.set_shape(dimensions == 0 ? std::vector<std::uint64_t>()
                                       : std::vector<std::uint64_t>(extents, extents + dimensions));
     });

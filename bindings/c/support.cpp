@@ -11,6 +11,10 @@
 
 namespace gradstep::c {
 
+void refuse(gradstep_status code, detail::message_part where, detail::message_part given,
+            detail::message_part expected) {
+    refuse(code, detail::message(where, given, expected));
+}
 void refuse(gradstep_status code, std::string sentence) { throw refusal{code, std::move(sentence)}; }
 
 void tell(gradstep_error* to, gradstep_status code, std::string_view sentence, int system_code) noexcept {
@@ -87,16 +91,15 @@ optimizer_configuration with_numbers(optimizer_configuration config, char const*
 
 scalar scalar_of(std::int32_t dtype, char const* name) {
     if (dtype < GRADSTEP_INT32 || dtype > GRADSTEP_BFLOAT16)
-        refuse(GRADSTEP_UNSUPPORTED_TYPE, std::string(name) + ": " + std::to_string(dtype) +
-                                              " is out of range; expected one of enum gradstep_dtype, 0 to 7");
+        refuse(GRADSTEP_UNSUPPORTED_TYPE, {name}, {dtype, " is out of range"}, {"one of enum gradstep_dtype, 0 to 7"});
     return static_cast<scalar>(dtype);
 }
 scalar storage_of(std::int32_t dtype, configuration const& policies) {
     scalar const type = scalar_of(dtype, "dtype");
     if (!detail::is_integer(type)) return type;
     if (!std::holds_alternative<add_delta>(policies.rule))
-        refuse(GRADSTEP_UNSUPPORTED_TYPE, "dtype is an integer: rules work on float32, float64, float16 and bfloat16, "
-                                          "and on integers add_delta alone");
+        refuse(GRADSTEP_UNSUPPORTED_TYPE, {"dtype"}, {dtype, " is an integer"},
+               {"float32, float64, float16 or bfloat16, or the rule add_delta"});
     return size_of(type) == 4 ? scalar::int32 : scalar::int64;
 }
 
@@ -108,8 +111,8 @@ bool has_bit(gradstep_step_options const& options, std::uint32_t bit, bool diffe
              char const* name_of_bit) {
     if ((options.given & bit) != 0) return true;
     if (differs)
-        refuse(GRADSTEP_BAD_VALUE, std::string("step_options.") + name + ": " + detail::text(value) +
-                                       " is given without its bit; expected " + name_of_bit + " in step_options.given");
+        refuse(GRADSTEP_BAD_VALUE, {"step_options.", name}, {value, " is given without its bit"},
+               {name_of_bit, " in step_options.given"});
     return false;
 }
 } // namespace
@@ -121,15 +124,14 @@ step_options options_of(gradstep_step_options const* options, std::uint64_t seed
     gradstep_step_options const given =
         known_part(options, gradstep_step_options(GRADSTEP_STEP_OPTIONS_INIT), "gradstep_step_options");
     if (given.reserved != 0 || given.reserved_too != 0 || given.reserved_last != 0)
-        refuse(GRADSTEP_BAD_VALUE, "step_options.reserved, reserved_too or reserved_last: not 0; expected 0");
+        refuse(GRADSTEP_BAD_VALUE, {"step_options.reserved, reserved_too or reserved_last"}, {"not 0"}, {"0"});
     constexpr std::uint32_t all_bits = GRADSTEP_GIVEN_RATE | GRADSTEP_GIVEN_EPOCH;
     if ((given.given & ~all_bits) != 0)
-        refuse(GRADSTEP_BAD_VALUE, "step_options.given: " + std::to_string(given.given) +
-                                       " has bits that this library does not know; expected a sum of "
-                                       "GRADSTEP_GIVEN_RATE and GRADSTEP_GIVEN_EPOCH");
+        refuse(GRADSTEP_BAD_VALUE, {"step_options.given"}, {given.given, " has bits that this library does not know"},
+               {"a sum of GRADSTEP_GIVEN_RATE and GRADSTEP_GIVEN_EPOCH"});
     if (given.zero_gradient != 0 && given.zero_gradient != 1)
-        refuse(GRADSTEP_BAD_VALUE, "step_options.zero_gradient: " + std::to_string(given.zero_gradient) +
-                                       " is out of range; expected 0 or 1");
+        refuse(GRADSTEP_BAD_VALUE, {"step_options.zero_gradient"}, {given.zero_gradient, " is out of range"},
+               {"0 or 1"});
     out.gradient_scale = given.gradient_scale;
     out.rate_scale = given.rate_scale;
     out.samples = given.samples;
@@ -151,15 +153,14 @@ void write_text(std::string const& text, char* buffer, std::uint64_t bytes, std:
     require(buffer, "buffer", bytes);
     *written = text.size();
     if (bytes <= text.size())
-        refuse(GRADSTEP_BAD_SIZE, "the buffer has " + std::to_string(bytes) + " bytes; expected at least " +
-                                      std::to_string(text.size() + 1));
+        refuse(GRADSTEP_BAD_SIZE, {"buffer"}, {"has ", bytes, " bytes"}, {"at least ", text.size() + 1});
     std::memcpy(buffer, text.c_str(), text.size() + 1);
 }
 
 gradstep_slot slot_of(any_updater const& of, std::uint64_t index) {
     if (index >= of.slots())
-        refuse(GRADSTEP_BAD_VALUE, "index: " + std::to_string(index) + " is out of range; expected below " +
-                                       std::to_string(of.slots()) + ", the number of slots");
+        refuse(GRADSTEP_BAD_VALUE, {"index"}, {index, " is out of range"},
+               {"below ", of.slots(), ", the number of slots"});
     gradstep_slot out = GRADSTEP_SLOT_INIT;
     auto const i = static_cast<std::size_t>(index);
     out.dtype = static_cast<std::int32_t>(of.state_type());
@@ -172,15 +173,15 @@ gradstep_clock clock_of(gradstep::clock at) { return {sizeof(gradstep_clock), 0,
 gradstep::clock clock_of(gradstep_clock const* at) {
     require(at, "clock");
     gradstep_clock const given = known_part(at, gradstep_clock(GRADSTEP_CLOCK_INIT), "gradstep_clock");
-    if (given.reserved != 0) refuse(GRADSTEP_BAD_VALUE, "clock.reserved: not 0; expected 0");
+    if (given.reserved != 0) refuse(GRADSTEP_BAD_VALUE, {"clock.reserved"}, {"not 0"}, {"0"});
     return {given.step, given.samples, given.epoch};
 }
 
 std::uint64_t product(std::uint64_t rows, std::uint64_t width) {
     constexpr std::uint64_t most = PTRDIFF_MAX / sizeof(double);
     if (width != 0 && rows > most / width)
-        refuse(GRADSTEP_BAD_SIZE, "rows x width = " + std::to_string(rows) + " x " + std::to_string(width) +
-                                      ": no memory has as many elements");
+        refuse(GRADSTEP_BAD_SIZE, {"rows x width"}, {"no memory has ", rows, " x ", width, " elements"},
+               {"at most ", most, " elements"});
     return rows * width;
 }
 

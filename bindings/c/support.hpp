@@ -24,6 +24,9 @@ struct refusal {
     gradstep_status code;
     std::string sentence;
 };
+[[noreturn]] void refuse(gradstep_status code, detail::message_part where, detail::message_part given,
+                         detail::message_part expected);
+/// The same for an error that has its sentence.
 [[noreturn]] void refuse(gradstep_status code, std::string sentence);
 
 /// Fills in an error, as far as the caller's structure reaches.
@@ -44,7 +47,7 @@ template <class F> gradstep_status guarded(gradstep_error* error, F const& f) no
 
 /// Throws GRADSTEP_NULL_ARGUMENT for the name of a pointer that must not be null.
 inline void require(void const* pointer, char const* name) {
-    if (pointer == nullptr) refuse(GRADSTEP_NULL_ARGUMENT, std::string(name) + " is NULL");
+    if (pointer == nullptr) refuse(GRADSTEP_NULL_ARGUMENT, {name}, {"is NULL"}, {"memory"});
 }
 inline void require(void const* pointer, char const* name, std::uint64_t count) {
     if (count != 0) require(pointer, name);
@@ -87,8 +90,8 @@ public:
     static auto& get(Handle const* handle, char const* name) {
         require(handle, name);
         if (handle->magic.load(std::memory_order_relaxed) != Handle::living)
-            refuse(GRADSTEP_BAD_HANDLE,
-                   std::string(name) + " is no " + Handle::kind + " that lives: it was released, or is something else");
+            refuse(GRADSTEP_BAD_HANDLE, {name}, {"was released, or is something else"},
+                   {"a ", Handle::kind, " that has not been released"});
         return *handle->object;
     }
 
@@ -131,8 +134,8 @@ template <class T> T known_part(T const* from, T const& defaults, char const* na
     T out = defaults;
     if (from == nullptr) return out;
     if (from->struct_size < 2 * sizeof(std::uint32_t))
-        refuse(GRADSTEP_BAD_SIZE, std::string(name) + ".struct_size: " + std::to_string(from->struct_size) +
-                                      " is out of range; expected sizeof(" + name + ")");
+        refuse(GRADSTEP_BAD_SIZE, {name, ".struct_size"}, {from->struct_size, " is out of range"},
+               {"sizeof(", name, ")"});
     std::memcpy(&out, from, std::min<std::size_t>(from->struct_size, sizeof out));
     return out;
 }
@@ -140,8 +143,7 @@ template <class T> void write_known_part(T from, T* to, char const* name) {
     require(to, name);
     std::uint32_t const size = to->struct_size;
     if (size < 2 * sizeof(std::uint32_t))
-        refuse(GRADSTEP_BAD_SIZE, std::string(name) + ".struct_size: " + std::to_string(size) +
-                                      " is out of range; expected sizeof(" + name + ")");
+        refuse(GRADSTEP_BAD_SIZE, {name, ".struct_size"}, {size, " is out of range"}, {"sizeof(", name, ")"});
     from.struct_size = size;
     std::memcpy(to, &from, std::min<std::size_t>(size, sizeof from));
 }

@@ -73,8 +73,8 @@ void require_apart(any_updater const& of, std::vector<tensor_of_call> const& ten
                                                        : facts.slot_names[i % each - 2];
             return gradstep::detail::buffer_name(i / each, buffer);
         };
-        gradstep::detail::fail<gradstep::buffer_error>(
-            {name(found->second), " overlaps ", name(found->first), "; expected separate memory for each buffer"});
+        gradstep::detail::fail<gradstep::buffer_error>({name(found->second)}, {"overlaps ", name(found->first)},
+                                                       {"separate memory for each buffer"});
     }
 }
 
@@ -100,8 +100,8 @@ tensor_pointers taken_of(held_updater const& by, tensor_pointers all,
         for (std::size_t k = 0; k < all.size(); ++k)
             if (!is_finite(k))
                 gradstep::detail::fail<gradstep::nonfinite_error>(
-                    {buffer_name(all.size() == 1 ? only_tensor : k, "the gradient"), " is not finite at element ",
-                     found[k].load(), ", and on_nonfinite is raise: no step is taken"});
+                    {buffer_name(all.size() == 1 ? only_tensor : k, "gradient")},
+                    {"is not finite at element ", found[k].load(), ", and on_nonfinite is raise: no step is taken"});
     std::size_t taken = 0;
     for (std::size_t k = 0; k < all.size(); ++k) {
         if (is_finite(k)) {
@@ -153,8 +153,8 @@ gradstep_status gradstep_updater_create(const char* config, size_t config_bytes,
         auto read = read_config(config, config_bytes);
         auto const storage = storage_of(dtype, read.policies);
         if (std::holds_alternative<gradstep::dgc_momentum>(read.policies.rule))
-            refuse(GRADSTEP_NOT_COMPILED,
-                   "rule dgc_momentum: an updater sends no messages; use gradstep_parameter_create");
+            refuse(GRADSTEP_NOT_COMPILED, {"rule"}, {"dgc_momentum sends messages, and an updater does not"},
+                   {"another rule, or gradstep_parameter_create"});
         any_updater updater = of_config([&] { return updater_of(read, storage); });
         auto pool = threads_for(read.options.threads);
         *out = shells<gradstep_updater>::add(

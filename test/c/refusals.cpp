@@ -300,9 +300,8 @@ TEST_CASE(
                        same_bits(x[k].v, before[k].v);
             };
             if (what == "raise") {
-                CHECK(has(refused(GRADSTEP_NOT_FINITE, apply_many),
-                          "tensor 1: the gradient is not finite at element 77"));
-                CHECK(has(refused(GRADSTEP_NOT_FINITE, apply_one), "the gradient is not finite at element 77"));
+                CHECK(has(refused(GRADSTEP_NOT_FINITE, apply_many), "tensor 1: gradient: is not finite at element 77"));
+                CHECK(has(refused(GRADSTEP_NOT_FINITE, apply_one), "gradient: is not finite at element 77"));
                 for (std::size_t k = 0; k < 3; ++k) {
                     CHECK(is_as_before(k));
                     CHECK(same_bits(x[k].g, before[k].g));
@@ -382,7 +381,7 @@ TEST_CASE("Tensors of one call of a C updater that overlap are refused, by the p
     next_step(false);
     auto const overlap = [&](char const* one, char const* other, auto const& change) {
         std::string const sentence = refused(GRADSTEP_BAD_BUFFER, with(change));
-        CHECK(has(sentence, (std::string(one) + " overlaps " + other).c_str()));
+        CHECK(has(sentence, (std::string(one) + ": overlaps " + other).c_str()));
         CHECK(std::tuple(w, g, m, v) == before);
     };
     auto const overlap_all = [&] {
@@ -433,12 +432,12 @@ TEST_CASE("A gradient that overlaps another parameter of the call is refused, by
     ok(step(g.data(), g.data(), g.data()));
     picture const before = of(first);
     CHECK(has(refused(GRADSTEP_BAD_BUFFER, step(weights, g.data(), g.data())),
-              "parameter 2: values overlaps parameter 0: gradient"));
+              "parameter 2: values: overlaps parameter 0: gradient"));
     CHECK(has(refused(GRADSTEP_BAD_BUFFER, step(g.data(), state, g.data())),
-              "parameter 1: gradient overlaps parameter 0: v"));
+              "parameter 1: gradient: overlaps parameter 0: v"));
     auto other = g, writable = g;
     CHECK(has(refused(GRADSTEP_BAD_BUFFER, step(writable.data(), other.data(), writable.data(), true)),
-              "parameter 2: gradient overlaps parameter 0: gradient"));
+              "parameter 2: gradient: overlaps parameter 0: gradient"));
     for (auto const& one : {&first, &second, &third}) CHECK(of(*one) == before);
     CHECK(writable == g);
     auto last = g;
@@ -865,7 +864,7 @@ TEST_CASE(
                           return gradstep_parameter_create(decoupled.data(), decoupled.size(), GRADSTEP_FLOAT32,
                                                            nullptr, 1, 12, &none, e);
                       }),
-              "there is this rule with regularizer none, regularizer l2"));
+              "expected this rule with regularizer none, regularizer l2"));
 }
 
 TEST_CASE("A gradient that is not finite is left out of what the C library sends, where that is asked for", "[c]") {

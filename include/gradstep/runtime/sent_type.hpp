@@ -13,7 +13,7 @@ template <class F> auto with_sent_type(scalar type, F const& f) {
         if constexpr (is_sent<S>) return f.template operator()<S>();
         else {
             using result = decltype(f.template operator()<float>());
-            fail<value_error>({"compress"}, {"the elements are of ", enumerator(type)},
+            fail<value_error>({"compress"}, {"the parameter is of ", enumerator(type)},
                               {"float, double, bfloat16 or float16"});
             return result();
         }
