@@ -61,12 +61,13 @@ class exporter {
 public:
     exporter(std::string const& path, export_options const& options) : path_(path), options_(options), files_(path) {
         if (options.rate && !ranges::non_negative.contains(*options.rate))
-            fail<value_error>({"--rate ", *options.rate, "; expected ", ranges::non_negative.text});
+            fail<value_error>({"--rate"}, {*options.rate, " is out of range"}, {ranges::non_negative.text});
         bool const is_known = is_torch_optimizer(options.optimizer) || options.optimizer == any_optimizer;
         if (!options.optimizer.empty() && !is_known)
-            fail<value_error>({"--optimizer ", in_quotes(options.optimizer), "; expected one of ", known_optimizers()});
+            fail<value_error>({"--optimizer"}, {in_quotes(options.optimizer), " is not known"},
+                              {"one of ", known_optimizers()});
         for (saved_state const& state : files_.states()) policies_.push_back(policies_of(state));
-        if (policies_.empty()) fail<value_error>({path, ": has no parameter; expected at least one"});
+        if (policies_.empty()) fail<value_error>({path}, {"has no parameter"}, {"at least one"});
         choose();
         group();
     }
@@ -127,31 +128,33 @@ private:
         single const* number = nullptr;
     };
 
-    [[noreturn]] void refuse(saved_state const& of, std::initializer_list<detail::text_arg> why) const {
-        fail<value_error>({path_, ": ", in_quotes(of.name), ": ", joined(why)});
+    std::string place(saved_state const& of) const { return path_ + ": " + in_quotes(of.name); }
+    [[noreturn]] void refuse(saved_state const& of, detail::message_part given, detail::message_part expected) const {
+        fail<value_error>(detail::message_part{place(of)}, given, expected);
         std::abort();
     }
 
     // The policies of a parameter, with the learning rate of its next step in a schedule that torch has.
     configuration policies_of(saved_state const& state) const {
-        if (state.rows) refuse(state, {"is a table: torch's optimizers keep the state of parameters alone"});
-        if (state.find("") == nullptr) refuse(state, {"has no values; expected a parameter"});
+        if (state.rows) refuse(state, {"is a table"}, {"a parameter; torch's optimizers keep no state of tables"});
+        if (state.find("") == nullptr) refuse(state, {"has no values"}, {"a parameter"});
         if (std::ranges::find(layouts, state.element, &layout::element) == layouts.end())
-            refuse(state, {"is of ", detail::shortened(state.element), ", which torch does not keep state of"});
-        if (state.policies.empty()) refuse(state, {"the file does not say its policies: save it anew"});
-        json document = detail::rethrow_as<value_error>([&] { return detail::parse_json(state.policies); },
-                                                        [&](value_error const& wrong) {
-                                                            refuse(state, {"its policies: ", wrong.what()});
-                                                        });
+            refuse(state, {"is of ", detail::shortened(state.element)}, {"an element whose state torch keeps"});
+        if (state.policies.empty())
+            refuse(state, {"the file does not contain its policies"}, {"a file of this version; save it again"});
+        json document = detail::rethrow_as<value_error>(
+            [&] { return detail::parse_json(state.policies); },
+            [&](value_error const& wrong) { fail<value_error>(place(state) + ": its policies: " + wrong.what()); });
         json const* const schedule = document.find("schedule");
         json const* const name = schedule == nullptr ? nullptr : schedule->find("name");
         bool const is_unknown = name == nullptr || *name == "external";
         if (is_unknown && !options_.rate)
-            refuse(state, {"its schedule is the program's own: give --rate, the learning rate"});
+            refuse(state, {"its schedule is the program's own"},
+                   {"a schedule of torch; give --rate, the learning rate"});
         if (options_.rate) document["schedule"] = {{"name", "constant"}, {"rate", *options_.rate}};
         return detail::rethrow_as<value_error>(
             [&] { return detail::read_configuration(document, json_path("policies")); },
-            [&](value_error const& wrong) { refuse(state, {wrong.what()}); });
+            [&](value_error const& wrong) { fail<value_error>(place(state) + ": " + wrong.what()); });
     }
 
     // The class that keeps the state of all parameters.
@@ -170,9 +173,11 @@ private:
                 std::optional<exported> as = one == any_optimizer ? as_config(state, policies_[i])
                                                                   : as_torch(one, state, policies_[i], is_given);
                 if (!as && is_given)
-                    refuse(state, {one, " does not keep the state of ", detail::shortened(state.rule), " of ",
-                                   detail::shortened(state.element), " with these policies: ",
-                                   detail::beginning(state.policies, 400), "; Optimizer keeps that of every rule"});
+                    refuse(state,
+                           {one, " does not keep the state of ", detail::shortened(state.rule), " of ",
+                            detail::shortened(state.element),
+                            " with these policies: ", detail::beginning(state.policies, 400)},
+                           {"Optimizer, which keeps the state of every rule"});
                 if (!as) break;
                 exported_.push_back(std::move(*as));
             }
@@ -348,7 +353,7 @@ private:
         exported const& as = exported_[i];
         auto const add = [&](std::string const& name, char const* slot) {
             saved_tensor const* const x = state.find(slot);
-            if (x == nullptr) refuse(state, {"the slot ", slot, " is missing"});
+            if (x == nullptr) refuse(state, {"the slot ", slot, " is missing"}, {"every slot of its rule"});
             bool const is_of_elements = x->rows == state.find("")->rows && !is_single(policies_[i], slot);
             bool const has_shape = state.shape && is_of_elements;
             to[name] = {has_shape ? *state.shape : std::vector{x->rows}, &state, x, nullptr};

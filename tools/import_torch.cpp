@@ -20,8 +20,8 @@
 namespace gradstep::tools {
 namespace {
 
-using detail::fail, detail::in_quotes, detail::json, detail::json_path, detail::text_arg, detail::safetensors_bytes_of,
-    detail::saved_state, detail::saved_tensor;
+using detail::fail, detail::in_quotes, detail::json, detail::json_path, detail::message_part,
+    detail::safetensors_bytes_of, detail::saved_state, detail::saved_tensor;
 
 // ---- Groups of parameters ----
 
@@ -30,24 +30,24 @@ class group_reader {
 public:
     group_reader(std::string const& path, json const& all, std::size_t index)
         : path_(path), index_(index), group_(all.items()[index]) {
-        if (!group_.is_object()) refuse("", "expected an object");
+        if (!group_.is_object()) refuse("", {detail::shown(group_)}, {"an object"});
     }
     std::string place(std::string_view key) const {
         return detail::joined({path_, ": param_groups[", index_, "]", key.empty() ? "" : ".", detail::shortened(key)});
     }
-    [[noreturn]] void refuse(std::string_view key, std::string_view why) const {
-        fail<value_error>({place(key), ": ", why});
+    [[noreturn]] void refuse(std::string_view key, message_part given, message_part expected) const {
+        fail<value_error>(message_part{place(key)}, given, expected);
         std::abort();
     }
     json::object const& members() const { return group_.members(); }
     json::array const& list(char const* key) const {
         json const& at = find(key);
-        if (!at.is_array()) refuse(key, "expected a list");
+        if (!at.is_array()) refuse(key, {detail::shown(at)}, {"a list"});
         return at.items();
     }
     json const& object(char const* key) const {
         json const& at = find(key);
-        if (!at.is_object()) refuse(key, "expected an object");
+        if (!at.is_object()) refuse(key, {detail::shown(at)}, {"an object"});
         return at;
     }
     double number(std::string_view key) const { return number_of(key, find(key)); }
@@ -56,7 +56,7 @@ public:
     bool flag(std::string_view key) const {
         json const* const at = group_.find(key);
         if (at == nullptr) return false;
-        if (at->get_if<bool>() == nullptr) refuse(key, "expected true or false");
+        if (at->get_if<bool>() == nullptr) refuse(key, {detail::shown(*at)}, {"true or false"});
         return *at->get_if<bool>();
     }
     // Whether the option is a number other than 0, or a flag that is true.
@@ -67,18 +67,18 @@ public:
     double argument(std::string_view name) const {
         if (name != "beta1" && name != "beta2") return number(name);
         json::array const& betas = list("betas");
-        if (betas.size() != 2) refuse("betas", "expected two numbers");
+        if (betas.size() != 2) refuse("betas", {"a list of ", betas.size()}, {"two numbers"});
         return number_of("betas", betas[name == "beta1" ? 0 : 1]);
     }
 
 private:
     json const& find(std::string_view key) const {
         json const* const at = group_.find(key);
-        if (at == nullptr) refuse(key, "is missing");
+        if (at == nullptr) refuse(key, {"is missing"}, {"a value"});
         return *at;
     }
     double number_of(std::string_view key, json const& x) const {
-        if (!x.is_number()) refuse(key, "expected a number");
+        if (!x.is_number()) refuse(key, {detail::shown(x)}, {"a number"});
         return x.as<double>();
     }
 
@@ -146,11 +146,11 @@ group_rule rule_of(std::string_view optimizer, group_reader const& group) {
     auto const form = std::ranges::find_if(
         torch_forms, [&](torch_form const& one) { return one.optimizer == optimizer && has_form(one, group); });
     if (form == torch_forms.end())
-        group.refuse("", detail::joined({"nesterov with a dampening of ", group.number_or_0("dampening"),
-                                         " is no form of ", optimizer, "; expected dampening 0"}));
+        group.refuse("",
+                     {"nesterov with a dampening of ", group.number_or_0("dampening"), " is no form of ", optimizer},
+                     {"dampening 0"});
     auto const non_negative = [&](std::string_view key, double value) {
-        if (!ranges::non_negative.contains(value))
-            group.refuse(key, detail::joined({value, "; expected ", ranges::non_negative.text}));
+        if (!ranges::non_negative.contains(value)) group.refuse(key, {value}, {ranges::non_negative.text});
         return value;
     };
     group_rule out;
@@ -163,8 +163,7 @@ group_rule rule_of(std::string_view optimizer, group_reader const& group) {
         typename Preset::arguments_type arguments;
         Preset::arguments_type::hyperparameters.for_each([&](auto const& m) {
             double const given = group.argument(m.name);
-            if (!m.allowed.contains(given))
-                group.refuse(m.name, detail::joined({given, "; expected ", detail::bounds_of(m.allowed)}));
+            if (!m.allowed.contains(given)) group.refuse(m.name, {given}, {detail::bounds_of(m.allowed)});
             arguments.*m.at = given;
             out.configuration["rule"][m.name] = given;
         });
@@ -189,7 +188,7 @@ group_rule rule_of(std::string_view optimizer, group_reader const& group) {
     if (form->has_option("t0")) { // ASGD
         double const t0 = group.number("t0"), lambd = non_negative("lambd", group.number("lambd"));
         if (!(t0 >= 0 && t0 <= 0x1p53 && t0 == std::floor(t0)))
-            group.refuse("t0", detail::joined({t0, "; expected a whole number from 0 to 2^53"}));
+            group.refuse("t0", {t0}, {"a whole number from 0 to 2^53"});
         polyak const average{static_cast<std::int64_t>(t0) + 1}; // torch divides by the step before
         out.configuration["average"] = {{"name", "polyak"}, {"start", average.start}};
         add_average(average, out.slots, out.name, name_in_torch);
@@ -210,22 +209,20 @@ group_rule rule_of(std::string_view optimizer, group_reader const& group) {
 // The rule of group `number` of a gradstep.torch.Optimizer.
 group_rule rule_of_config(group_reader const& group, std::size_t number, std::vector<std::string>& notes) {
     json config = group.object("config");
-    if (config.find("schedule") != nullptr) group.refuse("config", "schedule: the rate is lr: must not be there");
+    if (config.find("schedule") != nullptr)
+        group.refuse("config", {"schedule is given, and the rate is lr"}, {"no schedule"});
     double const rate = group.number("lr");
-    if (!ranges::non_negative.contains(rate))
-        group.refuse("lr", detail::joined({rate, "; expected ", ranges::non_negative.text}));
+    if (!ranges::non_negative.contains(rate)) group.refuse("lr", {rate}, {ranges::non_negative.text});
     bool const has_id = config.find("id") != nullptr;
     config["schedule"] = {{"name", "constant"}, {"rate", rate}};
-    optimizer_configuration const read =
-        detail::rethrow_as<value_error>([&] { return detail::read_optimizer(config, json_path("config")); },
-                                        [&](value_error const& wrong) {
-                                            fail<value_error>({group.place(""), ".", wrong.what()});
-                                        });
+    optimizer_configuration const read = detail::rethrow_as<value_error>(
+        [&] { return detail::read_optimizer(config, json_path("config")); },
+        [&](value_error const& wrong) { fail<value_error>(group.place("") + "." + wrong.what()); });
     configuration const policies = detail::policies_of_step(read);
     group_rule out;
     auto const same_name = [](std::string_view slot) { return slot; };
     std::visit([&](auto const& rule) { out.slots = slots_of(rule, out.name, same_name); }, policies.rule);
-    if (policies.averages.size() > 1) group.refuse("config", "average: a list is given; expected one average");
+    if (policies.averages.size() > 1) group.refuse("config", {"average: a list is given"}, {"one average"});
     for (any_average const& one : policies.averages)
         std::visit([&](auto const& average) { add_average(average, out.slots, out.name, same_name); }, one);
     json const all = detail::configuration_of(policies);
@@ -261,22 +258,23 @@ bool is_of(layout const& one, element_form form) {
 
 layout const& layout_for(std::string const& where, std::string_view dtype, element_form form,
                          std::string_view element) {
-    if (!is_floating(dtype)) fail<value_error>({where, ": is of ", dtype, "; expected F32, F64, BF16 or F16"});
+    if (!is_floating(dtype)) fail<value_error>({where}, {"is of ", dtype}, {"F32, F64, BF16 or F16"});
     bool const is_half = dtype == "BF16" || dtype == "F16"; // others are plain, whatever the form is
     auto const own = std::ranges::find_if(
         layouts, [&](layout const& one) { return one.storage == dtype && (!is_half || is_of(one, form)); });
     if (element.empty() || element == own->element) return *own;
     if (is_half && form != element_form::plain)
-        fail<value_error>({where, ": the element ", in_quotes(element), "; expected ", own->element,
-                           ", as the config of its group says"});
+        fail<value_error>({where}, {"the element ", in_quotes(element)},
+                          {own->element, ", as the config of its group says"});
     std::string fitting;
     for (layout const& one : layouts) {
         if (!holds(one, dtype)) continue;
         if (one.element == element) return one;
         fitting.append(fitting.empty() ? "" : ", ").append(one.element);
     }
-    fail<value_error>({where, ": is of ", dtype, ": the element ", in_quotes(element),
-                       " does not hold its numbers, or is not known; expected one of ", fitting});
+    fail<value_error>(
+        {where}, {"is of ", dtype, ": the element ", in_quotes(element), " does not hold its numbers, or is not known"},
+        {"one of ", fitting});
     return layouts[0];
 }
 
@@ -321,13 +319,13 @@ public:
     torch_file(std::string const& path, import_options const& options)
         : file_(path), options_(options), optimizer_(metadata("optimizer")) {
         auto const at_least_0 = [](char const* what, std::int64_t count) {
-            if (count < 0) fail<value_error>({what, " ", count, "; expected >= 0"});
+            if (count < 0) fail<value_error>({what}, {count, " is out of range"}, {">= 0"});
         };
         at_least_0("--step", options.step.value_or(0));
         at_least_0("--samples", options.samples);
         at_least_0("--epoch", options.epoch);
         if (optimizer_ != any_optimizer && !is_torch_optimizer(optimizer_))
-            refuse({"the optimizer ", in_quotes(optimizer_), " is not known; expected one of ", known_optimizers()});
+            refuse({"the optimizer ", in_quotes(optimizer_), " is not known"}, {"one of ", known_optimizers()});
         has_counts_ = std::ranges::any_of(file_.tensors(), [](safetensors_entry const& x) {
             return x.name.starts_with("state.") && x.name.ends_with(".step");
         });
@@ -335,7 +333,8 @@ public:
         for (safetensors_entry const& x : file_.tensors())
             if (!std::ranges::binary_search(used_, &x)) refuse_unknown(x);
         if (options.step && !step_was_needed_ && (optimizer_ != "SGD" || has_counts_))
-            refuse({optimizer_, " counts its steps itself: --step is for counts that the file does not have"});
+            refuse({optimizer_, " counts its steps itself"},
+                   {"no --step; --step is for counts that the file does not have"});
     }
 
     std::vector<planned> const& parameters() const { return parameters_; }
@@ -363,8 +362,8 @@ public:
     }
 
 private:
-    [[noreturn]] void refuse(std::initializer_list<text_arg> why) const {
-        fail<value_error>({file_.path(), ": ", detail::joined(why)});
+    [[noreturn]] void refuse(message_part given, message_part expected) const {
+        fail<value_error>(message_part{file_.path()}, given, expected);
         std::abort();
     }
     static std::string tensor(std::string_view name) { return "tensor " + in_quotes(name); }
@@ -373,24 +372,24 @@ private:
         std::string keys;
         for (std::string_view const key : std::span(keys_.begin(), std::ranges::unique(keys_).begin()))
             keys.append(", ").append(key);
-        refuse({tensor(x.name),
-                " is not known; expected parameters.NAME of a name in param_groups, or state.INDEX.KEY of what ",
-                optimizer_, " keeps with these options: step", keys});
+        refuse({tensor(x.name), " is not known"},
+               {"parameters.NAME of a name in param_groups, or state.INDEX.KEY of what ", optimizer_,
+                " keeps with these options: step", keys});
     }
 
     std::string const& metadata(char const* key) const {
         auto const at = file_.metadata().find(key);
         if (at == file_.metadata().end())
-            refuse({"has no ", key, " in its metadata: write it by save_for_gradstep, of docs/how_to/checkpoints.md"});
+            refuse({"has no ", key, " in its metadata"},
+                   {"a file of save_for_gradstep, of docs/how_to/checkpoints.md"});
         return at->second;
     }
 
     void read_groups() {
-        json groups = detail::rethrow_as<value_error>([&] { return detail::parse_json(metadata("param_groups")); },
-                                                      [&](value_error const& e) {
-                                                          refuse({"param_groups: ", e.what()});
-                                                      });
-        if (!groups.is_array()) refuse({"param_groups: expected a list"});
+        json groups = detail::rethrow_as<value_error>(
+            [&] { return detail::parse_json(metadata("param_groups")); },
+            [&](value_error const& e) { fail<value_error>(file_.path() + ": param_groups: " + e.what()); });
+        if (!groups.is_array()) refuse({"param_groups: ", detail::shown(groups)}, {"a list"});
         for (std::size_t k = 0; k < groups.items().size(); ++k) {
             group_reader const group(file_.path(), groups, k);
             group_rule const rule =
@@ -400,26 +399,30 @@ private:
             for (std::string_view const key : rule.derived) keys_.emplace_back(key);
             if (rule.form == element_form::mixed) keys_.emplace_back("master");
             json::array const &params = group.list("params"), &names = group.list("param_names");
-            if (params.size() != names.size()) group.refuse("param_names", "expected as many as params");
+            if (params.size() != names.size())
+                group.refuse("param_names", {"there are ", names.size(), " names for ", params.size(), " params"},
+                             {"as many"});
             std::size_t const first = parameters_.size();
             for (std::size_t i = 0; i < params.size(); ++i) {
                 // torch numbers the parameters consecutively.
                 auto const* const number = params[i].get_if<std::uint64_t>();
                 if (number == nullptr || *number != parameters_.size())
-                    group.refuse("params", detail::joined({"must go on with ", parameters_.size(), ", one by one"}));
-                if (!names[i].is_string()) group.refuse("param_names", "expected texts");
+                    group.refuse("params", {detail::shown(params[i])},
+                                 {parameters_.size(), ", since params are numbered one by one"});
+                if (!names[i].is_string()) group.refuse("param_names", {detail::shown(names[i])}, {"texts"});
                 read_parameter(names[i].text(), rule);
             }
             number_draws(rule, first);
         }
         std::ranges::sort(used_);
         if (auto const twice = std::ranges::adjacent_find(used_); twice != used_.end())
-            refuse({tensor((*twice)->name), " is of two parameters in param_groups"});
+            refuse({tensor((*twice)->name), " is of two parameters in param_groups"}, {"one parameter of each name"});
     }
 
     void read_parameter(std::string name, group_rule const& rule) {
-        if (name.empty()) refuse({"param_groups has an empty name; expected a name for each parameter"});
-        if (name.find('\0') != name.npos) refuse({"param_groups: the name ", in_quotes(name), " must not contain NUL"});
+        if (name.empty()) refuse({"param_groups has an empty name"}, {"a name for each parameter"});
+        if (name.find('\0') != name.npos)
+            refuse({"param_groups: the name ", in_quotes(name), " contains NUL"}, {"names without NUL"});
         std::string const state = detail::joined({"state.", parameters_.size(), "."});
         safetensors_entry const& values = find("parameters." + name);
         std::string const where = file_.path() + ": " + tensor(values.name);
@@ -491,7 +494,7 @@ private:
         for (torch_slot const& slot : rule.slots)
             if (first.empty() && file_.find(state + slot.in_torch) == nullptr) first = state + slot.in_torch;
         if (first.empty() && in.has_master) first = state + "master";
-        refuse({tensor(first), " is missing: ", optimizer_, " keeps one of ", in_quotes(name)});
+        refuse({tensor(first), " is missing"}, {"one, as ", optimizer_, " keeps of ", in_quotes(name)});
     }
 
     void read_clock(planned& to, group_rule const& rule, safetensors_entry const* step, bool has_state, bool has_all) {
@@ -500,16 +503,17 @@ private:
             count = step_of(*step);
         } else if (has_state || (optimizer_ == "SGD" && rule.slots.empty() && !has_counts_)) {
             if (!options_.step && optimizer_ == "SGD")
-                refuse({optimizer_, " does not count its steps: give --step, how many were taken"});
+                refuse({optimizer_, " does not count its steps"},
+                       {"their number; give --step, how many steps were taken"});
             if (!options_.step)
-                refuse({tensor(detail::joined({"state.", parameters_.size(), ".step"})),
-                        " is missing: give --step, how many steps were taken"});
+                refuse({tensor(detail::joined({"state.", parameters_.size(), ".step"})), " is missing"},
+                       {"it; give --step, how many steps were taken"});
             step_was_needed_ = true;
             count = *options_.step;
         }
         bool const is_made_at_once = optimizer_ == "Adagrad" || optimizer_ == "ASGD" || optimizer_ == any_optimizer;
         if (has_state && has_all && count == 0 && !rule.slots.empty() && !is_made_at_once)
-            refuse({in_quotes(to.state.name), " has state, and 0 steps; expected at least 1"});
+            refuse({in_quotes(to.state.name), " has state, and 0 steps"}, {"at least 1"});
     }
 
     // Sets seed and id of stochastic rounding. gradstep.torch numbers the parameters of a group that have the same
@@ -534,14 +538,13 @@ private:
 
     safetensors_entry const& find(std::string const& name) const {
         safetensors_entry const* const x = file_.find(name);
-        if (x == nullptr) refuse({tensor(name), " is missing, which param_groups names"});
+        if (x == nullptr) refuse({tensor(name), " is missing"}, {"a tensor for each name in param_groups"});
         return *x;
     }
     void require_slot(safetensors_entry const& x, safetensors_entry const& values, bool is_single,
                       layout const& in) const {
         if (!holds(in.state, x.dtype))
-            refuse({tensor(x.name), ": is of ", x.dtype, "; expected ", in.state, ", or of less, for the element ",
-                    in.element});
+            refuse({tensor(x.name), ": is of ", x.dtype}, {in.state, ", or of less, for the element ", in.element});
         std::vector<std::uint64_t> const expected = is_single ? std::vector<std::uint64_t>{1} : values.shape;
         if (x.shape == expected) return;
         auto const text_of = [](std::vector<std::uint64_t> const& shape) {
@@ -550,14 +553,14 @@ private:
             return shape.empty() ? "1 number" : out;
         };
         std::string const why = is_single ? "" : ", as " + in_quotes(values.name);
-        fail<size_error>(
-            {file_.path(), ": ", tensor(x.name), ": is of ", text_of(x.shape), "; expected ", text_of(expected), why});
+        fail<size_error>({file_.path(), ": ", tensor(x.name)}, {"is of ", text_of(x.shape)}, {text_of(expected), why});
     }
     std::array<std::byte, 8> number_in(safetensors_entry const& x) const {
         std::size_t const bytes = safetensors_bytes_of(x.dtype);
         bool const is_number = is_floating(x.dtype) || x.dtype == "I64" || x.dtype == "I32";
         if (!is_number || x.end - x.begin != bytes)
-            refuse({tensor(x.name), "; expected one number, of F32, F64, I64 or I32"});
+            refuse({tensor(x.name), ": has ", x.end - x.begin, " bytes of ", x.dtype},
+                   {"one number, of F32, F64, I64 or I32"});
         std::array<std::byte, 8> data{};
         file_.read(x, 0, std::span(data).first(bytes));
         return data;
@@ -569,29 +572,28 @@ private:
         if (x.dtype == "I64") {
             std::int64_t exact = 0;
             std::memcpy(&exact, data.data(), sizeof exact);
-            if (exact < 0) refuse({tensor(x.name), ": ", exact, "; expected a whole number >= 0"});
+            if (exact < 0) refuse({tensor(x.name), ": ", exact}, {"a whole number >= 0"});
             return exact;
         }
         double const step = number_at(data.data(), x.dtype);
         bool const is_half = x.dtype == "BF16" || x.dtype == "F16";
         double const gaps = x.dtype == "BF16" ? 0x1p8 : x.dtype == "F16" ? 0x1p11 : x.dtype == "F32" ? 0x1p24 : 0x1p53;
         if (!(step >= 0 && step <= 0x1p62 && step == std::floor(step)))
-            refuse({tensor(x.name), ": ", step, "; expected a whole number >= 0"});
+            refuse({tensor(x.name), ": ", step}, {"a whole number >= 0"});
         if (step < gaps && !is_half) return static_cast<std::int64_t>(step);
         std::string const what = detail::joined({tensor(x.name), ": ", step, " of ", x.dtype});
         if (!options_.step)
-            refuse(
-                {what,
-                 is_half ? " may be a count that was rounded" : ", which has gaps there, may stand for another count",
-                 ": give --step, how many steps were taken"});
+            refuse({what, is_half ? " may be a count that was rounded"
+                                  : ", which has gaps there, may stand for another count"},
+                   {"an exact count; give --step, how many steps were taken"});
         step_was_needed_ = true;
         // Rounded to the dtype it is this number, or the count has stood still where the gaps begin.
         std::array<std::byte, 8> rounded{};
         put_number(static_cast<double>(*options_.step), rounded.data(), x.dtype);
         bool const stood_still = step >= gaps && static_cast<double>(*options_.step) >= step;
         if (number_at(rounded.data(), x.dtype) != step && !stood_still)
-            refuse({what, " is not what ", *options_.step,
-                    " steps leave there; expected in --step the count that it stands for"});
+            refuse({what, " is not what ", *options_.step, " steps leave there"},
+                   {"in --step the count that it stands for"});
         return *options_.step;
     }
     // The rule computes the product of torch's momenta from the number of the step: it must equal the product for these options. torch
@@ -604,8 +606,8 @@ private:
         double const allowed =
             expected * std::expm1(2 * t * u) + static_cast<double>(std::numeric_limits<float>::min());
         if (!(std::abs(found - expected) <= allowed))
-            refuse({tensor(x.name), ": ", found, "; expected ", expected, ", what betas and momentum_decay give after ",
-                    step, " steps: were they changed during the run?"});
+            refuse({tensor(x.name), ": ", found}, {expected, ", what betas and momentum_decay give after ", step,
+                                                   " steps: were they changed during the run?"});
     }
 
     safetensors_reader file_;

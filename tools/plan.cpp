@@ -30,8 +30,8 @@ namespace {
 constexpr double index_bytes = 22;
 constexpr double most_rows = std::numeric_limits<std::int32_t>::max();
 
-[[noreturn]] void refuse_plan(std::initializer_list<detail::text_arg> why) {
-    detail::fail<value_error>(why);
+[[noreturn]] void refuse_plan(detail::message_part where, detail::message_part given, detail::message_part expected) {
+    detail::fail<value_error>(where, given, expected);
     std::abort();
 }
 
@@ -64,8 +64,8 @@ layout const& layout_named(std::string_view dtype, element_form form) {
             : detail::joined({enumerators<element_form>[static_cast<std::size_t>(form)], "<", dtype, ">"});
     auto const found = std::ranges::find(layouts, name, &layout::element);
     if (found == layouts.end())
-        refuse_plan({"--dtype ", dtype, " in the form ", enumerators<element_form>[static_cast<std::size_t>(form)],
-                     ": expected float, double, bfloat16 or float16, and of the last two mixed or stochastic"});
+        refuse_plan({"--dtype"}, {dtype, " in the form ", enumerators<element_form>[static_cast<std::size_t>(form)]},
+                    {"float, double, bfloat16 or float16, and of the last two mixed or stochastic"});
     return *found;
 }
 double bytes_of_dtype(std::string_view dtype) { return dtype == "F64" ? 8 : dtype == "F32" ? 4 : 2; }
@@ -134,22 +134,22 @@ private:
     void check() const {
         auto const at_least_1 = [](char const* what, std::uint64_t count) {
             if (count < 1 || count > std::uint64_t{1} << 53)
-                refuse_plan({what, " ", count, " is out of range; expected 1 to 2^53"});
+                refuse_plan({what}, {count, " is out of range"}, {"1 to 2^53"});
         };
         at_least_1("--keys", options_.keys);
         at_least_1("--width", options_.width);
         at_least_1("--servers", options_.servers);
         auto const positive = [](char const* what, double x, bool or_zero) {
             if (!(or_zero ? x >= 0 : x > 0) || std::isinf(x))
-                refuse_plan({what, " ", x, " is out of range; expected a number ", or_zero ? ">= 0" : "> 0"});
+                refuse_plan({what}, {x, " is out of range"}, {"a number ", or_zero ? ">= 0" : "> 0"});
         };
         positive("--bandwidth", options_.bandwidth, false);
         positive("--timeout", options_.timeout, false);
         positive("--memory", options_.memory, true);
         if (options_.admit_after < 1 || options_.admit_after > 1 << 16)
-            refuse_plan({"--admit-after ", options_.admit_after, " is out of range; expected 1 to 65536"});
+            refuse_plan({"--admit-after"}, {options_.admit_after, " is out of range"}, {"1 to 65536"});
         if (options_.touch_counts && !options_.last_touches)
-            refuse_plan({"--touch-counts needs the last touches; expected no --no-last-touches"});
+            refuse_plan({"--touch-counts"}, {"needs the last touches"}, {"no --no-last-touches"});
     }
 
     void add(std::string name, double bytes, bool in_file = true) {
@@ -162,7 +162,7 @@ private:
         std::string name;
         detail::append_policy_name<Rule>(name);
         if constexpr (detail::has_own_step<Rule>) {
-            refuse_plan({"rule ", name, ": a table does not take it; expected a rule that steps each row by itself"});
+            refuse_plan({"rule ", name}, {"a table does not take it"}, {"a rule that steps each row by itself"});
         } else {
             double const width = static_cast<double>(options_.width), state = bytes_of_dtype(layout_.state);
             add("values", width * bytes_of_dtype(layout_.storage));
@@ -179,8 +179,9 @@ private:
                             add("average " + std::string(slot), width * state);
                         average_slots += static_cast<double>(Average::state_names.size());
                         if (detail::counts_steps<Average>() && std::holds_alternative<touch_only>(policies_.catch_up))
-                            refuse_plan({"average ", detail::type_name<Average>(), ": touch_only does not count the ",
-                                         "steps of inactive rows; expected ema, or exact or replay"});
+                            refuse_plan({"average ", detail::type_name<Average>()},
+                                        {"touch_only does not count the steps of inactive rows"},
+                                        {"ema, or exact or replay"});
                     },
                     one);
             if (layout_.has_master) add("master copy", width * state);
@@ -192,8 +193,7 @@ private:
         auto const parts = policies_.regularizer.parts();
         bool const is_lazy = std::holds_alternative<touch_only>(policies_.catch_up);
         if (parts.size() > 1 && !is_lazy)
-            refuse_plan(
-                {"regularizer: there are ", parts.size(), "; expected one at most, unless catch_up is ", "touch_only"});
+            refuse_plan({"regularizer"}, {"there are ", parts.size()}, {"one at most, unless catch_up is touch_only"});
         std::string const catch_up = std::visit([](auto const& one) { return name_of(one); }, policies_.catch_up);
         auto const step = [&]<class Regularizer>(Regularizer const&) {
             return step_of<Rule, Regularizer>(policies_.catch_up, policies_.averages.size(), average_slots,
@@ -201,8 +201,8 @@ private:
         };
         step_plan const one = parts.empty() || is_lazy ? step(none{}) : std::visit(step, parts[0]);
         if (one.form == detail::catch_up_form::refused)
-            refuse_plan({"catch_up ", catch_up, ": the rule ", rule, " and its regularizer have no such form; ",
-                         "expected touch_only, or what docs/how_to/embedding_tables.md lists"});
+            refuse_plan({"catch_up ", catch_up}, {"the rule ", rule, " and its regularizer have no such form"},
+                        {"touch_only, or what docs/how_to/embedding_tables.md lists"});
         detail::kept_columns const kept{.stamps = !is_lazy,
                                         .touches = options_.row_steps,
                                         .keys = true,

@@ -168,10 +168,10 @@ TEST_CASE("a plan refuses what no table takes") {
         wrong(optimizer(R"({"name": "dgc_momentum"})"), {}).starts_with("rule dgc_momentum: a table does not take it"));
     plan_options options;
     options.servers = 0;
-    CHECK(wrong(optimizer(R"({"name": "sgd"})"), options) == "--servers 0 is out of range; expected 1 to 2^53");
+    CHECK(wrong(optimizer(R"({"name": "sgd"})"), options) == "--servers: 0 is out of range; expected 1 to 2^53");
     options = {};
     options.dtype = "int32";
-    CHECK(wrong(optimizer(R"({"name": "sgd"})"), options).starts_with("--dtype int32"));
+    CHECK(wrong(optimizer(R"({"name": "sgd"})"), options).starts_with("--dtype: int32"));
     options = {};
     options.last_touches = false;
     options.touch_counts = true;

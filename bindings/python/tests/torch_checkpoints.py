@@ -423,7 +423,7 @@ class Refusals(Case):
         optimizer.param_groups[0]["layer"] = 3
         self.assertIn("param_groups[0].layer: Adam has no option of this name", self.imported(net, optimizer))
         del optimizer.state[net.head]["step"]
-        self.assertIn('tensor "state.0.step" is missing: give --step', self.imported(net, optimizer, fails=True))
+        self.assertIn('tensor "state.0.step" is missing; expected it; give --step', self.imported(net, optimizer, fails=True))
         self.imported(net, optimizer, "--step", 1)
         del optimizer.state[net.head]["exp_avg"]
         self.assertIn('tensor "state.0.exp_avg" is missing', self.imported(net, optimizer, "--step", 1, fails=True))
@@ -466,7 +466,7 @@ class Refusals(Case):
         arguments = ["export-torch", self.folder / "lion", self.folder / "out", "--rate", "1e-3"]
         self.assertIn("gradstep.torch.Optimizer", self.run_program(*arguments))
         self.assertIn("AdamW does not keep the state of lion", self.run_program(*arguments, "--optimizer", "AdamW", fails=True))
-        self.assertIn('--optimizer "Muon"; expected one of SGD', self.run_program(*arguments, "--optimizer", "Muon", fails=True))
+        self.assertIn('--optimizer: "Muon" is not known; expected one of SGD', self.run_program(*arguments, "--optimizer", "Muon", fails=True))
 
 
 if __name__ == "__main__":
