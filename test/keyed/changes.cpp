@@ -144,7 +144,7 @@ TEST_CASE("bytes that are not those of changes are refused") {
         bytes longer = message;
         longer.resize(message.size() + 8);
         put(longer, 16, std::uint64_t{longer.size()});
-        CHECK(refused(longer) == "has 8 bytes too many");
+        CHECK(refused(longer) == "has 8 bytes too many; expected none after its end");
         for (std::size_t at = 0; at < message.size(); ++at) {
             bytes changed = message;
             changed[at] ^= std::byte{0x10};
@@ -173,11 +173,11 @@ TEST_CASE("bytes that are not those of changes are refused") {
     };
     CHECK(with(numbers, std::uint8_t{2}) == "has the number 2; expected at most 1");
     CHECK(with(numbers + 1, std::uint8_t{4}) == "has the number 4; expected at most 3");
-    CHECK(with(numbers + 1, std::uint8_t{1}) == "says that it has touches, and has none");
+    CHECK(with(numbers + 1, std::uint8_t{1}) == "announces touches, and has none; expected touches of its rows");
     CHECK(with(kind, std::uint64_t{4}) == "has the number 4; expected below 4");
     CHECK(with(keys, ~std::uint64_t{0}).find("keys of rows of width 5, and ") != std::string::npos);
-    CHECK(with(keys - 8, ~std::uint64_t{0}) == "breaks off");  // evicted
-    CHECK(with(keys - 16, ~std::uint64_t{0}) == "breaks off"); // the history
+    CHECK(with(keys - 8, ~std::uint64_t{0}) == "breaks off; expected all numbers that it announces");  // evicted
+    CHECK(with(keys - 16, ~std::uint64_t{0}) == "breaks off; expected all numbers that it announces"); // the history
     CHECK(with(columns, std::uint64_t{1} << 62).find("of width 4611686018427387904") != std::string::npos);
 }
 

@@ -44,7 +44,7 @@ inline void set_in_schedule(any_schedule& of, number_path path, json_path const&
 template <class Value, class Allowed>
 void set_value(Value& of, number_path path, json_path const& at, Allowed const& allowed, double to) {
     if constexpr (number<Value>) {
-        if (!path.is_done()) at.refuse({"is a number, and the path goes on; expected the path of a number"});
+        if (!path.is_done()) at.refuse({"is a number, and the path goes on"}, {"the path of a number"});
         of = read_number<Value>(json(to), at, allowed);
     } else if constexpr (std::is_same_v<Value, any_schedule>) {
         set_in_schedule(of, path, at, to);
@@ -54,7 +54,7 @@ void set_value(Value& of, number_path path, json_path const& at, Allowed const& 
     } else if constexpr (lists_hyperparameters<Value> && !std::is_enum_v<Value>) {
         set_member(of, path, at, to);
     } else {
-        at.refuse({"is no number; expected the path of a number"});
+        at.refuse({"is no number"}, {"the path of a number"});
     }
 }
 template <class Policy> void set_member(Policy& of, number_path path, json_path const& at, double to) {

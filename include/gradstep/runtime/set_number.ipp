@@ -39,8 +39,8 @@ GRADSTEP_DEFINE std::size_t number_path::index(std::size_t size, json_path const
             return out;
         }
     }
-    at.refuse({"is a list of ", size, " items, and the path goes on with ", shown(json(rest_)),
-               "; expected [i] with 0 <= i < ", size});
+    at.refuse({"is a list of ", size, " items, and the path goes on with ", shown(json(rest_))},
+              {"[i] with 0 <= i < ", size});
 }
 
 GRADSTEP_DEFINE void set_in_schedule(any_schedule& of, number_path path, json_path const& at, double to) {
@@ -52,7 +52,7 @@ GRADSTEP_DEFINE void set_in_schedule(any_schedule& of, number_path path, json_pa
         of = any_schedule(std::move(next));
         return true;
     });
-    if (!is_known) at.refuse({"holds no schedule of a configuration; expected one of those"});
+    if (!is_known) at.refuse({"holds no schedule of a configuration"}, {"one of those"});
 }
 
 GRADSTEP_DEFINE void set_in_average(std::vector<any_average>& all, number_path path, json_path const& at, double to) {
@@ -63,7 +63,7 @@ GRADSTEP_DEFINE void set_in_average(std::vector<any_average>& all, number_path p
 
 GRADSTEP_DEFINE void set_in_regularizer(any_regularizer& of, number_path path, json_path const& at, double to) {
     std::vector<any_regularizer::part> parts(of.parts().begin(), of.parts().end());
-    if (parts.empty()) at.refuse({"is none; expected a regularizer with a number"});
+    if (parts.empty()) at.refuse({"is none"}, {"a regularizer with a number"});
     if (parts.size() == 1) {
         set_in_variant(parts[0], path, at, to);
     } else {

@@ -81,7 +81,7 @@ GRADSTEP_DEFINE row_changes_base read_changes(std::span<std::byte const> bytes, 
     from.header(changes_letters, changes_version);
     auto const require = [&](char const* what, std::string const& own) {
         std::string const theirs = from.text();
-        if (theirs != own) from.refuse({"is of the ", what, " ", shortened(theirs), "; expected ", own});
+        if (theirs != own) from.refuse({"is of the ", what, " ", shortened(theirs)}, {own});
     };
     require("element", element);
     require("rule", rule);
@@ -102,9 +102,10 @@ GRADSTEP_DEFINE row_changes_base read_changes(std::span<std::byte const> bytes, 
     // By division first: a wrong count could overflow.
     if (rows > from.left() / sizeof(std::uint64_t) ||
         (rows != 0 && out.width > from.left() / typed.front().element_bytes / rows))
-        from.refuse({"has ", rows, " keys of rows of width ", out.width, ", and ", from.left(), " bytes for them"});
+        from.refuse({"has ", rows, " keys of rows of width ", out.width, ", and ", from.left(), " bytes for them"},
+                    {"as many bytes as they need"});
     auto const take = [&](std::size_t numbers, std::size_t each) {
-        if (numbers > from.left() / each) from.refuse({"breaks off"});
+        if (numbers > from.left() / each) from.refuse({"breaks off"}, {"all numbers that it announces"});
         auto const taken = from.take(numbers * each);
         from.align();
         return taken;
@@ -125,9 +126,9 @@ GRADSTEP_DEFINE row_changes_base read_changes(std::span<std::byte const> bytes, 
     take_into(out.last_touches, with_state);
     take_into(out.touch_counts, (kept & 2) != 0 ? with_state : 0);
     take_into(at.history, history);
-    if (from.left() != 0) from.refuse({"has ", from.left(), " bytes too many"});
+    if (from.left() != 0) from.refuse({"has ", from.left(), " bytes too many"}, {"none after its end"});
     if (kept != (out.touches.empty() ? 0 : 1) + (out.touch_counts.empty() ? 0 : 2))
-        from.refuse({"says that it has touches, and has none"});
+        from.refuse({"announces touches, and has none"}, {"touches of its rows"});
     return out;
 }
 
