@@ -1,4 +1,4 @@
-// expected-error: gradstep: block8 keeps state in blocks of 256 elements, which rows of a table would divide: use float
+// expected-error: gradstep: table: block8 keeps state in blocks of 256 elements, which rows of a table would divide; expected float
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,4 +1,4 @@
-// expected-error: gradstep: a table takes a catch-up policy: gs::touch_only{}, gs::exact{} or
+// expected-error: gradstep: table: the argument is no catch-up policy; expected gs::touch_only{}, gs::exact{} or
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,4 +1,4 @@
-// expected-error: gradstep: tables take no rule with a step of its own, which needs whole tensors
+// expected-error: gradstep: table: the rule needs whole tensors, and a table updates single rows
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

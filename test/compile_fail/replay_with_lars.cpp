@@ -1,4 +1,4 @@
-// expected-error: gradstep: replay needs to know what the state of a rule does without gradient
+// expected-error: gradstep: replay: the rule does not say what its state does without gradient
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

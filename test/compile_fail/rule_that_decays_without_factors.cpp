@@ -1,5 +1,5 @@
 // A rule whose state decays says by what.
-// expected-error: gradstep: a rule with at_zero_gradient = gs::zero_gradient_effect::decays_state needs
+// expected-error: gradstep: rule: at_zero_gradient is decays_state, and its factors are missing; expected
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

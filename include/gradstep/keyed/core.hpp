@@ -61,7 +61,8 @@ template <class Updater, class CatchUp> struct keyed_core {
     static constexpr std::int32_t left_out_row = -2;
     static constexpr std::int64_t latest_step = std::int64_t{1} << 62; // of changes, to which ages are added
     static_assert(static_cast<std::uint32_t>(no_row) == key_index::none);
-    static_assert(rows_type::on_host, "gradstep: keyed_table: the index is the host's: give a host backend");
+    static_assert(rows_type::on_host, "gradstep: keyed_table: the index is in host memory, and the backend is on a "
+                                      "device; expected a backend of the host");
 
     keyed_options options;
     rows_type stored; // by their numbers
@@ -135,7 +136,8 @@ template <class Updater, class CatchUp> struct keyed_core {
 
     template <class Keys> static key_span keys_of(Keys& keys) {
         using given = std::remove_const_t<element_type<Keys>>;
-        static_assert(std::is_integral_v<given> && sizeof(given) == 8, "gradstep: keys are uint64 or int64");
+        static_assert(std::is_integral_v<given> && sizeof(given) == 8,
+                      "gradstep: keys: they are of another type; expected uint64 or int64");
         auto const ids = shape_type::ids_of(keys);
         require_countable(ids.size(), "keys");
         return {reinterpret_cast<std::uint64_t const*>(ids.data()), ids.size()};

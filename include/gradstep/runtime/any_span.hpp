@@ -74,7 +74,8 @@ struct any_span {
         : type(scalar_of<std::remove_const_t<detail::element_type<Buffer>>>()),
           data(detail::traits_of<Buffer>::data(buffer)), size(detail::traits_of<Buffer>::size(buffer)),
           is_writable(!std::is_const_v<detail::element_type<Buffer>>) {
-        static_assert(detail::lives_in<Buffer, host_memory>, "gradstep: any_span refers to memory of the host");
+        static_assert(detail::lives_in<Buffer, host_memory>,
+                      "gradstep: any_span: the buffer is on a device; expected memory of the host");
         detail::require_layout(buffer, std::span<std::byte const>());
         if constexpr (detail::is_container<Buffer>()) container = detail::container_reference::of(buffer);
     }

@@ -38,8 +38,8 @@ template <class Updater, class CatchUp> class compiled_history final : public co
     using backend = typename Updater::backend_type;
     using pack = typename backend::template pack<compute>;
     static_assert(sizeof(state) >= sizeof(compute),
-                  "gradstep: catching up and then taking a step rounds a row once more "
-                  "than a table does, unless its state has the digits of the step");
+                  "gradstep: compile_catch_up: a row would be rounded once more than in a table, since its state has "
+                  "fewer digits than a step; expected a state with the digits of the step");
 
     template <class T> using buffer = typename backend::template table_buffer<T>;
     static constexpr detail::catch_up_form form = detail::form_of<CatchUp, rule, regularizer>();

@@ -81,15 +81,16 @@ template <class Rule> constexpr std::size_t first_linear_slot() {
 
 template <class Policy, class Rule, class Regularizer> constexpr catch_up_form form_of() {
     static_assert(!has_own_step<Rule>,
-                  "gradstep: tables take no rule with a step of its own, which needs whole tensors: "
-                  "instead of gs::dgc_momentum use gs::momentum or gs::nesterov");
+                  "gradstep: table: the rule needs whole tensors, and a table updates single rows; expected another "
+                  "rule, as gs::momentum or gs::nesterov instead of gs::dgc_momentum");
     constexpr bool is_exact = std::is_same_v<Policy, exact>, is_replay = std::is_same_v<Policy, replay>;
     static_assert(is_exact || is_replay || std::is_same_v<Policy, touch_only>,
-                  "gradstep: a table takes a catch-up policy: gs::touch_only{}, gs::exact{} or gs::replay{max_steps}");
-    static_assert(zero_gradient_effect_of<Rule>() != zero_gradient_effect::decays_state || decays_by_factors<Rule>,
-                  "gradstep: a rule with at_zero_gradient = gs::zero_gradient_effect::decays_state needs "
-                  "`state<double> decay() const`, the "
-                  "factor of each slot, and with a row_state `row_state<double> row_decay() const`");
+                  "gradstep: table: the argument is no catch-up policy; expected gs::touch_only{}, gs::exact{} or "
+                  "gs::replay{max_steps}");
+    static_assert(
+        zero_gradient_effect_of<Rule>() != zero_gradient_effect::decays_state || decays_by_factors<Rule>,
+        "gradstep: rule: at_zero_gradient is decays_state, and its factors are missing; expected `state<double> "
+        "decay() const`, the factor of each slot, and with a row_state `row_state<double> row_decay() const`");
     constexpr zero_gradient_weight weight = zero_gradient_weight_of<Regularizer>();
     constexpr bool is_coupled = weight == zero_gradient_weight::coupled || weight == zero_gradient_weight::other;
     if constexpr (is_exact) {
@@ -97,55 +98,50 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
         constexpr bool fits = form != catch_up_form::refused;
         constexpr bool is_norm = row_wise_rule<Rule> && !decays_by_factors<Rule> && !state_stands<Rule>();
         constexpr bool moves = zero_gradient_effect_of<Rule>() == zero_gradient_effect::general && !is_linear<Rule>();
-        static_assert(fits || !is_norm,
-                      "gradstep: exact catch-up: lars and lamb scale by the norms of a row, which have no closed form: "
-                      "use gs::touch_only");
-        static_assert(
-            fits || is_norm || !moves,
-            "gradstep: exact catch-up: a step of this rule without gradient moves the weight and has no closed "
-            "form: use gs::replay{max_steps} or gs::touch_only (a rule whose weight stands still says so by "
-            "at_zero_gradient)");
-        static_assert(
-            fits || is_norm || moves || weight != zero_gradient_weight::coupled,
-            "gradstep: exact catch-up: with a coupled l2 the state of this rule grows without gradient, which "
-            "has no closed form (sgd, momentum and nesterov have one): use gs::decoupled or "
-            "gs::proximal{gs::l2{...}}, or gs::replay{max_steps}, or gs::touch_only");
-        static_assert(
-            fits || is_norm || moves || weight != zero_gradient_weight::other,
-            "gradstep: exact catch-up: this regularizer has no closed form without gradient (a coupled l1 does "
-            "not stop at 0, a clipped l2 is not linear): use gs::proximal{...}, or gs::replay{max_steps}, or "
-            "gs::touch_only");
+        static_assert(fits || !is_norm, "gradstep: exact catch-up: lars and lamb scale by the norms of a row, which "
+                                        "have no closed form; expected gs::touch_only");
+        static_assert(fits || is_norm || !moves,
+                      "gradstep: exact catch-up: a step of this rule without gradient moves the weight and has no "
+                      "closed form; expected gs::replay{max_steps} or gs::touch_only, or at_zero_gradient in a rule "
+                      "that does not move the weight");
+        static_assert(fits || is_norm || moves || weight != zero_gradient_weight::coupled,
+                      "gradstep: exact catch-up: with a coupled l2 the state of this rule grows without gradient, "
+                      "which has no closed form; expected gs::decoupled or gs::proximal{gs::l2{...}}, "
+                      "gs::replay{max_steps}, gs::touch_only, or the rule sgd, momentum or nesterov");
+        static_assert(fits || is_norm || moves || weight != zero_gradient_weight::other,
+                      "gradstep: exact catch-up: this regularizer has no closed form without gradient, such as a "
+                      "coupled l1, which does not stop at 0, or a clipped l2; expected gs::proximal{...}, "
+                      "gs::replay{max_steps} or gs::touch_only");
         static_assert(
             fits || of_weight != catch_up_form::factors,
             "gradstep: exact catch-up: the average of a row under l1 has no closed form, since its elements reach 0 at "
-            "different steps: use l2 or gs::decoupled, or gs::replay{max_steps}, or gs::touch_only with gs::ema");
-        static_assert(
-            fits || is_coupled || zero_gradient_effect_of<Rule>() != zero_gradient_effect::no_op_if_weight_unchanged,
-            "gradstep: exact catch-up: the state of this rule follows its weight: use its own l1 and l2 and no "
-            "regularizer, or gs::touch_only");
+            "different steps; expected l2 or gs::decoupled, gs::replay{max_steps}, or gs::touch_only with gs::ema");
+        static_assert(fits || is_coupled ||
+                          zero_gradient_effect_of<Rule>() != zero_gradient_effect::no_op_if_weight_unchanged,
+                      "gradstep: exact catch-up: the state of this rule follows its weight; expected its own l1 and l2 "
+                      "and no regularizer, or gs::touch_only");
         static_assert(
             fits || is_coupled || !is_linear<Rule>() || of_weight == catch_up_form::factors,
-            "gradstep: exact catch-up: a weight that momentum carries on crosses 0, where l1 would stop it: "
-            "use l2, gs::decoupled or gs::proximal{gs::l2{...}}, or gs::replay{max_steps}, or gs::touch_only");
+            "gradstep: exact catch-up: a weight that momentum carries on crosses 0, where l1 would stop it; expected "
+            "l2, gs::decoupled or gs::proximal{gs::l2{...}}, gs::replay{max_steps} or gs::touch_only");
         return form;
     } else if constexpr (is_replay) {
         static_assert(
             state_stands<Rule>() || decays_by_factors<Rule>,
-            "gradstep: replay needs to know what the state of a rule does without gradient: give it `state<"
-            "double> decay() const` or `at_zero_gradient = gs::zero_gradient_effect::no_op`, or use gs::touch_only");
+            "gradstep: replay: the rule does not say what its state does without gradient; expected `state<double> "
+            "decay() const` or `at_zero_gradient = gs::zero_gradient_effect::no_op`, or gs::touch_only");
         static_assert(zero_gradient_effect_of<Rule>() != zero_gradient_effect::no_op_if_weight_unchanged ||
                           weight == zero_gradient_weight::no_op,
-                      "gradstep: replay: the state of this rule follows its weight: use its own l1 and l2 and no "
+                      "gradstep: replay: the state of this rule follows its weight; expected its own l1 and l2 and no "
                       "regularizer, or gs::touch_only");
-        static_assert(
-            !row_wise_rule<Rule> || !is_coupled,
-            "gradstep: replay: a coupled regularizer gives a row-wise rule a gradient to look at on every step: "
-            "use gs::decoupled or gs::proximal{...}, or gs::touch_only");
+        static_assert(!row_wise_rule<Rule> || !is_coupled,
+                      "gradstep: replay: a coupled regularizer gives a row-wise rule a gradient on every step; "
+                      "expected gs::decoupled or gs::proximal{...}, or gs::touch_only");
         return catch_up_form::steps;
     } else {
         static_assert(!counts_steps<Rule>(),
-                      "gradstep: touch_only: an average that counts the steps of the run misses those of an inactive "
-                      "row: use gs::exact or gs::replay{max_steps}, or the average gs::ema");
+                      "gradstep: touch_only: an average that counts the steps of the run misses the steps of an "
+                      "inactive row; expected gs::exact or gs::replay{max_steps}, or the average gs::ema");
         return catch_up_form::untracked;
     }
 }

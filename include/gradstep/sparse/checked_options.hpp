@@ -21,14 +21,13 @@ table_options checked_options(Updater const& of, CatchUp const& catch_up, table_
     constexpr bool has_stamps =
         form_of<CatchUp, rule_type, typename Updater::regularizer_type>() != catch_up_form::untracked;
     [[maybe_unused]] rule_type const& rule = of.rule();
-    static_assert(!in_blocks<traits>,
-                  "gradstep: block8 keeps state in blocks of 256 elements, which rows of a table would divide: use "
-                  "float");
+    static_assert(!in_blocks<traits>, "gradstep: table: block8 keeps state in blocks of 256 elements, which rows of a "
+                                      "table would divide; expected float");
     static_assert(!Updater::traits::is_stochastic || std::same_as<CatchUp, touch_only>,
-                  "gradstep: a table of stochastic elements catches up by gs::touch_only: catching up in place rounds "
-                  "to nearest, and would lose what is small");
+                  "gradstep: table: catching up in place rounds stochastic elements to nearest, and loses small "
+                  "changes; expected gs::touch_only");
     static_assert(!std::is_integral_v<storage> || !std::same_as<CatchUp, replay>,
-                  "gradstep: rows of integers have nothing to replay: use gs::touch_only");
+                  "gradstep: replay: rows of integers have nothing to replay; expected gs::touch_only");
     check(catch_up);
     if constexpr (!std::same_as<CatchUp, touch_only> && requires { rule.check_decay(); }) rule.check_decay();
     check(options);

@@ -123,8 +123,8 @@ private:
         using value_type = std::remove_const_t<detail::element_type<Range const>>;
         constexpr bool storable = std::is_same_v<value_type, float> || std::is_same_v<value_type, double> ||
                                   std::is_same_v<value_type, bfloat16>;
-        static_assert(storable, "gradstep: initial values are a container or span of float, double or bfloat16, "
-                                "whichever the table stores");
+        static_assert(storable, "gradstep: initial: its elements are of another type; expected a container or span of "
+                                "float, double or bfloat16, whichever the table stores");
         if constexpr (storable) {
             using traits = detail::traits_of<Range>;
             return std::span<value_type const>(traits::data(values), traits::size(values));

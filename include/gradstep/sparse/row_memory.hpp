@@ -241,7 +241,8 @@ template <class Updater, bool HasStamps> struct row_shape {
 
     template <class Ids> static auto ids_of(Ids& ids) {
         using given = std::remove_const_t<element_type<Ids>>;
-        static_assert(row_id<given>, "gradstep: ids and offsets are int32, int64 or uint64");
+        static_assert(row_id<given>,
+                      "gradstep: ids and offsets: they are of another type; expected int32, int64 or uint64");
         auto const span = as_span<given const, memory_space>(ids);
         if (span.data() == nullptr && !span.empty())
             fail<buffer_error>({"ids"}, {"is null"}, {span.size(), " elements of memory"});

@@ -74,9 +74,9 @@ public:
         detail::require_lasting<Values, Buffers...>();
         constexpr std::size_t least = Updater::slots + has_stamps;
         static_assert(sizeof...(Buffers) == least || sizeof...(Buffers) == least + 1,
-                      "gradstep: row_updater::memory takes values, one buffer for each state slot of the rule in its "
-                      "order, the master copy if the element keeps one, stamps if the catch-up policy has them, and "
-                      "touches with row_steps");
+                      "gradstep: row_updater::memory: the number of buffers is wrong; expected values, one buffer for "
+                      "each state slot of the rule in its order, the master copy if the element keeps one, stamps if "
+                      "the catch-up policy has them, and touches with row_steps");
         return core_.shape.bind(values, buffers...);
     }
 
