@@ -127,7 +127,8 @@ TEST_CASE("A file of another table is refused by the first difference, and nothi
     CHECK_THAT(said_of(value, "\"history\":\"factors\"", "\"history\":\"other\""),
                ContainsSubstring("history is \"other\"; expected one of none, factors, products, rates"));
     CHECK_THAT(said_of(value, "\"max_history\":8", "\"max_history\":7"), ContainsSubstring("a power of two"));
-    CHECK_THAT(said_of(size, "\"max_history\":8", "\"max_history\":16"), ContainsSubstring("row_progress.history has"));
+    CHECK_THAT(said_of(size, "\"max_history\":8", "\"max_history\":16"),
+               ContainsSubstring("row_progress.history: has"));
     CHECK_THAT(said_of(value, "\"lap_rows\":40", "\"lap_rows\":41"), ContainsSubstring("at most num_rows = 40"));
     CHECK_THAT(said_of(value, "\"step\":21", "\"step\":17"), ContainsSubstring("stamps["));
     CHECK_THAT(said_of(value, "\"rate\":", "\"rate\":-"), ContainsSubstring("row_progress.rate"));

@@ -388,7 +388,7 @@ TEST_CASE("a gradient that is not finite does not reach its row, and the norm of
     step(full, {4});
     CHECK(refusal<gs::nonfinite_error, std::runtime_error>([&] {
               full.update(bad, bad_gradient);
-          }).starts_with("the gradient of keys[0] = 5"));
+          }).starts_with("keys[0]: the gradient of key 5"));
 
     auto small = table_of({.initial = 3.0, .max_norm = 0.5});
     step(small, {1});
