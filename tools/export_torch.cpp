@@ -16,8 +16,8 @@
 namespace gradstep::tools {
 namespace {
 
-using detail::fail, detail::in_quotes, detail::joined, detail::json, detail::json_path, detail::saved_state,
-    detail::saved_tensor;
+using detail::fail, detail::throw_error, detail::in_quotes, detail::joined, detail::json, detail::json_path,
+    detail::saved_state, detail::saved_tensor;
 
 // The arguments of which a preset makes this rule, if there are any. Each is the member of the rule that changes with it.
 template <class Preset>
@@ -130,7 +130,7 @@ private:
 
     std::string place(saved_state const& of) const { return path_ + ": " + in_quotes(of.name); }
     [[noreturn]] void refuse(saved_state const& of, detail::message_part given, detail::message_part expected) const {
-        fail<value_error>(detail::message_part{place(of)}, given, expected);
+        fail<value_error>({place(of)}, given, expected);
         std::abort();
     }
 
@@ -142,9 +142,11 @@ private:
             refuse(state, {"is of ", detail::shortened(state.element)}, {"an element whose state torch keeps"});
         if (state.policies.empty())
             refuse(state, {"the file does not contain its policies"}, {"a file of this version; save it again"});
-        json document = detail::rethrow_as<value_error>(
-            [&] { return detail::parse_json(state.policies); },
-            [&](value_error const& wrong) { fail<value_error>(place(state) + ": its policies: " + wrong.what()); });
+        json document = detail::rethrow_as<value_error>([&] { return detail::parse_json(state.policies); },
+                                                        [&](value_error const& wrong) {
+                                                            throw_error<value_error>(place(state) +
+                                                                                     ": its policies: " + wrong.what());
+                                                        });
         json const* const schedule = document.find("schedule");
         json const* const name = schedule == nullptr ? nullptr : schedule->find("name");
         bool const is_unknown = name == nullptr || *name == "external";
@@ -154,7 +156,7 @@ private:
         if (options_.rate) document["schedule"] = {{"name", "constant"}, {"rate", *options_.rate}};
         return detail::rethrow_as<value_error>(
             [&] { return detail::read_configuration(document, json_path("policies")); },
-            [&](value_error const& wrong) { fail<value_error>(place(state) + ": " + wrong.what()); });
+            [&](value_error const& wrong) { throw_error<value_error>(place(state) + ": " + wrong.what()); });
     }
 
     // The class that keeps the state of all parameters.

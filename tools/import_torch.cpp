@@ -20,7 +20,7 @@
 namespace gradstep::tools {
 namespace {
 
-using detail::fail, detail::in_quotes, detail::json, detail::json_path, detail::message_part,
+using detail::fail, detail::throw_error, detail::in_quotes, detail::json, detail::json_path, detail::message_part,
     detail::safetensors_bytes_of, detail::saved_state, detail::saved_tensor;
 
 // ---- Groups of parameters ----
@@ -36,7 +36,7 @@ public:
         return detail::joined({path_, ": param_groups[", index_, "]", key.empty() ? "" : ".", detail::shortened(key)});
     }
     [[noreturn]] void refuse(std::string_view key, message_part given, message_part expected) const {
-        fail<value_error>(message_part{place(key)}, given, expected);
+        fail<value_error>({place(key)}, given, expected);
         std::abort();
     }
     json::object const& members() const { return group_.members(); }
@@ -217,7 +217,7 @@ group_rule rule_of_config(group_reader const& group, std::size_t number, std::ve
     config["schedule"] = {{"name", "constant"}, {"rate", rate}};
     optimizer_configuration const read = detail::rethrow_as<value_error>(
         [&] { return detail::read_optimizer(config, json_path("config")); },
-        [&](value_error const& wrong) { fail<value_error>(group.place("") + "." + wrong.what()); });
+        [&](value_error const& wrong) { throw_error<value_error>(group.place("") + "." + wrong.what()); });
     configuration const policies = detail::policies_of_step(read);
     group_rule out;
     auto const same_name = [](std::string_view slot) { return slot; };
@@ -363,7 +363,7 @@ public:
 
 private:
     [[noreturn]] void refuse(message_part given, message_part expected) const {
-        fail<value_error>(message_part{file_.path()}, given, expected);
+        fail<value_error>({file_.path()}, given, expected);
         std::abort();
     }
     static std::string tensor(std::string_view name) { return "tensor " + in_quotes(name); }
@@ -388,7 +388,7 @@ private:
     void read_groups() {
         json groups = detail::rethrow_as<value_error>(
             [&] { return detail::parse_json(metadata("param_groups")); },
-            [&](value_error const& e) { fail<value_error>(file_.path() + ": param_groups: " + e.what()); });
+            [&](value_error const& e) { throw_error<value_error>(file_.path() + ": param_groups: " + e.what()); });
         if (!groups.is_array()) refuse({"param_groups: ", detail::shown(groups)}, {"a list"});
         for (std::size_t k = 0; k < groups.items().size(); ++k) {
             group_reader const group(file_.path(), groups, k);

@@ -176,7 +176,7 @@ void print_machine(distributed_options const& o) {
     // A message there and back: both ends take memory for it.
     auto const put = [&] { by.send(other, std::vector<std::byte>(n * sizeof(float))); };
     auto const take = [&] {
-        if (!by.receive(by.timeout())) gs::detail::fail<gd::rank_error>("--machine: no message came");
+        if (!by.receive(by.timeout())) gs::detail::fail<gd::rank_error>({"--machine"}, {"no message came"});
     };
     double const both_ways = seconds_of(by, o.rounds, [&] {
         if (by.rank() == 0) put();

@@ -74,7 +74,7 @@ instruction_set const& chosen_instruction_set() {
 
 std::span<gradstep::runtime::compiled_group const* const> gradstep::runtime::compiled_groups() {
     c::instruction_set const& chosen = c::chosen_instruction_set();
-    if (chosen.groups == nullptr) detail::fail<value_error>(std::string(chosen.refusal));
+    if (chosen.groups == nullptr) detail::throw_error<value_error>(std::string(chosen.refusal));
     c::all_groups const all = chosen.groups();
     return {all.first, all.count};
 }

@@ -117,9 +117,10 @@ inline namespace GRADSTEP_ABI {
 #endif
 
 // Every `throw` is here: out of line, since errors are rare. Without exceptions it passes on the
-// message.
+// message. Only for a message that exists already; `fail` builds all others.
 template <class Error, class... Details>
-[[noreturn, gnu::cold, gnu::noinline]] void fail(std::string const& sentence, [[maybe_unused]] Details... details) {
+[[noreturn, gnu::cold, gnu::noinline]] void throw_error(std::string const& sentence,
+                                                        [[maybe_unused]] Details... details) {
 #if GRADSTEP_EXCEPTIONS
     throw Error(sentence, details...);
 #else
@@ -150,9 +151,6 @@ struct text_arg {
     void append_to(std::string& out) const;
 };
 [[gnu::cold]] std::string joined(std::initializer_list<text_arg> arguments);
-template <class Error> [[noreturn, gnu::cold, gnu::noinline]] void fail(std::initializer_list<text_arg> arguments) {
-    fail<Error>(joined(arguments));
-}
 
 // The parts of every message: "<where>: <given>; expected <expected>". A hint is the end of `expected`.
 using message_part = std::initializer_list<text_arg>;
@@ -160,7 +158,7 @@ using message_part = std::initializer_list<text_arg>;
 
 template <class Error>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(message_part where, message_part given, message_part expected) {
-    fail<Error>(message(where, given, expected));
+    throw_error<Error>(message(where, given, expected));
 }
 
 // The causes outside the arguments: the system, a file, another process, a gradient. Their messages
@@ -168,7 +166,7 @@ template <class Error>
 template <class Error> concept runtime_failure = std::derived_from<Error, std::runtime_error>;
 template <runtime_failure Error>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(message_part where, message_part happened) {
-    fail<Error>(message(where, happened));
+    throw_error<Error>(message(where, happened));
 }
 
 template <class Error = std::bad_alloc> [[noreturn, gnu::cold, gnu::noinline]] void fail_for_memory() {
@@ -196,7 +194,9 @@ template <class Cause, class F, class Handler> decltype(auto) rethrow_as(F const
 
 // Calls f(). Its errors are rethrown with prefix() before the message.
 template <class Prefix, class F> void with_context(Prefix const& prefix, F const& f) {
-    auto const renamed = [&]<class Error>(Error const& refusal) { fail<Error>(joined({prefix(), refusal.what()})); };
+    auto const renamed = [&]<class Error>(Error const& refusal) {
+        throw_error<Error>(joined({prefix(), refusal.what()}));
+    };
     auto const of_buffers = [&] { rethrow_as<buffer_error>([&] { rethrow_as<size_error>(f, renamed); }, renamed); };
     auto const of_values = [&] { rethrow_as<value_error>(of_buffers, renamed); };
     rethrow_as<sequence_error>([&] { rethrow_as<nonfinite_error>(of_values, renamed); }, renamed);

@@ -33,11 +33,12 @@ template <class Call> auto uninterrupted(Call const& call) {
 inline constexpr std::size_t most_bytes_of_a_call = std::size_t{1} << 30;
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_file(char const* what, std::string const& path, int code) {
-    fail<io_error>(message({"cannot ", what, " ", path}, {std::generic_category().message(code)}), code);
+    throw_error<io_error>(message({"cannot ", what, " ", path}, {std::generic_category().message(code)}), code);
 }
 
 [[noreturn, gnu::cold, gnu::noinline]] inline void refuse_kind(char const* what, std::string const& path, bool folder) {
-    fail<io_error>(message({"cannot ", what, " ", path}, {"it is not a regular file"}), folder ? EISDIR : EINVAL);
+    throw_error<io_error>(message({"cannot ", what, " ", path}, {"it is not a regular file"}),
+                          folder ? EISDIR : EINVAL);
 }
 
 GRADSTEP_DEFINE int descriptor::close() {
@@ -86,7 +87,8 @@ GRADSTEP_DEFINE std::string output_file::resolved(std::string const& path) {
     } const real{::realpath(path.c_str(), nullptr)};
     struct ::stat link {};
     if (real.name == nullptr && ::lstat(path.c_str(), &link) == 0 && S_ISLNK(link.st_mode))
-        fail<io_error>(message({"cannot write ", path}, {"it is a symbolic link to a file that is not there"}), ENOENT);
+        throw_error<io_error>(message({"cannot write ", path}, {"it is a symbolic link to a file that is not there"}),
+                              ENOENT);
     return real.name != nullptr ? std::string(real.name) : path;
 }
 

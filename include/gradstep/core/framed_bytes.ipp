@@ -105,7 +105,7 @@ GRADSTEP_DEFINE void byte_reader::align() {
 
 GRADSTEP_DEFINE void byte_reader::refuse(message_part given, message_part expected) const {
     std::string const rank = rank_ ? " " + detail::text(*rank_) : "";
-    fail<value_error>(
+    throw_error<value_error>(
         joined({what_, rank, " ", joined(given), expected.size() == 0 ? "" : "; expected ", joined(expected)}));
 }
 

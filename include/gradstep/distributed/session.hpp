@@ -125,7 +125,7 @@ public:
                                [s](pending_request const& one) { return one.server == s && !one.answered; });
         });
         for (pending_request const& one : all)
-            if (!one.refusal.empty()) fail<value_error>(one.refusal);
+            if (!one.refusal.empty()) throw_error<value_error>(one.refusal);
     }
 
     // ---- Receiving

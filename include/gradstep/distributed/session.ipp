@@ -54,8 +54,8 @@ GRADSTEP_DEFINE void session::begin(std::unique_lock<std::mutex>& lock) {
 
 GRADSTEP_DEFINE void session::throw_failure() const {
     if (failure_.empty()) return;
-    if (failure_is_of_ranks_) fail<rank_error>(failure_);
-    fail<value_error>(failure_);
+    if (failure_is_of_ranks_) throw_error<rank_error>(failure_);
+    throw_error<value_error>(failure_);
 }
 
 GRADSTEP_DEFINE wire_header session::header(wire_kind kind) const {

@@ -44,6 +44,7 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 using gradstep::detail::fail;
+using gradstep::detail::throw_error;
 using gradstep::detail::in_quotes;
 using gradstep::detail::joined;
 

@@ -67,10 +67,11 @@ public:
     description_reader(std::string const& where, std::string const& text) : where_(where) {
         if (text.size() > longest_description)
             refuse({"has ", text.size(), " bytes"}, {"at most ", longest_description});
-        all_ = rethrow_as<value_error>([&] { return parse_json(text); },
-                                       [&](value_error const& wrong) {
-                                           fail<value_error>(joined({where_, ": its description: ", wrong.what()}));
-                                       });
+        all_ =
+            rethrow_as<value_error>([&] { return parse_json(text); },
+                                    [&](value_error const& wrong) {
+                                        throw_error<value_error>(joined({where_, ": its description: ", wrong.what()}));
+                                    });
         if (!all_.is_object()) refuse({"is no JSON object"}, {"one"});
     }
 
@@ -129,7 +130,7 @@ public:
 
 private:
     [[noreturn]] void refuse(message_part given, message_part expected) const {
-        fail<value_error>(message_part{where_}, {"its description ", joined(given)}, expected);
+        fail<value_error>({where_}, {"its description ", joined(given)}, expected);
     }
     template <class Type> static constexpr char const* kind_of() {
         if constexpr (std::is_same_v<Type, json::object>) return "an object";

@@ -118,7 +118,7 @@ private:
     enum class field : unsigned { none = 0, dtype = 1, shape = 2, data_offsets = 4 } field_ = field::none;
 
     [[noreturn]] void refuse(message_part given, message_part expected) const {
-        fail<value_error>(message_part{where_}, given, expected);
+        fail<value_error>({where_}, given, expected);
     }
     std::string tensor() const { return "tensor " + in_quotes(current_.name) + ": "; }
     bool unexpected(char const* what) const {
@@ -186,7 +186,7 @@ inline namespace GRADSTEP_ABI {
 GRADSTEP_DEFINE safetensors_header parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
                                                             std::string const& where) {
     auto const refuse = [&](detail::message_part given, detail::message_part expected) {
-        detail::fail<value_error>(detail::message_part{where}, given, expected);
+        detail::fail<value_error>({where}, given, expected);
     };
     safetensors_header out;
     if (!json.starts_with('{')) refuse({"the header does not begin with {"}, {"a safetensors file"});
@@ -230,7 +230,7 @@ GRADSTEP_DEFINE safetensors_header parse_safetensors_header(std::string_view jso
 
 GRADSTEP_DEFINE safetensors_reader::safetensors_reader(std::string const& path) : file_(path) {
     auto const refuse = [&](detail::message_part given, detail::message_part expected) {
-        detail::fail<value_error>(detail::message_part{path}, given, expected);
+        detail::fail<value_error>({path}, given, expected);
     };
     std::array<std::byte, 8> length_bytes{};
     if (file_.size() < length_bytes.size())
@@ -299,8 +299,7 @@ GRADSTEP_DEFINE void safetensors_writer::commit() {
 GRADSTEP_DEFINE std::vector<safetensors_entry> safetensors_writer::placed(std::string const& path,
                                                                           std::vector<safetensors_entry> tensors) {
     auto const refuse = [&](std::string const& name, detail::message_part given, detail::message_part expected) {
-        detail::fail<value_error>(detail::message_part{path},
-                                  {"tensor ", detail::in_quotes(name), detail::joined(given)}, expected);
+        detail::fail<value_error>({path}, {"tensor ", detail::in_quotes(name), detail::joined(given)}, expected);
     };
     std::stable_sort(tensors.begin(), tensors.end(), [](auto const& a, auto const& b) {
         return detail::safetensors_bytes_of(a.dtype) > detail::safetensors_bytes_of(b.dtype);

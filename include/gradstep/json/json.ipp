@@ -99,11 +99,11 @@ GRADSTEP_DEFINE std::string json_path::where() const {
 }
 
 GRADSTEP_DEFINE void json_path::refuse(message_part given, message_part expected) const {
-    fail<value_error>(message({where()}, given, expected));
+    fail<value_error>({where()}, given, expected);
 }
 
 GRADSTEP_DEFINE void json_path::refuse_missing(message_part expected) const {
-    fail<value_error>(message({where()}, {"is missing"}, expected));
+    fail<value_error>({where()}, {"is missing"}, expected);
 }
 
 GRADSTEP_DEFINE void json_path::refuse_unknown(message_part given, std::string_view word,
@@ -275,7 +275,7 @@ GRADSTEP_DEFINE json parse_json(std::string_view text) {
     json out;
     json_builder builder(text, out);
     read_json(text, builder);
-    if (!builder.error().empty()) fail<value_error>(builder.error());
+    if (!builder.error().empty()) throw_error<value_error>(builder.error());
     return out;
 }
 

@@ -46,7 +46,7 @@ template <class Updater, class CatchUp> struct state_access<keyed_table<Updater,
         keyed& x = to.core();
         x.stored.require_trained("load");
         auto const refuse = [&](message_part given, message_part expected) {
-            fail<value_error>(message_part{from.where()}, given, expected);
+            fail<value_error>({from.where()}, given, expected);
         };
         saved_tensor const* const evictions = from.state().find("evictions");
         std::uint64_t const evicted = evictions == nullptr ? 0 : evictions->rows;

@@ -131,7 +131,7 @@ GRADSTEP_DEFINE std::string shard_in_words(tensor_shard const& x) {
 GRADSTEP_DEFINE void require_alike(saved_source const& from, saved_state const& own) {
     saved_state const& saved = from.state();
     auto const refuse = [&](message_part given, message_part expected) {
-        fail<value_error>(message_part{from.where()}, given, expected);
+        fail<value_error>({from.where()}, given, expected);
     };
     if (saved.rows.has_value() != own.rows.has_value())
         refuse({saved.rows ? "is a table" : "is a parameter"}, {saved.rows ? "a parameter" : "a table"});
@@ -193,7 +193,7 @@ GRADSTEP_DEFINE bool fit(saved_source const& from, saved_state& own, bool resize
     }
     require_alike(from, own);
     auto const refuse = [&](message_part given, message_part expected) {
-        fail<size_error>(message_part{from.where()}, given, expected);
+        fail<size_error>({from.where()}, given, expected);
     };
     auto const row_of = [](saved_state const& of) {
         auto shape = of.shape;
