@@ -26,7 +26,7 @@ template <class Number> Number number_of(char const* option, std::string const& 
     if (wrong == std::errc::result_out_of_range)
         throw std::invalid_argument(std::string(option) + ": " + text + " is out of range; expected " + expected);
     if (wrong != std::errc() || stop != end)
-        throw std::invalid_argument(std::string(option) + ": \"" + text + "\" is not " + expected);
+        throw std::invalid_argument(std::string(option) + ": \"" + text + "\"; expected " + expected);
     return out;
 }
 std::int64_t count_of(char const* option, std::string const& text) {

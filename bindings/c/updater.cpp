@@ -4,10 +4,12 @@
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <gradstep/core/apart.hpp>
 #include <gradstep/model/pieces.hpp>
+#include <gradstep/sparse/catch_up.hpp>
 
 #include "support.hpp"
 
@@ -155,6 +157,9 @@ gradstep_status gradstep_updater_create(const char* config, size_t config_bytes,
         if (std::holds_alternative<gradstep::dgc_momentum>(read.policies.rule))
             refuse(GRADSTEP_NOT_COMPILED, {"rule"}, {"dgc_momentum sends messages, and an updater does not"},
                    {"another rule, or gradstep_parameter_create"});
+        if (!std::holds_alternative<gradstep::touch_only>(read.policies.catch_up))
+            refuse(GRADSTEP_BAD_CONFIG, {"catch_up"}, {"an updater has no rows"},
+                   {"touch_only, or gradstep_parameter_create"});
         any_updater updater = of_config([&] { return updater_of(read, storage); });
         auto pool = threads_for(read.options.threads);
         *out = shells<gradstep_updater>::add(

@@ -359,6 +359,11 @@ TEST_CASE("A C parameter is clipped by value, by its norm, and with others by th
     CHECK(refused(GRADSTEP_BAD_CONFIG, [&](gradstep_error* e) {
               return gradstep_updater_create(norm.data(), norm.size(), GRADSTEP_FLOAT32, &updater, e);
           }).find("is a norm, and an updater prepares its step") != std::string::npos);
+    std::string const rows = config_of(R"({"name": "adagrad"})", R"("catch_up": "exact")");
+    CHECK(refused(GRADSTEP_BAD_CONFIG, [&](gradstep_error* e) {
+              return gradstep_updater_create(rows.data(), rows.size(), GRADSTEP_FLOAT32, &updater, e);
+          }) == "catch_up: an updater has no rows; expected touch_only, or gradstep_parameter_create");
+    CHECK(updater == nullptr);
 }
 
 TEST_CASE("An updater of the C library has the bits of the updater in C++, in memory of the caller's",
