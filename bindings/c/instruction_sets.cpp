@@ -58,7 +58,11 @@ instruction_set choose() {
         if (wanted.empty() || wanted == one.set.name) best = &one.set;
     }
     if (best != nullptr) return *best;
-    refusal = detail::message({"GRADSTEP_SIMD"}, {detail::shortened(wanted), " is not allowed"},
+    refusal =
+        refusal.empty()
+            ? detail::message({"libgradstep"}, {"this processor runs none of the instruction sets of the library"},
+                              {"a library with one that it runs, as sse2, by GRADSTEP_INSTRUCTION_SETS"})
+            : detail::message({"GRADSTEP_SIMD"}, {detail::shortened(wanted), " is not allowed"},
                               {"one of ", refusal, ", which run here"});
     return {"", nullptr, refusal.c_str()};
 }

@@ -1,9 +1,10 @@
 """The build backend (PEP 517) that pip calls for `pip install bindings/python`: the wheel, which is the package with libgradstep.so
 in a zip file, and the source distribution. It needs nothing but Python.
 
-The library is the one that the environment variable GRADSTEP_LIBRARY names. Without it, CMake builds the library into build/wheel,
-for every x86-64 processor: some minutes on two cores. GRADSTEP_CMAKE_ARGS holds further arguments for CMake:
-`-DGRADSTEP_INSTRUCTION_SETS=avx2` takes about a third of the time. pip hides what a backend prints, so progress goes to the terminal.
+The library is the one that the environment variable GRADSTEP_LIBRARY names. Without it, CMake builds the library into build/wheel:
+some minutes on two cores. It is for this processor and for others that have AVX2. GRADSTEP_CMAKE_ARGS holds further arguments for CMake:
+`"-DGRADSTEP_INSTRUCTION_SETS=sse2;avx2;avx512"` is for every x86-64 processor. pip hides what a backend prints, so progress goes to the
+terminal.
 """
 
 from __future__ import annotations
@@ -52,6 +53,17 @@ def run(command: list[str]) -> int:
     return process.returncode
 
 
+def instruction_sets() -> str:
+    """Those of the levels avx2 and avx512 that this processor runs, as CMake's list; "" for its default."""
+    try:
+        flags = set(re.findall(r"\w+", re.search(r"^flags.*$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)[0]))
+    except (OSError, TypeError):
+        return ""
+    avx2 = {"avx2", "fma", "bmi1", "bmi2", "f16c", "movbe", "abm", "popcnt"}
+    avx512 = avx2 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+    return ";".join(name for name, needs in (("avx2", avx2), ("avx512", avx512)) if needs <= flags)
+
+
 def library() -> Path:
     """The library that goes into the wheel."""
     given = os.environ.get("GRADSTEP_LIBRARY")
@@ -71,8 +83,10 @@ def library() -> Path:
         "BUILD_C": "ON",
         **dict.fromkeys(("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "BUILD_TOOLS", "INSTALL", "CUDA"), "OFF"),
     }
+    if sets := instruction_sets():
+        wanted["INSTRUCTION_SETS"] = sets
     options = [f"-DGRADSTEP_{name}={value}" for name, value in wanted.items()]
-    more = shlex.split(os.environ.get("GRADSTEP_CMAKE_ARGS", ""))
+    more = shlex.split(os.environ.get("GRADSTEP_CMAKE_ARGS", ""))  # of two values of an option, the last counts
     for command in (
         ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release", *options, *more],
         ["cmake", "--build", str(folder), "--target", "gradstep_c", "--parallel"],

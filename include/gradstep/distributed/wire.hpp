@@ -44,9 +44,9 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 using gradstep::detail::fail;
-using gradstep::detail::throw_error;
 using gradstep::detail::in_quotes;
 using gradstep::detail::joined;
+using gradstep::detail::throw_error;
 
 enum class wire_kind : std::uint8_t {
     none,
