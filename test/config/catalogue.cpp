@@ -245,7 +245,7 @@ void check_members(char const* key, policy const& one) {
 
     json document = one.document;
     document["x"] = 1;
-    CHECK_THAT(refused(key, document), Catch::Matchers::StartsWith(path + "x: unknown key; "));
+    CHECK_THAT(refused(key, document), Catch::Matchers::StartsWith(path + "x: unknown key"));
     CHECK(!fits_schema(key, document));
 
     for (member const& m : one.members) {
@@ -452,7 +452,7 @@ TEST_CASE("a policy of a type that is known is read by itself", "[config]") {
     CHECK(refused_by([] { gs::read_policy<gs::adam>(R"({"beta1": 2})"); }) ==
           "adam.beta1: 2 is out of range; expected [0, 1)");
     CHECK(refused_by([] { gs::read_policy<gs::adam>(R"({"name": "lion"})"); }) ==
-          "adam.name: \"lion\" is not what is read here; there is adam");
+          "adam.name: \"lion\" is not what is read here; expected adam");
     CHECK(refused_by([] { gs::read_policy<gs::any_rule>(R"({"name": "adam", "beta1": 2})"); }) ==
           "rule.beta1: 2 is out of range; expected [0, 1)");
     CHECK(refused_by([] { gs::read_policy<gs::any_average>(R"({"name": "ema", "decay": 2})"); }) ==

@@ -107,7 +107,8 @@ TEST_CASE("a rank that has ended may begin again, and gets what is sent from the
     auto first = ranks.begin(0);
     {
         auto second = ranks.begin(1);
-        CHECK_THROWS_WITH(ranks.begin(1), ContainsSubstring("rank 1 lives"));
+        CHECK_THROWS_WITH(ranks.begin(1),
+                          ContainsSubstring("begin: rank 1 has not ended; expected a rank that has ended"));
         first.send(1, std::vector<std::byte>(1));
         second.send(0, std::vector<std::byte>(2));
     }

@@ -115,7 +115,7 @@ TEST_CASE("changes are written into memory of the caller's") {
               std::to_string(message.size()));
     auto cut = changes;
     cut.values.pop_back();
-    CHECK(refusal<gs::size_error>([&] { cut.encode(); }) == "encode: values has " + std::to_string(cut.values.size()) +
+    CHECK(refusal<gs::size_error>([&] { cut.encode(); }) == "encode: values: has " + std::to_string(cut.values.size()) +
                                                                 " elements; expected " +
                                                                 std::to_string(changes.values.size()));
 }
