@@ -843,7 +843,7 @@ TEST_CASE(
     ok(save);
     CHECK(has(refused(GRADSTEP_BAD_SEQUENCE,
                       [&](gradstep_error* e) { return gradstep_parameter_update(mine, g.data(), 12, nullptr, e); }),
-              "num_trainers = 2"));
+              "dgc_momentum.num_trainers: 2, and from the ramp on"));
     CHECK(of(mine).step == 2);
 
     c_parameter const plain = make(adam, initial);
