@@ -135,9 +135,8 @@ void visit_state(state_visitor& to, tensor<Updater> const& x, Updater const& by,
 class checkpoint_files;
 template <class Files> constexpr bool require_checkpoints() {
     constexpr bool included = requires { sizeof(Files); };
-    static_assert(
-        included,
-        "gradstep: save and load of files: the code is not included; expected #include <gradstep/io/checkpoint.hpp>");
+    static_assert(included, "gradstep: save and load of files: the code is not included; expected an include of "
+                            "<gradstep/io/checkpoint.hpp>");
     return included;
 }
 
