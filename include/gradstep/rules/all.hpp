@@ -17,6 +17,7 @@
 #include <gradstep/rules/dgc_momentum.hpp>
 #include <gradstep/rules/ftrl.hpp>
 #include <gradstep/rules/lamb.hpp>
+#include <gradstep/rules/laprop.hpp>
 #include <gradstep/rules/lars.hpp>
 #include <gradstep/rules/lion.hpp>
 #include <gradstep/rules/momentum.hpp>
@@ -37,8 +38,8 @@ namespace gradstep {
 
 /// The types of all rules. Configurations, the C library and the tests use this list.
 using rules = type_list<adabelief, adadelta, adagrad, adam, adamax, adan, add_delta, amsgrad, centered_momentum_rmsprop,
-                        centered_rmsprop, constant_rate_ftrl, decayed_adagrad, dgc_momentum, ftrl, lamb, lars, lion,
-                        momentum, momentum_rmsprop, nadam, nesterov, nesterov_adam, proximal_adagrad, radam, rmsprop,
-                        rowwise_adagrad, rowwise_adam, sgd, two_buffer_adagrad, yogi>;
+                        centered_rmsprop, constant_rate_ftrl, decayed_adagrad, dgc_momentum, ftrl, lamb, laprop, lars,
+                        lion, momentum, momentum_rmsprop, nadam, nesterov, nesterov_adam, proximal_adagrad, radam,
+                        rmsprop, rowwise_adagrad, rowwise_adam, sgd, two_buffer_adagrad, yogi>;
 
 } // namespace gradstep

@@ -7,5 +7,6 @@
 #include <support/oracles/averaged.hpp>
 #include <support/oracles/common.hpp>
 #include <support/oracles/ftrl.hpp>
+#include <support/oracles/laprop.hpp>
 #include <support/oracles/momentum.hpp>
 #include <support/oracles/row_wise.hpp>
