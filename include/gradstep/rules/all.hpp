@@ -10,6 +10,7 @@
 #include <gradstep/rules/adan.hpp>
 #include <gradstep/rules/add_delta.hpp>
 #include <gradstep/rules/ademamix.hpp>
+#include <gradstep/rules/adopt.hpp>
 #include <gradstep/rules/amsgrad.hpp>
 #include <gradstep/rules/centered_momentum_rmsprop.hpp>
 #include <gradstep/rules/centered_rmsprop.hpp>
@@ -38,7 +39,7 @@
 namespace gradstep {
 
 /// The types of all rules. Configurations, the C library and the tests use this list.
-using rules = type_list<adabelief, adadelta, adagrad, adam, adamax, adan, add_delta, ademamix, amsgrad,
+using rules = type_list<adabelief, adadelta, adagrad, adam, adamax, adan, add_delta, ademamix, adopt, amsgrad,
                         centered_momentum_rmsprop, centered_rmsprop, constant_rate_ftrl, decayed_adagrad, dgc_momentum,
                         ftrl, lamb, laprop, lars, lion, momentum, momentum_rmsprop, nadam, nesterov, nesterov_adam,
                         proximal_adagrad, radam, rmsprop, rowwise_adagrad, rowwise_adam, sgd, two_buffer_adagrad, yogi>;
