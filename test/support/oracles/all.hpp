@@ -10,4 +10,5 @@
 #include <support/oracles/ftrl.hpp>
 #include <support/oracles/laprop.hpp>
 #include <support/oracles/momentum.hpp>
+#include <support/oracles/quasi_hyperbolic.hpp>
 #include <support/oracles/row_wise.hpp>
