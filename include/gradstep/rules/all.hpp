@@ -28,6 +28,7 @@
 #include <gradstep/rules/nesterov.hpp>
 #include <gradstep/rules/nesterov_adam.hpp>
 #include <gradstep/rules/proximal_adagrad.hpp>
+#include <gradstep/rules/qhadam.hpp>
 #include <gradstep/rules/qhm.hpp>
 #include <gradstep/rules/radam.hpp>
 #include <gradstep/rules/rmsprop.hpp>
@@ -43,7 +44,7 @@ namespace gradstep {
 using rules = type_list<adabelief, adadelta, adagrad, adam, adamax, adan, add_delta, ademamix, adopt, amsgrad,
                         centered_momentum_rmsprop, centered_rmsprop, constant_rate_ftrl, decayed_adagrad, dgc_momentum,
                         ftrl, lamb, laprop, lars, lion, momentum, momentum_rmsprop, nadam, nesterov, nesterov_adam,
-                        proximal_adagrad, qhm, radam, rmsprop, rowwise_adagrad, rowwise_adam, sgd, two_buffer_adagrad,
-                        yogi>;
+                        proximal_adagrad, qhadam, qhm, radam, rmsprop, rowwise_adagrad, rowwise_adam, sgd,
+                        two_buffer_adagrad, yogi>;
 
 } // namespace gradstep
