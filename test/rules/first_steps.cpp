@@ -676,6 +676,158 @@ TEST_CASE("lion: first steps", "[rules]") {
     CHECK(w[0] == 0.5);
 }
 
+TEST_CASE("adan: first steps, of which the second sees the difference of the gradients", "[rules]") {
+    for (bool const of_optax : {false, true}) {
+        gs::adan rule{.beta1 = 0.5, .beta2 = 0.25, .beta3 = 0.75, .epsilon = 1};
+        if (of_optax) rule.difference_weight = gs::difference_weight::one_minus_beta2;
+        double const k = of_optax ? 0.75 : 0.25;
+        auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+        numbers w{1}, g{4}, m{-1}, d{-1}, n{-1}, p{-1};
+        optimizer.initialize(w, m, d, n, p);
+        optimizer.next_step()(w, g, m, d, n, p);
+        CHECK(m[0] == 2);
+        CHECK(d[0] == 0); // no gradient before the first
+        CHECK(n[0] == 4);
+        CHECK(p[0] == 4);
+        CHECK(w[0] == about(0.6)); // 1 - 0.5 * 4 / (4 + 1)
+        g[0] = 8;
+        optimizer.next_step()(w, g, m, d, n, p);
+        CHECK(m[0] == 5);
+        CHECK(d[0] == 3);                                           // 0.75 * (8 - 4)
+        double const second = 3 + 0.25 * (8 + k * 4) * (8 + k * 4); // 0.75 * 4 + ...
+        CHECK(n[0] == second);
+        CHECK(p[0] == 8);
+        CHECK(w[0] == about(0.6 - 0.5 * (5 / 0.75 + k * 3 / 0.9375) / (std::sqrt(second / 0.4375) + 1)));
+    }
+}
+
+TEST_CASE("adan: epsilon_root is inside the corrected root", "[rules]") {
+    gs::adan const rule{.beta1 = 0.5, .beta2 = 0.25, .beta3 = 0.75, .epsilon = 1, .epsilon_root = 9};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1}, g{4}, m{0}, d{0}, n{0}, p{0};
+    optimizer.next_step()(w, g, m, d, n, p);
+    CHECK(w[0] == about(1 - 0.5 * 4 / (std::sqrt(16 + 9) + 1)));
+}
+
+TEST_CASE("laprop: first steps", "[rules]") {
+    gs::laprop const rule{.beta1 = 0.5, .beta2 = 0.75, .epsilon = 1};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1}, g{3}, m{-1}, v{-1};
+    optimizer.initialize(w, m, v);
+    optimizer.next_step()(w, g, m, v);
+    CHECK(v[0] == 2.25);
+    CHECK(m[0] == about(0.375)); // 0.5 * 3 / (3 + 1)
+    CHECK(w[0] == about(0.625)); // 1 - 0.5 * 0.375 / 0.5
+    g[0] = 0;
+    optimizer.next_step()(w, g, m, v);
+    CHECK(v[0] == 1.6875);
+    CHECK(m[0] == about(0.1875));
+    CHECK(w[0] == about(0.5)); // 0.625 - 0.5 * 0.1875 / 0.75
+}
+
+TEST_CASE("ademamix: first steps, and the end of the warmup", "[rules]") {
+    double const beta3 = std::exp2(-0.2); // its half-life is 5 steps, that of beta1 is 1 step
+    gs::ademamix const rule{.beta1 = 0.5, .beta2 = 0.75, .beta3 = beta3, .alpha = 8, .epsilon = 1, .warmup = 4};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1}, g{4}, m1{-1}, m2{-1}, v{-1};
+    optimizer.initialize(w, m1, m2, v);
+    optimizer.next_step()(w, g, m1, m2, v);
+    CHECK(m1[0] == 2);
+    CHECK(m2[0] == about((1 - std::exp2(-0.5)) * 4)); // a half-life of 0.75 * 1 + 0.25 * 5 = 2 steps
+    CHECK(v[0] == 4);
+    CHECK(w[0] == about(1 - 0.5 * (4 + 2 * m2[0]) / (4 + 1))); // 0.25 * 8 = 2
+
+    for (std::int64_t const step : {3, 1000}) {
+        optimizer.seek({.step = step});
+        w[0] = 1, m1[0] = 0, m2[0] = 0, v[0] = 0;
+        optimizer.next_step()(w, g, m1, m2, v);
+        auto const t = static_cast<double>(step + 1);
+        double const first = 2 / (1 - std::pow(0.5, t)), second = 4 / (1 - std::pow(0.75, t));
+        CHECK(m2[0] == about((1 - beta3) * 4));
+        CHECK(w[0] == about(1 - 0.5 * (first + 8 * m2[0]) / (std::sqrt(second) + 1)));
+    }
+}
+
+TEST_CASE("ademamix: a slow average that is not slower than the fast one does not warm up", "[rules]") {
+    gs::ademamix const rule{.beta1 = 0.75, .beta3 = 0.5, .warmup = 10};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1}, g{4}, m1{0}, m2{0}, v{0};
+    optimizer.next_step()(w, g, m1, m2, v);
+    CHECK(m2[0] == 2);
+}
+
+TEST_CASE("adopt: first steps", "[rules]") {
+    gs::adopt const rule{.beta1 = 0.5, .beta2 = 0.75, .epsilon = 1};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1, 1}, g{4, 0}, m{-1, -1}, v{-1, -1};
+    optimizer.initialize(w, m, v);
+    optimizer.next_step()(w, g, m, v);
+    CHECK(v == numbers{16, 0});
+    CHECK(m == numbers{0, 0});
+    CHECK(w == numbers{1, 1});
+    g = {2, 0.5};
+    optimizer.next_step()(w, g, m, v);
+    CHECK(m == numbers{0.25, 0.25}); // 0.5 * 2 / 4, and 0.5 * 0.5 / 1
+    CHECK(w == numbers{0.875, 0.875});
+    CHECK(v == numbers{13, 0.0625});
+    g = {1e6, -1e6};
+    optimizer.next_step()(w, g, m, v);
+    double const c = std::pow(2, 0.25); // of the third step
+    CHECK(m[0] == about(0.125 + 0.5 * c));
+    CHECK(m[1] == about(0.125 - 0.5 * c));
+    CHECK(w[0] == about(0.875 - 0.5 * (0.125 + 0.5 * c)));
+}
+
+TEST_CASE("qhm: first steps", "[rules]") {
+    auto optimizer = gs::make_updater<double>(gs::qhm{.beta = 0.5, .nu = 0.25}, gs::constant{0.5});
+    numbers w{1}, g{4}, m{-1};
+    optimizer.initialize(w, m);
+    optimizer.next_step()(w, g, m);
+    CHECK(m[0] == 2);
+    CHECK(w[0] == -0.75); // 1 - 0.5 * (0.75 * 4 + 0.25 * 2)
+    g[0] = 0;
+    optimizer.next_step()(w, g, m);
+    CHECK(m[0] == 1);
+    CHECK(w[0] == -0.875);
+}
+
+TEST_CASE("qhm is sgd, momentum and nesterov at the ends of nu", "[rules]") {
+    double const rate = 0.5, beta = 0.75;
+    auto const weight_after = [](auto optimizer) {
+        numbers w{1}, m{0};
+        for (double const gradient : {4.0, -1.0, 0.5, 3.0}) {
+            numbers g{gradient};
+            if constexpr (decltype(optimizer)::slots == 0) optimizer.next_step()(w, g);
+            else optimizer.next_step()(w, g, m);
+        }
+        return w[0];
+    };
+    auto const of = [&](double nu) {
+        return weight_after(gs::make_updater<double>(gs::qhm{.beta = beta, .nu = nu}, gs::constant{rate}));
+    };
+    gs::constant const of_sum{rate * (1 - beta)}; // where m is a sum, and not an average
+    CHECK(of(0) == about(weight_after(gs::make_updater<double>(gs::sgd{}, gs::constant{rate}))));
+    CHECK(of(1) == about(weight_after(gs::make_updater<double>(gs::momentum{.mu = beta}, of_sum))));
+    CHECK(of(beta) == about(weight_after(gs::make_updater<double>(gs::nesterov{.mu = beta}, of_sum))));
+}
+
+TEST_CASE("qhadam: first steps", "[rules]") {
+    gs::qhadam const rule{.beta1 = 0.5, .beta2 = 0.75, .nu1 = 0.25, .nu2 = 0.5, .epsilon = 1};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1}, g{4}, m{-1}, v{-1};
+    optimizer.initialize(w, m, v);
+    optimizer.next_step()(w, g, m, v);
+    CHECK(m[0] == 2);
+    CHECK(v[0] == 4);
+    CHECK(w[0] == about(0.6)); // both moments, corrected, are those of g
+    g[0] = 2;
+    optimizer.next_step()(w, g, m, v);
+    CHECK(m[0] == 2);
+    CHECK(v[0] == 4);
+    double const direction = 0.75 * 2 + 0.25 * 2 / 0.75, square = 0.5 * 4 + 0.5 * 4 / 0.4375;
+    CHECK(w[0] == about(0.6 - 0.5 * direction / (std::sqrt(square) + 1)));
+}
+
 TEST_CASE("proximal_adagrad: first steps", "[rules]") {
     gs::proximal_adagrad const rule{.l1 = 2, .l2 = 10, .initial_accumulator = 9};
     auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});

@@ -1,4 +1,8 @@
 // Exact catch-up where a step without gradient is linear in weight and momentum, against a dense sweep in long double.
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
 #include <sparse/catch_up.hpp>
 
 namespace {
@@ -43,6 +47,20 @@ template <class Rule> void under_every_regularizer(rule which) {
 
 TEST_CASE("exact is the dense sweep: momentum", "[catch_up]") { under_every_regularizer<gs::momentum>(rule::momentum); }
 TEST_CASE("exact is the dense sweep: nesterov", "[catch_up]") { under_every_regularizer<gs::nesterov>(rule::nesterov); }
+
+TEST_CASE("exact is the dense run: qhm, in numbers that double has", "[catch_up]") {
+    auto const optimizer =
+        gs::make_updater<double>(gs::qhm{.beta = 0.5, .nu = 0.25}, gs::constant{0.5}, gs::serial_backend{});
+    gs::table table{optimizer, 1, 1, gs::exact{}, {.initial = std::vector<double>{1}}};
+    std::vector<std::int32_t> const row{0}, none;
+    table.update(row, std::vector<double>{4}); // m = 2
+    CHECK(table.row(0)[0] == -0.75);
+    for (int t = 0; t < 20; ++t) table.update(none, std::vector<double>{});
+    double const left = std::exp2(-20);
+    CHECK(table.row(0)[0] == -0.75 - 0.25 * (1 - left)); // 0.5 * 0.25 * (1 + 1/2 + 1/4 + ...)
+    table.update(row, std::vector<double>{4});
+    CHECK(table.row(0)[0] == -0.75 - 0.25 * (1 - left) - 0.5 * (0.75 * 4 + 0.25 * (2 + left)));
+}
 
 TEMPLATE_TEST_CASE("exact is the dense sweep: sgd with a coupled l2", "[catch_up]", double, float) {
     follow<TestType>(gs::sgd{}, gs::l2{0.05}, {.rule = rule::sgd, .penalties = {.l2 = 0.05}});

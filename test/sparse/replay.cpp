@@ -88,17 +88,23 @@ template <class Rule, class Regularizer> differences against_dense(Rule rule, Re
 // stands for its terms, of which each is at most 1.
 constexpr double u = std::numeric_limits<double>::epsilon() / 2;
 constexpr double state_roundings = 1.33 * steps + 12;
-// A step of adam is at most lr * (0.1 * 3 / (1 - 0.9^t)) / sqrt(0.001 g^2 / (1 - 0.999^t)) for the three gradients, of which
-// each is at least 2^-6: its error relative to that is m's and half of v's. Summed over t: below `travel`.
-double travel(double smallest_gradient) {
+// A bound of the sum of all moves without gradient, for gradients of at most 1: lr times an average of them, which `beta`
+// and the bias correction give, over `root`(t).
+template <class Root> double travel(double beta, bool is_corrected, Root const& root) {
     double sum = 0, decayed = 0;
     for (std::size_t t = 0; t < steps; ++t) {
-        auto const n = static_cast<double>(t + 1);
-        decayed = 0.9 * decayed + (named_by(t) == 1 ? 0.1 : 0); // of gradients of at most 1
-        double const root = smallest_gradient * std::sqrt(0.001 * std::pow(0.999, n) / (1 - std::pow(0.999, n)));
-        sum += rate_of(t) * decayed / (1 - std::pow(0.9, n)) / root;
+        decayed = beta * decayed + (named_by(t) == 1 ? 1 - beta : 0);
+        double const bias = is_corrected ? 1 - std::pow(beta, static_cast<double>(t + 1)) : 1;
+        sum += rate_of(t) * decayed / bias / root(static_cast<double>(t + 1));
     }
     return sum;
+}
+// A step of adam is at most lr * (0.1 * 3 / (1 - 0.9^t)) / sqrt(0.001 g^2 / (1 - 0.999^t)) for the three gradients, of which
+// each is at least 2^-6: its error relative to that is m's and half of v's. Summed over t: below `travel`.
+double travel(double smallest_gradient, double beta = 0.9, bool is_corrected = true) {
+    return travel(beta, is_corrected, [&](double n) {
+        return smallest_gradient * std::sqrt(0.001 * std::pow(0.999, n) / (1 - std::pow(0.999, n)));
+    });
 }
 double smallest_gradient() {
     double smallest = 1;
@@ -131,6 +137,45 @@ TEST_CASE("replay of all missed steps is the dense run, within the roundings of 
     check(against_dense(gs::adam{}, gs::proximal{gs::elastic_net{.l1 = 1e-4, .l2 = 0.01}}));
     check(against_dense(gs::rowwise_adam{}, gs::decoupled{0.01}));
     check(against_dense(gs::momentum{}, gs::decoupled{0.01}));
+}
+
+TEST_CASE("replay of all missed steps is the dense run of the rules beside adam", "[replay]") {
+    CHECK(against_dense(gs::laprop{}, gs::l2{0.01}).weight == 0);
+    CHECK(against_dense(gs::adopt{}, gs::l2{0.01}).weight == 0);
+    CHECK(against_dense(gs::ademamix{}, gs::l2{0.01}).weight == 0);
+    CHECK(against_dense(gs::qhadam{}, gs::l2{0.01}).weight == 0);
+
+    double const smallest = smallest_gradient();
+    auto const check = [](differences found, double moved) {
+        double const weights = 1.5 * state_roundings * u * moved + 2 * steps * u;
+        CAPTURE(weights / u, found.weight / u, found.relative_state / u);
+        CHECK(found.weight <= weights);
+        CHECK(found.relative_state <= 1.01 * 6 * state_roundings * u); // m2 is at least a sixth of its terms
+        CHECK(found.relative_state > 0);                               // or the test compares nothing
+    };
+    auto const one = [](double) { return 1.0; };
+    // What enters m is at most 1 / sqrt(1 - beta2) < 32, since v is at least (1 - beta2) * g^2.
+    check(against_dense(gs::laprop{}, gs::decoupled{0.01}), 32 * travel(0.9, true, one));
+    // And here at most (t - 1)^(1/4) < 6.
+    check(against_dense(gs::adopt{}, gs::decoupled{0.01}), 6 * travel(0.9, false, one));
+    check(against_dense(gs::ademamix{}, gs::decoupled{0.01}), travel(smallest) + 5 * travel(smallest, 0.9999, false));
+    // nu1 and 1 - nu1 are at most 1. The gradient itself is an average with beta = 0.
+    check(against_dense(gs::qhadam{.beta1 = 0.9, .nu2 = 0.5}, gs::decoupled{0.01}),
+          std::sqrt(2.0) * (travel(smallest) + travel(smallest, 0, false)));
+}
+
+TEST_CASE("replay of ademamix needs a slow average that falls by one factor", "[replay]") {
+    auto const replayed = [](gs::ademamix rule) {
+        auto const optimizer = gs::make_updater<float>(rule, gs::constant{0.1}, gs::serial_backend{});
+        gs::table const table(optimizer, 1, 1, gs::replay{5});
+    };
+    CHECK(refusal<gs::value_error>([&] { replayed({.warmup = 20}); }) ==
+          "ademamix.warmup: 20 is not allowed; expected 0 to be replayed, since beta3 changes during a warmup; or use "
+          "touch_only");
+    CHECK_NOTHROW(replayed({}));
+    CHECK_NOTHROW(replayed({.beta1 = 0.9, .beta3 = 0.9, .warmup = 20}));
+    auto const optimizer = gs::make_updater<float>(gs::ademamix{.warmup = 20}, gs::constant{0.1}, gs::serial_backend{});
+    CHECK_NOTHROW(gs::table(optimizer, 1, 1, gs::touch_only{}));
 }
 
 TEST_CASE("beyond max_steps the state decays and the weight stands", "[replay]") {

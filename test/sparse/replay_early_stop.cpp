@@ -6,13 +6,8 @@
 
 namespace {
 
-// adam without the bound that tells when to stop.
-struct patient_adam : gs::adam {
-    void step_bound() const = delete;
-};
-struct patient_rowwise_adam : gs::rowwise_adam {
-    void step_bound() const = delete;
-};
+// A rule without the bound that tells when to stop.
+template <class Rule> struct patient : Rule { void step_bound() const = delete; };
 
 template <class Rule, class Regularizer> std::vector<float> replayed(Rule rule, Regularizer regularizer) {
     auto const optimizer = gs::make_updater<float>(rule, regularizer, gs::external{}, gs::serial_backend{});
@@ -40,7 +35,7 @@ template <class Rule, class Regularizer> std::vector<float> replayed(Rule rule, 
     return out;
 }
 template <class Regularizer> void stops_early_with_the_same_bits(Regularizer regularizer) {
-    CHECK((replayed(gs::adam{}, regularizer) == replayed(patient_adam{}, regularizer)));
+    CHECK((replayed(gs::adam{}, regularizer) == replayed(patient<gs::adam>{}, regularizer)));
 }
 
 } // namespace
@@ -50,5 +45,9 @@ TEST_CASE("replay that stops early has the bits of one that does not", "[replay]
     stops_early_with_the_same_bits(gs::decoupled{0.01}); // against the momentum, it can hold a weight for a step
     stops_early_with_the_same_bits(gs::proximal{gs::l2{0.01}});
     stops_early_with_the_same_bits(gs::proximal{gs::l1{0.001}});
-    CHECK((replayed(gs::rowwise_adam{}, gs::decoupled{0.01}) == replayed(patient_rowwise_adam{}, gs::decoupled{0.01})));
+    CHECK((replayed(gs::rowwise_adam{}, gs::decoupled{0.01}) ==
+           replayed(patient<gs::rowwise_adam>{}, gs::decoupled{0.01})));
+    CHECK((replayed(gs::laprop{}, gs::decoupled{0.01}) == replayed(patient<gs::laprop>{}, gs::decoupled{0.01})));
+    CHECK((replayed(gs::adopt{}, gs::decoupled{0.01}) == replayed(patient<gs::adopt>{}, gs::decoupled{0.01})));
+    CHECK((replayed(gs::qhadam{}, gs::decoupled{0.01}) == replayed(patient<gs::qhadam>{}, gs::decoupled{0.01})));
 }
