@@ -57,7 +57,13 @@ TEST_CASE("the dialect optax gives optax's numbers", "[dialects]") {
     system.follow<gs::decoupled>("lion", optax::lion);
     system.follow("lamb", optax::lamb);
     system.follow<gs::l2>("lars", optax::lars);
+    system.follow("signum", optax::signum);
+    system.follow<gs::decoupled>("adan", optax::adan);
+    system.follow<gs::decoupled>("ademamix", optax::ademamix);
     system.follow("adam_ema", adam_ema);
     system.follow("adam_incremental_update", adam_incremental_update);
+    system.has_scalars(
+        golden::scalars_in_element::all); // its betas are those of the first step or the given ones: arrays
+    system.follow("adopt", optax::adopt);
     CHECK(system.left() == std::set<std::string>{});
 }

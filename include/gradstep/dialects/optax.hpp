@@ -2,14 +2,16 @@
 /// The rules of optax, with optax's names and defaults; compared with optax 0.2.8.
 ///
 /// Some of optax's arguments are other policies here. The learning rate is a schedule. The
-/// `weight_decay` of adamw, nadamw, adamaxw and lion is the regularizer `decoupled{weight_decay}`:
-/// the same algebra, although optax adds it to the update. The `weight_decay` of lars and adadelta
-/// is `l2{weight_decay}`. A switch that changes the state is a separate function.
+/// `weight_decay` of adamw, nadamw, adamaxw, lion, adan and ademamix is the regularizer
+/// `decoupled{weight_decay}`: the same algebra, although optax adds it to the update. The
+/// `weight_decay` of lars and adadelta is `l2{weight_decay}`. A switch that changes the state is a
+/// separate function. ademamix and adopt are in optax.contrib.
 ///
-/// Only adabelief has the second epsilon (eps_root), since it enters the state there. For adam with
-/// eps = 0 and an eps_root, use `gradstep::adam{.epsilon = eps_root, .epsilon_place =
-/// epsilon::inside}`. These options are missing: nesterov of rmsprop, radam, adabelief and lars;
-/// bias_correction of rmsprop and amsgrad; the types of moments.
+/// Only adabelief and adan have the second epsilon (eps_root). For adam with eps = 0 and an
+/// eps_root, use `gradstep::adam{.epsilon = eps_root, .epsilon_place = epsilon::inside}`. These
+/// options are missing: nesterov of rmsprop, radam, adabelief, lars and adopt; bias_correction of
+/// rmsprop and amsgrad; schedules for b3 and alpha of ademamix; use_clipping and clip_value_fn of
+/// adopt; the types of moments.
 ///
 /// `make_updater` checks the numbers under the rule's names; `check_policy(arguments)` checks them
 /// under optax's names.
@@ -22,6 +24,9 @@
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>
 #include <gradstep/rules/adamax.hpp>
+#include <gradstep/rules/adan.hpp>
+#include <gradstep/rules/ademamix.hpp>
+#include <gradstep/rules/adopt.hpp>
 #include <gradstep/rules/amsgrad.hpp>
 #include <gradstep/rules/centered_momentum_rmsprop.hpp>
 #include <gradstep/rules/centered_rmsprop.hpp>
@@ -274,10 +279,73 @@ GRADSTEP_INLINE constexpr gradstep::lars lars(lars_arguments with = {}) {
     return {.mu = with.momentum, .trust = with.trust_coefficient, .epsilon = with.eps};
 }
 
+/// The arguments of `signum`.
+struct signum_arguments {
+    double beta = 0.9;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta", &signum_arguments::beta, ranges::fraction}};
+};
+/// signum: lion with one beta, which is the same formula.
+///
+///     m <- beta * m + (1 - beta) * g
+///     w <- w - lr * sgn(m)                           sgn(0) = 0
+GRADSTEP_INLINE constexpr gradstep::lion signum(signum_arguments with = {}) {
+    return {.beta1 = with.beta, .beta2 = with.beta};
+}
+
+/// The arguments of `adan`.
+struct adan_arguments {
+    double b1 = 0.98, b2 = 0.92, b3 = 0.99, eps = 1e-8, eps_root = 1e-8;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"b1", &adan_arguments::b1, ranges::fraction},
+                            hyperparameter{"b2", &adan_arguments::b2, ranges::fraction},
+                            hyperparameter{"b3", &adan_arguments::b3, ranges::fraction},
+                            hyperparameter{"eps", &adan_arguments::eps, ranges::non_negative},
+                            hyperparameter{"eps_root", &adan_arguments::eps_root, ranges::non_negative}};
+};
+/// adan: it weighs the difference of the gradients by 1 - b2, which is the paper's formula, but not
+/// with the paper's numbers: 1 - b2 is 0.08 here and 0.92 there.
+GRADSTEP_INLINE constexpr gradstep::adan adan(adan_arguments with = {}) {
+    return {.beta1 = with.b1,
+            .beta2 = with.b2,
+            .beta3 = with.b3,
+            .epsilon = with.eps,
+            .epsilon_root = with.eps_root,
+            .difference_weight = difference_weight::one_minus_beta2};
+}
+
+/// The arguments of `ademamix`.
+struct ademamix_arguments {
+    double b1 = 0.9, b2 = 0.999, b3 = 0.9999, alpha = 5, eps = 1e-8;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"b1", &ademamix_arguments::b1, ranges::fraction},
+                            hyperparameter{"b2", &ademamix_arguments::b2, ranges::fraction},
+                            hyperparameter{"b3", &ademamix_arguments::b3, ranges::fraction},
+                            hyperparameter{"alpha", &ademamix_arguments::alpha, ranges::non_negative},
+                            hyperparameter{"eps", &ademamix_arguments::eps, ranges::non_negative}};
+};
+/// contrib.ademamix: with constant b3 and alpha.
+GRADSTEP_INLINE constexpr gradstep::ademamix ademamix(ademamix_arguments with = {}) {
+    return {.beta1 = with.b1, .beta2 = with.b2, .beta3 = with.b3, .alpha = with.alpha, .epsilon = with.eps};
+}
+
+/// The arguments of `adopt`.
+struct adopt_arguments {
+    double b1 = 0.9, b2 = 0.9999, eps = 1e-6;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"b1", &adopt_arguments::b1, ranges::fraction},
+                            hyperparameter{"b2", &adopt_arguments::b2, ranges::fraction},
+                            hyperparameter{"eps", &adopt_arguments::eps, ranges::non_negative}};
+};
+/// contrib.adopt: clipped by (t - 1)^(1/4). Without clipping, and with nesterov, it is missing.
+GRADSTEP_INLINE constexpr gradstep::adopt adopt(adopt_arguments with = {}) {
+    return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps};
+}
+
 /// The presets of optax: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, adagrad, adadelta, rmsprop, rmsprop_centered,
                              rmsprop_momentum, rmsprop_centered_momentum, adam, adamw, nadam, nadamw, amsgrad, adamax,
-                             adamaxw, radam, adabelief, yogi, lion, lamb, lars>
+                             adamaxw, radam, adabelief, yogi, lion, lamb, lars, signum, adan, ademamix, adopt>
     presets{"optax"};
 
 } // namespace gradstep::dialects::optax

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import optax.contrib
 from common import Case, State, write
 
 
@@ -70,6 +71,14 @@ FUNCTIONS = {
     "adam_ema": Function(optax.adam, (*ADAM, "decay"), MOMENTS, average=debiased_ema),
     "adam_incremental_update": Function(optax.adam, (*ADAM, "step_size"), MOMENTS, average=incremental_update),
     "lars": Function(optax.lars, ("trust_coefficient", "eps", "momentum", "weight_decay"), {"m": "-trace"}),
+    "signum": Function(optax.signum, ("beta",), {"m": "ema"}),
+    "adan": Function(
+        optax.adan, ("b1", "b2", "b3", "eps", "eps_root", "weight_decay"), {"m": "m", "d": "v", "n": "n", "p": "g"}
+    ),
+    "ademamix": Function(
+        optax.contrib.ademamix, ("b1", "b2", "b3", "alpha", "eps", "weight_decay"), {"m1": "m1", "m2": "m2", "v": "nu"}
+    ),
+    "adopt": Function(optax.contrib.adopt, ADAM, MOMENTS),
 }
 
 
@@ -140,6 +149,24 @@ CASES = [
     # Of a step size s, optax rounds s and 1 - s apart from each other: these are numbers of float.
     default("adam_incremental_update", 0.001, step_size=0.0625),
     Case("adam_incremental_update", 0.1, {"b1": 0.8, "b2": 0.99, "eps": 0.001, "step_size": 0.25}, later_lr=0.02),
+    default("signum", 0.001),
+    Case("signum", 0.1, {"beta": 0.5}, later_lr=0.02),
+    default("adan", 0.001),
+    Case(
+        "adan",
+        0.1,
+        {"b1": 0.8, "b2": 0.75, "b3": 0.9, "eps": 0.001, "eps_root": 1e-6, "weight_decay": 0.5},
+        later_lr=0.02,
+    ),
+    default("ademamix", 0.001),
+    Case(
+        "ademamix",
+        0.1,
+        {"b1": 0.8, "b2": 0.99, "b3": 0.995, "alpha": 2, "eps": 0.001, "weight_decay": 0.5},
+        later_lr=0.02,
+    ),
+    default("adopt", 0.001),
+    Case("adopt", 0.1, {"b1": 0.8, "b2": 0.9, "eps": 0.001}, later_lr=0.02),
 ]
 
 
