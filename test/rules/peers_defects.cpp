@@ -46,6 +46,12 @@ constexpr auto elementwise = [] {
                       gs::adabelief{},
                       gs::yogi{},
                       gs::lion{},
+                      gs::adan{},
+                      gs::laprop{},
+                      gs::ademamix{},
+                      gs::adopt{},
+                      gs::qhm{},
+                      gs::qhadam{},
                       gs::ftrl{},
                       gs::constant_rate_ftrl{}};
 };
@@ -472,6 +478,11 @@ TEST_CASE("without epsilon and gradient nothing is 0 / 0 (Paddle v1's Adamax, Te
     check(gs::adamax{.epsilon_place = gs::epsilon::accumulated});
     check(gs::adabelief{.epsilon_root = 0});
     check(gs::yogi{.initial_accumulator = 0});
+    check(gs::adan{});
+    check(gs::laprop{});
+    check(gs::ademamix{});
+    check(gs::adopt{});
+    check(gs::qhadam{.nu2 = 0.5});
 }
 
 TEST_CASE("a decay pulls without momentum, too (Paddle C's Nesterov loses it)", "[defects]") {

@@ -15,8 +15,8 @@ enum class difference_weight {
 };
 template <> inline constexpr std::array enumerators<difference_weight>{"beta2", "one_minus_beta2"};
 
-/// Adan: Adam with Nesterov's look-ahead, from the difference of two gradients. Xie, Zhou, Li, Lin &
-/// Yan 2022, arXiv:2208.06677, Algorithm 1, with the bias corrections of the authors' code.
+/// Adan: Adam with Nesterov's look-ahead, from the difference of two gradients. Xie et al. 2022,
+/// arXiv:2208.06677, Algorithm 1, with the bias corrections of the authors' code.
 ///
 ///     x = g - p,    at t = 1:  x = 0
 ///     m <- beta1 * m + (1 - beta1) * g

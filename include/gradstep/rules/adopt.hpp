@@ -11,8 +11,8 @@
 
 namespace gradstep {
 
-/// ADOPT: Adam that divides a gradient by the second moment of the gradients before it. Taniguchi et
-/// al. 2024, arXiv:2411.02853, Algorithm 2 (with clipping).
+/// ADOPT: Adam that divides a gradient by the second moment of the gradients before it. Taniguchi
+/// et al. 2024, arXiv:2411.02853, Algorithm 2 (with clipping).
 ///
 ///     t = 1:    v <- g^2                                        w and m do not change
 ///     t > 1:    x = g / max(sqrt(v), epsilon),    c = (t - 1)^(1/4)
@@ -20,11 +20,11 @@ namespace gradstep {
 ///               w <- w - lr * m
 ///               v <- beta2 * v + (1 - beta2) * g^2
 ///
-/// State: m, v, initially zero. The paper calls the first gradient g_0, so that its t is t - 1 here.
-/// Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0. A step is finite for every gradient that is not NaN;
-/// after an infinite one, v is infinite and the gradients of that weight count no more. If the first
-/// gradient of a weight is 0, then v is 0, and its next gradient is divided by epsilon and clipped.
-/// The same holds for a row of a table that is not in the first batch. Tables support `replay`.
+/// State: m, v, initially zero. The paper calls the first gradient g_0, so that its t is t - 1
+/// here. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0. An infinite gradient makes a finite step and
+/// an infinite v, by which later finite gradients become 0. If the first gradient of a weight is 0,
+/// v is 0, and the next gradient is divided by epsilon and clipped. The same holds for a row of a
+/// table that is not in the first batch. Tables support `replay`.
 /// Other frameworks: optax and the authors' code do this. timm has the power 1/3. optax has options
 /// for a step without clipping (the paper's Algorithm 1) and for Nesterov's look-ahead.
 struct adopt {

@@ -21,9 +21,9 @@ namespace gradstep {
 /// State: m, v, initially zero. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0 (with 0 there is no
 /// 0 / 0, but a gradient whose square underflows moves a weight without bound). Tables support
 /// `replay`.
-/// Other frameworks: beta1 and beta2 are mu and nu in the paper. The authors' code and timm have the
-/// rate inside the buffer, and correct it by the same average of the rates; both are equal for a
-/// constant rate.
+/// Other frameworks: beta1 and beta2 are mu and nu in the paper. The authors' code and timm have
+/// the rate inside the buffer, and correct it by the same average of the rates. Both are equal for
+/// a constant rate.
 struct laprop {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-15;
     static constexpr auto hyperparameters =
