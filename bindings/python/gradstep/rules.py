@@ -21,7 +21,10 @@ __all__ = [
     "adagrad",
     "adam",
     "adamax",
+    "adan",
     "add_delta",
+    "ademamix",
+    "adopt",
     "amsgrad",
     "centered_momentum_rmsprop",
     "centered_rmsprop",
@@ -30,6 +33,7 @@ __all__ = [
     "dgc_momentum",
     "ftrl",
     "lamb",
+    "laprop",
     "lars",
     "lion",
     "momentum",
@@ -38,6 +42,8 @@ __all__ = [
     "nesterov",
     "nesterov_adam",
     "proximal_adagrad",
+    "qhadam",
+    "qhm",
     "radam",
     "rmsprop",
     "rowwise_adagrad",
@@ -184,6 +190,44 @@ def adamax(
     )
 
 
+def adan(
+    lr: Rate,
+    *,
+    beta1: float = 0.98,
+    beta2: float = 0.92,
+    beta3: float = 0.99,
+    epsilon: float = 1e-08,
+    epsilon_root: float = 0.0,
+    difference_weight: Literal["beta2", "one_minus_beta2"] = "beta2",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `adan`: Xie et al. 2022, arXiv:2208.06677, algorithm 1 (docs/reference/rules.md#adan).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the average of the differences of gradients, per step (>= 0 and < 1).
+    beta3: decay of the second moment, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    epsilon_root: added inside the root (>= 0).
+    difference_weight: weight of the difference of gradients in a step: `beta2`, as in the paper, or
+        `one_minus_beta2`, as in optax.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "adan",
+            "beta1": beta1,
+            "beta2": beta2,
+            "beta3": beta3,
+            "epsilon": epsilon,
+            "epsilon_root": epsilon_root,
+            "difference_weight": difference_weight,
+        },
+        lr,
+        options,
+    )
+
+
 def add_delta(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
     """The rule `add_delta` (docs/reference/rules.md#add_delta).
 
@@ -191,6 +235,63 @@ def add_delta(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"name": "add_delta"}, lr, options)
+
+
+def ademamix(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    beta3: float = 0.9999,
+    alpha: float = 5.0,
+    epsilon: float = 1e-08,
+    warmup: int = 0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `ademamix`: Pagliardini, Ablin & Grangier 2024, arXiv:2409.03137, algorithm 1
+    (docs/reference/rules.md#ademamix).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: decay of the fast average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    beta3: decay of the slow average of the gradient, per step (>= 0 and < 1).
+    alpha: weight of the slow average (>= 0).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    warmup: steps in which `alpha` rises from 0 and the slow decay from `beta1`; 0: none (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "ademamix",
+            "beta1": beta1,
+            "beta2": beta2,
+            "beta3": beta3,
+            "alpha": alpha,
+            "epsilon": epsilon,
+            "warmup": warmup,
+        },
+        lr,
+        options,
+    )
+
+
+def adopt(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.9999,
+    epsilon: float = 1e-06,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `adopt`: Taniguchi et al. 2024, arXiv:2411.02853, algorithm 2 (docs/reference/rules.md#adopt).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: smallest divisor (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "adopt", "beta1": beta1, "beta2": beta2, "epsilon": epsilon}, lr, options)
 
 
 def amsgrad(
@@ -469,6 +570,26 @@ def lamb(
     )
 
 
+def laprop(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-15,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `laprop`: Ziyin, Wang & Ueda 2020, arXiv:2002.04839, algorithm 1
+    (docs/reference/rules.md#laprop).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "laprop", "beta1": beta1, "beta2": beta2, "epsilon": epsilon}, lr, options)
+
+
 def lars(
     lr: Rate,
     *,
@@ -692,6 +813,51 @@ def proximal_adagrad(
         lr,
         options,
     )
+
+
+def qhadam(
+    lr: Rate,
+    *,
+    beta1: float = 0.995,
+    beta2: float = 0.999,
+    nu1: float = 0.7,
+    nu2: float = 1.0,
+    epsilon: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `qhadam`: Ma & Yarats 2019, arXiv:1810.06801, section 4 (docs/reference/rules.md#qhadam).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    nu1: share of the average of the gradient in a step; the rest is the gradient (>= 0 and <= 1).
+    nu2: share of the second moment under the root; the rest is the squared gradient (>= 0 and <= 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "qhadam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "nu1": nu1,
+            "nu2": nu2,
+            "epsilon": epsilon,
+        },
+        lr,
+        options,
+    )
+
+
+def qhm(lr: Rate, *, beta: float = 0.999, nu: float = 0.7, **options: Unpack[Options]) -> dict[str, Any]:
+    """The rule `qhm`: Ma & Yarats 2019, arXiv:1810.06801, eq. 3-4 (docs/reference/rules.md#qhm).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta: decay of the average of the gradient, per step (>= 0 and < 1).
+    nu: share of the average in a step; the rest is the gradient (>= 0 and <= 1).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "qhm", "beta": beta, "nu": nu}, lr, options)
 
 
 def radam(

@@ -18,6 +18,9 @@ __all__ = [
     "adamax",
     "adamaxw",
     "adamw",
+    "adan",
+    "ademamix",
+    "adopt",
     "amsgrad",
     "lamb",
     "lars",
@@ -32,6 +35,7 @@ __all__ = [
     "sgd",
     "sgd_momentum",
     "sgd_nesterov",
+    "signum",
     "yogi",
 ]
 
@@ -179,6 +183,95 @@ def adamw(
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "adamw", "b1": b1, "b2": b2, "eps": eps}, lr, options)
+
+
+def adan(
+    lr: Rate,
+    *,
+    b1: float = 0.98,
+    b2: float = 0.92,
+    b3: float = 0.99,
+    eps: float = 1e-08,
+    eps_root: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adan with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the average of the differences of gradients, per step (>= 0 and < 1).
+    b3: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
+    eps_root: added inside the root (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "adan",
+            "b1": b1,
+            "b2": b2,
+            "b3": b3,
+            "eps": eps,
+            "eps_root": eps_root,
+        },
+        lr,
+        options,
+    )
+
+
+def ademamix(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    b3: float = 0.9999,
+    alpha: float = 5.0,
+    eps: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """ademamix with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: decay of the fast average of the gradient, per step (>= 0 and < 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
+    b3: decay of the slow average of the gradient, per step (>= 0 and < 1).
+    alpha: weight of the slow average (>= 0).
+    eps: added to the divisor (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "ademamix",
+            "b1": b1,
+            "b2": b2,
+            "b3": b3,
+            "alpha": alpha,
+            "eps": eps,
+        },
+        lr,
+        options,
+    )
+
+
+def adopt(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.9999,
+    eps: float = 1e-06,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adopt with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
+    eps: smallest divisor (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "adopt", "b1": b1, "b2": b2, "eps": eps}, lr, options)
 
 
 def amsgrad(
@@ -491,6 +584,16 @@ def sgd_nesterov(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options])
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "sgd_nesterov", "momentum": momentum}, lr, options)
+
+
+def signum(lr: Rate, *, beta: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
+    """signum with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta: decay of the average of the gradient, per step (>= 0 and < 1).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "signum", "beta": beta}, lr, options)
 
 
 def yogi(
