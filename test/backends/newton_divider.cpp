@@ -299,8 +299,8 @@ bool same(std::vector<std::vector<float>> const& x, std::vector<std::vector<floa
 TEMPLATE_TEST_CASE("a step has the same bits whatever is taken from the divider", "[backends][newton_divider]",
                    gs::adagrad, gs::two_buffer_adagrad, gs::decayed_adagrad, gs::proximal_adagrad, gs::adadelta,
                    gs::rmsprop, gs::centered_rmsprop, gs::momentum_rmsprop, gs::adam, gs::nesterov_adam, gs::nadam,
-                   gs::radam, gs::adabelief, gs::adan, gs::laprop, gs::ademamix, gs::adopt, gs::qhadam, gs::ftrl,
-                   gs::constant_rate_ftrl) {
+                   gs::radam, gs::adabelief, gs::adan, gs::laprop, gs::ademamix, gs::adopt, gs::qhadam,
+                   gs::optimistic_adam, gs::adabound, gs::adapnm, gs::ftml, gs::ftrl, gs::constant_rate_ftrl) {
     static_assert(gs::detail::waits_for_divider<
                   gs::update_kernel<float, TestType, gs::none, gs::detail::default_gradient<float>>>);
     constexpr std::size_t n = 2 * 4099 + 5;

@@ -60,6 +60,9 @@ TEST_CASE("the dialect optax gives optax's numbers", "[dialects]") {
     system.follow("signum", optax::signum);
     system.follow<gs::decoupled>("adan", optax::adan);
     system.follow<gs::decoupled>("ademamix", optax::ademamix);
+    system.follow("optimistic_gradient_descent", optax::optimistic_gradient_descent);
+    system.follow("optimistic_adam_v2", optax::optimistic_adam_v2);
+    system.follow("cocob", optax::cocob);
     system.follow("adam_ema", adam_ema);
     system.follow("adam_incremental_update", adam_incremental_update);
     system.has_scalars(

@@ -45,6 +45,7 @@ TEST_CASE("the dialect paddle gives Paddle's numbers", "[dialects]") {
     system.follow("radam", paddle::radam);
     system.follow("lamb", paddle::lamb);
     system.follow("ftrl", paddle::ftrl);
+    system.follow("rprop", paddle::rprop);
     system.follow("sgd_model_average", sgd_model_average);
     CHECK(system.left() == std::set<std::string>{});
 }

@@ -40,6 +40,7 @@ TEST_CASE("the dialect torch gives torch's numbers", "[dialects]") {
     system.follow("adamax", torch::adamax);
     system.follow("radam", torch::radam);
     system.follow("sparse_adam", torch::sparse_adam);
+    system.follow("rprop", torch::rprop);
     system.follow("adam_ema", adam_ema);
     system.follow("sgd_averaged", sgd_averaged);
     system.has_scalars(golden::scalars_in_element::powers); // the product of mu, a number of the default type

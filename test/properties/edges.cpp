@@ -169,7 +169,7 @@ RULE_TEST_CASE(
                             return false;
                         };
                         bool const is_read = std::ranges::count(rule.unread, slots[s].name) == 0;
-                        bool const may_be_gone = slots[s].name == rule.overwritten;
+                        bool const may_be_gone = std::ranges::count(rule.overwritten, slots[s].name) != 0;
                         if (std::isnan(bad)) {
                             CHECK((may_be_gone || of_state([](double value) { return std::isnan(value); })));
                             CHECK(std::isnan(x.weight.get(at)) == is_read);

@@ -933,3 +933,147 @@ TEST_CASE("averaged: the average follows the weight, and starts at it", "[rules]
     CHECK(w[0] == -3);
     CHECK(average[0] == 0.375); // 0.75 * 1.5 + 0.25 * -3
 }
+
+TEST_CASE("rprop: first steps", "[rules]") {
+    gs::rprop const rule{.initial_step = 0.5, .shrink = 0.5, .grow = 2, .smallest_step = 0.125, .largest_step = 1};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{1});
+    numbers w{1}, g{0}, eta{-1}, p{-1};
+    optimizer.initialize(w, eta, p);
+    CHECK(eta[0] == 0.5);
+    CHECK(p[0] == 0);
+    auto const after = [&](double gradient, double expected_w, double expected_eta, double expected_p) {
+        g[0] = gradient;
+        optimizer.next_step()(w, g, eta, p);
+        CHECK(w[0] == expected_w);
+        CHECK(eta[0] == expected_eta);
+        CHECK(p[0] == expected_p);
+    };
+    after(3, 0.5, 0.5, 3);
+    after(1, -0.5, 1, 1);
+    after(1e-3, -1.5, 1, 1e-3); // at the largest step
+    after(-2, -1.5, 0.5, 0);    // the sign changes: it waits
+    after(-2, -1, 0.5, -2);
+    after(0, -1, 0.5, 0);
+    after(2, -1.5, 0.5, 2);
+    after(-2, -1.5, 0.25, 0);
+    after(1, -1.75, 0.25, 1);
+    after(-1, -1.75, 0.125, 0);
+    after(1, -1.875, 0.125, 1);
+    after(-1, -1.875, 0.125, 0); // at the smallest step
+    auto halved = gs::make_updater<double>(rule, gs::constant{0.5});
+    g[0] = -7;
+    halved.next_step()(w, g, eta, p);
+    CHECK(w[0] == -1.8125);
+    CHECK_THROWS_AS(gs::make_updater<double>(gs::rprop{.initial_step = 51}, gs::constant{1}), gs::value_error);
+    CHECK_THROWS_AS(gs::make_updater<double>(gs::rprop{.initial_step = 1e-7}, gs::constant{1}), gs::value_error);
+}
+
+TEST_CASE("rprop: gradients whose product underflows still have signs", "[rules]") {
+    auto optimizer = gs::make_updater<float>(gs::rprop{.initial_step = 0.5, .grow = 2}, gs::constant{1});
+    std::vector<float> w{0}, g{1e-30f}, eta(1), p(1);
+    optimizer.initialize(w, eta, p);
+    for (int k = 0; k < 2; ++k) optimizer.next_step()(w, g, eta, p);
+    CHECK(w[0] == -1.5f);
+    CHECK(eta[0] == 1);
+}
+
+TEST_CASE("optimistic_sgd: first steps", "[rules]") {
+    auto optimizer = gs::make_updater<double>(gs::optimistic_sgd{.alpha = 1, .beta = 0.5}, gs::constant{0.5});
+    numbers w{1}, g{2}, p{-1};
+    optimizer.initialize(w, p);
+    CHECK(p[0] == 0);
+    optimizer.next_step()(w, g, p);
+    CHECK(w[0] == 0);
+    g[0] = 4;
+    optimizer.next_step()(w, g, p);
+    CHECK(w[0] == -2.5); // 1.5 * 4 - 0.5 * 2
+    CHECK(p[0] == 4);
+    g[0] = 0;
+    for (int k = 0; k < 2; ++k) optimizer.next_step()(w, g, p);
+    CHECK(w[0] == -1.5); // once
+}
+
+TEST_CASE("optimistic_adam: first steps", "[rules]") {
+    gs::optimistic_adam const rule{.alpha = 1, .beta = 0.5, .beta1 = 0, .beta2 = 0.75, .epsilon = 0.5};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1}, g{3}, m{-1}, v{-1}, p{-1};
+    optimizer.initialize(w, m, v, p);
+    optimizer.next_step()(w, g, m, v, p);
+    CHECK(p[0] == about(3 / 3.5)); // after the correction the root is 3
+    CHECK(w[0] == about(1 - 0.5 * 3 / 3.5));
+    g[0] = 0;
+    optimizer.next_step()(w, g, m, v, p);
+    CHECK(w[0] == about(1 - 0.25 * 3 / 3.5));
+    CHECK(p[0] == 0);
+}
+
+TEST_CASE("adabound: first steps", "[rules]") {
+    gs::adabound const rule{.beta1 = 0.5, .beta2 = 0.75, .epsilon = 0, .gamma = 1, .final_ratio = 2};
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    numbers w{1, 1, 1, 1}, g{3, 1, 0.125, 0}, m(4), v(4);
+    optimizer.next_step()(w, g, m, v); // the bounds are 1 and 4, and m = g / 2 = sqrt(v)
+    CHECK(w[0] == about(0.25));        // below the lower one
+    CHECK(w[1] == about(0.5));         // 1 / 0.5 is between them
+    CHECK(w[2] == about(0.875));       // above the upper one
+    CHECK(w[3] == 1);
+}
+
+TEST_CASE("pnm: first steps", "[rules]") {
+    auto optimizer = gs::make_updater<double>(gs::pnm{.beta1 = 0.5, .beta0 = 1}, gs::constant{0.5});
+    numbers w{1}, g{4}, odd(1), even(1);
+    double const norm = std::sqrt(5);
+    optimizer.next_step()(w, g, odd, even);
+    CHECK(odd[0] == 3);
+    CHECK(even[0] == 0);
+    CHECK(w[0] == about(1 - 0.5 * 6 / norm));
+    g[0] = 8;
+    optimizer.next_step()(w, g, odd, even);
+    CHECK(odd[0] == 3);
+    CHECK(even[0] == 6);
+    CHECK(w[0] == about(1 - 0.5 * (6 + 9) / norm)); // 2 * 6 - 3
+    g[0] = 0;
+    optimizer.next_step()(w, g, odd, even);
+    CHECK(odd[0] == 0.75);
+    CHECK(even[0] == 6);
+    CHECK(w[0] == about(1 - 0.5 * (6 + 9 - 4.5) / norm)); // 2 * 0.75 - 6
+}
+
+TEST_CASE("adapnm: first steps", "[rules]") {
+    auto optimizer =
+        gs::make_updater<double>(gs::adapnm{.beta1 = 0.5, .beta2 = 0.75, .beta0 = 1, .epsilon = 1}, gs::constant{0.5});
+    numbers w{1}, g{4}, odd(1), even(1), v(1), v_max(1);
+    double const norm = std::sqrt(5);
+    optimizer.next_step()(w, g, odd, even, v, v_max);
+    CHECK(v[0] == 4);
+    CHECK(w[0] == about(1 - 6 / norm / 5)); // the rate is 0.5 / (1 - 0.5), and the root of 16
+    double const before = w[0];
+    g[0] = 0;
+    optimizer.next_step()(w, g, odd, even, v, v_max);
+    CHECK(v[0] == 3);
+    CHECK(v_max[0] == 4);
+    CHECK(w[0] == about(before + 0.5 / 0.75 * 3 / norm / (std::sqrt(4 / 0.4375) + 1)));
+}
+
+TEST_CASE("cocob: first steps", "[rules]") {
+    auto optimizer = gs::make_updater<double>(gs::cocob{.alpha = 2, .epsilon = 1}, gs::constant{1});
+    numbers w{5}, g{4}, largest{-1}, sum{-1}, reward{-1}, theta{-1}, w0{-1};
+    optimizer.initialize(w, largest, sum, reward, theta, w0);
+    CHECK(largest[0] == 1);
+    CHECK(w0[0] == 5);
+    auto const after = [&](double gradient) {
+        g[0] = gradient;
+        optimizer.next_step()(w, g, largest, sum, reward, theta, w0);
+        return w[0];
+    };
+    CHECK(after(4) == about(4.5)); // -4 / max(4 + 4, 2 * 4)
+    CHECK(largest[0] == 4);
+    CHECK(after(-2) == about(4.8)); // -2 / max(6 + 4, 8)
+    CHECK(reward[0] == 0);          // it lost 1
+    CHECK(after(2) == about(5 - 4 / 12.0 * 4.4 / 4));
+    CHECK(reward[0] == about(0.4));
+    double const before = w[0];
+    w[0] = 1; // by something else
+    CHECK(after(0) == 1);
+    w[0] = before;
+    CHECK(after(1e-300) == about(before));
+}

@@ -284,15 +284,15 @@ public:
     /// The same rule with epsilon = 0; null if it has none.
     virtual std::unique_ptr<rule> without_epsilon() const = 0;
 
-    bool row_wise;                   // it looks at the whole tensor
-    bool compresses;                 // its gradients are sent, and few weights of a tensor move
-    bool carries;                    // a weight without gradient may move
-    bool bounded;                    // a step is finite whatever the gradient is
-    bool decays;                     // it has a decay of its own
-    bool keeps_rates;                // earlier rates are in the state, so that a weight moves on at a rate of 0
-    std::vector<std::string> unread; // the slots that no weight depends on
-    std::string inferred;            // the slot that is a function of the weight, while that is not 0; ""
-    std::string overwritten;         // the slot that some steps write without a look at what it was; ""
+    bool row_wise;                        // it looks at the whole tensor
+    bool compresses;                      // its gradients are sent, and few weights of a tensor move
+    bool carries;                         // a weight without gradient may move
+    bool bounded;                         // a step is finite whatever the gradient is
+    bool decays;                          // it has a decay of its own
+    bool keeps_rates;                     // earlier rates are in the state, so that a weight moves on at a rate of 0
+    std::vector<std::string> unread;      // the slots that no weight depends on
+    std::vector<std::string> overwritten; // the slots that some steps write without a look at what they were
+    std::string inferred;                 // the slot that is a function of the weight, while that is not 0; ""
 };
 /// The settings of one rule of the registry.
 using rules = std::vector<std::unique_ptr<rule>>;

@@ -60,6 +60,19 @@ void rules() {
     has_defaults("nadam", gs::nadam{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .momentum_decay = 0.004});
     has_defaults("adabelief", gs::adabelief{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-16, .epsilon_root = 1e-16});
     has_defaults("yogi", gs::yogi{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-3, .initial_accumulator = 1e-6});
+    has_defaults("adabound",
+                 gs::adabound{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .gamma = 1e-3, .final_ratio = 100});
+    has_defaults("adapnm", gs::adapnm{.beta1 = 0.9, .beta2 = 0.999, .beta0 = 1, .epsilon = 1e-8});
+    has_defaults("cocob", gs::cocob{.alpha = 100, .epsilon = 1e-8});
+    has_defaults("ftml", gs::ftml{.beta1 = 0.6, .beta2 = 0.999, .epsilon = 1e-8});
+    has_defaults(
+        "optimistic_adam",
+        gs::optimistic_adam{.alpha = 1, .beta = 1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .nesterov = false});
+    has_defaults("optimistic_sgd", gs::optimistic_sgd{.alpha = 1, .beta = 1});
+    has_defaults("pnm", gs::pnm{.beta1 = 0.9, .beta0 = 1});
+    has_defaults(
+        "rprop",
+        gs::rprop{.initial_step = 0.01, .shrink = 0.5, .grow = 1.2, .smallest_step = 1e-6, .largest_step = 50});
     has_defaults("lion", gs::lion{.beta1 = 0.9, .beta2 = 0.99});
     has_defaults("adan", gs::adan{.beta1 = 0.98, .beta2 = 0.92, .beta3 = 0.99, .epsilon = 1e-8, .epsilon_root = 0});
     has_defaults("laprop", gs::laprop{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-15});

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "adabelief",
+    "adabound",
     "adadelta",
     "adagrad",
     "adam",
@@ -28,9 +29,11 @@ __all__ = [
     "amsgrad",
     "centered_momentum_rmsprop",
     "centered_rmsprop",
+    "cocob",
     "constant_rate_ftrl",
     "decayed_adagrad",
     "dgc_momentum",
+    "ftml",
     "ftrl",
     "lamb",
     "laprop",
@@ -41,6 +44,9 @@ __all__ = [
     "nadam",
     "nesterov",
     "nesterov_adam",
+    "optimistic_adam",
+    "optimistic_sgd",
+    "pnm",
     "proximal_adagrad",
     "qhadam",
     "qhm",
@@ -48,6 +54,7 @@ __all__ = [
     "rmsprop",
     "rowwise_adagrad",
     "rowwise_adam",
+    "rprop",
     "sgd",
     "two_buffer_adagrad",
     "yogi",
@@ -80,6 +87,40 @@ def adabelief(
             "beta2": beta2,
             "epsilon": epsilon,
             "epsilon_root": epsilon_root,
+        },
+        lr,
+        options,
+    )
+
+
+def adabound(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    gamma: float = 0.001,
+    final_ratio: float = 100.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `adabound`: Luo et al. 2019, arXiv:1902.09843, algorithm 2 (docs/reference/rules.md#adabound).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    gamma: speed at which the bounds of the rate narrow, per step (> 0).
+    final_ratio: final rate of every weight, as a multiple of the learning rate (> 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "adabound",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "gamma": gamma,
+            "final_ratio": final_ratio,
         },
         lr,
         options,
@@ -401,6 +442,18 @@ def centered_rmsprop(
     )
 
 
+def cocob(lr: Rate, *, alpha: float = 100.0, epsilon: float = 1e-08, **options: Unpack[Options]) -> dict[str, Any]:
+    """The rule `cocob`: Orabona & Tommasi 2017, arXiv:1705.07795, algorithm 2
+    (docs/reference/rules.md#cocob).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    alpha: limits the first bets: larger values give smaller first steps (> 0).
+    epsilon: value of the largest gradient before the first step (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "cocob", "alpha": alpha, "epsilon": epsilon}, lr, options)
+
+
 def constant_rate_ftrl(
     lr: Rate,
     *,
@@ -503,6 +556,25 @@ def dgc_momentum(
         lr,
         options,
     )
+
+
+def ftml(
+    lr: Rate,
+    *,
+    beta1: float = 0.6,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `ftml`: Zheng & Kwok 2017 (ICML), algorithm 1 (docs/reference/rules.md#ftml).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: lowers the rate of the first steps from lr to (1 - beta1) * lr (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "ftml", "beta1": beta1, "beta2": beta2, "epsilon": epsilon}, lr, options)
 
 
 def ftrl(
@@ -786,6 +858,71 @@ def nesterov_adam(
     )
 
 
+def optimistic_adam(
+    lr: Rate,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    nesterov: bool = False,
+    epsilon_place: Literal["outside", "inside", "hat"] = "outside",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `optimistic_adam`: Daskalakis et al. 2018, arXiv:1711.00141, algorithm 1
+    (docs/reference/rules.md#optimistic_adam).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    alpha: weight of the direction (>= 0).
+    beta: weight of the difference between the direction and the previous one (>= 0).
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    nesterov: Nesterov's look-ahead in the direction.
+    epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
+        outside, before bias correction.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "optimistic_adam",
+            "alpha": alpha,
+            "beta": beta,
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "nesterov": nesterov,
+            "epsilon_place": epsilon_place,
+        },
+        lr,
+        options,
+    )
+
+
+def optimistic_sgd(lr: Rate, *, alpha: float = 1.0, beta: float = 1.0, **options: Unpack[Options]) -> dict[str, Any]:
+    """The rule `optimistic_sgd`: Popov 1980; Mokhtari et al. 2019, arXiv:1901.08511
+    (docs/reference/rules.md#optimistic_sgd).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    alpha: weight of the gradient (>= 0).
+    beta: weight of the difference between the gradient and the previous one (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "optimistic_sgd", "alpha": alpha, "beta": beta}, lr, options)
+
+
+def pnm(lr: Rate, *, beta1: float = 0.9, beta0: float = 1.0, **options: Unpack[Options]) -> dict[str, Any]:
+    """The rule `pnm`: Xie et al. 2021, arXiv:2103.17182 (docs/reference/rules.md#pnm).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: its square is the decay of each momentum, per two steps (>= 0 and < 1).
+    beta0: weight of the negative momentum.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "pnm", "beta1": beta1, "beta0": beta0}, lr, options)
+
+
 def proximal_adagrad(
     lr: Rate,
     *,
@@ -967,6 +1104,40 @@ def rowwise_adam(
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"name": "rowwise_adam", "beta1": beta1, "beta2": beta2, "epsilon": epsilon}, lr, options)
+
+
+def rprop(
+    lr: Rate,
+    *,
+    initial_step: float = 0.01,
+    shrink: float = 0.5,
+    grow: float = 1.2,
+    smallest_step: float = 1e-06,
+    largest_step: float = 50.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `rprop`: Riedmiller & Braun 1993; Igel & Huesken 2003 (docs/reference/rules.md#rprop).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    initial_step: step size of every weight at the first step; the learning rate of torch (> 0).
+    shrink: factor of the step size when the gradient changes its sign (> 0 and < 1).
+    grow: factor of the step size when the gradient keeps its sign (>= 1).
+    smallest_step: lower limit of the step size (>= 0).
+    largest_step: upper limit of the step size (> 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "rprop",
+            "initial_step": initial_step,
+            "shrink": shrink,
+            "grow": grow,
+            "smallest_step": smallest_step,
+            "largest_step": largest_step,
+        },
+        lr,
+        options,
+    )
 
 
 def sgd(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:

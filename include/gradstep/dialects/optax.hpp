@@ -30,6 +30,7 @@
 #include <gradstep/rules/amsgrad.hpp>
 #include <gradstep/rules/centered_momentum_rmsprop.hpp>
 #include <gradstep/rules/centered_rmsprop.hpp>
+#include <gradstep/rules/cocob.hpp>
 #include <gradstep/rules/lamb.hpp>
 #include <gradstep/rules/lars.hpp>
 #include <gradstep/rules/lion.hpp>
@@ -37,6 +38,8 @@
 #include <gradstep/rules/momentum_rmsprop.hpp>
 #include <gradstep/rules/nesterov.hpp>
 #include <gradstep/rules/nesterov_adam.hpp>
+#include <gradstep/rules/optimistic_adam.hpp>
+#include <gradstep/rules/optimistic_sgd.hpp>
 #include <gradstep/rules/radam.hpp>
 #include <gradstep/rules/rmsprop.hpp>
 #include <gradstep/rules/sgd.hpp>
@@ -342,10 +345,63 @@ GRADSTEP_INLINE constexpr gradstep::adopt adopt(adopt_arguments with = {}) {
     return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps};
 }
 
+/// The arguments of `optimistic_gradient_descent`.
+struct optimistic_gradient_descent_arguments {
+    double alpha = 1, beta = 1;
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"alpha", &optimistic_gradient_descent_arguments::alpha, ranges::non_negative},
+        hyperparameter{"beta", &optimistic_gradient_descent_arguments::beta, ranges::non_negative}};
+};
+/// optimistic_gradient_descent: p is the gradient of the step before.
+///
+///     w <- w - lr * ((alpha + beta) * g - beta * p)
+GRADSTEP_INLINE constexpr gradstep::optimistic_sgd
+optimistic_gradient_descent(optimistic_gradient_descent_arguments with = {}) {
+    return {.alpha = with.alpha, .beta = with.beta};
+}
+
+/// The arguments of `optimistic_adam_v2`.
+struct optimistic_adam_v2_arguments {
+    double alpha = 1, beta = 1, b1 = 0.9, b2 = 0.999, eps = 1e-8;
+    bool nesterov = true;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"alpha", &optimistic_adam_v2_arguments::alpha, ranges::non_negative},
+                            hyperparameter{"beta", &optimistic_adam_v2_arguments::beta, ranges::non_negative},
+                            hyperparameter{"b1", &optimistic_adam_v2_arguments::b1, ranges::fraction},
+                            hyperparameter{"b2", &optimistic_adam_v2_arguments::b2, ranges::fraction},
+                            hyperparameter{"eps", &optimistic_adam_v2_arguments::eps, ranges::non_negative},
+                            hyperparameter{"nesterov", &optimistic_adam_v2_arguments::nesterov}};
+};
+/// optimistic_adam_v2: u is the direction of adam or, with nesterov, of nadam.
+///
+///     w <- w - lr * ((alpha + beta) * u - beta * p)
+///     p <- u
+GRADSTEP_INLINE constexpr gradstep::optimistic_adam optimistic_adam_v2(optimistic_adam_v2_arguments with = {}) {
+    return {.alpha = with.alpha,
+            .beta = with.beta,
+            .beta1 = with.b1,
+            .beta2 = with.b2,
+            .epsilon = with.eps,
+            .nesterov = with.nesterov};
+}
+
+/// The arguments of `cocob`.
+struct cocob_arguments {
+    double alpha = 100, eps = 1e-8;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"alpha", &cocob_arguments::alpha, ranges::positive},
+                            hyperparameter{"eps", &cocob_arguments::eps, ranges::non_negative}};
+};
+/// cocob of optax.contrib: optax's default rate is 1. `weight_decay` is `l2{weight_decay}`.
+GRADSTEP_INLINE constexpr gradstep::cocob cocob(cocob_arguments with = {}) {
+    return {.alpha = with.alpha, .epsilon = with.eps};
+}
+
 /// The presets of optax: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, adagrad, adadelta, rmsprop, rmsprop_centered,
                              rmsprop_momentum, rmsprop_centered_momentum, adam, adamw, nadam, nadamw, amsgrad, adamax,
-                             adamaxw, radam, adabelief, yogi, lion, lamb, lars, signum, adan, ademamix, adopt>
+                             adamaxw, radam, adabelief, yogi, lion, lamb, lars, signum, adan, ademamix, adopt,
+                             optimistic_gradient_descent, optimistic_adam_v2, cocob>
     presets{"optax"};
 
 } // namespace gradstep::dialects::optax

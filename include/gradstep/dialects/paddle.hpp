@@ -35,6 +35,7 @@
 #include <gradstep/rules/nesterov.hpp>
 #include <gradstep/rules/radam.hpp>
 #include <gradstep/rules/rmsprop.hpp>
+#include <gradstep/rules/rprop.hpp>
 #include <gradstep/rules/sgd.hpp>
 
 namespace gradstep::dialects::paddle {
@@ -299,10 +300,32 @@ GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with 
             .lr_power = detail::attribute(with.lr_power)};
 }
 
+struct rprop_arguments {
+    double initial_step = 0.001, learning_rate_min = 1e-5, learning_rate_max = 50, eta_minus = 0.5, eta_plus = 1.2;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"initial_step", &rprop_arguments::initial_step, ranges::positive},
+                            hyperparameter{"learning_rate_min", &rprop_arguments::learning_rate_min, ranges::positive},
+                            hyperparameter{"learning_rate_max", &rprop_arguments::learning_rate_max, ranges::positive},
+                            hyperparameter{"eta_minus", &rprop_arguments::eta_minus, ranges::positive_fraction},
+                            hyperparameter{"eta_plus", &rprop_arguments::eta_plus, ranges::at_least_one}};
+};
+/// Rprop(): Paddle's `learning_rate` is only the first step size, here `initial_step`; use the
+/// schedule `constant{1}`. learning_rate_range and etas are pairs. Nothing is rounded to float.
+///
+///     eta <- clip(eta * (eta_plus or eta_minus), learning_rate_min, learning_rate_max)
+///     w <- w - eta * sgn(g)
+GRADSTEP_INLINE constexpr gradstep::rprop rprop(rprop_arguments with = {}) {
+    return {.initial_step = with.initial_step,
+            .shrink = with.eta_minus,
+            .grow = with.eta_plus,
+            .smallest_step = with.learning_rate_min,
+            .largest_step = with.learning_rate_max};
+}
+
 /// The presets of Paddle: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, momentum, momentum_nesterov, adagrad, decayed_adagrad, adadelta, rmsprop,
                              rmsprop_centered, rmsprop_momentum, rmsprop_centered_momentum, adam, adam_amsgrad, adamw,
-                             adamw_amsgrad, adamax, nadam, radam, lamb, ftrl>
+                             adamw_amsgrad, adamax, nadam, radam, lamb, ftrl, rprop>
     presets{"paddle"};
 
 } // namespace gradstep::dialects::paddle

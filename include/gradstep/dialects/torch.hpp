@@ -31,6 +31,7 @@
 #include <gradstep/rules/nesterov.hpp>
 #include <gradstep/rules/radam.hpp>
 #include <gradstep/rules/rmsprop.hpp>
+#include <gradstep/rules/rprop.hpp>
 #include <gradstep/rules/sgd.hpp>
 
 namespace gradstep::dialects::torch {
@@ -208,10 +209,34 @@ GRADSTEP_INLINE constexpr gradstep::radam radam(adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps, .epsilon_place = epsilon::hat};
 }
 
+/// The arguments of Rprop. torch's `etas` and `step_sizes` are pairs, and its `lr` is only the first
+/// step size, here `initial_step`.
+struct rprop_arguments {
+    double initial_step = 0.01, etaminus = 0.5, etaplus = 1.2, step_size_min = 1e-6, step_size_max = 50;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"initial_step", &rprop_arguments::initial_step, ranges::positive},
+                            hyperparameter{"etaminus", &rprop_arguments::etaminus, ranges::positive_fraction},
+                            hyperparameter{"etaplus", &rprop_arguments::etaplus, ranges::at_least_one},
+                            hyperparameter{"step_size_min", &rprop_arguments::step_size_min, ranges::non_negative},
+                            hyperparameter{"step_size_max", &rprop_arguments::step_size_max, ranges::positive}};
+};
+/// Rprop: use the schedule `constant{1}`. A first step size outside the range is an error; torch
+/// clips it.
+///
+///     eta <- clip(eta * (etaplus or etaminus), step_size_min, step_size_max)
+///     w <- w - eta * sgn(g)
+GRADSTEP_INLINE constexpr gradstep::rprop rprop(rprop_arguments with = {}) {
+    return {.initial_step = with.initial_step,
+            .shrink = with.etaminus,
+            .grow = with.etaplus,
+            .smallest_step = with.step_size_min,
+            .largest_step = with.step_size_max};
+}
+
 /// The presets of torch: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, rmsprop, rmsprop_centered, rmsprop_momentum,
                              rmsprop_centered_momentum, adagrad, adadelta, adam, adam_amsgrad, adamw, adamw_amsgrad,
-                             sparse_adam, adamax, nadam, radam>
+                             sparse_adam, adamax, nadam, radam, rprop>
     presets{"torch"};
 
 } // namespace gradstep::dialects::torch

@@ -3,20 +3,24 @@
 
 #include <gradstep/core/type_list.hpp>
 #include <gradstep/rules/adabelief.hpp>
+#include <gradstep/rules/adabound.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>
 #include <gradstep/rules/adamax.hpp>
 #include <gradstep/rules/adan.hpp>
+#include <gradstep/rules/adapnm.hpp>
 #include <gradstep/rules/add_delta.hpp>
 #include <gradstep/rules/ademamix.hpp>
 #include <gradstep/rules/adopt.hpp>
 #include <gradstep/rules/amsgrad.hpp>
 #include <gradstep/rules/centered_momentum_rmsprop.hpp>
 #include <gradstep/rules/centered_rmsprop.hpp>
+#include <gradstep/rules/cocob.hpp>
 #include <gradstep/rules/constant_rate_ftrl.hpp>
 #include <gradstep/rules/decayed_adagrad.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
+#include <gradstep/rules/ftml.hpp>
 #include <gradstep/rules/ftrl.hpp>
 #include <gradstep/rules/lamb.hpp>
 #include <gradstep/rules/laprop.hpp>
@@ -27,6 +31,9 @@
 #include <gradstep/rules/nadam.hpp>
 #include <gradstep/rules/nesterov.hpp>
 #include <gradstep/rules/nesterov_adam.hpp>
+#include <gradstep/rules/optimistic_adam.hpp>
+#include <gradstep/rules/optimistic_sgd.hpp>
+#include <gradstep/rules/pnm.hpp>
 #include <gradstep/rules/proximal_adagrad.hpp>
 #include <gradstep/rules/qhadam.hpp>
 #include <gradstep/rules/qhm.hpp>
@@ -34,6 +41,7 @@
 #include <gradstep/rules/rmsprop.hpp>
 #include <gradstep/rules/rowwise_adagrad.hpp>
 #include <gradstep/rules/rowwise_adam.hpp>
+#include <gradstep/rules/rprop.hpp>
 #include <gradstep/rules/sgd.hpp>
 #include <gradstep/rules/two_buffer_adagrad.hpp>
 #include <gradstep/rules/yogi.hpp>
@@ -41,10 +49,10 @@
 namespace gradstep {
 
 /// The types of all rules. Configurations, the C library and the tests use this list.
-using rules = type_list<adabelief, adadelta, adagrad, adam, adamax, adan, add_delta, ademamix, adopt, amsgrad,
-                        centered_momentum_rmsprop, centered_rmsprop, constant_rate_ftrl, decayed_adagrad, dgc_momentum,
-                        ftrl, lamb, laprop, lars, lion, momentum, momentum_rmsprop, nadam, nesterov, nesterov_adam,
-                        proximal_adagrad, qhadam, qhm, radam, rmsprop, rowwise_adagrad, rowwise_adam, sgd,
-                        two_buffer_adagrad, yogi>;
+using rules = type_list<adabelief, adabound, adadelta, adagrad, adam, adamax, adan, adapnm, add_delta, ademamix, adopt,
+                        amsgrad, centered_momentum_rmsprop, centered_rmsprop, cocob, constant_rate_ftrl,
+                        decayed_adagrad, dgc_momentum, ftml, ftrl, lamb, laprop, lars, lion, momentum, momentum_rmsprop,
+                        nadam, nesterov, nesterov_adam, optimistic_adam, optimistic_sgd, pnm, proximal_adagrad, qhadam,
+                        qhm, radam, rmsprop, rowwise_adagrad, rowwise_adam, rprop, sgd, two_buffer_adagrad, yogi>;
 
 } // namespace gradstep

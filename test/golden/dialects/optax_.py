@@ -79,6 +79,25 @@ FUNCTIONS = {
         optax.contrib.ademamix, ("b1", "b2", "b3", "alpha", "eps", "weight_decay"), {"m1": "m1", "m2": "m2", "v": "nu"}
     ),
     "adopt": Function(optax.contrib.adopt, ADAM, MOMENTS),
+    "optimistic_gradient_descent": Function(
+        optax.optimistic_gradient_descent, ("alpha", "beta"), {"p": "previous_gradient"}
+    ),
+    "optimistic_adam_v2": Function(
+        optax.optimistic_adam_v2,
+        ("alpha", "beta", *ADAM, "nesterov"),
+        MOMENTS | {"p": "previous_gradient"},
+    ),
+    "cocob": Function(
+        optax.contrib.cocob,
+        ("alpha", "eps"),
+        {
+            "largest": "scale",
+            "sum": "subgradients",
+            "reward": "reward",
+            "theta": "cumulative_gradients",
+            "w0": "init_particles",
+        },
+    ),
 }
 
 
@@ -167,6 +186,17 @@ CASES = [
     ),
     default("adopt", 0.001),
     Case("adopt", 0.1, {"b1": 0.8, "b2": 0.9, "eps": 0.001}, later_lr=0.02),
+    default("optimistic_gradient_descent", 0.001),
+    Case("optimistic_gradient_descent", 0.1, {"alpha": 0.75, "beta": 0.3}, later_lr=0.02),
+    default("optimistic_adam_v2", 0.001),
+    Case(
+        "optimistic_adam_v2",
+        0.1,
+        {"alpha": 0.75, "beta": 0.3, "b1": 0.8, "b2": 0.99, "eps": 0.001, "nesterov": 0},
+        later_lr=0.02,
+    ),
+    default("cocob", 1),
+    Case("cocob", 0.5, {"alpha": 10, "eps": 1e-4}, later_lr=0.25),
 ]
 
 
@@ -177,6 +207,8 @@ def make(case: Case) -> optax.GradientTransformation:
         options = {name: value for name, value in options.items() if name not in ("decay", "step_size")}
     if "eps_in_sqrt" in options:
         options["eps_in_sqrt"] = bool(options["eps_in_sqrt"])
+    if "nesterov" in options:
+        options["nesterov"] = bool(options["nesterov"])
     rates = case.rates()
     rate = case.lr if case.later_lr is None else lambda count: rates[int(count)]
     return function.optimizer(rate, **options)

@@ -24,6 +24,7 @@ from paddle.optimizer import (
     Optimizer,
     RAdam,
     RMSProp,
+    Rprop,
 )
 
 
@@ -43,6 +44,7 @@ MAXIMUM = MOMENTS | {"v_max": "moment2_max"}
 SQUARES = {"n": "mean_square"}
 WINDOW = ("average_window_rate", "min_average_window", "max_average_window")
 SUMS = {name: name for name in ("sum_1", "sum_2", "sum_3")}
+RANGE, ETAS = ("learning_rate_min", "learning_rate_max"), ("eta_minus", "eta_plus")
 CENTERED = SQUARES | {"a": "mean_grad"}
 STEPS_OF_RMSPROP = {"b": "momentum"}
 FUNCTIONS = {
@@ -66,6 +68,7 @@ FUNCTIONS = {
     "radam": Function(RAdam, ADAM, MOMENTS),
     "lamb": Function(Lamb, (*ADAM, "lamb_weight_decay"), MOMENTS),
     "sgd_model_average": Function(SGD, WINDOW, SUMS),
+    "rprop": Function(Rprop, ("initial_step", *RANGE, *ETAS), {"eta": "learning_rates", "p": "prevs"}),
 }
 
 Tensors = tuple[paddle.Tensor, ...]
@@ -106,6 +109,9 @@ def default(name: str, **chosen: float) -> Case:
     """The case of a function's own defaults, but for those chosen."""
     parameters = inspect.signature(FUNCTIONS[name].optimizer).parameters.values()
     given = {p.name: p.default for p in parameters} | chosen
+    if "etas" in given:  # of Rprop, whose rate is a start
+        given |= zip((*RANGE, *ETAS), (*given["learning_rate_range"], *given["etas"]), strict=True)
+        given["initial_step"], given["learning_rate"] = given["learning_rate"], 1.0
     return Case(name, given["learning_rate"], {option: given[option] for option in FUNCTIONS[name].options})
 
 
@@ -167,6 +173,8 @@ CASES = [
     Case("sgd_model_average", 0.001, dict(zip(WINDOW, (0.15, 10_000, 10_000), strict=True))),
     Case("sgd_model_average", 0.25, dict(zip(WINDOW, (0.5, 4, 4), strict=True)), later_lr=0.0625),
     Case("sgd_model_average", 0.25, dict(zip(WINDOW, (1.0, 1, 8), strict=True)), later_lr=0.0625),
+    default("rprop"),
+    Case("rprop", 1.0, {"initial_step": 0.1} | dict(zip((*RANGE, *ETAS), (0.05, 0.3, 0.3, 1.5), strict=True))),
 ]
 
 
@@ -188,7 +196,11 @@ def run_optimizer(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Ite
     function = FUNCTIONS[case.name]
     variable = paddle.base.framework.EagerParamBase.from_tensor(paddle.to_tensor(weights))
     options = {name: value for name, value in case.options.items() if name not in WINDOW}
-    optimizer = function.optimizer(learning_rate=case.lr, parameters=[variable], **function.switches, **options)
+    rate = options.pop("initial_step", case.lr)
+    if "eta_minus" in options:
+        options["learning_rate_range"] = tuple(options.pop(name) for name in RANGE)
+        options["etas"] = tuple(options.pop(name) for name in ETAS)
+    optimizer = function.optimizer(learning_rate=rate, parameters=[variable], **function.switches, **options)
     window = {name: case.options[name] for name in WINDOW if name in case.options}
     average = ModelAverage(**window, parameters=[variable]) if window else None
     keeper = average or optimizer

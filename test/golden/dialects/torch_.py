@@ -50,6 +50,11 @@ FUNCTIONS = {
     "nadam": Function(torch.optim.NAdam, (*ADAM, "momentum_decay"), MOMENTS),
     "radam": Function(torch.optim.RAdam, ADAM, MOMENTS),
     "sparse_adam": Function(torch.optim.SparseAdam, ADAM, MOMENTS),
+    "rprop": Function(
+        torch.optim.Rprop,
+        ("initial_step", "etaminus", "etaplus", "step_size_min", "step_size_max"),
+        {"eta": "step_size", "p": "prev"},
+    ),
     "sgd_averaged": Function(torch.optim.SGD, (), {}, average=lambda model, _: AveragedModel(model)),
     "adam_ema": Function(
         torch.optim.Adam,
@@ -61,11 +66,15 @@ FUNCTIONS = {
 
 
 def defaults(optimizer: type[torch.optim.Optimizer]) -> dict[str, Any]:
-    """The defaults in the constructor, betas as beta1, beta2."""
+    """The defaults in the constructor, betas as beta1, beta2, and so on for the pairs of Rprop, whose rate is a start."""
     parameters = inspect.signature(optimizer).parameters.values()
     given = {p.name: p.default for p in parameters if p.default is not p.empty}
     if "betas" in given:
         given["beta1"], given["beta2"] = given.pop("betas")
+    if "etas" in given:
+        given["etaminus"], given["etaplus"] = given.pop("etas")
+        given["step_size_min"], given["step_size_max"] = given.pop("step_sizes")
+        given["initial_step"], given["lr"] = given["lr"], 1.0
     return given
 
 
@@ -113,6 +122,12 @@ CASES = [
     Case("sgd_averaged", 0.1, later_lr=0.02),
     default("adam_ema", decay=0.999),
     Case("adam_ema", 0.1, {"beta1": 0.8, "beta2": 0.99, "eps": 0.001, "decay": 0.75}, later_lr=0.02),
+    default("rprop"),
+    Case(
+        "rprop",
+        1.0,
+        {"initial_step": 0.1, "etaminus": 0.25, "etaplus": 1.5, "step_size_min": 0.05, "step_size_max": 0.3},
+    ),
 ]
 
 
@@ -122,8 +137,12 @@ def make(case: Case, weight: torch.Tensor) -> torch.optim.Optimizer:
     options.pop("decay", None)  # of the average
     if "beta1" in options:
         options["betas"] = (options.pop("beta1"), options.pop("beta2"))
+    rate = options.pop("initial_step", case.lr)
+    if "etaminus" in options:
+        options["etas"] = (options.pop("etaminus"), options.pop("etaplus"))
+        options["step_sizes"] = (options.pop("step_size_min"), options.pop("step_size_max"))
     paths = {name: False for name in ("foreach", "fused") if name in defaults(function.optimizer)}
-    return function.optimizer([weight], lr=case.lr, **options, **paths)
+    return function.optimizer([weight], lr=rate, **options, **paths)
 
 
 def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[State]:
@@ -136,15 +155,17 @@ def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[Stat
 
     def state() -> State:
         here = optimizer.state[weight]
-        # What torch makes at the first step starts at 0.
-        kept = {slot: here.get(name, torch.zeros_like(weight)) for slot, name in slots.items()}
+        # What torch makes at the first step starts at 0, and Rprop's step sizes at their start.
+        starts = {"eta": case.options.get("initial_step", 0.0)}
+        kept = {slot: here.get(name, torch.full_like(weight, starts.get(slot, 0.0))) for slot, name in slots.items()}
         if average is not None:
             kept["average"] = next(average.parameters())
         return {name: x.detach().numpy().copy() for name, x in ({"w": weight} | kept).items()}
 
     yield state()
     for rate, gradient in zip(case.rates(), gradients, strict=True):
-        optimizer.param_groups[0]["lr"] = rate
+        if case.name != "rprop":
+            optimizer.param_groups[0]["lr"] = rate
         weight.grad = torch.from_numpy(gradient.copy())
         if case.name == "sparse_adam":
             # Every element is there, zeros as well.

@@ -10,5 +10,8 @@
 #include <support/oracles/ftrl.hpp>
 #include <support/oracles/laprop.hpp>
 #include <support/oracles/momentum.hpp>
+#include <support/oracles/optimistic.hpp>
+#include <support/oracles/pnm.hpp>
 #include <support/oracles/quasi_hyperbolic.hpp>
 #include <support/oracles/row_wise.hpp>
+#include <support/oracles/step_sizes.hpp>

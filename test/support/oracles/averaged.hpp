@@ -54,7 +54,7 @@ struct polyak {
 struct window {
     static constexpr std::size_t slots = 3;
     static std::vector<std::string> unread() { return {"sum_1", "sum_2", "sum_3"}; }
-    static constexpr char const* overwritten = "sum_3";
+    static std::vector<std::string> overwritten() { return {"sum_3"}; }
 
     bool closes = false;
 
@@ -75,7 +75,7 @@ template <class Inner, class Average> struct averaged {
     template <class Rule> static bool decays(Rule const& rule) { return oracle::decays<Inner>(rule.rule); }
     template <class Rule> static bool keeps_rates(Rule const& rule) { return oracle::keeps_rates<Inner>(rule.rule); }
     template <class Rule> static std::vector<std::string> unread(Rule const&) { return Average::unread(); }
-    static std::string overwritten() { return oracle::overwritten<Average>(); }
+    static std::vector<std::string> overwritten() { return oracle::overwritten<Average>(); }
 
     Inner inner;
     Average average;

@@ -191,11 +191,10 @@ template <class Oracle, class Rule> std::vector<std::string> unread(Rule const& 
     if constexpr (requires { Oracle::unread(rule); }) return Oracle::unread(rule);
     else return {};
 }
-/// The slot that some steps write without a look at what it was; left out by most rules.
-template <class Oracle> std::string overwritten() {
+/// The slots that some steps write without a look at what they were, or bring back to a range; left out by most rules.
+template <class Oracle> std::vector<std::string> overwritten() {
     if constexpr (requires { Oracle::overwritten(); }) return Oracle::overwritten();
-    else if constexpr (requires { Oracle::overwritten; }) return Oracle::overwritten;
-    else return "";
+    else return {};
 }
 /// The slot that is computed from the weight while that is not 0, not from what it was; left out by most rules.
 template <class Oracle> std::string inferred() {

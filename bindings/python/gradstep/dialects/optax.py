@@ -22,11 +22,14 @@ __all__ = [
     "ademamix",
     "adopt",
     "amsgrad",
+    "cocob",
     "lamb",
     "lars",
     "lion",
     "nadam",
     "nadamw",
+    "optimistic_adam_v2",
+    "optimistic_gradient_descent",
     "radam",
     "rmsprop",
     "rmsprop_centered",
@@ -293,6 +296,17 @@ def amsgrad(
     return configuration({"dialect": "optax", "name": "amsgrad", "b1": b1, "b2": b2, "eps": eps}, lr, options)
 
 
+def cocob(lr: Rate, *, alpha: float = 100.0, eps: float = 1e-08, **options: Unpack[Options]) -> dict[str, Any]:
+    """cocob with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    alpha: limits the first bets: larger values give smaller first steps (> 0).
+    eps: value of the largest gradient before the first step (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "cocob", "alpha": alpha, "eps": eps}, lr, options)
+
+
 def lamb(
     lr: Rate,
     *,
@@ -401,6 +415,71 @@ def nadamw(
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "nadamw", "b1": b1, "b2": b2, "eps": eps}, lr, options)
+
+
+def optimistic_adam_v2(
+    lr: Rate,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-08,
+    nesterov: bool = True,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """optimistic_adam_v2 with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    alpha: weight of the direction (>= 0).
+    beta: weight of the difference between the direction and the previous one (>= 0).
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
+    nesterov: whether the direction has Nesterov's look-ahead.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "optimistic_adam_v2",
+            "alpha": alpha,
+            "beta": beta,
+            "b1": b1,
+            "b2": b2,
+            "eps": eps,
+            "nesterov": nesterov,
+        },
+        lr,
+        options,
+    )
+
+
+def optimistic_gradient_descent(
+    lr: Rate,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """optimistic_gradient_descent with the arguments, defaults and numbers of optax
+    (docs/reference/presets.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    alpha: weight of the gradient (>= 0).
+    beta: weight of the difference between the gradient and the previous one (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "optimistic_gradient_descent",
+            "alpha": alpha,
+            "beta": beta,
+        },
+        lr,
+        options,
+    )
 
 
 def radam(

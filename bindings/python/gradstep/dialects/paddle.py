@@ -29,6 +29,7 @@ __all__ = [
     "rmsprop_centered",
     "rmsprop_centered_momentum",
     "rmsprop_momentum",
+    "rprop",
     "sgd",
 ]
 
@@ -464,6 +465,41 @@ def rmsprop_momentum(
             "rho": rho,
             "epsilon": epsilon,
             "momentum": momentum,
+        },
+        lr,
+        options,
+    )
+
+
+def rprop(
+    lr: Rate,
+    *,
+    initial_step: float = 0.001,
+    learning_rate_min: float = 1e-05,
+    learning_rate_max: float = 50.0,
+    eta_minus: float = 0.5,
+    eta_plus: float = 1.2,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """rprop with the arguments, defaults and numbers of paddle (docs/reference/presets.md#paddle).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    initial_step: step size of every weight at the first step; the learning rate of the framework (> 0).
+    learning_rate_min: lower limit of the step size (> 0).
+    learning_rate_max: upper limit of the step size (> 0).
+    eta_minus: factor of the step size when the gradient changes its sign (> 0 and < 1).
+    eta_plus: factor of the step size when the gradient keeps its sign (>= 1).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "paddle",
+            "name": "rprop",
+            "initial_step": initial_step,
+            "learning_rate_min": learning_rate_min,
+            "learning_rate_max": learning_rate_max,
+            "eta_minus": eta_minus,
+            "eta_plus": eta_plus,
         },
         lr,
         options,

@@ -24,6 +24,7 @@ __all__ = [
     "rmsprop_centered",
     "rmsprop_centered_momentum",
     "rmsprop_momentum",
+    "rprop",
     "sgd",
     "sgd_momentum",
     "sgd_nesterov",
@@ -355,6 +356,41 @@ def rmsprop_momentum(
             "alpha": alpha,
             "eps": eps,
             "momentum": momentum,
+        },
+        lr,
+        options,
+    )
+
+
+def rprop(
+    lr: Rate,
+    *,
+    initial_step: float = 0.01,
+    etaminus: float = 0.5,
+    etaplus: float = 1.2,
+    step_size_min: float = 1e-06,
+    step_size_max: float = 50.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """rprop with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    initial_step: step size of every weight at the first step; the learning rate of the framework (> 0).
+    etaminus: factor of the step size when the gradient changes its sign (> 0 and < 1).
+    etaplus: factor of the step size when the gradient keeps its sign (>= 1).
+    step_size_min: lower limit of the step size (>= 0).
+    step_size_max: upper limit of the step size (> 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "torch",
+            "name": "rprop",
+            "initial_step": initial_step,
+            "etaminus": etaminus,
+            "etaplus": etaplus,
+            "step_size_min": step_size_min,
+            "step_size_max": step_size_max,
         },
         lr,
         options,
