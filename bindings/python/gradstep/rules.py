@@ -23,6 +23,7 @@ __all__ = [
     "adam",
     "adamax",
     "adan",
+    "adapnm",
     "add_delta",
     "ademamix",
     "adopt",
@@ -263,6 +264,41 @@ def adan(
             "epsilon": epsilon,
             "epsilon_root": epsilon_root,
             "difference_weight": difference_weight,
+        },
+        lr,
+        options,
+    )
+
+
+def adapnm(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    beta0: float = 1.0,
+    epsilon: float = 1e-08,
+    epsilon_place: Literal["outside", "inside", "hat"] = "outside",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `adapnm`: Xie et al. 2021, arXiv:2103.17182 (docs/reference/rules.md#adapnm).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: its square is the decay of each momentum, per two steps (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    beta0: weight of the negative momentum.
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
+        outside, before bias correction.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "adapnm",
+            "beta1": beta1,
+            "beta2": beta2,
+            "beta0": beta0,
+            "epsilon": epsilon,
+            "epsilon_place": epsilon_place,
         },
         lr,
         options,
