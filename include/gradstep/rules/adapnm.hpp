@@ -1,12 +1,12 @@
 #pragma once
 #include <array>
-#include <cmath>
 
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/moments.hpp>
 #include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/rules/pnm.hpp>
 
 namespace gradstep {
 
@@ -44,7 +44,7 @@ struct adapnm {
         root_terms<T> root;
     };
     template <class T> coeffs<T> prepare(step_info now) const {
-        double const norm = std::hypot(1 + beta0, beta0);
+        double const norm = detail::pnm_norm(beta0);
         return {moving_average<T>(beta1 * beta1),
                 moving_average<T>(beta2),
                 T(now.t % 2),

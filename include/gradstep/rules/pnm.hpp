@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -8,6 +9,17 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
+namespace detail {
+inline namespace GRADSTEP_ISA {
+
+// sqrt((1 + x)^2 + x^2), without overflow: std::hypot would need a glibc of 2022, 2.35.
+inline double pnm_norm(double x) {
+    double const a = std::abs(1 + x), b = std::abs(x), most = std::max(a, b), r = std::min(a, b) / most;
+    return most * std::sqrt(std::fma(r, r, 1));
+}
+
+} // namespace GRADSTEP_ISA
+} // namespace detail
 
 /// Positive-negative momentum: two momenta, of the gradients of odd and of even steps; their
 /// weighted difference has more gradient noise, which helps to find flat minima. Xie, Yuan, Zhu &
@@ -36,7 +48,7 @@ struct pnm {
         T is_odd, of_a, of_b, rate;
     };
     template <class T> coeffs<T> prepare(step_info now) const {
-        double const norm = std::hypot(1 + beta0, beta0);
+        double const norm = detail::pnm_norm(beta0);
         return {moving_average<T>(beta1 * beta1), T(now.t % 2), T((1 + beta0) / norm), T(beta0 / norm), T(now.rate)};
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {

@@ -19,10 +19,11 @@ struct positive_negative {
         // The share that stays is a product of the host, and what is left to 1 a difference.
         outcome const stays = exact(beta1) * exact(beta1), enters = exact(1) - stays;
         positive = at.fma(at.held(stays), positive, at.held(enters) * exact(g));
-        // The norm of the weights: the standard library's, good to one ulp.
+        // The norm of the weights, as the larger one times sqrt(1 + r^2), r <= 1 the quotient: under the root the rounding of
+        // r counts at most once and the sum once, the root halves both; the root and the product round once each.
         outcome const more = exact(1) + exact(beta0), less = exact(beta0);
         real const length = std::hypot(more.value, less.value);
-        outcome const norm{length, more.error + 2 * length};
+        outcome const norm{length, more.error + 3 * length};
         direction = at.fnma(at.held(less / norm), negative, at.held(more / norm) * positive);
     }
 };
