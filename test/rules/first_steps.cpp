@@ -964,8 +964,16 @@ TEST_CASE("rprop: first steps", "[rules]") {
     g[0] = -7;
     halved.next_step()(w, g, eta, p);
     CHECK(w[0] == -1.8125);
-    CHECK_THROWS_AS(gs::make_updater<double>(gs::rprop{.initial_step = 51}, gs::constant{1}), gs::value_error);
-    CHECK_THROWS_AS(gs::make_updater<double>(gs::rprop{.initial_step = 1e-7}, gs::constant{1}), gs::value_error);
+
+    // A start outside the limits is kept until the step changes, as torch does.
+    auto outside = gs::make_updater<double>(gs::rprop{.initial_step = 51}, gs::constant{1});
+    std::vector<double> x{0}, sizes{51}, before{0};
+    std::vector<double> const up{1};
+    outside.next_step()(x, up, sizes, before);
+    CHECK(x[0] == -51);
+    outside.next_step()(x, up, sizes, before);
+    CHECK(x[0] == -101);
+    CHECK(sizes[0] == 50);
 }
 
 TEST_CASE("rprop: gradients whose product underflows still have signs", "[rules]") {

@@ -18,10 +18,10 @@ namespace gradstep {
 ///     p <- g
 ///
 /// State: eta, initially initial_step; p, the previous gradient, initially zero. The product of the
-/// signs decides: a product of gradients could underflow. An eta outside the range, from a saved
-/// state, comes back into it when it changes. NaN in a gradient reaches the weight.
-/// Ranges: 0 < shrink < 1 <= grow; 0 <= smallest_step <= initial_step <= largest_step,
-/// initial_step > 0. The rule is for whole batches: noise changes signs. Without gradient, eta and
+/// signs decides: a product of gradients could underflow. An eta outside the limits, from
+/// initial_step or a saved state, comes back between them when it changes. NaN in a gradient
+/// reaches the weight.
+/// Ranges: 0 < shrink < 1 <= grow; smallest_step >= 0; initial_step, largest_step > 0. The rule is for whole batches: noise changes signs. Without gradient, eta and
 /// the weight do not change, and p becomes 0, so tables catch up exactly.
 /// Other frameworks: the learning rate of torch and Paddle is only the start of eta; set it as
 /// initial_step, with the schedule constant{1}. optax 0.2.8 takes each step one step late.
@@ -33,12 +33,6 @@ struct rprop {
                             hyperparameter{"grow", &rprop::grow, ranges::at_least_one},
                             hyperparameter{"smallest_step", &rprop::smallest_step, ranges::non_negative},
                             hyperparameter{"largest_step", &rprop::largest_step, ranges::positive}};
-    GRADSTEP_INLINE void check() const {
-        if (initial_step < smallest_step || initial_step > largest_step)
-            detail::fail<value_error>(
-                {"rprop.initial_step"}, {initial_step, " is out of range"},
-                {"at least ", smallest_step, ", smallest_step, and at most ", largest_step, ", largest_step"});
-    }
     static constexpr auto at_zero_gradient = zero_gradient_effect::decays_state;
 
     template <class X> struct state { X eta, p; };
