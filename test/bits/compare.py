@@ -53,8 +53,8 @@ def builds(arguments):
         for isa, choices in zip(instruction_sets, levels[compiler]):
             for choice in choices:
                 yield [compiler, *isa, *choice], True
-    for lines in ([], [EVERY_RULE]):
-        yield [gnu, "-O2", *lines], False
+    yield [gnu, "-O2"], False
+    yield [gnu, "-O1", EVERY_RULE], False
     if len(instruction_sets) > 1: # of AVX-512 only what it began with: packs of AVX2
         yield [gnu, "-mavx512f", "-O1"], True
     for isa, level in zip(instruction_sets, ("-O1", "-O3")):
