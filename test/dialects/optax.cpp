@@ -65,8 +65,7 @@ TEST_CASE("the dialect optax gives optax's numbers", "[dialects]") {
     system.follow("cocob", optax::cocob);
     system.follow("adam_ema", adam_ema);
     system.follow("adam_incremental_update", adam_incremental_update);
-    system.has_scalars(
-        golden::scalars_in_element::all); // its betas are those of the first step or the given ones: arrays
+    system.has_scalars(golden::scalars_in_element::all); // optax selects the betas by step, as arrays
     system.follow("adopt", optax::adopt);
     CHECK(system.left() == std::set<std::string>{});
 }

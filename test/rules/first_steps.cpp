@@ -726,7 +726,7 @@ TEST_CASE("laprop: first steps", "[rules]") {
 }
 
 TEST_CASE("ademamix: first steps, and the end of the warmup", "[rules]") {
-    double const beta3 = std::exp2(-0.2); // its half-life is 5 steps, that of beta1 is 1 step
+    double const beta3 = std::exp2(-0.2); // a half-life of 5 steps; beta1 has 1 step
     gs::ademamix const rule{.beta1 = 0.5, .beta2 = 0.75, .beta3 = beta3, .alpha = 8, .epsilon = 1, .warmup = 4};
     auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
     numbers w{1}, g{4}, m1{-1}, m2{-1}, v{-1};
@@ -819,7 +819,7 @@ TEST_CASE("qhadam: first steps", "[rules]") {
     optimizer.next_step()(w, g, m, v);
     CHECK(m[0] == 2);
     CHECK(v[0] == 4);
-    CHECK(w[0] == about(0.6)); // both moments, corrected, are those of g
+    CHECK(w[0] == about(0.6)); // the corrected moments are g and g^2
     g[0] = 2;
     optimizer.next_step()(w, g, m, v);
     CHECK(m[0] == 2);

@@ -8,7 +8,7 @@
 
 namespace oracle {
 
-/// The two momenta after a step, that of odd steps first, and the direction that they make.
+/// The momentum of odd steps and the momentum of even steps, after a step, and the direction that they make.
 struct positive_negative {
     outcome odd, even, direction;
 
