@@ -14,10 +14,12 @@ namespace gs = gradstep;
 
 namespace {
 
+// [text]
 char const* const built_in = R"({
     "slope": {"rule": {"name": "adam"}, "schedule": {"name": "cosine", "rate": 0.1, "steps": 400}},
     "offset": {"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 0.05}}
 })";
+// [text]
 
 // Writes the gradients of half the mean squared error for the line y = 2 x - 1, and returns that loss.
 float loss_of(float slope, float offset, std::vector<float>& g_slope, std::vector<float>& g_offset) {
