@@ -8,8 +8,8 @@ if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
     endif()
 endif()
 if(PROJECT_IS_TOP_LEVEL)
-    # g++ with a larger heap tidies it less often: a quarter of a GB more, a tenth of the time less.
-    add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=500000>)
+    # g++ never collects garbage below 4 GB, which no file of ours reaches: a sixth of the time less.
+    add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=4000000>)
 endif()
 
 # How our programs are compiled. What contains kernels under test, and programs that compute much, link gradstep_kernels: optimised, and

@@ -1,4 +1,4 @@
-// Prints a hash of weights and state after 20 steps, a line for each combination of policies. Built with one set of
+// Prints a hash of weights and state after 20 steps or as many as its argument says, a line for each combination of policies. Built with one set of
 // compiler flags after the other (compare.py): the lines must be the same. Within a build every backend must agree with
 // the serial one, whatever multiply-adds take from the divider, or the program fails.
 #include <gradstep/gradstep.hpp>
@@ -22,6 +22,7 @@ namespace gs = gradstep;
 namespace {
 
 constexpr std::size_t size = 4 * 4096 + 37; // several blocks of every backend, and a tail
+std::uint32_t steps = 20;                   // the argument of the program, if it has one
 int different = 0;
 
 // A number that the compiler cannot see through: it must not compute with it while it compiles.
@@ -63,7 +64,7 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
     std::vector<gs::bfloat16> copy(copies ? size : 0);
     auto const run = [&](auto&... slots) {
         optimizer.initialize(w, slots...);
-        for (std::uint32_t i = 0; i < 20; ++i) {
+        for (std::uint32_t i = 0; i < steps; ++i) {
             fill(g, i + 2);
             constexpr bool integers = std::is_integral_v<typename updater::traits::compute>; // whole numbers only
             auto const step =
@@ -198,7 +199,8 @@ template <class Rule> Rule opaque_defaults() {
 using rules_below = gs::type_list<gs::sgd, gs::ftrl, gs::lars, gs::lamb, gs::rowwise_adagrad, gs::rowwise_adam>;
 
 // The other rules, which share the paths of those below, in fewer builds: what differs is their arithmetic.
-int main() {
+int main(int arguments, char** argument) {
+    if (arguments > 1) steps = static_cast<std::uint32_t>(std::stoul(argument[1]));
     gs::rules::any([]<class Rule>() {
         if constexpr (rules_below::index_of<Rule> == rules_below::size)
             line<float>(std::string(gs::detail::type_name<Rule>()), opaque_defaults<Rule>());
@@ -247,7 +249,8 @@ int main() {
 
 // Tables, which take as long to compile as all of the above, in fewer builds: what differs is how rows catch up. On Thrust they are the
 // task of test/backends.
-int main() {
+int main(int arguments, char** argument) {
+    if (arguments > 1) steps = static_cast<std::uint32_t>(std::stoul(argument[1]));
     gs::adam const adam{.beta1 = opaque(0.9), .beta2 = opaque(0.98), .epsilon = opaque(1e-8)};
     gs::proximal const elastic_net{gs::elastic_net{.l1 = opaque(0.02), .l2 = opaque(0.05)}};
     table_line<float>("table adagrad float exact", gs::adagrad{.epsilon = opaque(1e-10)}, elastic_net, gs::exact{});
@@ -260,7 +263,8 @@ int main() {
 
 // Every element and regularizer is here, and a rule of every kind; the product is test/properties' task, which has one
 // build to do it in.
-int main() {
+int main(int arguments, char** argument) {
+    if (arguments > 1) steps = static_cast<std::uint32_t>(std::stoul(argument[1]));
     gs::adam const adam{.beta1 = opaque(0.9), .beta2 = opaque(0.98), .epsilon = opaque(1e-8)};
     gs::adagrad const adagrad{.epsilon = opaque(1e-10), .initial_accumulator = opaque(0.1)};
     gs::lamb const lamb{.beta2 = opaque(0.98), .epsilon = opaque(1e-6), .decay = opaque(0.1)};
