@@ -1,6 +1,6 @@
-// Prints a hash of weights and state after 20 steps or as many as its argument says, a line for each combination of policies. Built with one set of
-// compiler flags after the other (compare.py): the lines must be the same. Within a build every backend must agree with
-// the serial one, whatever multiply-adds take from the divider, or the program fails.
+// Prints a hash of weights and state after 20 steps, or as many as its argument says, a line for each combination of
+// policies. Built with one set of compiler flags after the other (compare.py): the lines must be the same. Within a
+// build every backend must agree with the serial one, whatever multiply-adds take from the divider, or the program fails.
 #include <gradstep/gradstep.hpp>
 
 #include <array>

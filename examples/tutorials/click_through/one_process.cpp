@@ -2,6 +2,7 @@
 //   click_through [STEPS] [FILE]
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -57,6 +58,10 @@ void train(std::int64_t steps, std::string const& file) {
 } // namespace
 
 int main(int count, char** arguments) {
+    if (count > 1 && arguments[1][std::strspn(arguments[1], "0123456789")] != '\0') {
+        std::fprintf(stderr, "usage: click_through [STEPS] [FILE]\n");
+        return 2;
+    }
     try {
         train(count > 1 ? std::stoll(arguments[1]) : 5000, count > 2 ? arguments[2] : "click_through.safetensors");
         return 0;
