@@ -29,6 +29,8 @@ def names_of(schema: dict) -> str:
 def type_of(schema: dict) -> str:
     """The type of an argument."""
     if "anyOf" in schema:
+        if {"$ref": "#/$defs/schedule"} in schema["anyOf"]:
+            return "Number"
         return type_of(schema["anyOf"][0])  # or infinity, which is a float
     if "enum" in schema:
         return f"Literal[{', '.join(json.dumps(word) for word in schema['enum'])}]"
@@ -42,7 +44,8 @@ def type_of(schema: dict) -> str:
 def range_of(schema: dict) -> str:
     """The values of an argument in words, "" for any."""
     if "anyOf" in schema:
-        return range_of(schema["anyOf"][0]) + ", or infinity"
+        infinite = any("const" in x for x in schema["anyOf"])
+        return range_of(schema["anyOf"][0]) + (", or infinity" if infinite else "")
     if "$ref" in schema or schema.get("type") == "object":
         return "made by " + names_of(schema)
     if schema.get("type") == "array":
@@ -143,7 +146,7 @@ def module(about: str, functions: dict[str, str], is_rule: bool) -> str:
     """The text of a module."""
     body = "\n\n".join(functions.values())
     typing = ["Any"] + (["Literal"] if "Literal[" in body else [])
-    helpers = (["Policy"] if "Policy" in body else []) + ([] if is_rule else ["policy"])
+    helpers = [x for x in ("Number", "Policy") if re.search(rf"\b{x}\b", body)] + ([] if is_rule else ["policy"])
     out = HEAD + '"""' + about + '"""\n\nfrom __future__ import annotations\n\n'
     if "math." in body:
         out += "import math\n"
@@ -151,7 +154,7 @@ def module(about: str, functions: dict[str, str], is_rule: bool) -> str:
         out += "from collections.abc import Sequence\n"
     if is_rule:
         typing.insert(0, "TYPE_CHECKING")
-        helpers = ["Options", *helpers, "Rate", "configuration"]
+        helpers = sorted({"Options", *helpers, "Rate", "configuration"})
     out += f"from typing import {', '.join(sorted(typing))}\n\n"
     dots = "." if "dialect" not in about else ".."
     out += f"from {dots}_constructors import {', '.join(helpers)}\n"
@@ -175,7 +178,7 @@ def files() -> dict[str, str]:
             made[rule["name"]] = function(rule, f"The rule `{rule['name']}`{said} (docs/reference/rules.md#{rule['name']}).", True)
     out["rules.py"] = module(
         "Configurations by rule: `gradstep.adam(lr=1e-3)` is `rules.adam(lr=1e-3)`.\n\nA dict, for `Parameter`, `Table` and "
-        "`Updater`.\n",
+        "`Updater`. A hyperparameter can be a schedule of `gradstep.schedules` instead of a number.\n",
         dict(sorted(made.items())),
         True,
     )

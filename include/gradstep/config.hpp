@@ -14,6 +14,7 @@
 #include <gradstep/config/catalogue.hpp>
 #include <gradstep/config/read.hpp>
 #include <gradstep/config/registry.hpp>
+#include <gradstep/config/scheduled_number.hpp>
 #include <gradstep/config/write.hpp>
 #include <gradstep/json/json.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
@@ -45,16 +46,46 @@ struct configuration {
     any_schedule schedule = {};
     /// The catch-up policy of tables.
     any_catch_up catch_up = touch_only{};
+    /// The hyperparameters that follow schedules. Their numbers in the policies above are the values
+    /// at the start. gs::any_updater and gs::any_parameter evaluate the schedules at every step.
+    /// `read_configuration` accepts numbers only, since your own updaters would ignore this list;
+    /// `read_optimizer` accepts a schedule in place of any number of a rule, an average or a
+    /// regularizer: {"name": "adam", "beta1": {"name": "cosine", ...}}.
+    std::vector<scheduled_number> scheduled = {};
 };
 } // namespace GRADSTEP_ABI
 
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// `more`: keys that the caller reads.
-configuration read_configuration(json const& document, json_path const& at,
-                                 std::span<std::string_view const> more = {});
+// `more`: keys that the caller reads. `schedules_as_numbers`: a hyperparameter can be a schedule.
+configuration read_configuration(json const& document, json_path const& at, std::span<std::string_view const> more = {},
+                                 bool schedules_as_numbers = false);
 
+// Calls f(number, its range) for the number of a configuration with this path (scheduled_number),
+// and returns whether there is one.
+template <class F> bool visit_number(configuration& of, std::string_view path, F const& f) {
+    number_place const place(path);
+    auto const in = [&](auto& policy, std::string_view rest) {
+        return std::visit([&](auto& one) { return visit_number(one, rest, f); }, policy);
+    };
+    auto const i = static_cast<std::size_t>(place.index);
+    if (place.key == "rule") return in(of.rule, place.rest);
+    if (place.key == "average") return i < of.averages.size() && in(of.averages[i], place.rest);
+    number_place const part(place.rest);
+    std::vector<any_regularizer::part> parts(of.regularizer.parts().begin(), of.regularizer.parts().end());
+    auto const k = static_cast<std::size_t>(part.index);
+    if (place.key != "regularizer" || part.key != "regularizers" || k >= parts.size() || !in(parts[k], part.rest))
+        return false;
+    of.regularizer = any_regularizer(std::span<any_regularizer::part const>(parts));
+    return true;
+}
+// Sets the numbers that follow schedules to their values at a clock. Throws value_error if a value
+// is out of range; `largest` is the largest number of the element's arithmetic.
+void move_to(configuration& of, clock now, double largest);
+
+// Visits the rule, the averages and the regularizer, one after the other.
+void visit_parts(configuration const& from, policy_visitor& to);
 // For `configuration_of_policies` and checkpoints.
 void visit_policies(configuration const& from, policy_visitor& to);
 

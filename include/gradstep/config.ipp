@@ -18,7 +18,7 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE configuration read_configuration(json const& document, json_path const& at,
-                                                 std::span<std::string_view const> more) {
+                                                 std::span<std::string_view const> more, bool schedules_as_numbers) {
     require_object(document, at);
     constexpr char const* of_editors = "$schema"; // editors find the schema of the file here
     std::vector<std::string_view> keys{"rule", "average", "regularizer", "schedule", "catch_up"};
@@ -26,8 +26,12 @@ GRADSTEP_DEFINE configuration read_configuration(json const& document, json_path
     refuse_other_keys(document, at, keys, of_editors);
     if (json const* const found = document.find(of_editors); found != nullptr && !found->is_string())
         refuse_type(json_path(at, of_editors), *found, "a word");
-    auto const part = [&](char const* key, auto const& read) {
-        if (json const* const found = document.find(key)) read(*found, json_path(at, key));
+    number_schedules schedules;
+    auto const part = [&](char const* key, auto const& read, number_schedules* numbers = nullptr) {
+        if (json const* const found = document.find(key)) read(*found, json_path(at, key, numbers));
+    };
+    auto const part_of_numbers = [&](char const* key, auto const& read) {
+        part(key, read, schedules_as_numbers ? &schedules : nullptr);
     };
     auto const required = [&](char const* key, char const* example) {
         if (document.find(key) == nullptr) json_path(at, key).refuse_missing({"one, as ", example});
@@ -35,19 +39,48 @@ GRADSTEP_DEFINE configuration read_configuration(json const& document, json_path
     required("rule", "{\"name\": \"sgd\"}");
     required("schedule", "{\"name\": \"constant\", \"rate\": 0.1}");
     configuration out;
-    part("rule", [&](json const& value, json_path const& there) { out.rule = read_policy<any_rule>(value, there); });
-    part("average", [&](json const& value, json_path const& there) {
-        if (!value.is_array()) return out.averages.push_back(read_policy<any_average>(value, there));
-        out.averages = read_value<std::vector<any_average>>(value, there, 0);
+    part_of_numbers("rule", [&](json const& value, json_path const& there) {
+        out.rule = read_policy<any_rule>(value, there);
+        schedules.move(0, there.text().size(), "rule");
     });
-    part("regularizer", [&](json const& value, json_path const& there) {
+    part_of_numbers("average", [&](json const& value, json_path const& there) {
+        std::size_t const first = schedules.size();
+        if (value.is_array()) out.averages = read_value<std::vector<any_average>>(value, there, 0);
+        else out.averages.push_back(read_policy<any_average>(value, there));
+        schedules.move(first, there.text().size(), value.is_array() ? "average" : "average[0]");
+    });
+    part_of_numbers("regularizer", [&](json const& value, json_path const& there) {
+        std::size_t const first = schedules.size();
         out.regularizer = read_policy<any_regularizer>(value, there);
+        schedules.move(first, 0, "regularizer.regularizers");
     });
     part("schedule",
          [&](json const& value, json_path const& there) { out.schedule = read_policy<any_schedule>(value, there); });
     part("catch_up",
          [&](json const& value, json_path const& there) { out.catch_up = read_policy<any_catch_up>(value, there); });
+    out.scheduled = std::move(schedules.all);
     return out;
+}
+
+GRADSTEP_DEFINE void visit_rule(configuration const& from, policy_visitor& to) {
+    visit_scheduled(to, from.rule, "rule.", from.scheduled);
+}
+GRADSTEP_DEFINE void visit_average(configuration const& from, std::size_t i, policy_visitor& to) {
+    visit_scheduled(to, from.averages[i], joined({"average[", i, "]."}), from.scheduled);
+}
+GRADSTEP_DEFINE void visit_regularizer(configuration const& from, policy_visitor& to) {
+    auto const parts = from.regularizer.parts();
+    if (from.scheduled.empty() || parts.empty()) return visit_policy(to, from.regularizer);
+    if (parts.size() > 1) to.begin_list("all_of");
+    for (std::size_t i = 0; i != parts.size(); ++i)
+        visit_scheduled(to, parts[i], joined({"regularizer.regularizers[", i, "]."}), from.scheduled);
+    if (parts.size() > 1) to.end_list();
+}
+
+GRADSTEP_DEFINE void visit_parts(configuration const& from, policy_visitor& to) {
+    visit_rule(from, to);
+    for (std::size_t i = 0; i != from.averages.size(); ++i) visit_average(from, i, to);
+    visit_regularizer(from, to);
 }
 
 GRADSTEP_DEFINE void visit_policies(configuration const& from, policy_visitor& to) {
@@ -55,15 +88,28 @@ GRADSTEP_DEFINE void visit_policies(configuration const& from, policy_visitor& t
         to.begin("averaged");
         to.hyperparameter("rule");
     }
-    visit_policy(to, from.rule);
-    for (any_average const& one : from.averages) {
+    visit_rule(from, to);
+    for (std::size_t i = 0; i != from.averages.size(); ++i) {
         to.hyperparameter("average");
-        visit_policy(to, one);
+        visit_average(from, i, to);
         to.end();
     }
-    visit_policy(to, from.regularizer);
+    visit_regularizer(from, to);
     visit_policy(to, from.schedule);
     visit_policy(to, from.catch_up);
+}
+
+GRADSTEP_DEFINE void move_to(configuration& of, clock now, double largest) {
+    for (scheduled_number const& one : of.scheduled) {
+        double const value = one.schedule(now);
+        bool const found = visit_number(of, one.path, [&](double& x, range const& allowed) {
+            x = value;
+            check_scheduled([&] { return one.path; }, now.step + 1, value, allowed, largest);
+        });
+        if (!found)
+            fail<value_error>({"configuration.scheduled"}, {in_quotes(one.path), " is no number of the policies"},
+                              {"the path of a number, as \"rule.beta1\""});
+    }
 }
 
 GRADSTEP_DEFINE json configuration_of(configuration const& from) {

@@ -13,6 +13,7 @@
 #include <gradstep/core/averaged_view.hpp>
 #include <gradstep/core/default_backend.hpp>
 #include <gradstep/core/describe.hpp>
+#include <gradstep/core/scheduled.hpp>
 #include <gradstep/core/step.hpp>
 #include <gradstep/regularizers/none.hpp>
 #include <gradstep/regularizers/without_decay.hpp>
@@ -73,11 +74,15 @@ template <class Element = double, class Policy> void check_policy(Policy const& 
 /// Its type names all policies: `updater<float, adam, l2, cosine, simd_backend<>>`. A copy copies a
 /// few numbers. Do not call `next_step()` and `seek()`, which change the clock, from several
 /// threads at once. You can apply the steps from any thread.
-template <class Element, class Rule, class Regularizer, class Schedule, class Backend> class updater {
+template <class Element, class GivenRule, class GivenRegularizer, class Schedule, class Backend> class updater {
+    using Rule = detail::unscheduled<GivenRule>;
+    using Regularizer = detail::unscheduled<GivenRegularizer>;
+
 public:
     /// The types of the policies: `element_type`, `rule_type`, `regularizer_type`, `schedule_type`
     /// and `backend_type`. `traits` describes the element: `traits::storage`, `traits::compute` and
-    /// `traits::state` (`basic_element`).
+    /// `traits::state` (`basic_element`). For a `scheduled` policy they name the policy inside: the
+    /// loops of a step are the same.
     using element_type = Element;
     using rule_type = Rule;
     using regularizer_type = Regularizer;
@@ -86,6 +91,8 @@ public:
     using traits = element_traits<Element>;
     /// The regularizer for tensors without decay.
     using undecayed_type = without_decay_t<Regularizer>;
+    /// The numbers that follow schedules, for tables.
+    using moving_numbers = detail::moving_numbers_of<GivenRule, GivenRegularizer>;
     /// The result of `next_step`: `step<updater>`, unless the rule defines its own type of step, as
     /// dgc_momentum does.
     using step_type = typename detail::step_of<Rule, updater>::type;
@@ -119,12 +126,14 @@ public:
                                                     detail::rare_slot_count<Rule> * sizeof(typename traits::state));
 
     /// Combines the policies. Throws value_error if a hyperparameter is missing or out of range.
-    updater(Rule rule_policy, Regularizer regularizer_policy, Schedule schedule_policy, Backend backend_policy)
+    updater(GivenRule rule_policy, GivenRegularizer regularizer_policy, Schedule schedule_policy,
+            Backend backend_policy)
         : rule_(std::move(rule_policy)), regularizer_(std::move(regularizer_policy)),
           schedule_(std::move(schedule_policy)), backend_(std::move(backend_policy)) {
         check_policy<Element>(rule_);
         check_policy<Element>(regularizer_);
         check_policy<Element>(schedule_);
+        move_to({});
     }
 
     /// Sets the state buffers of one tensor to their values at step 0. These are zero, or values
@@ -190,7 +199,8 @@ public:
     /// `options.samples`, and its epoch becomes `options.epoch` if that is given. Not thread-safe.
     /// Throws value_error if an option is out of range, or the rate is not a finite number >= 0.
     /// Throws value_error if a decay would be 1 or more, or if the clock is at its maximum. The
-    /// clock is then unchanged.
+    /// clock is then unchanged. Hyperparameters that follow schedules (`scheduled`) get their values
+    /// at the same clock; a value out of range throws value_error too.
     step_type next_step(step_options const& options = {}) { return next_step(options, {}); }
     /// The same for tensors that all have the options `own`: the step uses their rate scale and
     /// decay. It does not prepare, and so does not check, parts that they leave out. A step without
@@ -200,7 +210,7 @@ public:
         double const rate = options.rate ? *options.rate : schedule_(now);
         detail::check_rate(rate);
         double const scaled = rate * options.rate_scale * own.rate_scale;
-        step_type prepared(*this, step_info{now.step + 1, scaled}, options, own.decay);
+        step_type prepared = prepare(now, {now.step + 1, scaled}, options, own.decay);
         clock_ = {now.step + 1, now.samples + options.samples, now.epoch};
         return prepared;
     }
@@ -214,11 +224,12 @@ public:
         clock_ = at;
     }
 
-    /// The policies: `rule()`, `regularizer()`, `schedule()` and `backend()`.
+    /// The policies: `rule()`, `regularizer()`, `schedule()` and `backend()`. Hyperparameters that
+    /// follow schedules have their values in the last prepared step.
     Rule const& rule() const { return rule_; }
     Regularizer const& regularizer() const { return regularizer_; }
     /// The regularizer for tensors without decay.
-    undecayed_type undecayed() const { return without_decay(regularizer_); }
+    undecayed_type undecayed() const { return without_decay(regularizer()); }
     /// The schedule, and the backend.
     Schedule const& schedule() const { return schedule_; }
     Backend const& backend() const { return backend_; }
@@ -236,12 +247,33 @@ public:
     /// checkpoints.
     void visit_policies(detail::policy_visitor& to, bool decay = true) const {
         detail::visit_policy(to, rule_);
-        if (decay) detail::visit_policy(to, regularizer_);
+        if (decay || std::is_same_v<Regularizer, undecayed_type>) detail::visit_policy(to, regularizer_);
         else detail::visit_policy(to, undecayed());
         detail::visit_policy(to, schedule_);
     }
 
 private:
+    // Evaluates the schedules of hyperparameters.
+    void move_to([[maybe_unused]] gradstep::clock now) {
+        [[maybe_unused]] constexpr auto largest =
+            static_cast<double>(std::numeric_limits<typename traits::compute>::max());
+        if constexpr (detail::is_scheduled<GivenRule>) rule_.move_to(now, largest);
+        if constexpr (detail::is_scheduled<GivenRegularizer>) regularizer_.move_to(now, largest);
+    }
+    step_type prepare([[maybe_unused]] gradstep::clock now, step_info step, step_options const& options, double decay) {
+        if constexpr (moving_numbers::count == 0) {
+            return step_type(*this, step, options, decay);
+        } else {
+            detail::rollback_guard moved([this, r = rule(), g = regularizer()] {
+                static_cast<Rule&>(rule_) = r;
+                static_cast<Regularizer&>(regularizer_) = g;
+            });
+            move_to(now);
+            step_type prepared(*this, step, options, decay);
+            moved.dismiss();
+            return prepared;
+        }
+    }
     static constexpr bool begins_with_weight = initialize_kernel<Element, Rule>::reads_weight;
     static constexpr bool require_state_alone() {
         static_assert(
@@ -261,7 +293,7 @@ private:
     }
     void begin(detail::tensor<updater> const& x) const {
         if constexpr (detail::in_blocks<traits>) {
-            auto first = detail::initial_state(rule_, 0.0f);
+            auto first = detail::initial_state(rule(), 0.0f);
             detail::host_each<slots>([&](auto i) {
                 using parts = detail::parts_of<detail::map_of<Rule, i>>;
                 detail::fill_blocks(x.state[i], x.weight.size(), detail::slot<i, Rule>(first),
@@ -275,7 +307,7 @@ private:
             using numbers = detail::initial_numbers<slot_count<Rule>>;
             typename numbers::template state<typename traits::state*> pointers{};
             for (std::size_t i = 0; i != slot_count<Rule>; ++i) pointers.slots[i] = x.state[i].data();
-            begin(initialize_kernel<Element, numbers>{numbers::of(rule_), x.weight.data(), pointers,
+            begin(initialize_kernel<Element, numbers>{numbers::of(rule()), x.weight.data(), pointers,
                                                       detail::master_pointer(x)},
                   x.weight.size());
         }
@@ -286,8 +318,8 @@ private:
         detail::run_single(backend_, kernel, n, sizeof(typename traits::storage) + state_bytes(1));
     }
 
-    Rule rule_;
-    Regularizer regularizer_;
+    GivenRule rule_;
+    GivenRegularizer regularizer_;
     Schedule schedule_;
     Backend backend_;
     gradstep::clock clock_;
@@ -353,11 +385,13 @@ auto make_updater(Policies... policies) {
         auto regularizer = detail::pick<kind::regularizer>(none{}, policies...);
         auto schedule = detail::pick<kind::schedule>(0, policies...);
         auto backend = detail::pick<kind::backend>(Backend{}, policies...);
-        detail::require_rule<decltype(rule)>();
-        detail::require_element_of_rule<Element, decltype(rule)>();
-        detail::require_blocks<Element, decltype(rule), decltype(backend)>();
-        detail::require_regularizer<decltype(regularizer)>();
-        detail::require_element_of_regularizer<Element, decltype(regularizer), none>();
+        using plain_rule = detail::unscheduled<decltype(rule)>;
+        using plain_regularizer = detail::unscheduled<decltype(regularizer)>;
+        detail::require_rule<plain_rule>();
+        detail::require_element_of_rule<Element, plain_rule>();
+        detail::require_blocks<Element, plain_rule, decltype(backend)>();
+        detail::require_regularizer<plain_regularizer>();
+        detail::require_element_of_regularizer<Element, plain_regularizer, none>();
         detail::require_backend<decltype(backend)>();
         return updater<Element, decltype(rule), decltype(regularizer), decltype(schedule), decltype(backend)>(
             rule, regularizer, schedule, backend);

@@ -75,6 +75,22 @@ numbers_of const changes{
 
 } // namespace
 
+TEST_CASE("A schedule in the place of a number moves it in the steps of C, until a number takes its place", "[c]") {
+    std::string const constant = R"({"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.5}})";
+    std::string const moving =
+        R"({"rule": {"name": "adam", "beta1": {"name": "piecewise", "boundaries": [0], "rates": [0.9, 2]}},
+        "schedule": {"name": "constant", "rate": 0.5}})";
+    c_updater const of(moving);
+    CHECK(text_of(of) == canonical(moving));
+    ok([&](gradstep_error* e) { return gradstep_updater_next_step(of, nullptr, e); });
+    gradstep_error error = GRADSTEP_ERROR_INIT;
+    CHECK(gradstep_updater_next_step(of, nullptr, &error) == GRADSTEP_BAD_VALUE);
+    CHECK(has(error.message, "rule.beta1 at step 2: 2 is out of range; expected [0, 1)"));
+    ok([&](gradstep_error* e) { return set(of, {{"rule.beta1", 0.9}}, e); });
+    CHECK(text_of(of) == canonical(constant));
+    ok([&](gradstep_error* e) { return gradstep_updater_next_step(of, nullptr, e); });
+}
+
 TEST_CASE(
     "Numbers that change between the steps of a C parameter are those of another configuration from the next step on",
     "[c]") {

@@ -45,8 +45,12 @@ std::string values_of(json const& schema) {
         std::string const name = schema["$ref"].get<std::string>().substr(sizeof("#/$defs/") - 1);
         return "a [" + name + "](#" + name + "s)";
     }
-    if (schema.contains("anyOf"))
-        return values_of(schema["anyOf"][0]) + " or `" + schema["anyOf"][1]["const"].dump() + "`";
+    if (schema.contains("anyOf")) { // the page says at its top which numbers can be a schedule
+        std::string out = values_of(schema["anyOf"][0]);
+        for (json const& other : schema["anyOf"])
+            if (other.contains("const")) out += " or `" + other["const"].dump() + "`";
+        return out;
+    }
     if (schema.contains("enum")) {
         std::string out;
         for (json const& word : schema["enum"]) out += (out.empty() ? "`" : ", `") + word.dump() + "`";
@@ -153,7 +157,9 @@ std::string reference_of(json const& schema) {
         "`name`.\n"
         "[configuration.schema.json](configuration.schema.json) contains the same for editors. Counts without another "
         "unit are numbers of\n"
-        "steps.\n\n";
+        "steps. A number of a rule, an average or a regularizer can be a schedule: `\"beta1\": {\"name\": "
+        "\"one_cycle_momentum\", \"steps\":\n1000}` ([Hyperparameters that follow a "
+        "schedule](schedules.md#hyperparameters-that-follow-a-schedule)).\n\n";
     struct section {
         char const *definition, *title, *about;
     };

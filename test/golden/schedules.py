@@ -55,6 +55,16 @@ def of_torch() -> Iterator[tuple[str, list[float | None]]]:
             schedule.step()
         return rates + [None] * (STEPS - steps)
 
+    def momentum(make: Callable, steps: int = STEPS) -> list[float | None]:
+        moving = optimizer(0.1)
+        schedule = make(moving)
+        momenta: list[float | None] = []
+        for _ in range(steps):
+            momenta.append(float(moving.param_groups[0]["momentum"]))
+            moving.step()
+            schedule.step()
+        return momenta + [None] * (STEPS - steps)
+
     s = torch_schedules
     yield "exponential", closed(0.3, lambda o: s.ExponentialLR(o, 0.999))
     yield "exponential growing", closed(1e-4, lambda o: s.ExponentialLR(o, 1.0003))
@@ -77,6 +87,11 @@ def of_torch() -> Iterator[tuple[str, list[float | None]]]:
         0.1, lambda o: s.OneCycleLR(o, 0.1, 8000, pct_start=0.25, anneal_strategy="linear", div_factor=10,
                                     final_div_factor=100), 8000)
     yield "one_cycle broken", stepped(0.1, lambda o: s.OneCycleLR(o, 0.1, 1001, pct_start=0.4), 1001)
+    yield "one_cycle momentum", momentum(lambda o: s.OneCycleLR(o, 0.3, 10_000))
+    yield "one_cycle momentum linear", momentum(
+        lambda o: s.OneCycleLR(o, 0.1, 8000, pct_start=0.25, anneal_strategy="linear", base_momentum=0.5,
+                               max_momentum=0.9), 8000)
+    yield "one_cycle momentum broken", momentum(lambda o: s.OneCycleLR(o, 0.1, 1001, pct_start=0.4), 1001)
     yield "cyclic", stepped(0.3, lambda o: s.CyclicLR(o, 0.01, 0.3, 200, 300))
     yield "cyclic 2", stepped(0.3, lambda o: s.CyclicLR(o, 0.01, 0.3, 500, mode="triangular2"))
     yield "cyclic exp", stepped(0.3, lambda o: s.CyclicLR(o, 0.01, 0.3, 500, 1500, "exp_range", 0.9995))

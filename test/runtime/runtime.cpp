@@ -20,6 +20,7 @@
 #include <gradstep/io/checkpoint.hpp>
 #include <gradstep/runtime.hpp>
 #include <gradstep/runtime/compile.hpp>
+#include <gradstep/runtime/compile_catch_up.hpp>
 
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
@@ -256,6 +257,10 @@ std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups
         &gs::runtime::compiled_list<gs::bfloat16, sgd, gs::type_list<gs::none>>::group,
         &gs::runtime::compiled_list<std::int32_t, gs::type_list<gs::add_delta>, gs::type_list<gs::none>>::group,
         &gs::runtime::compiled_list<float, compressing, gs::type_list<gs::l2>>::group,
+        &gs::runtime::compiled_list<float, of_floats, gs::type_list<gs::none>, gs::type_list<gs::ema>>::group,
+        &gs::runtime::compiled_catch_up_list<float, gs::exact, sgd, gs::type_list<gs::decoupled>>::group,
+        &gs::runtime::compiled_catch_up_list<float, gs::replay, gs::type_list<gs::adam>,
+                                             gs::type_list<gs::none>>::group,
         &gs::runtime::compiled_list<gs::mixed<gs::bfloat16>, compressing, gs::type_list<gs::elastic_net>>::group};
     return all;
 }

@@ -132,6 +132,40 @@ TEST_CASE("one_cycle that does not rise begins on its way down", "[schedules]") 
     CHECK(gs::one_cycle{.rate = 1, .steps = 8, .rise = 0.25, .shape = gs::anneal::linear}(at(0)) == 1 / 25.0);
 }
 
+TEST_CASE("one_cycle_momentum", "[schedules]") {
+    for (auto const shape : {gs::anneal::cosine, gs::anneal::linear, gs::anneal::sqrt})
+        for (double const rise : {0.0, 0.25, 0.3, 0.9, 1.0})
+            for (std::int64_t const steps : {1, 2, 10, 1000}) {
+                gs::one_cycle_momentum const schedule{steps, 0.85, 0.95, rise, shape};
+                number const n = static_cast<number>(steps), low = 0.85, high = 0.95;
+                number const top = number(rise) * n - 1, last = n - 1;
+                auto const time = [=](std::int64_t t) { return std::min(static_cast<number>(t), last); };
+                check(
+                    schedule, around({static_cast<std::int64_t>(std::max<number>(top, 0)), steps - 1, steps}),
+                    [=](std::int64_t step) -> number {
+                        number const t = time(step);
+                        if (t < top) return between(high, low, t / top, shape);
+                        if (top >= last) return low;
+                        return between(low, high, (t - top) / (last - top), shape);
+                    },
+                    [=](std::int64_t step, number) -> number { // as of one_cycle
+                        number const t = time(step);
+                        if (t < top) return error_between(high, low, t / top, shape, 3 * u);
+                        if (top >= last) return 0;
+                        number const off = 3 * u + 2 * u * std::max<number>(top, 1) / (last - top);
+                        number const x = (t - top) / (last - top);
+                        if (shape == gs::anneal::sqrt && x < off) return std::sqrt(2 * off);
+                        return error_between(low, high, x, shape, off);
+                    });
+            }
+    // It is lowest where one_cycle is highest.
+    gs::one_cycle_momentum const schedule{.steps = 101, .rise = 50.0 / 101};
+    CHECK(schedule(at(0)) == 0.95);
+    CHECK(schedule(at(49)) == 0.85);
+    CHECK(schedule(at(100)) == 0.95);
+    CHECK(schedule(at(most)) == 0.95);
+}
+
 TEST_CASE("cyclic", "[schedules]") {
     for (auto const mode : {gs::cyclic_mode::triangular, gs::cyclic_mode::triangular2, gs::cyclic_mode::exp_range})
         for (auto const [up, down] : {std::array<std::int64_t, 2>{1, 1}, {4, 4}, {200, 300}, {7, 1}}) {

@@ -39,6 +39,7 @@ TEST_CASE("a member of a schedule that is left out is refused by name", "[schedu
     CHECK(refused(gs::cosine_restarts{.rate = 1}) == "cosine_restarts.steps" + steps);
     CHECK(refused(gs::one_cycle{.steps = 3}) == "one_cycle.rate" + rate);
     CHECK(refused(gs::one_cycle{.rate = 1}) == "one_cycle.steps" + steps);
+    CHECK(refused(gs::one_cycle_momentum{}) == "one_cycle_momentum.steps" + steps);
     CHECK(refused(gs::cyclic{.high = 1, .rise = 1, .fall = 1}) == "cyclic.low" + rate);
     CHECK(refused(gs::cyclic{.low = 1, .rise = 1, .fall = 1}) == "cyclic.high" + rate);
     CHECK(refused(gs::cyclic{.low = 1, .high = 1, .fall = 1}) == "cyclic.rise" + steps);
@@ -85,6 +86,12 @@ TEST_CASE("a number of a schedule that is out of range is refused", "[schedules]
           "one_cycle.start_divisor: 0 is out of range; expected finite and > 0");
     CHECK(refused(gs::one_cycle{.rate = 1, .steps = 1, .end_divisor = -1}) ==
           "one_cycle.end_divisor: -1 is out of range; expected finite and > 0");
+    CHECK(refused(gs::one_cycle_momentum{.steps = 1, .low = 1.5}) ==
+          "one_cycle_momentum.low: 1.5 is out of range; expected [0, 1]");
+    CHECK(refused(gs::one_cycle_momentum{.steps = 1, .high = -1}) ==
+          "one_cycle_momentum.high: -1 is out of range; expected [0, 1]");
+    CHECK(refused(gs::one_cycle_momentum{.steps = 1, .rise = 2}) ==
+          "one_cycle_momentum.rise: 2 is out of range; expected [0, 1]");
     CHECK(refused(gs::cyclic{.low = 0, .high = 1, .rise = 0, .fall = 1}) ==
           "cyclic.rise: 0 is out of range; expected >= 1");
     CHECK(refused(gs::cyclic{.low = 0, .high = 1, .rise = 1, .fall = 0}) ==

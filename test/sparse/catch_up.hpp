@@ -37,6 +37,7 @@ struct script {
     std::size_t read_every = 100, flush_at = 0; // a dense read in the middle; 0: none
     bool odd_steps = true;                      // with gradient_scale, rate_scale, and updates that throw
     std::int64_t max_history = 0;
+    std::function<settings(std::size_t)> numbers = nullptr; // of each step, if they follow schedules
 };
 
 /// The rate of step t, rate_scale included.
@@ -181,6 +182,7 @@ template <class Updater> findings follow(Updater const& optimizer, settings cons
             if (table.pending_steps(static_cast<std::int64_t>(k)) > table.max_row_age()) oracle.close(k);
         table.update(ids, rows,
                      {.gradient_scale = gradient_scale(s, t), .rate_scale = rate_scale(s, t), .rate = s.rates[t]});
+        if (s.numbers != nullptr) oracle.change(s.numbers(t));
         oracle.step(given, gradient_scale(s, t));
 
         if ((t + 1) % s.read_every == 0) compare_rows(table, oracle, found, t + 1);

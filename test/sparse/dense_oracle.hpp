@@ -82,7 +82,8 @@ struct penalties {
 struct settings {
     dense::rule rule;
     dense::penalties penalties = {};
-    real mu = 0; // of momentum and nesterov; the decay of decayed_adagrad
+    real mu = 0;         // of momentum and nesterov; the decay of decayed_adagrad
+    real largest_mu = 0; // of all steps, if mu changes from step to step; 0: mu
     real epsilon = 1e-10L, initial = 0;
 };
 
@@ -97,6 +98,10 @@ public:
             of.elements.push_back({weights[i], s.initial, 0, s.initial, weights[i], s.initial});
         }
     }
+
+    /// The numbers of the steps from now on. The largest mu stays: N with the s of the largest mu is a contraction for the
+    /// others too, since a step takes |w - s m| to at most |w - s m| + (s - mu (rate + s)) |m|.
+    void change(settings const& to) { s_ = to; }
 
     /// A step: row k takes gradients[k], of which no pointer means none, times `scale`.
     void step(std::vector<std::vector<double> const*> const& gradients, double scale = 1) {
@@ -115,6 +120,7 @@ public:
             ++of.missed;
             of.q *= now.a;
             of.L += now.log_a;
+            if (s_.rule == rule::decayed_adagrad) of.slot_L += std::log(s_.mu);
             of.growth *= now.growth;
             of.largest_D = std::max(of.largest_D, D_);
             of.V += (1 - now.a) * D_before + now.b;
@@ -164,7 +170,7 @@ private:
     struct row {
         std::vector<element> elements;
         std::size_t missed = 0;
-        real q = 1, L = 0, V = 0, growth = 1, largest_D = 0;
+        real q = 1, L = 0, slot_L = 0, V = 0, growth = 1, largest_D = 0;
         element of_weight{1, 0}, of_slot{0, 1}; // the columns of the product of a linear rule's matrices
     };
     // What a step without gradient is.
@@ -175,7 +181,8 @@ private:
     bool has_momentum() const { return s_.rule == rule::momentum || s_.rule == rule::nesterov; }
     // s of N for the steps from t on.
     real reach(std::size_t t) const {
-        return largest_[t] * s_.mu / (1 - s_.mu) * (s_.rule == rule::nesterov ? s_.mu : 1);
+        real const mu = s_.largest_mu == 0 ? s_.mu : s_.largest_mu;
+        return largest_[t] * mu / (1 - mu) * (s_.rule == rule::nesterov ? mu : 1);
     }
     static real norm(real w, real s, real reach) { return std::abs(w - reach * s) + std::abs(reach * s); }
     real rounding_of_storage(real w) const {
@@ -309,8 +316,10 @@ private:
         // makes in the same direction.
         x.error += host * 6 * n * 0x1p-11L * std::abs(x.w0);
         if (s_.rule ==
-            rule::decayed_adagrad) // rho^n: its logarithm, the product with n, exp; the factor and the product in T
-            x.slot_error += x.s * (2 + host * (3 * n * -std::log(s_.mu) + 4));
+            rule::
+                decayed_adagrad) // rho^n: its logarithm, the product with n, exp; the factor and the product in T. If rho
+                                 // changes: the logarithms, their sum, which keeps what it loses, the difference, exp
+            x.slot_error += x.s * (2 + host * (3 * -of.slot_L + 4));
     }
     // N of the row as the gap began, with the s of then, which is the largest of the gap.
     real started(row const& of, real at_end, element const& x) const {
@@ -320,7 +329,7 @@ private:
     void begin_gap(row& of) const {
         of.missed = 0;
         of.q = of.growth = 1;
-        of.L = of.V = 0;
+        of.L = of.V = of.slot_L = 0;
         of.largest_D = D_;
         of.of_weight = {1, 0};
         of.of_slot = {0, 1};

@@ -31,6 +31,18 @@ bool steps() {
     std::vector<float> w(n), g(n), m(n), v(n);
     optimizer.initialize(w, m, v); // sets the state to its values at step 0
     // [memory]
+    {
+        // [scheduled]
+        auto scheduled = gs::make_updater<float>(
+            gs::scheduled{gs::adam{}, gs::moving<"beta1">(gs::one_cycle_momentum{.steps = 1000})},
+            gs::scheduled{gs::decoupled{}, gs::moving<"rate">(gs::cosine{.rate = 0.1, .steps = 1000})},
+            gs::one_cycle{.rate = 1e-3, .steps = 1000});
+        // [scheduled]
+        std::vector<float> trained(n), trained_m(n), trained_v(n), gradient(n, 0.5f);
+        scheduled.initialize(trained, trained_m, trained_v);
+        scheduled.next_step()(trained, gradient, trained_m, trained_v);
+        if (scheduled.rule().beta1 != 0.95 || scheduled.regularizer().rate != 0.1) return false;
+    }
     g.assign(n, 0.5f);
     optimizer.initialize(bias, bias_m, bias_v);
     {

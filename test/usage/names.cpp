@@ -126,6 +126,9 @@ void schedules() {
     is_schedule("cosine_restarts", gs::cosine_restarts{.rate = 1, .steps = 10, .end = 0, .multiply = 1, .decay = 1}, 1);
     is_schedule("one_cycle",
                 gs::one_cycle{.rate = 1, .steps = 10, .rise = 0.3, .start_divisor = 25, .end_divisor = 1e4}, 1.0 / 25);
+    is_schedule("one_cycle_momentum",
+                gs::one_cycle_momentum{.steps = 10, .low = 0.5, .high = 0.75, .rise = 0.3, .shape = gs::anneal::linear},
+                0.75);
     for (auto const mode : {gs::cyclic_mode::triangular, gs::cyclic_mode::triangular2, gs::cyclic_mode::exp_range})
         is_schedule("cyclic", gs::cyclic{.low = 0.25, .high = 1, .rise = 10, .fall = 20, .mode = mode, .gamma = 1},
                     0.25);

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     import numpy
 
 Policy = Mapping[str, Any]
-Rate = Union[float, "numpy.floating[Any]", Policy]
+Number = Union[float, "numpy.floating[Any]", Policy]  # or a schedule, which gives the number at each step
+Rate = Number
 
 
 class Options(TypedDict, total=False):

@@ -700,6 +700,26 @@ class Training(unittest.TestCase):
         self.assertEqual(gradstep.Updater(text).config, complete)
 
 
+    def test_a_schedule_in_place_of_a_number(self):
+        beta1 = gradstep.schedules.polynomial(0.5, 10, end=0.75)
+        decay = gradstep.regularizers.decoupled(gradstep.schedules.constant(0.25))
+        settings = gradstep.adam(0.1, beta1=beta1, regularizer=decay)
+        moving = gradstep.Parameter(settings, numpy.ones(7, numpy.float32))
+        plain = gradstep.Parameter(
+            gradstep.adam(0.1, regularizer=gradstep.regularizers.decoupled(0.25)), numpy.ones(7, numpy.float32)
+        )
+        self.assertEqual(moving.config["rule"]["beta1"], gradstep.canonical(settings)["rule"]["beta1"])
+        self.assertEqual(moving.config["rule"]["beta1"]["end"], 0.75)
+        for t, gradient in enumerate(gradients(12, 7)):
+            plain.set_numbers({"rule.beta1": 0.5 + 0.25 * min(t, 10) / 10})
+            moving.update(gradient)
+            plain.update(gradient)
+            numpy.testing.assert_allclose(moving.values(), plain.values(), rtol=1e-6)  # beta1 rounds once more here
+        moving.set_numbers({"rule.beta1": 0.5})
+        self.assertEqual(moving.config["rule"]["beta1"], 0.5)
+        with self.assertRaisesRegex(ValueError, r"rule.beta1: the schedule begins at 1.5; expected \[0, 1\)"):
+            gradstep.Parameter(gradstep.adam(0.1, beta1=gradstep.schedules.constant(1.5)), shape=(3,))
+
     def test_numbers_of_numpy_and_infinity_in_configurations(self):
         rule = {
             "name": "dgc_momentum",

@@ -9,6 +9,7 @@
 #include <gradstep/averaging/ema.hpp>
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/kernel.hpp>
+#include <gradstep/core/scheduled.hpp>
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
@@ -95,6 +96,9 @@ template <class Rule, class Average> struct averaged {
     static_assert(weight_average<Average>,
                   "gradstep: averaged: an argument is no average; expected gs::averaged{gs::adam{}, gs::ema{0.999}}, "
                   "or with gs::polyak{} or gs::window{...}");
+    static_assert(!detail::is_scheduled<Rule> && !detail::is_scheduled<Average>,
+                  "gradstep: averaged: a part is scheduled; expected gs::scheduled{gs::averaged{...}, "
+                  "gs::moving<\"rule.beta1\">(schedule)}");
     static_assert(!row_wise_rule<Rule>,
                   "gradstep: averaged: the rule is row-wise; expected a rule that works element by element");
     static_assert(!detail::has_own_step<Rule>,

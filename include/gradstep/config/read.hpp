@@ -13,6 +13,7 @@
 
 #include <gradstep/config/any_schedule.hpp>
 #include <gradstep/config/registry.hpp>
+#include <gradstep/config/scheduled_number.hpp>
 #include <gradstep/config/write.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/json/json.hpp>
@@ -35,6 +36,8 @@ template <number Number> Number read_number(json const& value, json_path const& 
     using limits = std::numeric_limits<Number>;
     if constexpr (std::is_floating_point_v<Number>) {
         if (value == infinity_word && allowed.contains(ranges::infinity)) return ranges::infinity;
+        if constexpr (std::is_same_v<Number, double>)
+            if (value.is_object() && at.schedules() != nullptr) return read_schedule_of_number(value, at, allowed);
         if (!value.is_number()) refuse_type(at, value, "a number");
         if (!std::isfinite(value.as<double>())) at.refuse({value.as<double>(), " is not finite"}, {"a finite number"});
         out = value.as<Number>();

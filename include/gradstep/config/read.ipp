@@ -123,6 +123,16 @@ GRADSTEP_DEFINE any_schedule read_schedule(json const& value, json_path const& a
     read_one_of<schedules>(value, at, "a schedule", [&](auto schedule) { out = std::move(schedule); });
     return out;
 }
+GRADSTEP_DEFINE double read_schedule_of_number(json const& value, json_path const& at, range const& allowed) {
+    number_schedules& to = *at.schedules();
+    std::string const path = at.text();
+    any_schedule const schedule = read_schedule(value, json_path(path)); // its own numbers are numbers
+    double const first = rethrow_as<value_error>([&] { return schedule({}); },
+                                                 [&](value_error const& wrong) { at.refuse({wrong.what()}); });
+    if (!allowed.contains(first)) at.refuse({"the schedule begins at ", first}, {bounds_of(allowed)});
+    to.all.push_back({path, schedule});
+    return first;
+}
 GRADSTEP_DEFINE any_regularizer read_regularizer(json const& value, json_path const& at) {
     auto const& name = name_in(value, at, "a regularizer");
     if (name == "none") {
@@ -137,12 +147,22 @@ GRADSTEP_DEFINE any_regularizer read_regularizer(json const& value, json_path co
         if (list == nullptr) inside.refuse_missing({"a list of regularizers"});
         require_list(*list, inside);
         for (std::size_t i = 0; i < list->items().size(); ++i) {
+            std::size_t const first = at.schedules() == nullptr ? 0 : at.schedules()->size();
             any_regularizer const each = read_regularizer(list->items()[i], json_path(inside, i));
+            if (at.schedules() != nullptr) // the parts of an inner all_of become parts of this one
+                for (std::size_t k = first; k < at.schedules()->size(); ++k) {
+                    std::string& path = at.schedules()->all[k].path; // "[i].rate"
+                    std::size_t const end = path.find(']');
+                    std::size_t const part = parts.size() + static_cast<std::size_t>(std::stoul(path.substr(1)));
+                    path = joined({"[", part, "]", path.substr(end + 1)});
+                }
             parts.insert(parts.end(), each.parts().begin(), each.parts().end());
         }
     } else {
+        std::size_t const first = at.schedules() == nullptr ? 0 : at.schedules()->size();
         read_one_of<regularizers>(value, at, "a regularizer", [&](auto const& one) { parts.push_back(one); },
                                   {"none", "all_of"});
+        if (at.schedules() != nullptr) at.schedules()->move(first, at.text().size(), "[0]");
     }
     any_regularizer out;
     rethrow_as<value_error>([&] { out = any_regularizer(std::span<any_regularizer::part const>(parts)); },
@@ -162,6 +182,8 @@ GRADSTEP_DEFINE any_rule read_preset(json const& value, json_path const& at) {
     json_path const here(at, "dialect");
     if (!system.is_string()) refuse_type(here, system, "a word");
     auto const& name = name_in(value, at, "a preset");
+    std::string const place = at.text();
+    json_path const numbers(place); // a preset computes its rule from numbers, without schedules
     std::optional<any_rule> out;
     std::vector<std::string_view> systems, names;
     for_each_dialect([&](auto const& presets) {
@@ -171,7 +193,7 @@ GRADSTEP_DEFINE any_rule read_preset(json const& value, json_path const& at) {
             names.push_back(preset.name());
             if (name != preset.name()) return;
             using arguments = typename decltype(preset)::arguments_type;
-            out = preset.make(read_hyperparameters<arguments>(value, at, {"dialect", "name"}));
+            out = preset.make(read_hyperparameters<arguments>(value, numbers, {"dialect", "name"}));
         });
     });
     if (names.empty()) here.refuse_unknown({shown(system), " is not a known system"}, system.text(), systems);

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -83,6 +84,40 @@ template <class Policy> void visit_policy(policy_visitor& to, Policy const& poli
             visit_value(to, value);
         });
         to.end();
+    }
+}
+
+// Visits a policy with other values in place of some of its numbers: `instead(path)` visits such a
+// value and returns true, or returns false. `path` is the policy's own.
+template <class Policy, class Instead>
+void visit_policy_with(policy_visitor& to, Policy const& policy, std::string const& path, Instead const& instead);
+template <class Policy, class Instead>
+void visit_parts_with(policy_visitor& to, Policy const& policy, std::string const& path, std::size_t i,
+                      Instead const& instead) {
+    if constexpr (requires { policy.first, policy.rest; }) {
+        visit_policy_with(to, policy.first, joined({path, "regularizers[", i, "]."}), instead);
+        visit_parts_with(to, policy.rest, path, i + 1, instead);
+    }
+}
+template <class Policy, class Instead>
+void visit_policy_with(policy_visitor& to, Policy const& policy, std::string const& path, Instead const& instead) {
+    if constexpr (requires { policy.valueless_by_exception(); }) {
+        visit([&](auto const& one) { visit_policy_with(to, one, path, instead); }, policy);
+    } else if constexpr (requires { policy.first, policy.rest; }) {
+        to.begin_list("all_of");
+        visit_parts_with(to, policy, path, 0, instead);
+        to.end_list();
+    } else if constexpr (lists_hyperparameters<Policy>) {
+        to.begin(type_name<Policy>());
+        for_each_hyperparameter(policy, [&](auto const& m, auto const& value) {
+            using value_type = std::remove_cvref_t<decltype(value)>;
+            to.hyperparameter(m.name);
+            if constexpr (lists_hyperparameters<value_type>) visit_policy_with(to, value, path + m.name + ".", instead);
+            else if (!std::is_same_v<value_type, double> || !instead(path + m.name)) visit_value(to, value);
+        });
+        to.end();
+    } else {
+        visit_policy(to, policy);
     }
 }
 

@@ -224,6 +224,7 @@ void check_choice(char const* hyperparameter, choices<Enum> const& allowed, Enum
 /// `largest` is the largest number of the type in which kernels store the numbers: a number that
 /// becomes infinite there would turn zeros into NaN.
 template <class Policy> void check(Policy const& policy, double largest = ranges::infinity) {
+    if constexpr (requires { policy.check_scheduled(largest); }) return policy.check_scheduled(largest);
     for_each_hyperparameter(policy, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
         if constexpr (number<value_type>) {

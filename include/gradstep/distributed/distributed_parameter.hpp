@@ -45,7 +45,9 @@ template <class Updater> memory_view memory_of(parameter<Updater> const& of) {
     return {&of,
             [](void const* at) {
                 Updater const& by = static_cast<type const*>(at)->optimizer(); // for any backend
-                return describe(by.rule()) + ", " + describe(by.regularizer()) + ", " + describe(by.schedule());
+                gradstep::detail::policy_text out;
+                by.visit_policies(out);
+                return out.take();
             },
             [](void const* at) { return std::as_bytes(static_cast<type const*>(at)->values()); },
             [](void const* at) {

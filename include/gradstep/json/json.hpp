@@ -110,13 +110,23 @@ private:
 // The beginning of a text of any length, for errors. It does not cut a UTF-8 character.
 std::string_view beginning(std::string_view text, std::size_t most = 60);
 
+struct number_schedules; // config/scheduled_number.hpp
+
 // The path of a value in a document, for errors: "schedule.after.rate", "regularizer[1]".
 class json_path {
 public:
     json_path() = default;
     explicit json_path(std::string_view name) : name_(name) {}
-    json_path(json_path const& parent, std::string_view key) : parent_(&parent), name_(key) {}
-    json_path(json_path const& parent, std::size_t index) : parent_(&parent), index_(index), is_item_(true) {}
+    json_path(json_path const& parent, std::string_view key)
+        : parent_(&parent), name_(key), schedules_(parent.schedules_) {}
+    json_path(json_path const& parent, std::size_t index)
+        : parent_(&parent), index_(index), is_item_(true), schedules_(parent.schedules_) {}
+    json_path(json_path const& parent, std::string_view key, number_schedules* schedules)
+        : parent_(&parent), name_(key), schedules_(schedules) {}
+
+    // Where readers put the schedules that they find in place of numbers, at this place and inside
+    // it; null if only numbers are allowed.
+    number_schedules* schedules() const { return schedules_; }
 
     std::string text() const;
     // "rule.beta1: 1.5 is out of range; expected [0, 1)"
@@ -136,6 +146,7 @@ private:
     std::string_view name_;
     std::size_t index_ = 0;
     bool is_item_ = false;
+    number_schedules* schedules_ = nullptr;
 };
 
 // A value in an error: as it is written, unless it is long.

@@ -2,6 +2,7 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/scaled_decay.hpp>
+#include <gradstep/core/scheduled.hpp>
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
@@ -39,6 +40,9 @@ template <> struct all_of<> {
 };
 
 template <class First, class... Rest> struct all_of<First, Rest...> {
+    static_assert(!detail::is_scheduled<First>,
+                  "gradstep: all_of: a part is scheduled; expected gs::scheduled{gs::all_of{...}, "
+                  "gs::moving<\"regularizers[1].rate\">(schedule)}");
     First first;
     all_of<Rest...> rest;
 

@@ -91,8 +91,12 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::advance(step_options const& options,
     next_step(options, own);
     if (!stamps_ && !compresses()) return;
     detail::rollback_guard back([&] { withdraw(); });
-    if (stamps_) stamps_->require_kept(updater_.prepared_step());
-    else halves_.begin(updater_, tensor(gradient_.data), threads_);
+    if (stamps_) {
+        stamps_->follow(updater_);
+        stamps_->require_kept(updater_.prepared_step());
+    } else {
+        halves_.begin(updater_, tensor(gradient_.data), threads_);
+    }
     back.dismiss();
 }
 

@@ -112,9 +112,10 @@ public:
     any_updater(any_updater const& other);
     any_updater(any_updater&&) = default;
     /// Copies policies, clock and prepared step.
-    any_updater& operator=(any_updater other) noexcept;
+    any_updater& operator=(any_updater const& other) { return *this = any_updater(other); }
+    any_updater& operator=(any_updater&&) = default;
 
-    /// The policies.
+    /// The policies. Numbers that follow schedules have their values in the last prepared step.
     configuration const& policies() const { return policies_; }
     /// The options in the optimizer's text besides the policies. They are the defaults if it was
     /// constructed from policies.
@@ -227,7 +228,8 @@ private:
         std::vector<std::unique_ptr<runtime::compiled_updater>> steps_;
     };
     bool decays() const;
-    configuration policies_with(double decay) const;
+    void move_to(gradstep::clock now);
+    static configuration policies_with(configuration of, double decay);
 
     detail::executor_reference own_threads() const;
     std::optional<nonfinite_element> apply_all(std::span<any_tensor const> tensors,
@@ -248,6 +250,8 @@ private:
     runtime::erased_step step_ = {};
     step_options step_options_ = {}; // of the prepared step
     prepared prepared_ = prepared::no;
+    double decay_ = 1;                           // of with_decay, for numbers that follow schedules
+    std::shared_ptr<configuration const> whole_; // the policies before with_decay; null if no number follows a schedule
 };
 } // namespace GRADSTEP_RUNTIME_ABI
 

@@ -153,6 +153,14 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(configuration policies, scalar storage, element_form form)
     : policies_(std::move(policies)), form_(form), compiled_(detail::find_compiled(policies_, storage, form)) {
     detail::check(policies_.schedule);
+    if (policies_.scheduled.empty()) return;
+    for (scheduled_number const& one : policies_.scheduled) detail::check(one.schedule);
+    if (std::holds_alternative<dgc_momentum>(policies_.rule))
+        detail::fail<value_error>({detail::in_quotes(policies_.scheduled[0].path)},
+                                  {"follows a schedule, and dgc_momentum is chosen at run time"},
+                                  {"a number, or gs::scheduled in C++"});
+    whole_ = std::make_shared<configuration const>(policies_);
+    move_to({});
 }
 
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(optimizer_configuration const& from, scalar storage)
@@ -170,27 +178,13 @@ GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(optimizer_configuration const& 
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(any_updater const& other)
     : policies_(other.policies_), form_(other.form_), compiled_(other.compiled_->copy()), options_(other.options_),
       pool_(other.pool_), clock_(other.clock_), step_(other.step_), step_options_(other.step_options_),
-      prepared_(other.prepared_) {}
-
-GRADSTEP_DEFINE_RUNTIME any_updater& any_updater::operator=(any_updater other) noexcept {
-    policies_ = std::move(other.policies_);
-    form_ = other.form_;
-    compiled_ = std::move(other.compiled_);
-    options_ = other.options_;
-    pool_ = std::move(other.pool_);
-    clock_ = other.clock_;
-    step_ = other.step_;
-    step_options_ = other.step_options_;
-    prepared_ = other.prepared_;
-    return *this;
-}
+      prepared_(other.prepared_), decay_(other.decay_), whole_(other.whole_) {}
 
 GRADSTEP_DEFINE_RUNTIME std::string any_updater::description() const {
-    auto const of = [](auto const& policy) { return describe(policy); };
-    std::string out = std::visit(of, policies_.rule);
-    for (any_average const& one : policies_.averages) out += ", " + std::visit(of, one);
-    return out + ", " + describe(policies_.regularizer) + ", " + describe(policies_.schedule) + ", " + facts().element +
-           ", " + detail::text(facts().bytes_per_element) + " bytes an element";
+    detail::policy_text out;
+    detail::visit_parts(policies_, out);
+    detail::visit_policy(out, policies_.schedule);
+    return out.take() + ", " + facts().element + ", " + detail::text(facts().bytes_per_element) + " bytes an element";
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options options, member_options const& own) {
@@ -199,6 +193,7 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options options, member
     double const rate = options.rate ? *options.rate : policies_.schedule(now);
     detail::check_rate(rate);
     runtime::erased_step const next{now.step + 1, rate * options.rate_scale * own.rate_scale};
+    if (whole_ != nullptr) move_to(now);
     compiled_->prepare(next, options);
     step_ = next;
     step_options_ = options;
@@ -243,8 +238,26 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::seek(gradstep::clock at) {
     prepared_ = prepared::no;
 }
 
+// Sets the numbers that follow schedules, for the step after `now`.
+GRADSTEP_DEFINE_RUNTIME void any_updater::move_to(gradstep::clock now) {
+    configuration next = *whole_;
+    double const largest = detail::with_type(storage(), []<class S>() {
+        using compute = std::conditional_t<detail::is_half<S>, float, S>;
+        return static_cast<double>(std::numeric_limits<compute>::max());
+    });
+    detail::move_to(next, now, largest);
+    if (decay_ != 1) next = policies_with(std::move(next), decay_);
+    compiled_->change(detail::combination_of(next));
+    policies_ = std::move(next);
+}
+
 GRADSTEP_DEFINE_RUNTIME any_updater any_updater::with_decay(double factor) const {
-    any_updater out(policies_with(factor), storage(), form_);
+    configuration scaled = policies_with(policies_, factor);
+    scaled.scheduled.clear(); // `whole_` has them
+    any_updater out(std::move(scaled), storage(), form_);
+    out.policies_.scheduled = policies_.scheduled;
+    out.decay_ = decay_ * factor;
+    out.whole_ = whole_;
     out.options_ = options_;
     out.pool_ = pool_;
     out.clock_ = clock_;
@@ -315,8 +328,9 @@ GRADSTEP_DEFINE_RUNTIME runtime::compiled_updater const* any_updater::other_step
     if (x.rate_scale == 1 && decay == 1 && t == of_.step_.t) return of_.compiled_.get();
     auto const [place, is_new] = numbers_.of(x.rate_scale, decay, t);
     if (is_new) {
-        steps_.push_back(decay == 1 ? of_.compiled_->copy()
-                                    : detail::find_compiled(of_.policies_with(decay), of_.storage(), of_.form_));
+        steps_.push_back(decay == 1
+                             ? of_.compiled_->copy()
+                             : detail::find_compiled(policies_with(of_.policies_, decay), of_.storage(), of_.form_));
         steps_.back()->prepare({t, of_.step_.rate * x.rate_scale}, of_.step_options_);
     }
     return steps_[place - 1].get();
@@ -326,10 +340,9 @@ GRADSTEP_DEFINE_RUNTIME bool any_updater::decays() const {
     return policies_.regularizer.without_decay().parts().size() != policies_.regularizer.parts().size();
 }
 
-GRADSTEP_DEFINE_RUNTIME configuration any_updater::policies_with(double decay) const {
-    configuration out = policies_;
-    out.regularizer = decay == 0 ? policies_.regularizer.without_decay() : policies_.regularizer.decayed_by(decay);
-    return out;
+GRADSTEP_DEFINE_RUNTIME configuration any_updater::policies_with(configuration of, double decay) {
+    of.regularizer = decay == 0 ? of.regularizer.without_decay() : of.regularizer.decayed_by(decay);
+    return of;
 }
 
 GRADSTEP_DEFINE_RUNTIME detail::executor_reference any_updater::own_threads() const {

@@ -40,14 +40,11 @@ inline namespace GRADSTEP_ISA {
 /// Calls f(rule, regularizer) with the policies of a combination, with their types.
 template <class Rule, class Average, class Regularizer, class F>
 auto with_policies(combination const& from, F const& f) {
-    auto const with = [&](auto const& rule) {
-        if constexpr (std::is_same_v<Regularizer, any_regularizer>) return f(rule, any_regularizer(from.regularizers));
-        else if constexpr (std::is_same_v<Regularizer, none>) return f(rule, none{});
-        else return f(rule, std::get<Regularizer>(from.regularizers[0]));
+    auto const with = [&]<class R>(std::type_identity<R>) {
+        return f(rule_in<R>(from), regularizer_in<Regularizer>(from));
     };
-    auto const& rule = *static_cast<Rule const*>(from.rule_policy);
-    if constexpr (std::is_void_v<Average>) return with(rule);
-    else return with(averaged<Rule, Average>{rule, *static_cast<Average const*>(from.average_policy)});
+    if constexpr (std::is_void_v<Average>) return with(std::type_identity<Rule>{});
+    else return with(std::type_identity<averaged<Rule, Average>>{});
 }
 /// Makes the updater of a combination's policies.
 template <class Element, class Rule, class Average, class Regularizer>

@@ -5,6 +5,7 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/backends/simd.hpp>
@@ -17,6 +18,19 @@
 namespace gradstep {
 namespace runtime {
 inline namespace GRADSTEP_ISA {
+
+/// The rule of a combination, which has this type, and its regularizer.
+template <class Rule> Rule rule_in(combination const& of) {
+    if constexpr (detail::keeps_average<Rule>)
+        return {*static_cast<decltype(Rule::rule) const*>(of.rule_policy),
+                *static_cast<decltype(Rule::average) const*>(of.average_policy)};
+    else return *static_cast<Rule const*>(of.rule_policy);
+}
+template <class Regularizer> Regularizer regularizer_in(combination const& of) {
+    if constexpr (std::is_same_v<Regularizer, any_regularizer>) return any_regularizer(of.regularizers);
+    else if constexpr (std::is_same_v<Regularizer, none>) return {};
+    else return std::get<Regularizer>(of.regularizers[0]);
+}
 
 /// One checked tensor in the form that backends run. It always uses the regularizer, because a
 /// parameter without decay uses another combination.
@@ -66,6 +80,10 @@ public:
                                                traits::is_stochastic,
                                                &detail::append_policy_name<rule>};
         return of_type;
+    }
+    void change(combination const& to) override {
+        updater_ = Updater(rule_in<rule>(to), regularizer_in<typename Updater::regularizer_type>(to),
+                           updater_.schedule(), updater_.backend());
     }
     void initialize(erased_tensor const& x) const override { updater_.initialize(slice_of(x)); }
     void read_average([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] gradstep::clock at,

@@ -37,6 +37,11 @@ public:
     virtual std::unique_ptr<compiled_catch_up> copy() const = 0;
     /// The numbers that it keeps for each step.
     virtual history_facts const& facts() const noexcept = 0;
+    /// Whether its rows can catch up if numbers of the rule (`of_rule`), or only other numbers,
+    /// follow schedules.
+    virtual bool follows_schedules(bool of_rule) const noexcept = 0;
+    /// Replaces the numbers of the policies for the next `record`.
+    virtual void change(combination const&) = 0;
     /// Throws value_error if it cannot keep this step.
     virtual void require_kept(erased_step) const = 0;
     /// Records a step: from now on, inactive rows miss it.

@@ -69,6 +69,16 @@ struct erased_step {
     double rate = 0;
 };
 
+/// Policies and their indices in the lists of config/catalogue.hpp, to search them in the compiled
+/// combinations.
+struct combination {
+    std::size_t rule;
+    void const* rule_policy;
+    std::size_t average; // 0: none, else 1 + its index
+    void const* average_policy;
+    std::span<regularizer_part const> regularizers;
+};
+
 /// An updater of a compiled combination.
 class compiled_updater {
 public:
@@ -77,6 +87,9 @@ public:
     virtual std::unique_ptr<compiled_updater> copy() const = 0;
     /// Describes its type.
     virtual updater_facts const& facts() const noexcept = 0;
+    /// Replaces the numbers of the policies, which have the same types, for the next `prepare`.
+    /// Throws value_error for a number that is out of range; the previous ones stay.
+    virtual void change(combination const&) = 0;
     /// Sets the slots of a tensor to step 0.
     virtual void initialize(erased_tensor const&) const = 0;
     /// Prepares the scalars of a step, which stay until the next one. If it throws, the previous
@@ -93,16 +106,6 @@ public:
     /// Returns 0 for integers.
     virtual double block_sum(void const* gradient, std::size_t size, std::size_t block,
                              double scale) const noexcept = 0;
-};
-
-/// Policies and their indices in the lists of config/catalogue.hpp, to search them in the compiled
-/// combinations.
-struct combination {
-    std::size_t rule;
-    void const* rule_policy;
-    std::size_t average; // 0: none, else 1 + its index
-    void const* average_policy;
-    std::span<regularizer_part const> regularizers;
 };
 
 /// The regularizers that are compiled by their types. A combination has one of this list, or

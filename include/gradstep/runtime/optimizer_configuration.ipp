@@ -22,7 +22,7 @@ inline namespace GRADSTEP_ABI {
 GRADSTEP_DEFINE optimizer_configuration read_optimizer(json const& document, json_path const& at) {
     std::vector<std::string_view> keys;
     optimizer_options::hyperparameters.for_each([&](auto const& m) { keys.push_back(m.name); });
-    optimizer_configuration out{read_configuration(document, at, keys)};
+    optimizer_configuration out{read_configuration(document, at, keys, true)};
     for_each_hyperparameter(optimizer_options{}, [&](auto const& m, auto const& value) {
         using value_type = std::remove_cvref_t<decltype(value)>;
         if (json const* const found = document.find(m.name))
@@ -38,8 +38,32 @@ GRADSTEP_DEFINE json configuration_of(optimizer_configuration const& from) {
     return out;
 }
 
+// Allows a schedule in place of each number of a policy, and of the policies inside it.
+GRADSTEP_DEFINE void allow_schedules(json& policy) {
+    for (auto& [key, of] : *policy["properties"].get_if<json::object>()) {
+        json const* const type = of.find("type");
+        if (json* const either = of.find("anyOf") == nullptr ? nullptr : &of["anyOf"]) { // a number or infinity
+            either->get_if<json::array>()->push_back(reference_to("schedule"));
+        } else if (type != nullptr && *type == "number") {
+            json const* const value = of.find("default");
+            json const fallback = value == nullptr ? json() : *value;
+            json number;
+            for (auto const& [word, what] : of.members())
+                if (word != "default") number[word] = what;
+            of = {{"anyOf", json::array{std::move(number), reference_to("schedule")}}};
+            if (value != nullptr) of["default"] = fallback;
+        } else if (of.find("properties") != nullptr) {
+            allow_schedules(of);
+        }
+    }
+}
+
 GRADSTEP_DEFINE json optimizer_schema() {
     json out = schema();
+    for (char const* const kind : {"rule", "average", "regularizer"})
+        for (json& policy : *out["$defs"][kind]["oneOf"].get_if<json::array>())
+            if (policy.find("properties") != nullptr && policy["properties"].find("dialect") == nullptr)
+                allow_schedules(policy);
     out["$defs"]["clip"] = {{"oneOf", schemas_of<clips>()}};
     for_each_hyperparameter(optimizer_options{}, [&](auto const& m, auto const& value) {
         json& key = out["properties"][m.name] =
@@ -55,6 +79,12 @@ GRADSTEP_DEFINE configuration policies_of_step(optimizer_configuration const& fr
         std::vector<any_regularizer::part> parts{*clip};
         parts.insert(parts.end(), out.regularizer.parts().begin(), out.regularizer.parts().end());
         out.regularizer = any_regularizer(std::span<any_regularizer::part const>(parts));
+        constexpr std::string_view before = "regularizer.regularizers[";
+        for (scheduled_number& one : out.scheduled) // every part is one further
+            if (one.path.starts_with(before)) {
+                auto const end = one.path.find(']');
+                one.path = joined({before, std::stoull(one.path.substr(before.size())) + 1, one.path.substr(end)});
+            }
     }
     return out;
 }

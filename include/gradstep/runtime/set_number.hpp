@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -78,6 +79,8 @@ template <class... Policies>
 void set_in_variant(std::variant<Policies...>& of, number_path path, json_path const& at, double to) {
     std::visit([&](auto& policy) { set_member(policy, path, at, to); }, of);
 }
+// The path of a number as scheduled_number has it.
+std::string path_in(configuration const& of, std::string_view path);
 void set_in_average(std::vector<any_average>& all, number_path path, json_path const& at, double to);
 void set_in_regularizer(any_regularizer& of, number_path path, json_path const& at, double to);
 
@@ -87,7 +90,8 @@ void set_in_regularizer(any_regularizer& of, number_path path, json_path const& 
 inline namespace GRADSTEP_ABI {
 /// Sets one number of an optimizer. `path` is the number's position in the JSON that `to_json`
 /// writes: "rule.beta1", "schedule.rate", "regularizer.rate", "regularizer.regularizers[1].rate",
-/// "average.decay", "clip.limit". Throws value_error if the path does not lead to a number of
+/// "average.decay", "clip.limit". A number in the place of a schedule ends it; the path can also go on
+/// into the schedule: "rule.beta1.rate". Throws value_error if the path does not lead to a number of
 /// `rule`, `average`, `regularizer`, `schedule` or `clip`, or if the value is out of range. Nothing
 /// has changed then. Rules that involve several numbers are checked when you make an optimizer from
 /// the configuration.

@@ -55,6 +55,16 @@ GRADSTEP_DEFINE void set_in_schedule(any_schedule& of, number_path path, json_pa
     if (!is_known) at.refuse({"holds no schedule of a configuration"}, {"one of those"});
 }
 
+GRADSTEP_DEFINE std::string path_in(configuration const& of, std::string_view path) {
+    auto const with = [&](std::string_view key, std::string_view index) {
+        return std::string(key).append(index).append(path.substr(key.size()));
+    };
+    if (path.starts_with("average.") && of.averages.size() == 1) return with("average", "[0]");
+    if (path.starts_with("regularizer.") && of.regularizer.parts().size() == 1)
+        return with("regularizer", ".regularizers[0]");
+    return std::string(path);
+}
+
 GRADSTEP_DEFINE void set_in_average(std::vector<any_average>& all, number_path path, json_path const& at, double to) {
     if (all.size() == 1 && !path.has_index()) return set_in_variant(all[0], path, at, to);
     std::size_t const i = path.index(all.size(), at);
@@ -87,6 +97,24 @@ GRADSTEP_DEFINE void set_number(optimizer_configuration& of, std::string_view pa
     detail::number_path rest(path);
     std::string_view const key = rest.key();
     detail::json_path const at(key);
+    // A number that follows a schedule: its schedule's numbers, or a number in its place.
+    std::string const canonical = detail::path_in(of.policies, path);
+    auto& scheduled = of.policies.scheduled;
+    for (std::size_t i = 0; i != scheduled.size(); ++i) {
+        if (!canonical.starts_with(scheduled[i].path)) continue;
+        std::string_view const inside = std::string_view(canonical).substr(scheduled[i].path.size());
+        if (!inside.empty() && inside[0] != '.') continue;
+        if (!inside.empty()) {
+            detail::json_path const number(scheduled[i].path);
+            return detail::set_in_schedule(scheduled[i].schedule, detail::number_path(inside.substr(1)), number, value);
+        }
+        auto const kept = std::exchange(scheduled, {}); // in case that the value is out of range
+        detail::rollback_guard back([&] { scheduled = kept; });
+        set_number(of, path, value);
+        scheduled = kept;
+        scheduled.erase(scheduled.begin() + static_cast<std::ptrdiff_t>(i));
+        return back.dismiss();
+    }
     if (key == "rule") detail::set_in_variant(of.policies.rule, rest, at, value);
     else if (key == "average") detail::set_in_average(of.policies.averages, rest, at, value);
     else if (key == "regularizer") detail::set_in_regularizer(of.policies.regularizer, rest, at, value);

@@ -42,6 +42,8 @@ public:
     // Whether there is a history of steps, with their numbers.
     bool has_history() const { return history_ != nullptr; }
 
+    // Takes over the numbers of an updater's prepared step, if some of them follow schedules.
+    void follow(any_updater const& of);
     // Throws value_error for a step that the history cannot keep.
     void require_kept(runtime::erased_step now) const;
     // Begins the step: inactive rows miss it, and rows with old stamps catch up first.

@@ -56,6 +56,18 @@ GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(any_updater const& of, std::u
     : capacity_(history_capacity({}, rows, false)), history_(find_catch_up(of, capacity_, width)), cursor_(capacity_),
       width_(width), stamps_(static_cast<std::size_t>(rows)) {
     if (history_ == nullptr) capacity_ = 1;
+    auto const& scheduled = of.policies().scheduled;
+    bool of_rule = false;
+    for (scheduled_number const& one : scheduled) of_rule = of_rule || one.path.starts_with("rule.");
+    if (history_ != nullptr && !scheduled.empty() && !history_->follows_schedules(of_rule))
+        fail<value_error>({"catch_up"},
+                          {in_quotes(scheduled[0].path),
+                           " follows a schedule, and rows catch up by a closed form for constant numbers"},
+                          {"touch_only, or gs::scheduled in a gs::table"});
+}
+
+GRADSTEP_DEFINE_RUNTIME void stamped_rows::follow(any_updater const& of) {
+    if (history_ != nullptr && !of.policies().scheduled.empty()) history_->change(combination_of(of.policies()));
 }
 
 GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(stamped_rows const& other)

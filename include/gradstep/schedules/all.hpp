@@ -16,6 +16,7 @@
 #include <gradstep/schedules/natural_exp.hpp>
 #include <gradstep/schedules/noam.hpp>
 #include <gradstep/schedules/one_cycle.hpp>
+#include <gradstep/schedules/one_cycle_momentum.hpp>
 #include <gradstep/schedules/piecewise.hpp>
 #include <gradstep/schedules/poly.hpp>
 #include <gradstep/schedules/polynomial.hpp>

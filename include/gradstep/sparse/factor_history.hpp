@@ -10,7 +10,10 @@
 #include <vector>
 
 #include <gradstep/core/buffer.hpp>
+#include <gradstep/core/long_sum.hpp>
+#include <gradstep/core/scheduled.hpp>
 #include <gradstep/sparse/catch_up.hpp>
+#include <gradstep/sparse/decay_history.hpp>
 #include <gradstep/sparse/missed.hpp>
 #include <gradstep/sparse/no_history.hpp>
 #include <gradstep/sparse/row_progress.hpp>
@@ -20,40 +23,31 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// A sum of many numbers, together with the rounding error of its additions.
-struct long_sum {
-    double high = 0, low = 0;
-
-    void add(double x) {
-        double const sum = high + x, added = sum - high;
-        low += (high - (sum - added)) + (x - added);
-        high = sum;
-    }
-    friend GRADSTEP_HD double operator-(long_sum a, long_sum b) { return (a.high - b.high) + (a.low - b.low); }
-};
-
 // Two running numbers: L, the sum of log a, and D <- a * D + b, each with its rounding error.
 // Between two steps
 //     q = exp(L - L0),  c = D - q * D0 = (D - D0) - (q - 1) * D0
 // combine all the maps |w| <- max(0, a * |w| - b) into one: 0 is absorbing, so clamping once at the
 // end is exact.
-template <class Rule, class Regularizer, class T, template <class> class Buffer> class factor_history {
-    using slots = typename Rule::template state<double>;
-    using row_slots = row_state<Rule, double>;
+//
+// `Moves`: the numbers that follow schedules. The regularizer's part of a step is recorded in any
+// case, so only a decay of the state needs more.
+template <class Rule, class Regularizer, class T, template <class> class Buffer, class Moves = nothing_moves>
+class factor_history {
+    using decays = decay_history_of<Rule, Buffer, Moves::of_rule>;
 
 public:
     struct entry {
         long_sum log, shift;
     };
     static constexpr history_kind kind = history_kind::factors;
-    static constexpr std::size_t numbers_per_step = 4, bytes_per_step = sizeof(entry);
+    static constexpr std::size_t numbers_per_step = 4 + decays::numbers_per_step,
+                                 bytes_per_step = sizeof(entry) + decays::bytes_per_step;
 
     struct view_type {
         using missed = missed_factors<Rule, Regularizer, T>;
         entry const* ring;
         std::uint64_t mask, now;
-        slots slot_logs;
-        row_slots row_logs;
+        typename decays::view_type of_state;
         bool since_start = false; // all steps are pending: the ring need not contain the first one
 
         GRADSTEP_HD missed plan(std::uint32_t stamp) const {
@@ -65,11 +59,11 @@ public:
             out.set(q.value, math::max(math::fnma(q.less_one, from.shift.high, to.shift - from.shift), 0.0));
             if constexpr (missed::moves_state) {
                 each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
-                    slot<i, Rule>(out.slots) = power_of<T>(slot<i, Rule>(slot_logs), gone.steps);
+                    slot<i, Rule>(out.slots) = of_state.template of_slot<T, i>(gone.since, now);
                 });
                 each<row_slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
                     constexpr std::size_t count = row_slot_count<Rule>;
-                    nth<i, count>(out.row_factors) = power_of<T>(nth<i, count>(row_logs), gone.steps);
+                    nth<i, count>(out.row_factors) = of_state.template of_row_slot<T, i>(gone.since, now);
                 });
             }
             return out;
@@ -77,8 +71,7 @@ public:
     };
 
     factor_history(Rule const& rule, Regularizer const&, std::uint64_t capacity, double, std::int64_t)
-        : ring_(capacity) {
-        logs_of_decay(rule, slot_logs_, row_logs_);
+        : ring_(capacity), decays_(rule, capacity) {
         ring_[0] = last_;
     }
     // Throws value_error, before the step, if its factor is not positive: it has no logarithm.
@@ -103,10 +96,10 @@ public:
         last_.log.add(step.log_a);
         last_.shift.add(std::fma(less_one, last_.shift.low, std::fma(less_one, shift, step.b)));
         ring_[static_cast<std::uint64_t>(now.t) & mask()] = last_;
+        decays_.record(static_cast<std::uint64_t>(now.t), rule);
     }
     view_type view(std::int64_t now) const {
-        return {traits_of<decltype(ring_)>::data(ring_), mask(), static_cast<std::uint64_t>(now), slot_logs_,
-                row_logs_};
+        return {traits_of<decltype(ring_)>::data(ring_), mask(), static_cast<std::uint64_t>(now), decays_.view()};
     }
     std::vector<double> saved(std::int64_t now) const {
         std::vector<double> out;
@@ -114,6 +107,7 @@ public:
         for (std::uint64_t t = last - std::min(last, mask()); t <= last; ++t) {
             entry const e = ring_[t & mask()];
             out.insert(out.end(), {e.log.high, e.log.low, e.shift.high, e.shift.low});
+            decays_.append(t, out);
         }
         return out;
     }
@@ -122,16 +116,19 @@ public:
         return std::min(static_cast<std::uint64_t>(now), capacity - 1) + 1;
     }
     void check(std::int64_t, std::span<double const> numbers, double) const {
-        for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step)
+        for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step) {
+            check_decays<decays>(&numbers[i] + 4);
             if ((numbers[i] > 0 && !is_pulled) || numbers[i + 2] < 0)
                 fail<value_error>({"row_progress.history"},
                                   {"has a factor's logarithm ", numbers[i], " and a threshold ", numbers[i + 2]},
                                   {"<= 0 and >= 0"});
+        }
     }
     void restore(std::int64_t now, std::span<double const> numbers, double) {
         auto t = static_cast<std::uint64_t>(now) + 1 - numbers.size() / numbers_per_step;
         for (std::size_t i = 0; i < numbers.size(); i += numbers_per_step, ++t) {
             ring_[t & mask()] = last_ = {{numbers[i], numbers[i + 1]}, {numbers[i + 2], numbers[i + 3]}};
+            decays_.restore(t, &numbers[i] + 4);
         }
     }
 
@@ -143,8 +140,7 @@ private:
 
     Buffer<entry> ring_;
     entry last_ = {};
-    slots slot_logs_;
-    row_slots row_logs_;
+    decays decays_;
 };
 
 } // namespace GRADSTEP_ISA

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <gradstep/core/scheduled.hpp>
 #include <gradstep/sparse/catch_up.hpp>
 #include <gradstep/sparse/factor_history.hpp>
 #include <gradstep/sparse/linear_history.hpp>
@@ -46,12 +47,14 @@ concept history = history_view<typename History::view_type> &&
     h.restore(t, numbers, rate);
 };
 
-template <catch_up_form Form, class Rule, class Regularizer, class T, template <class> class Buffer>
+// `Moves`: the numbers of rule and regularizer that follow schedules.
+template <catch_up_form Form, class Rule, class Regularizer, class T, template <class> class Buffer,
+          class Moves = nothing_moves>
 using history_of = std::conditional_t<
-    Form == catch_up_form::factors, factor_history<Rule, Regularizer, T, Buffer>,
-    std::conditional_t<
-        Form == catch_up_form::linear, linear_history<Rule, Regularizer, T, Buffer>,
-        std::conditional_t<Form == catch_up_form::steps, step_history<Rule, Regularizer, T, Buffer>, no_history<T>>>>;
+    Form == catch_up_form::factors, factor_history<Rule, Regularizer, T, Buffer, Moves>,
+    std::conditional_t<Form == catch_up_form::linear, linear_history<Rule, Regularizer, T, Buffer, Moves>,
+                       std::conditional_t<Form == catch_up_form::steps,
+                                          step_history<Rule, Regularizer, T, Buffer, Moves>, no_history<T>>>>;
 
 } // namespace GRADSTEP_ISA
 } // namespace detail

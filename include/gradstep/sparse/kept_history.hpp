@@ -32,7 +32,8 @@ template <class Updater, class CatchUp> class kept_history {
 
 public:
     static constexpr catch_up_form form = form_of<CatchUp, rule_type, regularizer_type>();
-    using history_type = history_of<form, rule_type, regularizer_type, compute, buffer>;
+    using history_type =
+        history_of<form, rule_type, regularizer_type, compute, buffer, typename Updater::moving_numbers>;
     using view_type = typename history_type::view_type;
     static_assert(history<history_type, rule_type, regularizer_type>);
     static constexpr bool has_steps = history_type::numbers_per_step != 0;
@@ -85,6 +86,8 @@ public:
     void require_kept([[maybe_unused]] Updater const& of, [[maybe_unused]] step_info now) const {
         if constexpr (requires { history_.require_shrinking(of.rule(), of.regularizer(), now); })
             history_.require_shrinking(of.rule(), of.regularizer(), now);
+        if constexpr (has_steps && Updater::moving_numbers::of_rule != 0 && requires { of.rule().check_decay(); })
+            of.rule().check_decay();
     }
     // From now on, inactive rows miss the step.
     void record(Updater const& of, step_info now, std::uint64_t row_count) {

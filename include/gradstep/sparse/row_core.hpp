@@ -201,6 +201,7 @@ template <class Updater, class CatchUp> struct row_core {
     void catch_up_since_start(memory_type const& rows, std::uint64_t first, std::uint64_t last) {
         auto all = reader(rows);
         if constexpr (history_type::kind == history_kind::factors) all.history.since_start = true;
+        if constexpr (requires { all.history.of_state.since_start; }) all.history.of_state.since_start = true;
         auto stamped = beginning(rows, false, 0);
         // A stamp is at most 2^32 - 1 steps behind. After that, no decaying state is left.
         stamped.stamp = step() >> 32 == 0 ? 0 : static_cast<std::uint32_t>(step()) + 1;

@@ -58,7 +58,7 @@ make_row_update(Updater const& of, prepared_step<Updater> const& step, rows_at<U
                                       history,
                                       static_cast<std::uint32_t>(step.now.t),
                                       step.now.rate,
-                                      &of.rule(),
+                                      hold_policy<Updater>(of.rule()),
                                       options.max_norm};
     if constexpr (Updater::traits::is_stochastic) out.rounding = element_words::of(step.seed, step.now.t, options.id);
     return out;

@@ -168,6 +168,20 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
     }
 };
 
+// The rule of a step, for kernels that prepare it once more. If its numbers follow schedules, it is a
+// copy, since the next step changes them.
+template <class Updater> struct held_policy {
+    typename Updater::rule_type rule;
+    typename Updater::rule_type const* operator->() const { return &rule; }
+};
+template <class Updater>
+using policy_of_step =
+    std::conditional_t<Updater::moving_numbers::of_rule == 0, typename Updater::rule_type const*, held_policy<Updater>>;
+template <class Updater> policy_of_step<Updater> hold_policy(typename Updater::rule_type const& rule) {
+    if constexpr (Updater::moving_numbers::of_rule == 0) return &rule;
+    else return {rule};
+}
+
 // One step of the rows of a batch: the view that kernels of a table run with. It contains the
 // prepared scalars and pointers of the step, and is trivially copyable. For each row, the caller
 // plans (`plan`) and then runs (`run`) it. Different rows can run concurrently.
@@ -192,8 +206,8 @@ template <class Updater, class View, class Id> struct row_update {
     View history;
     std::uint32_t stamp; // this step
     double rate;
-    rule_type const* policy; // set if every row has its own bias corrections
-    double max_norm;         // of a row after its step; 0: no limit
+    policy_of_step<Updater> policy; // set if every row has its own bias corrections
+    double max_norm;                // of a row after its step; 0: no limit
     [[no_unique_address]] rounding_of<element> rounding = {};
 
     GRADSTEP_HD std::uint64_t id(std::size_t r) const { return static_cast<std::uint64_t>(batch.ids[r]); }
