@@ -13,7 +13,9 @@
 #include <gradstep/core/averaged_view.hpp>
 #include <gradstep/core/default_backend.hpp>
 #include <gradstep/core/describe.hpp>
+#include <gradstep/core/held_clock.hpp>
 #include <gradstep/core/step.hpp>
+#include <gradstep/core/weight_changes.hpp>
 #include <gradstep/regularizers/none.hpp>
 #include <gradstep/regularizers/without_decay.hpp>
 
@@ -118,13 +120,15 @@ public:
         3 * sizeof(typename traits::storage) + 2 * (state_bytes(coded_block::length) / coded_block::length -
                                                     detail::rare_slot_count<Rule> * sizeof(typename traits::state));
 
-    /// Combines the policies. Throws value_error if a hyperparameter is missing or out of range.
+    /// Combines the policies. Throws value_error if a hyperparameter is missing or out of range,
+    /// and if the regularizer changes the weight itself and the rule accepts only gradients.
     updater(Rule rule_policy, Regularizer regularizer_policy, Schedule schedule_policy, Backend backend_policy)
         : rule_(std::move(rule_policy)), regularizer_(std::move(regularizer_policy)),
           schedule_(std::move(schedule_policy)), backend_(std::move(backend_policy)) {
         check_policy<Element>(rule_);
         check_policy<Element>(regularizer_);
         check_policy<Element>(schedule_);
+        detail::require_gradients_only<Rule>(regularizer_);
     }
 
     /// Sets the state buffers of one tensor to their values at step 0. These are zero, or values
@@ -196,21 +200,27 @@ public:
     /// decay. It does not prepare, and so does not check, parts that they leave out. A step without
     /// decay rejects slices with decay.
     step_type next_step(step_options const& options, member_options const& own) {
-        gradstep::clock const now = detail::clock_before(clock_, options, own);
+        detail::check_next(clock_.step, clock_.samples, options, own);
+        gradstep::clock const now{clock_.step, clock_.samples, options.epoch.value_or(clock_.epoch), clock_.state};
         double const rate = options.rate ? *options.rate : schedule_(now);
         detail::check_rate(rate);
         double const scaled = rate * options.rate_scale * own.rate_scale;
-        step_type prepared(*this, step_info{now.step + 1, scaled}, options, own.decay);
-        clock_ = {now.step + 1, now.samples + options.samples, now.epoch};
+        step_info next{now.step + 1, scaled};
+        if constexpr (detail::keeps_clock_state<Rule>)
+            next.state = rule_.advance(step_info{next.t, rate * options.rate_scale, now.state});
+        step_type prepared(*this, next, options, own.decay);
+        clock_ = gradstep::clock{next.t, now.samples + options.samples, now.epoch, next.state};
         return prepared;
     }
 
-    /// The clock: the number of prepared steps, the number of samples, and the epoch.
+    /// The clock: the number of prepared steps, the number of samples, the epoch, and the state
+    /// that a rule keeps in it.
     gradstep::clock clock() const { return clock_; }
     /// Sets the clock, to resume training: the next step is step `at.step + 1`. Throws value_error
-    /// for a negative count.
-    void seek(gradstep::clock at) {
-        detail::check_counts(at);
+    /// for a negative count, and for a clock without the state that the rule keeps in it: pass the
+    /// whole clock that `clock()` returned.
+    void seek(gradstep::clock const& at) {
+        detail::check_clock_of<Rule>(at);
         clock_ = at;
     }
 
@@ -290,7 +300,7 @@ private:
     Regularizer regularizer_;
     Schedule schedule_;
     Backend backend_;
-    gradstep::clock clock_;
+    detail::held_clock<Rule> clock_;
 };
 } // namespace GRADSTEP_ISA
 
