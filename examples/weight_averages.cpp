@@ -1,5 +1,5 @@
 // The average of the weights in the pass of the update, read as a copy and in the place of the weights; and an average of weights
-// that other code trains, in memory of its own.
+// that other code trains, in memory of its own. Last a rule that evaluates an average instead of lowering its rate.
 #include <cstddef>
 #include <cstdio>
 #include <span>
@@ -48,10 +48,29 @@ bool in_other_memory() {
     return weights.values()[0] > 0.84f && weights.values()[0] < 0.86f; // the mean of 0.95, 0.9, ..., 0.75
 }
 
+bool without_a_schedule() {
+    std::vector<float> const initial(100, 1.0f);
+    int const steps = 200;
+    // [schedule_free]
+    auto const optimizer = gs::make_updater<float>(gs::schedule_free_adam{}, gs::warmup{gs::constant{0.02}, 20});
+    gs::parameter weights{optimizer, initial};
+    for (int t = 0; t < steps; ++t) {
+        std::vector<float> const gradient(weights.values().begin(), weights.values().end()); // backward
+        weights.update(gradient);
+    }
+    float shown = 0;
+    {
+        auto const evaluating = weights.apply_average(); // x, until the end of the scope
+        shown = evaluate(weights.values());
+    }
+    // [schedule_free]
+    return shown > -0.5f && shown < 0.5f && shown != weights.values()[0];
+}
+
 } // namespace
 
 int main() {
-    bool const right = in_the_update() && in_other_memory();
+    bool const right = in_the_update() && in_other_memory() && without_a_schedule();
     std::puts(right ? "the averages are as they should be" : "the averages are wrong");
     return right ? 0 : 1;
 }

@@ -2,7 +2,9 @@
 
 #include "instruction_sets.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -169,12 +171,19 @@ gradstep_slot slot_of(any_updater const& of, std::uint64_t index) {
     return out;
 }
 
-gradstep_clock clock_of(gradstep::clock at) { return {sizeof(gradstep_clock), 0, at.step, at.samples, at.epoch}; }
+gradstep_clock clock_of(gradstep::clock at) {
+    gradstep_clock out{sizeof(gradstep_clock), 0, at.step, at.samples, at.epoch, {}};
+    static_assert(sizeof out.state == sizeof at.state);
+    std::copy(at.state.begin(), at.state.end(), out.state);
+    return out;
+}
 gradstep::clock clock_of(gradstep_clock const* at) {
     require(at, "clock");
     gradstep_clock const given = known_part(at, gradstep_clock(GRADSTEP_CLOCK_INIT), "gradstep_clock");
     if (given.reserved != 0) refuse(GRADSTEP_BAD_VALUE, {"clock.reserved"}, {"not 0"}, {"0"});
-    return {given.step, given.samples, given.epoch};
+    gradstep::clock out{given.step, given.samples, given.epoch};
+    std::copy(std::begin(given.state), std::end(given.state), out.state.begin());
+    return out;
 }
 
 std::uint64_t product(std::uint64_t rows, std::uint64_t width) {

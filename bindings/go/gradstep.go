@@ -304,15 +304,26 @@ func withNumbers(numbers map[string]float64, f func(**C.char, *C.double, C.uint6
 // Clock is the progress of a run.
 type Clock struct {
 	Step, Samples, Epoch int64 // the steps and samples so far, and the epoch that the option Epoch has set
+	// What the rule keeps of all steps, such as the running weight of a schedule-free rule; zeros for most rules. To resume,
+	// pass the clock on as it is.
+	State [4]float64
 }
 
 func (c Clock) toC() C.gradstep_clock {
-	return C.gradstep_clock{struct_size: C.sizeof_gradstep_clock, step: C.int64_t(c.Step), samples: C.int64_t(c.Samples),
+	out := C.gradstep_clock{struct_size: C.sizeof_gradstep_clock, step: C.int64_t(c.Step), samples: C.int64_t(c.Samples),
 		epoch: C.int64_t(c.Epoch)}
+	for i, x := range c.State {
+		out.state[i] = C.double(x)
+	}
+	return out
 }
 
 func clockOf(c *C.gradstep_clock) Clock {
-	return Clock{int64(c.step), int64(c.samples), int64(c.epoch)}
+	out := Clock{Step: int64(c.step), Samples: int64(c.samples), Epoch: int64(c.epoch)}
+	for i, x := range c.state {
+		out.State[i] = float64(x)
+	}
+	return out
 }
 
 // Slot is one array of an optimizer's state, such as "m", "v" or "master".

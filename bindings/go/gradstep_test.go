@@ -110,7 +110,7 @@ func TestUpdateIsAdam(t *testing.T) {
 	}
 	near(t, slots[0].Values.([]float32), m)
 	near(t, slots[1].Values.([]float32), v)
-	if now := must[Clock](t)(p.Clock()); now != (Clock{50, 16 * 32, 7}) {
+	if now := must[Clock](t)(p.Clock()); now != (Clock{Step: 50, Samples: 16 * 32, Epoch: 7}) {
 		t.Fatalf("clock %v", now)
 	}
 	for _, bad := range []float64{math.NaN(), math.Inf(1), -1} {

@@ -426,8 +426,8 @@ func (p *parameter) Config() (string, error) {
 	return text, err
 }
 
-// Average returns a copy of the average that the key "average" of the configuration sets: a []float64 for a Parameter[float64],
-// else a []float32.
+// Average returns a copy of the average that the key "average" sets, or that a schedule-free rule evaluates: a []float64 for a
+// Parameter[float64], else a []float32.
 func (p *parameter) Average() (any, error) {
 	if err := p.check(); err != nil {
 		return nil, err

@@ -194,16 +194,18 @@ public:
     /// Writes a checkpoint to a safetensors file: values, state, clock and policies of every
     /// parameter (docs/how_to/checkpoints.md). A header-only program must include
     /// gradstep/io/checkpoint.hpp. An existing file is replaced when the new one is complete and on
-    /// the disk. Only device memory is copied, in chunks. Throws io_error, and sequence_error if
-    /// averages have replaced the weights or a step is pending.
+    /// the disk. Only device memory is copied, in chunks. If averages have replaced the weights,
+    /// the file contains the trained weights, from which training resumes. Throws io_error, and
+    /// sequence_error if a step is pending.
     void save(std::string const& file) const;
     /// Resumes from a file of `save`, bit for bit. This model must have parameters with the same
     /// names, sizes, elements and rules, in any order. It keeps its own options and
     /// hyperparameters.
     ///
-    /// Throws the errors of `save`, and value_error or size_error for a file that does not match,
-    /// with the first difference. The model is then unchanged. If the system or a device fails to
-    /// read in the middle of the data, some parameters are loaded and others are not.
+    /// Throws the errors of `save`, sequence_error if averages have replaced the weights, and
+    /// value_error or size_error for a file that does not match, with the first difference. The
+    /// model is then unchanged. If the system or a device fails to read in the middle of the data,
+    /// some parameters are loaded and others are not.
     void load(std::string const& file);
     /// Loads the parts that `options` select (gradstep/io/load_options.hpp), and returns a
     /// load_report. Parameters that the file lacks can keep their values, and other parameters of

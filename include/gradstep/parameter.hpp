@@ -216,15 +216,17 @@ public:
 
     /// Writes a checkpoint to a safetensors file: values, state, clock and policies. A header-only
     /// program must include gradstep/io/checkpoint.hpp. An existing file is replaced when the new
-    /// one is complete and on the disk. Throws io_error, sequence_error if an average has replaced
-    /// the values, and value_error for an element that the format does not support.
+    /// one is complete and on the disk. If an average has replaced the values, the file contains
+    /// the trained values, from which training resumes. Throws io_error, and value_error for an
+    /// element that the format does not support.
     void save(std::string const& file) const { detail::save_file(file, *this); }
     /// Resumes from a file of `save`, bit for bit. The saved parameter must have the same size,
     /// element and rule. This parameter keeps its own hyperparameters.
     ///
-    /// Throws the errors of `save`, and value_error or size_error for a file that does not match,
-    /// with the first difference. The parameter is then unchanged. If the system or a device fails
-    /// to read in the middle of the data, some values and state are loaded and others are not.
+    /// Throws the errors of `save`, sequence_error if an average has replaced the values, and
+    /// value_error or size_error for a file that does not match, with the first difference. The
+    /// parameter is then unchanged. If the system or a device fails to read in the middle of the
+    /// data, some values and state are loaded and others are not.
     void load(std::string const& file) { detail::load_file(file, *this); }
     /// Loads the parts that `options` select (gradstep/io/load_options.hpp). The name of the
     /// parameter is "values". Returns a load_report. Throws the errors of the other `load`. A
@@ -253,12 +255,15 @@ public:
         return {state_[i].data(), state_[i].size()};
     }
 
-    /// Describes values, state, policies and clock to a visitor, for gradstep's files and saved
-    /// states. Only `load` writes to the memory that the visitor gets.
-    void describe_state(detail::state_visitor& to) const {
+    /// Describes trained values, state, policies and clock to a visitor, for gradstep's files and
+    /// saved states; without the decay if the parameter has none. Only `load` writes to the memory
+    /// that the visitor gets.
+    void describe_state(detail::state_visitor& to, bool decay = true) const {
         auto& self = const_cast<parameter&>(*this);
-        auto const values = self.value_span();
-        self.call([&](auto... slots) { detail::visit_state(to, detail::tensor<Updater>(values, slots...), updater_); });
+        auto const values = self.trained_span();
+        self.call([&](auto... slots) {
+            detail::visit_state(to, detail::tensor<Updater>(values, slots...), updater_, decay);
+        });
     }
     /// Continues from a saved state: its clock, and the id if there is one.
     void resume(gradstep::clock at, std::optional<std::uint64_t> id) {
@@ -284,11 +289,14 @@ private:
     }
     template <class T> void read_average(std::span<T> out) const {
         auto& self = const_cast<parameter&>(*this); // a step's view of the memory may write; this one reads
-        buffer<storage>& trained = average_is_applied_ ? self.trained_ : self.values_;
-        std::span<storage> const values(backend::data(trained), trained.size());
-        self.call([&](auto... slots) { updater_.average(out, values, slots...); });
+        self.call([&](auto... slots) { updater_.average(out, self.trained_span(), slots...); });
     }
     std::span<storage> value_span() { return {backend::data(values_), values_.size()}; }
+    // The values as they are trained, also while an average is in their place.
+    std::span<storage> trained_span() {
+        buffer<storage>& trained = average_is_applied_ ? trained_ : values_;
+        return {backend::data(trained), trained.size()};
+    }
 
     // Calls f with one span for each slot.
     template <class F> decltype(auto) call(F const& f) {

@@ -13,8 +13,10 @@
 #include <gradstep/core/averaged_view.hpp>
 #include <gradstep/core/default_backend.hpp>
 #include <gradstep/core/describe.hpp>
+#include <gradstep/core/held_clock.hpp>
 #include <gradstep/core/scheduled.hpp>
 #include <gradstep/core/step.hpp>
+#include <gradstep/core/weight_changes.hpp>
 #include <gradstep/regularizers/none.hpp>
 #include <gradstep/regularizers/without_decay.hpp>
 
@@ -125,7 +127,8 @@ public:
         3 * sizeof(typename traits::storage) + 2 * (state_bytes(coded_block::length) / coded_block::length -
                                                     detail::rare_slot_count<Rule> * sizeof(typename traits::state));
 
-    /// Combines the policies. Throws value_error if a hyperparameter is missing or out of range.
+    /// Combines the policies. Throws value_error if a hyperparameter is missing or out of range,
+    /// and if the regularizer changes the weight itself and the rule accepts only gradients.
     updater(GivenRule rule_policy, GivenRegularizer regularizer_policy, Schedule schedule_policy,
             Backend backend_policy)
         : rule_(std::move(rule_policy)), regularizer_(std::move(regularizer_policy)),
@@ -133,6 +136,7 @@ public:
         check_policy<Element>(rule_);
         check_policy<Element>(regularizer_);
         check_policy<Element>(schedule_);
+        detail::require_gradients_only<Rule>(regularizer());
         move_to({});
     }
 
@@ -206,21 +210,25 @@ public:
     /// decay. It does not prepare, and so does not check, parts that they leave out. A step without
     /// decay rejects slices with decay.
     step_type next_step(step_options const& options, member_options const& own) {
-        gradstep::clock const now = detail::clock_before(clock_, options, own);
+        detail::check_next(clock_.step, clock_.samples, options, own);
+        gradstep::clock const now{clock_.step, clock_.samples, options.epoch.value_or(clock_.epoch), clock_.state};
         double const rate = options.rate ? *options.rate : schedule_(now);
         detail::check_rate(rate);
         double const scaled = rate * options.rate_scale * own.rate_scale;
-        step_type prepared = prepare(now, {now.step + 1, scaled}, options, own.decay);
-        clock_ = {now.step + 1, now.samples + options.samples, now.epoch};
+        step_info next{now.step + 1, scaled};
+        step_type prepared = prepare(now, next, rate * options.rate_scale, options, own.decay);
+        clock_ = gradstep::clock{next.t, now.samples + options.samples, now.epoch, next.state};
         return prepared;
     }
 
-    /// The clock: the number of prepared steps, the number of samples, and the epoch.
+    /// The clock: the number of prepared steps, the number of samples, the epoch, and the state
+    /// that a rule keeps in it.
     gradstep::clock clock() const { return clock_; }
     /// Sets the clock, to resume training: the next step is step `at.step + 1`. Throws value_error
-    /// for a negative count.
-    void seek(gradstep::clock at) {
-        detail::check_counts(at);
+    /// for a negative count, and for a clock without the state that the rule keeps in it: pass the
+    /// whole clock that `clock()` returned.
+    void seek(gradstep::clock const& at) {
+        detail::check_clock_of<Rule>(at);
         clock_ = at;
     }
 
@@ -260,16 +268,24 @@ private:
         if constexpr (detail::is_scheduled<GivenRule>) rule_.move_to(now, largest);
         if constexpr (detail::is_scheduled<GivenRegularizer>) regularizer_.move_to(now, largest);
     }
-    step_type prepare([[maybe_unused]] gradstep::clock now, step_info step, step_options const& options, double decay) {
+    // Prepares the step after `now`, and sets the state of the clock in it; `rate` is that of the
+    // clock, without the scale of a tensor.
+    step_type prepare([[maybe_unused]] gradstep::clock now, step_info& next, [[maybe_unused]] double rate,
+                      step_options const& options, double decay) {
+        auto const prepared_now = [&] {
+            if constexpr (detail::keeps_clock_state<Rule>)
+                next.state = rule().advance(step_info{next.t, rate, now.state});
+            return step_type(*this, next, options, decay);
+        };
         if constexpr (moving_numbers::count == 0) {
-            return step_type(*this, step, options, decay);
+            return prepared_now();
         } else {
             detail::rollback_guard moved([this, r = rule(), g = regularizer()] {
                 static_cast<Rule&>(rule_) = r;
                 static_cast<Regularizer&>(regularizer_) = g;
             });
             move_to(now);
-            step_type prepared(*this, step, options, decay);
+            step_type prepared = prepared_now();
             moved.dismiss();
             return prepared;
         }
@@ -322,7 +338,7 @@ private:
     GivenRegularizer regularizer_;
     Schedule schedule_;
     Backend backend_;
-    gradstep::clock clock_;
+    detail::held_clock<Rule> clock_;
 };
 } // namespace GRADSTEP_ISA
 

@@ -568,7 +568,7 @@ TEST_CASE("Errors and structures of programs that were compiled with other heade
     struct {
         gradstep_clock clock;
         std::int64_t more;
-    } newer{{sizeof newer, 0, 0, 0, 0}, 42};
+    } newer{{sizeof newer, 0, 0, 0, 0, {}}, 42};
     ok([&](gradstep_error* e) { return gradstep_parameter_clock(parameter, &newer.clock, e); });
     CHECK(newer.clock.step == 1);
     CHECK(newer.clock.struct_size == sizeof newer);
@@ -764,6 +764,48 @@ TEST_CASE("The average of a C parameter is read, takes the values' place and giv
     c_parameter const plain = make(adam, initial);
     refused(GRADSTEP_BAD_VALUE,
             [&](gradstep_error* e) { return gradstep_parameter_average(plain, average.data(), 7, e); });
+}
+
+TEST_CASE("A schedule-free rule of C evaluates its average, and resumes from the whole clock alone", "[c]") {
+    auto const initial = numbers<float>(7, 1), g = numbers<float>(7, 2);
+    c_parameter const free = make(config_of(R"({"name": "schedule_free_adam"})"), initial),
+                      other = make(config_of(R"({"name": "schedule_free_adam"})"), initial);
+    update(free, g);
+    update(free, numbers<float>(7, 3));
+    auto const trained = values<float>(free);
+    std::vector<float> average(7);
+    ok([&](gradstep_error* e) { return gradstep_parameter_average(free, average.data(), 7, e); });
+    CHECK(average != trained);
+    std::uint64_t bytes = 0, written = 0;
+    ok([&](gradstep_error* e) { return gradstep_parameter_state_bytes(free, &bytes, e); });
+    std::vector<unsigned char> training(bytes), evaluating(bytes);
+    ok([&](gradstep_error* e) { return gradstep_parameter_save(free, training.data(), bytes, &written, e); });
+    ok([&](gradstep_error* e) { return gradstep_parameter_apply_average(free, e); });
+    CHECK(values<float>(free) == average);
+    ok([&](gradstep_error* e) { return gradstep_parameter_save(free, evaluating.data(), bytes, &written, e); });
+    CHECK(evaluating == training);
+    refused(GRADSTEP_BAD_SEQUENCE,
+            [&](gradstep_error* e) { return gradstep_parameter_load(free, training.data(), bytes, e); });
+    ok([&](gradstep_error* e) { return gradstep_parameter_restore(free, e); });
+    CHECK(values<float>(free) == trained);
+
+    ok([&](gradstep_error* e) { return gradstep_parameter_load(other, evaluating.data(), bytes, e); });
+    gradstep_clock clock = GRADSTEP_CLOCK_INIT, resumed = GRADSTEP_CLOCK_INIT;
+    ok([&](gradstep_error* e) { return gradstep_parameter_clock(free, &clock, e); });
+    ok([&](gradstep_error* e) { return gradstep_parameter_clock(other, &resumed, e); });
+    CHECK(clock.state[0] > 0);
+    for (int i = 0; i < 4; ++i) CHECK(resumed.state[i] == clock.state[i]);
+    ok([&](gradstep_error* e) { return gradstep_parameter_seek(other, &clock, e); });
+    gradstep_clock without = GRADSTEP_CLOCK_INIT;
+    without.step = 2;
+    CHECK(
+        has(refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) { return gradstep_parameter_seek(other, &without, e); }),
+            "comes without state"));
+    clock.struct_size = offsetof(gradstep_clock, state); // of a program of ABI 0.2
+    refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) { return gradstep_parameter_seek(other, &clock, e); });
+    update(free, g);
+    update(other, g);
+    CHECK(values<float>(free) == values<float>(other));
 }
 
 namespace {

@@ -221,15 +221,17 @@ public:
     static constexpr std::size_t slots = gs::slot_count<Rule>;
     static constexpr real u = std::numeric_limits<T>::epsilon() / 2;
 
-    step_of_both(Rule const& rule, std::int64_t t, double rate, scalars_in_element scalars)
-        : ours_(rule, oracle::step_in<T>(t, rate)), theirs_(rule, there(t, rate, scalars)),
-          unsure_(rule, many(t, rate)) {
+    /// `after` is the clock after the step.
+    step_of_both(Rule const& rule, gs::clock const& after, double rate, scalars_in_element scalars)
+        : ours_(rule, oracle::step_in<T>(after.step, rate, after.state)), theirs_(rule, there(after, rate, scalars)),
+          unsure_(rule, many(after, rate)) {
+        [[maybe_unused]] std::int64_t const t = after.step;
         if constexpr (requires { rule.average.debias; })
             if (rule.average.debias) {
-                after_ = of_correction(rule.average.decay, t, there(t, rate, scalars));
-                before_ = of_correction(rule.average.decay, t - 1, there(t, rate, scalars));
+                after_ = of_correction(rule.average.decay, t, there(after, rate, scalars));
+                before_ = of_correction(rule.average.decay, t - 1, there(after, rate, scalars));
             }
-        if (scalars == scalars_in_element::all) held_.emplace(rounded<T>(rule), there(t, rate, scalars));
+        if (scalars == scalars_in_element::all) held_.emplace(rounded<T>(rule), there(after, rate, scalars));
     }
 
     void see(std::vector<element<slots>> const& tensor) {
@@ -261,15 +263,15 @@ private:
         outcome const c = oracle::bias(decay, t);
         return oracle::relative(at.held(c).error, c.value) + 1;
     }
-    static oracle::now there(std::int64_t t, double rate, scalars_in_element scalars) {
-        oracle::now at = oracle::step_in<T>(t, rate);
+    static oracle::now there(gs::clock const& after, double rate, scalars_in_element scalars) {
+        oracle::now at = oracle::step_in<T>(after.step, rate, after.state);
         at.product = 1;
-        if (scalars != scalars_in_element::none) at.host = 1 + static_cast<real>(t) / 2;
+        if (scalars != scalars_in_element::none) at.host = 1 + static_cast<real>(after.step) / 2;
         return at;
     }
     // With so many roundings a sign that either side may take for the other is not compared.
-    static oracle::now many(std::int64_t t, double rate) {
-        oracle::now at = oracle::step_in<T>(t, rate);
+    static oracle::now many(gs::clock const& after, double rate) {
+        oracle::now at = oracle::step_in<T>(after.step, rate, after.state);
         at.product = 8;
         return at;
     }
@@ -303,7 +305,7 @@ public:
     void load(std::int64_t step) {
         for (std::size_t i = 0; i <= slots; ++i) buffers_[i] = of_system(i, step);
         elements_.assign(size, {});
-        updater_.seek({.step = step});
+        updater_.seek(clock_after(step));
     }
 
     void take_step() {
@@ -318,7 +320,9 @@ public:
                 tensor[i].numbers[k] = {buffers_[k][i], elements_[i].numbers[k].error};
             tensor[i] = regularized(updater_.regularizer(), rate, tensor[i]);
         }
-        step_of_both<T, Rule> both(updater_.rule(), t, rate, scalars_);
+        updater ahead = updater_;
+        ahead.next_step({.rate = rate});
+        step_of_both<T, Rule> both(updater_.rule(), ahead.clock(), rate, scalars_);
         both.see(tensor);
         for (std::size_t i = 0; i < size; ++i) {
             bool const was_at_threshold = elements_[i].at_threshold;
@@ -340,6 +344,10 @@ public:
         }
         if constexpr (has_sums)
             if (theirs_.vectors.count("average " + std::to_string(updater_.clock().step)) == 1) compare_average(found);
+        if constexpr (gs::detail::keeps_clock_state<Rule>) {
+            compare_clock(found);
+            compare_point(found);
+        }
     }
 
 private:
@@ -363,6 +371,44 @@ private:
         return in_t(slot == 0 && step == 0 ? input_.at("w", 0) : theirs_.at(names[slot], step));
     }
     template <class F> void on_buffers(F const& f) { std::apply(f, buffers_); }
+
+    // The clock after the first steps, at the system's rates.
+    gs::clock clock_after(std::int64_t step) const {
+        updater by = updater_;
+        by.seek({});
+        for (std::int64_t t = 1; t <= step; ++t) by.next_step({.rate = theirs_.rate(t)});
+        return by.clock();
+    }
+    // What a rule keeps in the clock. Each step adds a product of two powers, of which one is good to two roundings of
+    // double, on either side; the file has the sums in T.
+    void compare_clock(findings& found) const {
+        std::int64_t const t = updater_.clock().step;
+        for (std::size_t i = 0; i != Rule::clock_state_names.size(); ++i) {
+            double ours = updater_.clock().state[i], theirs = theirs_.at(Rule::clock_state_names[i], t)[0];
+            if (ours == std::numeric_limits<double>::min()) ours = 0; // a highest rate of 0
+            real const in_double = 12 * static_cast<real>(t) * oracle::step_in<T>(t, 0).host;
+            compare(Rule::clock_state_names[i], 0, static_cast<T>(ours), static_cast<T>(theirs),
+                    (in_double + 2) * abs(ours), found);
+        }
+    }
+    // The average of a schedule-free rule, y + b * (z - y): b is 1 - 1 / beta.
+    void compare_point(findings& found) const {
+        std::int64_t const t = updater_.clock().step;
+        numbers ours(size);
+        auto buffers = buffers_;
+        std::apply([&](auto&... buffer) { updater_.average(ours, buffer...); }, buffers);
+        auto const theirs = in_t(theirs_.at("average", t));
+        oracle::now at = oracle::step_in<T>(t, 0);
+        at.product = 1;
+        outcome const b = at.held(updater_.rule().template read<double>(t).beyond);
+        for (std::size_t i = 0; i < size; ++i) {
+            outcome const y{buffers_[0][i], 0}, z{buffers_[1][i], 0};
+            real const apart = abs(1 - b.value) * elements_[i].numbers[0].error + // of y and z
+                               abs(b.value) * elements_[i].numbers[1].error;
+            if (elements_[i].at_threshold) ++found.at_threshold;
+            else compare("average", i, ours[i], theirs[i], apart + 2 * at.fma(b, z - y, y).error, found);
+        }
+    }
 
     // The mean of three sums, which both sides add and divide in one order.
     void compare_average(findings& found) const {

@@ -264,7 +264,9 @@ TEST_CASE("A file of another model is refused by the first difference, and nothi
                ContainsSubstring("\"v\" is not known here"));
 }
 
-TEST_CASE("Nothing is saved or loaded while averages are in place, or messages are awaited", "[io][checkpoint]") {
+TEST_CASE("What is trained is saved while averages are in place, and nothing is loaded then, or saved while messages "
+          "are awaited",
+          "[io][checkpoint]") {
     folder const in;
     auto const said = [](auto const& f) { return refusal<gs::sequence_error, std::logic_error>(f); };
     trained_model model;
@@ -272,7 +274,8 @@ TEST_CASE("Nothing is saved or loaded while averages are in place, or messages a
     model.net.save(in / "file");
     {
         auto const applied = model.net.apply_average();
-        CHECK_THAT(said([&] { model.net.save(in / "file"); }), ContainsSubstring("save: the average is in the place"));
+        model.net.save(in / "averages");
+        CHECK(bytes_of(in / "averages") == bytes_of(in / "file"));
         CHECK_THAT(said([&] { model.net.load(in / "file"); }), ContainsSubstring("load: the average is in the place"));
     }
     gs::compressed_model net;

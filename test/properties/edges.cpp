@@ -218,8 +218,9 @@ RULE_TEST_CASE("gradient_scale equals a gradient scaled before, zero_gradient em
     runs::tensor scaled(optimizer, size(), 1), expected(optimizer, size(), 2);
     for (int k = 0; k < 3; ++k) {
         double const scale = 1.0 / 3;
+        gs::clock const at = optimizer.clock();
         auto const folded = optimizer.next_step({.gradient_scale = scale, .zero_gradient = k != 1, .rate = 0.1});
-        optimizer.seek({.step = k});
+        optimizer.seek(at);
         auto const plain = optimizer.next_step({.rate = 0.1});
         for (auto* x : {&scaled, &expected}) x->set_gradient(folded.number());
         for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -250,7 +251,8 @@ RULE_TEST_CASE("saving and restoring in the middle of a run changes no bit, of e
         runs::tensor x(first, n, 1), y(second, n, 5);
         x.train(first, 7, options);
         y.train(second, 2, options);
-        CHECK(first.clock() == gs::clock{.step = 7, .samples = 7 * 32});
+        CHECK(first.clock().step == 7);
+        CHECK(first.clock().samples == 7 * 32);
 
         auto const saved = state_of(first, x);
         std::vector<std::byte> bytes(gs::detail::blob_bytes(saved));
@@ -275,15 +277,19 @@ RULE_TEST_CASE("saving and restoring in the middle of a run changes no bit, of e
 RULE_TEST_CASE("steps are counted beyond 2^53", "[edges]") {
     constexpr std::int64_t far = (std::int64_t{1} << 53) - 1;
     auto optimizer = simd(rule);
-    optimizer.seek({.step = far, .samples = far});
     runs::tensor x(optimizer, size());
+    x.train(optimizer, 1, {.rate = 0.1});
+    gs::clock at = optimizer.clock(); // with what a rule keeps in it
+    at.step = at.samples = far;
+    optimizer.seek(at);
     for (std::int64_t k = 1; k <= 4; ++k) {
         auto const step = optimizer.next_step({.samples = 1, .rate = 0.1});
         CHECK(step.number() == far + k);
         x.set_gradient(k);
         step(x);
     }
-    CHECK(optimizer.clock() == gs::clock{.step = far + 4, .samples = far + 4});
+    CHECK(optimizer.clock().step == far + 4);
+    CHECK(optimizer.clock().samples == far + 4);
     CHECK(all_finite(x));
 }
 

@@ -90,7 +90,7 @@ void compare(arithmetic const& in, std::int64_t t, runs::snapshot const& before,
 }
 
 // What the oracle of the optimizer's rule expects of a step on the tensor.
-using formula = std::function<runs::prediction(std::int64_t t, double rate, runs::snapshot const& before)>;
+using formula = std::function<runs::prediction(gs::clock const& after, double rate, runs::snapshot const& before)>;
 
 void follow(runs::optimizer optimizer, formula const& expected, arithmetic const& in, std::size_t n, std::size_t offset,
             int steps, std::function<double(gs::clock)> const& schedule, findings& found) {
@@ -103,15 +103,15 @@ void follow(runs::optimizer optimizer, formula const& expected, arithmetic const
         runs::snapshot const before(x);
         step(x);
         runs::snapshot const after(x);
-        compare(in, step.number(), before, after, slots, expected(step.number(), step.rate(), before), found);
+        compare(in, step.number(), before, after, slots, expected(optimizer.clock(), step.rate(), before), found);
     }
     CHECK(x.guards_stand());
 }
 
 void follow_everywhere(runs::rule const& rule, runs::element const& element) {
     auto const schedule = gs::warmup{gs::cosine{.rate = 0.05, .steps = 150, .end = 0.001}, 20, 0.01};
-    auto const expected = [&](std::int64_t t, double rate, runs::snapshot const& before) {
-        return rule.predict(element, t, rate, before);
+    auto const expected = [&](gs::clock const& after, double rate, runs::snapshot const& before) {
+        return rule.predict(element, after, rate, before);
     };
     constexpr int steps = GRADSTEP_TEST_EVERYTHING ? 200 : 50;
     findings found;
@@ -143,8 +143,8 @@ TEST_CASE("the bias corrections of adam are of this step beyond 2^24 steps, wher
     gs::adam const slow{.beta1 = 0.5, .beta2 = 1 - 1e-8};
     auto optimizer = runs::erased(gs::make_updater<double>(slow, gs::external{}));
     optimizer.seek({.step = std::int64_t{1} << 24});
-    auto const expected = [&](std::int64_t t, double rate, runs::snapshot const& before) {
-        return runs::predicted<gs::adam>(oracle::adam(slow, oracle::step_in<double>(t, rate)), before);
+    auto const expected = [&](gs::clock const& after, double rate, runs::snapshot const& before) {
+        return runs::predicted<gs::adam>(oracle::adam(slow, oracle::step_in<double>(after.step, rate)), before);
     };
     findings found;
     follow(optimizer, expected, arithmetic::of<double>(), 99, 0, 3, gs::constant{0.01}, found);

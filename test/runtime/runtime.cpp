@@ -248,7 +248,7 @@ TEST_CASE("a host that has schedules of its own gives the rate to one that is ch
 
 std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {
     using sgd = gs::type_list<gs::sgd>;
-    using of_floats = gs::type_list<gs::sgd, gs::adam>;
+    using of_floats = gs::type_list<gs::sgd, gs::adam, gs::schedule_free_adam>;
     using compressing = gs::type_list<gs::dgc_momentum>;
     static gs::runtime::compiled_group const* const all[] = {
         &gs::runtime::compiled_list<float, of_floats, gs::type_list<gs::none, gs::any_regularizer>>::group,
@@ -879,4 +879,91 @@ TEST_CASE("a model takes updaters of run time over memory of the host", "[config
     CHECK(refusal<gs::size_error>([&] { net.add("x", optimizer, moved[3].get()); }) ==
           "x: m: has 2 elements; expected 3");
     CHECK(!net.contains("x"));
+}
+
+TEST_CASE("a schedule-free rule that is chosen at run time has the bits, the clock and the files of its type",
+          "[config][schedule_free]") {
+    std::string const text = R"({"rule": {"name": "schedule_free_adam", "beta1": 0.75, "decay": 0.125, "step_power": 1},
+        "regularizer": {"name": "l2", "rate": 0.01},
+        "schedule": {"name": "warmup", "steps": 4, "start": 0.01, "after": {"name": "constant", "rate": 0.05}}})";
+    auto const initial = numbers<float>(1003, 1);
+    gs::any_parameter weights{gs::read_optimizer(text), initial};
+    gs::parameter of_type{
+        gs::make_updater<float>(gs::schedule_free_adam{.beta1 = 0.75, .decay = 0.125, .step_power = 1}, gs::l2{0.01},
+                                gs::warmup{gs::constant{0.05}, 4, 0.01}),
+        initial};
+    auto const train = [](auto& x, std::uint32_t from, std::uint32_t to) {
+        for (std::uint32_t t = from; t < to; ++t) x.update(numbers<float>(1003, t), {.rate_scale = t == 12 ? 3.0 : 1});
+    };
+    auto const values = [](auto const& x) {
+        auto const all = gs::any_span(x.values());
+        auto const* const first = static_cast<float const*>(all.data);
+        return std::vector<float>(first, first + all.size);
+    };
+    train(weights, 10, 17);
+    train(of_type, 10, 17);
+    CHECK(same_bits(values(weights), values(of_type)));
+    CHECK(weights.clock() == of_type.clock());
+    CHECK(weights.clock().state[0] > 0);
+
+    folder const in;
+    of_type.save(in / "type");
+    weights.save(in / "training");
+    {
+        auto const applied = weights.apply_average();
+        CHECK(same_bits(values(weights), of_type.average()));
+        weights.save(in / "evaluating");
+        CHECK(refusal<gs::sequence_error, std::logic_error>([&] { weights.load(in / "training"); }) ==
+              "load: the average is in the place of the weights; expected restore() first");
+    }
+    CHECK(bytes_of(in / "evaluating") == bytes_of(in / "training"));
+    CHECK(same_bits(values(weights), values(of_type)));
+    train(of_type, 17, 22);
+    for (char const* const file : {"type", "evaluating"}) {
+        gs::any_parameter resumed{gs::read_optimizer(text), numbers<float>(1003, 2)};
+        resumed.load(in / file);
+        train(resumed, 17, 22);
+        CHECK(same_bits(values(resumed), values(of_type)));
+        CHECK(resumed.clock() == of_type.clock());
+    }
+
+    // An updater of run time over other memory, with a tensor at another rate, and what it refuses.
+    gs::any_updater optimizer(gs::read_optimizer(text), gs::scalar::float32);
+    auto typed = of_type.optimizer();
+    typed.seek({});
+    auto w = numbers<float>(9, 3), g = w, z = w, v = std::vector<float>(9), w2 = w, z2 = w, v2 = v;
+    std::array<gs::any_span, 2> const slots{gs::any_span(z), gs::any_span(v)};
+    gs::any_tensor tensor{gs::any_span(w), gs::any_span(g), slots};
+    tensor.rate_scale = 0.375;
+    gs::slice<decltype(typed)> slice(w2, g, z2, v2);
+    slice.rate_scale = 0.375;
+    for (int t = 0; t < 3; ++t) {
+        optimizer.next_step();
+        optimizer.apply(tensor);
+        typed.next_step()(slice);
+    }
+    CHECK(same_bits(w, w2));
+    CHECK(same_bits(z, z2));
+    CHECK(optimizer.clock() == typed.clock());
+    tensor.step = 2;
+    CHECK_THAT(refusal<gs::value_error>([&] { optimizer.apply(tensor); }),
+               ContainsSubstring("step: 2 is given, and the rule averages over the steps of the updater"));
+    CHECK(same_bits(w, w2));
+    CHECK_THAT(refusal<gs::value_error>([&] { optimizer.seek({.step = 3}); }),
+               ContainsSubstring("clock: step = 3 comes without state"));
+    optimizer.seek(typed.clock());
+
+    std::array<std::int64_t, 1> const ids{1};
+    gs::any_parameter rows{gs::read_optimizer(text), numbers<float>(12, 1), 3, 4};
+    auto const before = values(rows);
+    CHECK(refusal<gs::value_error>([&] { rows.update_rows(ids, numbers<float>(4, 1)); }) ==
+          "update_rows: the rule keeps numbers of all steps, which an inactive row would miss; expected update(), or "
+          "another rule");
+    CHECK(same_bits(values(rows), before));
+    std::string decoupled = text;
+    decoupled.replace(decoupled.find("l2"), 2, "decoupled");
+    CHECK_THAT(refusal<gs::value_error>([&] {
+                   gs::any_parameter{gs::read_optimizer(decoupled), initial};
+               }),
+               ContainsSubstring("decoupled changes the weight itself, and schedule_free_adam computes"));
 }

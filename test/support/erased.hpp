@@ -180,9 +180,9 @@ public:
             return made<calls::with_one_tensor, Element>(gs::serial_backend{});
         });
     }
-    prediction predict(element const& e, std::int64_t t, double rate, snapshot const& before) const override {
-        oracle::now const now =
-            e.compute == &type_of<double> ? oracle::step_in<double>(t, rate) : oracle::step_in<float>(t, rate);
+    prediction predict(element const& e, gs::clock const& after, double rate, snapshot const& before) const override {
+        oracle::now const now = e.compute == &type_of<double> ? oracle::step_in<double>(after.step, rate, after.state)
+                                                              : oracle::step_in<float>(after.step, rate, after.state);
         return predicted<Rule>(Oracle(rule_, now), before);
     }
     std::unique_ptr<rule> without_epsilon() const override {

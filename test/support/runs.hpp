@@ -280,7 +280,8 @@ public:
         static executor alone;
         return on(e, b, alone);
     }
-    virtual prediction predict(element const& e, std::int64_t t, double rate, snapshot const& before) const = 0;
+    /// `after` is the clock after the step.
+    virtual prediction predict(element const& e, gs::clock const& after, double rate, snapshot const& before) const = 0;
     /// The same rule with epsilon = 0; null if it has none.
     virtual std::unique_ptr<rule> without_epsilon() const = 0;
 

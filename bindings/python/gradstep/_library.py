@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-ABI = (0, 2)  # GRADSTEP_ABI_MAJOR and _MINOR of include/gradstep/c/gradstep.h, which this module follows
+ABI = (0, 3)  # GRADSTEP_ABI_MAJOR and _MINOR of include/gradstep/c/gradstep.h, which this module follows
 
 
 class Status(enum.IntEnum):
@@ -188,6 +188,7 @@ class CClock(ctypes.Structure):
         ("step", ctypes.c_int64),
         ("samples", ctypes.c_int64),
         ("epoch", ctypes.c_int64),
+        ("state", ctypes.c_double * 4),
     ]
 
 

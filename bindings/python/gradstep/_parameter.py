@@ -183,7 +183,7 @@ class _Values(Owner):
         return result
 
     def average(self) -> numpy.ndarray[Any, Any]:
-        """Returns a copy of the average that the key "average" of the configuration sets.
+        """Returns a copy of the average that the key "average" sets, or that a schedule-free rule evaluates.
 
         Its dtype is float64 for float64 values, else float32.
         """

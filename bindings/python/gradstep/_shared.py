@@ -28,6 +28,9 @@ class Clock(NamedTuple):
     step: int = 0  #: the number of steps so far
     samples: int = 0  #: the number of samples so far: the sum of the option `samples` of all steps
     epoch: int = 0  #: the epoch that the option `epoch` has set
+    #: what the rule keeps of all steps, such as the running weight of a schedule-free rule; zeros for most rules. To
+    #: resume, pass the clock on as it is.
+    state: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
 
 class StepOptions(TypedDict, total=False):
@@ -353,18 +356,23 @@ class Owner:
 
     @property
     def clock(self) -> Clock:
-        """The progress of the run: steps, samples and epoch."""
+        """The progress of the run: steps, samples, epoch, and what the rule keeps of all steps."""
         clock = CClock(ctypes.sizeof(CClock))
         self._call("clock", ctypes.byref(clock))
-        return Clock(clock.step, clock.samples, clock.epoch)
+        return Clock(clock.step, clock.samples, clock.epoch, tuple(clock.state))
 
     def seek(self, clock: Clock) -> None:
         """Sets the clock to the progress of a run. Values and state do not change.
 
-        Raises `SequenceError` if the configuration has "catch_up": "exact" or "replay"; use `load_state` instead.
+        Raises `SequenceError` if the configuration has "catch_up": "exact" or "replay"; use `load_state` instead. Raises
+        `InvalidError` if the clock lacks the state that a schedule-free rule keeps in it.
         """
-        at = [int64(number, name) for name, number in Clock(*clock)._asdict().items()]
-        self._call("seek", ctypes.byref(CClock(ctypes.sizeof(CClock), 0, *at)))
+        *counts, state = Clock(*clock)
+        at = [int64(number, name) for name, number in zip(Clock._fields, counts)]
+        numbers = [real(x, "state") for x in state]
+        if len(numbers) != len(Clock().state):
+            raise error(Status.BAD_VALUE, f"state: has {len(numbers)} numbers; expected {len(Clock().state)}")
+        self._call("seek", ctypes.byref(CClock(ctypes.sizeof(CClock), 0, *at, tuple(numbers))))
 
     def set_numbers(self, numbers: Mapping[str, float]) -> None:
         """Changes hyperparameters from the next step on, and keeps values, state and clock.

@@ -56,6 +56,9 @@ __all__ = [
     "rowwise_adagrad",
     "rowwise_adam",
     "rprop",
+    "schedule_free_adam",
+    "schedule_free_radam",
+    "schedule_free_sgd",
     "sgd",
     "two_buffer_adagrad",
     "yogi",
@@ -1170,6 +1173,121 @@ def rprop(
             "grow": grow,
             "smallest_step": smallest_step,
             "largest_step": largest_step,
+        },
+        lr,
+        options,
+    )
+
+
+def schedule_free_adam(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    decay: float = 0.0,
+    step_power: float = 0.0,
+    rate_power: float = 2.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `schedule_free_adam`: Defazio et al. 2024, arXiv:2405.15682, algorithm 1
+    (docs/reference/rules.md#schedule_free_adam).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: share of the average x in the weight y at which gradients are taken (> 0 and <= 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    decay: weight decay, which is part of the step at y (>= 0).
+    step_power: power of the step number in the weights of the average; more than 0: later steps have larger
+        weights (>= 0).
+    rate_power: power of the highest rate so far in the weights of the average; 0: all steps have the same
+        weight (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "schedule_free_adam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "decay": decay,
+            "step_power": step_power,
+            "rate_power": rate_power,
+        },
+        lr,
+        options,
+    )
+
+
+def schedule_free_radam(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    decay: float = 0.0,
+    step_power: float = 0.0,
+    rate_power: float = 2.0,
+    sgd_phase: bool = False,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `schedule_free_radam`: Defazio et al. 2024, with Liu et al. 2020
+    (docs/reference/rules.md#schedule_free_radam).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: share of the average x in the weight y at which gradients are taken (> 0 and <= 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    decay: weight decay, which is part of the step at y (>= 0).
+    step_power: power of the step number in the weights of the average; more than 0: later steps have larger
+        weights (>= 0).
+    rate_power: power of the highest rate so far in the weights of the average; 0: all steps have the same
+        weight (>= 0).
+    sgd_phase: whether the first steps, before the second moment is used, are steps of SGD; otherwise only v
+        changes.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "schedule_free_radam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "decay": decay,
+            "step_power": step_power,
+            "rate_power": rate_power,
+            "sgd_phase": sgd_phase,
+        },
+        lr,
+        options,
+    )
+
+
+def schedule_free_sgd(
+    lr: Rate,
+    *,
+    beta: float = 0.9,
+    step_power: float = 0.0,
+    rate_power: float = 2.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `schedule_free_sgd`: Defazio et al. 2024, arXiv:2405.15682, eq. 2-4
+    (docs/reference/rules.md#schedule_free_sgd).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta: share of the average x in the weight y at which gradients are taken (> 0 and <= 1).
+    step_power: power of the step number in the weights of the average; more than 0: later steps have larger
+        weights (>= 0).
+    rate_power: power of the highest rate so far in the weights of the average; 0: all steps have the same
+        weight (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "schedule_free_sgd",
+            "beta": beta,
+            "step_power": step_power,
+            "rate_power": rate_power,
         },
         lr,
         options,

@@ -1150,12 +1150,40 @@ sys.stdout.buffer.write(pickle.dumps([p, updater]))
         updater.apply(w, g, state)
         numpy.testing.assert_array_equal(p.values(), w)
 
-    def test_an_average_in_the_place_of_the_values_is_not_copied(self):
-        p = gradstep.Parameter(config("sgd", 1.0, average={"name": "polyak"}), shape=3)
+    def test_a_schedule_free_rule(self):
+        rule = {"rule": {"name": "schedule_free_sgd", "beta": 0.5}, "schedule": {"name": "constant", "rate": 0.5}}
+        p, g = gradstep.Parameter(rule, shape=2), numpy.ones(2, numpy.float32)
+        for _ in range(2):
+            p.update(g)
+        self.assertEqual(p.average().tolist(), [-0.75] * 2)  # the mean of z: -0.5, -1
+        self.assertEqual(p.clock, gradstep.Clock(2, 0, 0, (0.5, 0.5, 0.0, 0.0)))
+        trained = p.values().tolist()
         p.apply_average()
-        for way in (copy.copy, copy.deepcopy, pickle.dumps):
-            with self.assertRaises(gradstep.SequenceError):
-                way(p)
+        self.assertEqual(p.values().tolist(), [-0.75] * 2)
+        state = p.save_state()
+        p.restore()
+        self.assertEqual((p.values().tolist(), p.save_state()), (trained, state))
+        resumed = gradstep.Parameter(rule, shape=2)
+        resumed.load_state(state)
+        resumed.seek(p.clock)
+        resumed.update(g)
+        p.update(g)
+        self.assertEqual((resumed.values().tolist(), resumed.clock), (p.values().tolist(), p.clock))
+        for clock, said in ((gradstep.Clock(3), "comes without state"), (gradstep.Clock(3, 0, 0, (1.0,)), "has 1 numbers")):
+            with self.assertRaisesRegex(gradstep.InvalidError, said):
+                p.seek(clock)
+
+    def test_a_copy_has_the_trained_values_while_an_average_is_in_their_place(self):
+        p = gradstep.Parameter(config("sgd", 1.0, average={"name": "polyak"}), shape=3)
+        for _ in range(2):
+            p.update(numpy.ones(3, numpy.float32))
+        p.apply_average()
+        for way in (copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))):
+            found = way(p)
+            self.assertEqual(found.values().tolist(), [-2] * 3)
+            found.update(numpy.ones(3, numpy.float32))
+            self.assertEqual(found.average().tolist(), [-2] * 3)
+        self.assertEqual(p.values().tolist(), [-1.5] * 3)
 
     def test_what_is_refused_changes_nothing(self):
         model, other = self.model(), self.model()

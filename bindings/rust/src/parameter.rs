@@ -344,7 +344,7 @@ impl<T: Element> Parameter<T> {
         })
     }
 
-    /// Returns a copy of the average that the key "average" of the configuration sets.
+    /// Returns a copy of the average that the key "average" sets, or that a schedule-free rule evaluates.
     pub fn average(&self) -> Result<Vec<T::State>, Error> {
         let mut out = vec![T::State::default(); self.len()];
         let count = out.len() as u64;

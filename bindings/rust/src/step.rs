@@ -52,7 +52,7 @@ impl StepOptions {
 }
 
 /// The progress of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Clock {
     /// The number of steps so far.
     pub step: i64,
@@ -60,6 +60,9 @@ pub struct Clock {
     pub samples: i64,
     /// The epoch that the option `epoch` has set.
     pub epoch: i64,
+    /// What the rule keeps of all steps, such as the running weight of a schedule-free rule; zeros for most rules. To
+    /// resume, pass the clock on as it is.
+    pub state: [f64; 4],
 }
 
 impl Clock {
@@ -71,6 +74,7 @@ impl Clock {
             step: self.step,
             samples: self.samples,
             epoch: self.epoch,
+            state: self.state,
         }
     }
     pub(crate) fn from_c(c: &sys::gradstep_clock) -> Self {
@@ -78,6 +82,7 @@ impl Clock {
             step: c.step,
             samples: c.samples,
             epoch: c.epoch,
+            state: c.state,
         }
     }
 }

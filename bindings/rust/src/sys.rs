@@ -7,7 +7,7 @@ use std::os::raw::{c_char, c_void};
 pub type gradstep_status = i32;
 
 pub const GRADSTEP_ABI_MAJOR: i32 = 0;
-pub const GRADSTEP_ABI_MINOR: i32 = 2;
+pub const GRADSTEP_ABI_MINOR: i32 = 3;
 
 pub const GRADSTEP_OK: i32 = 0;
 pub const GRADSTEP_NULL_ARGUMENT: i32 = -1;
@@ -101,6 +101,7 @@ pub struct gradstep_clock {
     pub step: i64,
     pub samples: i64,
     pub epoch: i64,
+    pub state: [f64; 4],
 }
 
 #[repr(C)]

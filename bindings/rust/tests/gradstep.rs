@@ -97,7 +97,8 @@ fn update_is_adam() -> Result<(), Error> {
         Clock {
             step: 50,
             samples: 16 * 32,
-            epoch: 7
+            epoch: 7,
+            ..Clock::default()
         }
     );
     Ok(())

@@ -49,7 +49,7 @@ extern "C" {
  * of the library. A library with the same major and the same or a later minor number has every
  * function and every structure member of this header. The major number is part of the SONAME. */
 #define GRADSTEP_ABI_MAJOR 0
-#define GRADSTEP_ABI_MINOR 2
+#define GRADSTEP_ABI_MINOR 3
 
 typedef int32_t gradstep_status;
 
@@ -134,14 +134,16 @@ typedef struct gradstep_step_options {
     { sizeof(gradstep_step_options), 0, 1.0, 1.0, GRADSTEP_NAN, 0, -1, 0, 0, 0, 0 }
 #define GRADSTEP_NAN (-(double)(1e308 * 1e308 - 1e308 * 1e308))
 
-/* The progress of a run. */
+/* The progress of a run. To resume, pass the whole clock that you got: a schedule-free rule needs
+ * `state`, and the library rejects a clock after step 0 without it. */
 typedef struct gradstep_clock {
     uint32_t struct_size;
     int32_t reserved;
     int64_t step, samples, epoch; /* steps and samples so far; the epoch that the option `epoch` set */
+    double state[4]; /* what the rule keeps of all steps, such as the weight of its average; else 0; since ABI 0.3 */
 } gradstep_clock;
 #define GRADSTEP_CLOCK_INIT                                                                                            \
-    { sizeof(gradstep_clock), 0, 0, 0, 0 }
+    { sizeof(gradstep_clock), 0, 0, 0, 0, {0, 0, 0, 0} }
 
 typedef struct gradstep_parameter gradstep_parameter;
 typedef struct gradstep_updater gradstep_updater;
@@ -276,8 +278,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_set_numbers(gradstep_parameter*,
  * gradstep_config_canonical. */
 GRADSTEP_API gradstep_status gradstep_parameter_config(const gradstep_parameter*, char* buffer, uint64_t bytes,
                                                        uint64_t* written, gradstep_error*);
-/* Copies the average that the key "average" of the configuration sets, in the dtype of the
- * state: `count` = rows * width elements. */
+/* Copies the average that the key "average" of the configuration sets, or that a schedule-free
+ * rule evaluates, in the dtype of the state: `count` = rows * width elements. */
 GRADSTEP_API gradstep_status gradstep_parameter_average(gradstep_parameter*, void* out, uint64_t count,
                                                         gradstep_error*);
 /* Replaces the values by the average, until `restore`. Until then, steps return
@@ -287,7 +289,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_apply_average(gradstep_parameter
 GRADSTEP_API gradstep_status gradstep_parameter_restore(gradstep_parameter*, gradstep_error*);
 /* Returns the number of bytes that `save` writes. */
 GRADSTEP_API gradstep_status gradstep_parameter_state_bytes(gradstep_parameter*, uint64_t* bytes, gradstep_error*);
-/* Serializes values, state and clock, with a checksum, so that a run can resume bit for bit. */
+/* Serializes values, state and clock, with a checksum, so that a run can resume bit for bit. After
+ * `apply_average` it saves the trained values. */
 GRADSTEP_API gradstep_status gradstep_parameter_save(gradstep_parameter*, void* buffer, uint64_t bytes,
                                                      uint64_t* written, gradstep_error*);
 /* Restores values, state and clock from the bytes of `save`, of a parameter with the same size,

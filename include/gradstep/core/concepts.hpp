@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include <gradstep/core/clock.hpp>
@@ -15,10 +16,12 @@ inline namespace GRADSTEP_ISA {
 /// The input from which a rule or regularizer computes its coefficients: the number of the step
 /// (the first is 1, for bias corrections), and the learning rate of this step including every
 /// rate_scale. It is in the namespace of the instruction set, so that the name of each `prepare` of
-/// a policy, which computes, contains the instruction set.
+/// a policy, which computes, contains the instruction set. `state` is what the rule keeps in the
+/// clock, if it keeps something: this step is included.
 struct step_info {
     std::int64_t t;
     double rate;
+    clock_state state = {};
 };
 
 /// The number of state slots of a rule with one number per element.
@@ -81,6 +84,16 @@ concept applies_row_wise = requires(typename R::template coeffs<float> c, float&
                                     typename R::template state<float>& s) {
     R::apply(c, 1.0f, w, g, s);
 };
+// A rule with numbers of all steps so far, which the clock keeps.
+template <class R> concept keeps_clock_state = requires { R::clock_state_names.size(); };
+template <class R> constexpr std::span<char const* const> clock_state_names_of() {
+    if constexpr (keeps_clock_state<R>) return R::clock_state_names;
+    else return {};
+}
+template <class R> concept advances_clock_state = requires(R const& rule, step_info now) {
+    { rule.advance(now) } -> std::same_as<clock_state>;
+    requires R::clock_state_names.size() <= std::tuple_size_v<clock_state>;
+};
 template <class R> concept applies = applies_elementwise<R> ||(accumulates<R>&& applies_row_wise<R>);
 
 template <class State, std::size_t names> constexpr bool names_fit() {
@@ -125,6 +138,14 @@ inline namespace GRADSTEP_ISA {
 ///   cheaper form of the same step, bit for bit, for coefficients that use no option.
 /// - `is_rare_slot(i)`, and `coeffs<T>::is_rare()`: most steps do not access these slots; steps
 ///   with is_rare() access all slots, and call `after_rarely` instead of `after`.
+/// - `clock_state_names` and `advance(step_info) -> clock_state`: numbers that depend on all steps
+///   so far, which the clock keeps and checkpoints contain. The updater calls `advance` once a
+///   step, with the state after the step before (zeros before step 1) and the rate of the updater,
+///   without the rate_scale of single tensors. `prepare` then gets the result, as now.state, for
+///   every tensor. After step 1 at least one number must not be 0, which tells a clock that lacks
+///   its state. Such a rule is not for tables.
+/// - `takes_gradients_only = true`: the rule computes the weight from slots, so that it rejects
+///   regularizers that change the weight itself (decoupled, after_step, proximal).
 /// - `newton_roots`, if the loop in cache is limited by roots and quotients: of four packs, how
 ///   many roots multiply-adds should compute instead of the divider (backends/newton_divider.hpp).
 template <class R>
@@ -223,6 +244,10 @@ template <class R> constexpr void require_rule() {
     static_assert(prepares<R>,
                   "gradstep: rule: `prepare` is missing or has another form; expected `template <class T> coeffs<T> "
                   "prepare(gs::step_info now) const;`, which computes the scalars of one step on the host, in double");
+    static_assert(
+        !keeps_clock_state<R> || advances_clock_state<R>,
+        "gradstep: rule: there are `clock_state_names`, and `advance` is missing or has another form; expected "
+        "`gs::clock_state advance(gs::step_info now) const;`, and at most 4 names");
     static_assert(
         applies<R>,
         "gradstep: rule: `apply` is missing or has another form; expected `template <class T, gs::pack V> GRADSTEP_HD "

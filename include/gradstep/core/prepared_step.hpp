@@ -8,6 +8,7 @@
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/block_kernel.hpp>
 #include <gradstep/core/copying_kernel.hpp>
+#include <gradstep/core/held_clock.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/scaled_decay.hpp>
 #include <gradstep/core/slice.hpp>
@@ -48,7 +49,7 @@ template <class Updater> struct prepared_step {
     rule_type rule;
     regularizer_type regularizer; ///< its decay scaled
     undecayed_type undecayed;
-    step_info now; ///< the step's number, and its rate with rate_scale
+    detail::held_step_info<rule_type> now; ///< the step's number, its rate with rate_scale, the state of the clock
     compute gradient_scale;
     std::uint64_t seed;
     bool zero_gradient;
@@ -66,7 +67,7 @@ template <class Updater> struct prepared_step {
 
     /// Returns the scalars for a tensor with these numbers. Throws the errors of the constructor.
     step_scalars<Updater> scalars(double rate_scale, double decay, std::int64_t number) const {
-        step_info const at{number, now.rate * rate_scale};
+        step_info const at{number, now.rate * rate_scale, now.state};
         detail::as_compute<compute>("the learning rate", at.rate);
         step_scalars<Updater> out{rule.template prepare<compute>(at), {}, undecayed.template prepare<compute>(at)};
         if (decay != 0 || !has_decay) out.regularizer = scaled(regularizer, decay).template prepare<compute>(at);

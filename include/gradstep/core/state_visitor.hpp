@@ -85,17 +85,24 @@ struct saved_blocks {
 };
 
 // The policies of an updater, for writers: rule, regularizer, schedule, and the catch-up policy if
-// it is known.
+// it is known. And the names of what its rule keeps in the clock.
 struct saved_policies {
     void const* of = nullptr;
     void (*visit)(void const* of, policy_visitor&) = nullptr;
+    std::span<char const* const> clock_state_names = {};
 };
+template <class Updater> std::span<char const* const> clock_state_names_in(Updater const& of) {
+    if constexpr (requires { of.facts(); }) return of.facts().clock_state_names; // any_updater
+    else return clock_state_names_of<typename Updater::rule_type>();
+}
 template <class Updater, bool decay = true> saved_policies policies_of(Updater const& of) {
-    return {&of, [](void const* updater, policy_visitor& to) {
+    return {&of,
+            [](void const* updater, policy_visitor& to) {
                 auto const& self = *static_cast<Updater const*>(updater);
                 if constexpr (decay) self.visit_policies(to);
                 else self.visit_policies(to, decay);
-            }};
+            },
+            clock_state_names_in(of)};
 }
 
 class state_visitor {

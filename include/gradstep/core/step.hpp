@@ -176,6 +176,9 @@ private:
             slice<Updater> const& tensor = tensors[k];
             if (tensor.rate_scale == 1 && (tensor.decay.is_one() || tensor.decay.is_zero()) && !tensor.step) continue;
             detail::check_own(first == detail::only_tensor ? first : first + k, tensor.decay, tensor.step);
+            if constexpr (detail::keeps_clock_state<rule_type>)
+                if (tensor.step)
+                    detail::refuse_own_number(first == detail::only_tensor ? first : first + k, *tensor.step);
             std::int64_t const t = tensor.step.value_or(number());
             auto const [number, is_new] = numbers.of(tensor.rate_scale, tensor.decay, t);
             if (is_new) out.by_number.push_back(prepared_.scalars(tensor.rate_scale, tensor.decay, t));

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <type_traits>
 
 #include <gradstep/core/clock.hpp>
+#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/step_options.hpp>
 
@@ -15,17 +17,21 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The clock that the schedule sees. Throws value_error for options out of range, and if the clock
+// Throws value_error for options out of range, and if a clock at this step and number of samples
 // cannot advance by the step.
-clock clock_before(clock now, step_options const& options, member_options const& own);
+void check_next(std::int64_t step, std::int64_t samples, step_options const& options, member_options const& own);
 // Throws value_error unless the rate is finite and >= 0.
 void check_rate(double rate);
 // Throws value_error for a negative count.
 void check_counts(clock at);
+// The same for the clock of a rule that keeps these numbers in it. Throws value_error for a clock
+// without them, and for numbers that are not finite and >= 0.
+void check_clock(clock const& at, std::span<char const* const> state_names);
 // Throws value_error for a decay or a step that a tensor cannot have.
 void check_own(std::size_t tensor, double decay, std::optional<std::int64_t> step);
 
 [[noreturn]] void refuse_decay(std::size_t tensor);
+[[noreturn]] void refuse_own_number(std::size_t tensor, std::int64_t step);
 [[noreturn]] void refuse_rate_scale(std::size_t tensor, double rate_scale);
 [[noreturn]] void refuse_copy(std::size_t tensor, char const* why);
 [[noreturn]] void refuse_fraction(char const* name, double x, double largest);
@@ -34,6 +40,11 @@ void check_own(std::size_t tensor, double decay, std::optional<std::int64_t> ste
 } // namespace GRADSTEP_ABI
 
 inline namespace GRADSTEP_ISA {
+
+template <class Rule> void check_clock_of(clock const& at) {
+    if constexpr (keeps_clock_state<Rule>) check_clock(at, Rule::clock_state_names);
+    else check_counts(at);
+}
 
 // A number of the host in the type of the kernels. Throws value_error where a double would become
 // infinite, since that would turn zeros into NaN.

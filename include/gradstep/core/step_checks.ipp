@@ -1,4 +1,9 @@
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
+#include <string>
 
 #include <gradstep/core/extent.hpp>
 
@@ -6,17 +11,16 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE clock clock_before(clock now, step_options const& options, member_options const& own) {
+GRADSTEP_DEFINE void check_next(std::int64_t step, std::int64_t samples, step_options const& options,
+                                member_options const& own) {
     detail::check(options);
     detail::check(own);
-    if (options.epoch) now.epoch = *options.epoch;
     constexpr auto end = std::numeric_limits<std::int64_t>::max();
-    if (now.step == end || now.samples > end - options.samples)
-        detail::fail<value_error>({"clock"},
-                                  {"step = ", now.step, ", samples = ", now.samples, " cannot advance by 1 step and ",
-                                   options.samples, " samples"},
-                                  {"counts <= ", end});
-    return now;
+    if (step == end || samples > end - options.samples)
+        detail::fail<value_error>(
+            {"clock"},
+            {"step = ", step, ", samples = ", samples, " cannot advance by 1 step and ", options.samples, " samples"},
+            {"counts <= ", end});
 }
 GRADSTEP_DEFINE void check_rate(double rate) {
     if (!ranges::non_negative.contains(rate))
@@ -26,6 +30,21 @@ GRADSTEP_DEFINE void check_counts(clock at) {
     if (at.step < 0 || at.samples < 0 || at.epoch < 0)
         detail::fail<value_error>({"clock"}, {"step = ", at.step, ", samples = ", at.samples, ", epoch = ", at.epoch},
                                   {"counts >= 0"});
+}
+GRADSTEP_DEFINE void check_clock(clock const& at, std::span<char const* const> state_names) {
+    check_counts(at);
+    bool any = at.step == 0 || state_names.empty();
+    std::string all;
+    for (std::size_t i = 0; i != state_names.size(); ++i) {
+        if (!ranges::non_negative.contains(at.state[i]))
+            detail::fail<value_error>({"clock.state: ", state_names[i]}, {at.state[i], " is out of range"},
+                                      {ranges::non_negative.text});
+        any = any || at.state[i] != 0;
+        all.append(i == 0 ? "" : ", ").append(state_names[i]);
+    }
+    if (!any)
+        detail::fail<value_error>({"clock"}, {"step = ", at.step, " comes without state, and the rule keeps ", all},
+                                  {"the whole clock of the run, as clock() returned it"});
 }
 GRADSTEP_DEFINE void check_own(std::size_t tensor, double decay, std::optional<std::int64_t> step) {
     if (!ranges::non_negative.contains(decay))
@@ -38,6 +57,11 @@ GRADSTEP_DEFINE void check_own(std::size_t tensor, double decay, std::optional<s
 GRADSTEP_DEFINE void refuse_decay(std::size_t tensor) {
     detail::fail<value_error>({buffer_name(tensor, "slice.decay")},
                               {"is true, and the step was prepared without decay"}, {"false"});
+}
+GRADSTEP_DEFINE void refuse_own_number(std::size_t tensor, std::int64_t step) {
+    detail::fail<value_error>({buffer_name(tensor, "step")},
+                              {step, " is given, and the rule averages over the steps of the updater"},
+                              {"none; use an updater for each group of tensors that began together"});
 }
 GRADSTEP_DEFINE void refuse_rate_scale(std::size_t tensor, double rate_scale) {
     detail::fail<value_error>({buffer_name(tensor, "slice.rate_scale")}, {rate_scale, " is out of range"},

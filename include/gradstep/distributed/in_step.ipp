@@ -166,6 +166,10 @@ GRADSTEP_DEFINE detail::agreement in_step::what_must_agree() const {
         auto const clock = updated_model().clock(one->name);
         own.add("the clock of " + one->name,
                 gradstep::detail::joined({"step ", clock.step, ", samples ", clock.samples, ", epoch ", clock.epoch}));
+        if (clock.state != clock_state{})
+            own.add("the state of the clock of " + one->name,
+                    gradstep::detail::joined(
+                        {clock.state[0], ", ", clock.state[1], ", ", clock.state[2], ", ", clock.state[3]}));
         auto const values = one->values();
         own.add("the checksum of the values of " + one->name,
                 detail::text(gradstep::detail::crc32c(0, values.data(), values.size())));

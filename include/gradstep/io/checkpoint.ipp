@@ -12,6 +12,7 @@
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/saved_names.hpp>
+#include <gradstep/core/sequence.hpp>
 #include <gradstep/io/checkpoint_file.hpp>
 #include <gradstep/io/description.hpp>
 #include <gradstep/io/load_options.hpp>
@@ -272,7 +273,6 @@ inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE std::vector<detail::saved_state> model::states(char const* call) const {
     tasks_.require_idle(call);
-    if (average_is_applied()) detail::refuse_applied(call);
     std::vector<detail::saved_state> out(size());
     for (std::size_t i = 0; i < out.size(); ++i) {
         auto& task = tasks_[i];
@@ -292,6 +292,7 @@ GRADSTEP_DEFINE void model::load(std::string const& file) { load(file, {}); }
 
 GRADSTEP_DEFINE load_report model::load(std::string const& file, load_options const& options) {
     using files_type = detail::checkpoint_files;
+    if (average_is_applied()) detail::refuse_applied("load");
     std::vector<detail::saved_state> own = states("load");
     files_type const files(file);
     files_type::plan of = files.match(names(), options);

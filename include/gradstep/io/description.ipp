@@ -34,6 +34,8 @@ GRADSTEP_DEFINE std::string description_of(saved_state const& of, std::string po
     out["element"] = of.element;
     out["rule"] = of.rule;
     out["clock"] = {{"step", of.clock.step}, {"samples", of.clock.samples}, {"epoch", of.clock.epoch}};
+    for (std::size_t i = 0; i != of.clock_state_names.size(); ++i)
+        out["clock"]["state"][of.clock_state_names[i]] = of.clock.state[i];
     json::array slots;
     for (saved_tensor const& x : of.tensors)
         if (!x.slot.empty()) slots.push_back(x.slot);
@@ -83,6 +85,15 @@ public:
         out.policies = text(all_, "policies");
         json const& clock = field<json::object>(all_, "clock");
         out.clock = {count(clock, "step"), count(clock, "samples"), count(clock, "epoch")};
+        if (clock.find("state") != nullptr) {
+            json const& kept = field<json::object>(clock, "state");
+            std::size_t const most = out.clock.state.size(), count = kept.members().size();
+            if (count > most) refuse({"clock.state has ", count, " numbers"}, {"at most ", most});
+            for (auto const& [key, value] : kept.members()) {
+                out.clock.state[out.clock_state_names.size()] = number(kept, key.c_str());
+                out.clock_state_names.push_back(key);
+            }
+        }
         if (all_.find("id") != nullptr) out.id = natural(all_, "id");
         if (all_.find("seed") != nullptr) out.seed = natural(all_, "seed");
         if (all_.find("rows") != nullptr) {

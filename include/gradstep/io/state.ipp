@@ -19,7 +19,8 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 inline constexpr std::string_view blob_magic = "gs-state";
-inline constexpr std::uint32_t blob_version = 2, blob_version_without_shape = 1;
+// 1: without shape. 2: with a shape. 3: with the state of a clock, and with a shape or without.
+inline constexpr std::uint32_t blob_version = 3, blob_version_with_shape = 2, blob_version_without_shape = 1;
 
 // Writes all bytes except the checksum, or counts them if `to` is null.
 [[gnu::noinline]] inline std::size_t write_blob(saved_state const& of, std::byte* to, std::uint64_t size) {
@@ -28,7 +29,12 @@ inline constexpr std::uint32_t blob_version = 2, blob_version_without_shape = 1;
     of.own_policies.visit(of.own_policies.of, visitor);
     std::string const policies = visitor.take(); // allocates before the first byte is written
     byte_writer out(to);
-    out.header(blob_magic, of.shape ? blob_version : blob_version_without_shape, size);
+    bool const has_state = !of.clock_state_names.empty();
+    out.header(blob_magic,
+               has_state  ? blob_version
+               : of.shape ? blob_version_with_shape
+                          : blob_version_without_shape,
+               size);
     for (std::string const* const text : {&of.element, &of.rule, &policies}) out.text(*text);
     for (std::int64_t const count : {of.clock.step, of.clock.samples, of.clock.epoch}) out.number(count);
     out.number(static_cast<std::uint8_t>(of.id.has_value() + of.seed.has_value())); // a seed requires an id
@@ -45,6 +51,14 @@ inline constexpr std::uint32_t blob_version = 2, blob_version_without_shape = 1;
         out.number(of.rows->first);
         out.number(of.rows->second);
         out.number(of.rows->seed);
+    }
+    if (has_state) {
+        out.number(static_cast<std::uint8_t>(of.clock_state_names.size()));
+        for (std::size_t i = 0; i != of.clock_state_names.size(); ++i) {
+            out.text(of.clock_state_names[i]);
+            out.number(of.clock.state[i]);
+        }
+        out.number(static_cast<std::uint8_t>(of.shape.has_value()));
     }
     if (of.shape) {
         out.number(static_cast<std::uint32_t>(of.shape->size()));
@@ -106,6 +120,13 @@ public:
             rows.seed = from_.number<std::uint64_t>();
         }
         if (version == blob_version) {
+            auto const count = from_.up_to(static_cast<std::uint8_t>(state_.clock.state.size()));
+            for (std::size_t i = 0; i != count; ++i) {
+                state_.clock_state_names.push_back(from_.text());
+                state_.clock.state[i] = from_.number<double>();
+            }
+        }
+        if (version == blob_version ? from_.flag() : version == blob_version_with_shape) {
             auto const dimensions = from_.number<std::uint32_t>();
             if (dimensions > from_.left() / 8) from_.refuse({"breaks off"}, {dimensions, " dimensions of the shape"});
             auto& shape = state_.shape.emplace(dimensions);

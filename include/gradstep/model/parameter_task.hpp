@@ -49,7 +49,7 @@ public:
     virtual type_id parameter_type() const = 0; // of the parameter that it owns; null over the application's memory
     virtual void* owned_parameter() = 0;
     virtual std::string description() const = 0;
-    virtual void visit_state(state_visitor&) = 0;                      // if no average is in the place of the weights
+    virtual void visit_state(state_visitor&) = 0;                      // with the trained weights
     virtual void append_slots(std::vector<std::string>& to) const = 0; // the names of its tensors in files
 
     virtual bool keeps_average() const = 0;

@@ -160,9 +160,6 @@ public:
     bool reads_in_pieces() const override { return reads_pieces; }
     gradstep::clock clock() const override { return optimizer().clock(); }
     void seek(gradstep::clock at) override { optimizer().seek(at); }
-    void visit_state(state_visitor& to) override {
-        detail::visit_state<Updater>(to, tensor({}), optimizer(), options_.decay != 0);
-    }
     void append_slots(std::vector<std::string>& to) const override {
         for (char const* const slot : Updater::state_names) {
             to.emplace_back(slot);
@@ -269,6 +266,7 @@ public:
         if constexpr (keeps_average<typename Updater::rule_type>) parameter_.apply_average().dismiss();
     }
     void restore() override { parameter_.restore(); }
+    void visit_state(state_visitor& to) override { parameter_.describe_state(to, base::options().decay != 0); }
 
 protected:
     Updater const& optimizer() const override { return parameter_.optimizer(); }
@@ -323,10 +321,7 @@ public:
     }
     void restore() override {
         tensor_.follow();
-        if (size() != trained_size_)
-            fail<size_error>({"restore: ", name}, {"has ", size(), " elements"},
-                             {trained_size_, ", as many as when the average was applied"});
-        copy<backend, storage>(optimizer_.backend(), {backend::data(*trained_), size()}, tensor_.weight);
+        copy<backend, storage>(optimizer_.backend(), trained("restore"), tensor_.weight);
         trained_.reset();
     }
     std::string description() const override {
@@ -335,7 +330,9 @@ public:
     }
     void visit_state(state_visitor& to) override {
         look_up();
-        base::visit_state(to);
+        detail::tensor<Updater> x = tensor_;
+        if (trained_) x.weight = trained("save");
+        detail::visit_state(to, x, optimizer_, base::options().decay != 0);
     }
 
 protected:
@@ -367,6 +364,13 @@ private:
             if (has_gradient()) tensor_.check_buffers();
             else tensor_.check({"gradient", nullptr, size(), 0});
         });
+    }
+    // The trained weights while the average is in their place.
+    std::span<storage> trained(char const* call) {
+        if (size() != trained_size_)
+            fail<size_error>({call, ": ", name}, {"has ", size(), " elements"},
+                             {trained_size_, ", as many as when the average was applied"});
+        return {backend::data(*trained_), trained_size_};
     }
     bool has_gradient() const { return !tensor_.gradient.empty() || tensor_.weight.empty(); }
     template <class T> void read_average(std::span<T> to) const {

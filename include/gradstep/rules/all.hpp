@@ -42,6 +42,9 @@
 #include <gradstep/rules/rowwise_adagrad.hpp>
 #include <gradstep/rules/rowwise_adam.hpp>
 #include <gradstep/rules/rprop.hpp>
+#include <gradstep/rules/schedule_free_adam.hpp>
+#include <gradstep/rules/schedule_free_radam.hpp>
+#include <gradstep/rules/schedule_free_sgd.hpp>
 #include <gradstep/rules/sgd.hpp>
 #include <gradstep/rules/two_buffer_adagrad.hpp>
 #include <gradstep/rules/yogi.hpp>
@@ -53,6 +56,7 @@ using rules = type_list<adabelief, adabound, adadelta, adagrad, adam, adamax, ad
                         amsgrad, centered_momentum_rmsprop, centered_rmsprop, cocob, constant_rate_ftrl,
                         decayed_adagrad, dgc_momentum, ftml, ftrl, lamb, laprop, lars, lion, momentum, momentum_rmsprop,
                         nadam, nesterov, nesterov_adam, optimistic_adam, optimistic_sgd, pnm, proximal_adagrad, qhadam,
-                        qhm, radam, rmsprop, rowwise_adagrad, rowwise_adam, rprop, sgd, two_buffer_adagrad, yogi>;
+                        qhm, radam, rmsprop, rowwise_adagrad, rowwise_adam, rprop, schedule_free_adam,
+                        schedule_free_radam, schedule_free_sgd, sgd, two_buffer_adagrad, yogi>;
 
 } // namespace gradstep

@@ -255,7 +255,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::describe_state(detail::state_visitor
     auto const visit = [&](char const* slot, any_span x) {
         to.memory({slot, detail::info_of(x.type).dtype, size_of(x.type), x.size, const_cast<void*>(x.data)});
     };
-    visit("", values_.view());
+    visit("", average_is_applied_ ? trained_.view() : values_.view());
     for (std::size_t i = 0; i < of.slots; ++i) visit(of.slot_names[i], state(i));
     if (auto const known = shape()) to.shape(*known);
 }

@@ -37,6 +37,10 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
         detail::fail<value_error>({"update_rows"}, {"dgc_momentum takes no step of single rows"},
                                   {"another rule, or update()"});
     require_rows("update_rows");
+    if (!updater_.facts().clock_state_names.empty())
+        detail::fail<value_error>({"update_rows"},
+                                  {"the rule keeps numbers of all steps, which an inactive row would miss"},
+                                  {"update(), or another rule"});
     if (!stamps_ && updater_.facts().counts_steps)
         detail::fail<value_error>(
             {"update_rows"},

@@ -167,7 +167,7 @@ public:
     /// The clock: the progress of the run.
     gradstep::clock clock() const { return clock_; }
     /// Sets the clock to the progress of a run. Call next_step afterwards. Throws value_error for a
-    /// negative count.
+    /// negative count, and for a clock without the state that the rule keeps in it.
     void seek(gradstep::clock at);
 
     /// Sets the number of threads for `apply` without an executor, like `threads` in an optimizer's

@@ -189,16 +189,20 @@ GRADSTEP_DEFINE_RUNTIME std::string any_updater::description() const {
 
 GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options options, member_options const& own) {
     if (options.seed == 0) options.seed = static_cast<std::uint64_t>(options_.seed);
-    gradstep::clock const now = detail::clock_before(clock_, options, own);
+    detail::check_next(clock_.step, clock_.samples, options, own);
+    gradstep::clock now = clock_;
+    if (options.epoch) now.epoch = *options.epoch;
     double const rate = options.rate ? *options.rate : policies_.schedule(now);
     detail::check_rate(rate);
-    runtime::erased_step const next{now.step + 1, rate * options.rate_scale * own.rate_scale};
+    runtime::erased_step next{now.step + 1, rate * options.rate_scale, now.state};
     if (whole_ != nullptr) move_to(now);
+    next.state = compiled_->advance(next);
+    next.rate *= own.rate_scale;
     compiled_->prepare(next, options);
     step_ = next;
     step_options_ = options;
     prepared_ = options.zero_gradient ? prepared::zeroes : prepared::yes;
-    clock_ = {now.step + 1, now.samples + options.samples, now.epoch};
+    clock_ = {now.step + 1, now.samples + options.samples, now.epoch, next.state};
 }
 
 template <class Pointers>
@@ -233,7 +237,7 @@ GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(std:
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_updater::seek(gradstep::clock at) {
-    detail::check_counts(at);
+    detail::check_clock(at, facts().clock_state_names);
     clock_ = at;
     prepared_ = prepared::no;
 }
@@ -323,6 +327,7 @@ GRADSTEP_DEFINE_RUNTIME runtime::compiled_updater const* any_updater::other_step
                                   {ranges::non_negative.text});
     detail::check_own(number, x.decay, x.step);
     if (x.step && std::holds_alternative<dgc_momentum>(of_.policies_.rule)) detail::refuse_own_step(number);
+    if (x.step && !of_.facts().clock_state_names.empty()) detail::refuse_own_number(number, *x.step);
     double const decay = of_.decays() ? static_cast<double>(x.decay) : 1;
     std::int64_t const t = x.step.value_or(of_.step_.t);
     if (x.rate_scale == 1 && decay == 1 && t == of_.step_.t) return of_.compiled_.get();
@@ -331,7 +336,7 @@ GRADSTEP_DEFINE_RUNTIME runtime::compiled_updater const* any_updater::other_step
         steps_.push_back(decay == 1
                              ? of_.compiled_->copy()
                              : detail::find_compiled(policies_with(of_.policies_, decay), of_.storage(), of_.form_));
-        steps_.back()->prepare({t, of_.step_.rate * x.rate_scale}, of_.step_options_);
+        steps_.back()->prepare({t, of_.step_.rate * x.rate_scale, of_.step_.state}, of_.step_options_);
     }
     return steps_[place - 1].get();
 }

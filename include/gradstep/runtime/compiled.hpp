@@ -74,6 +74,7 @@ public:
                                                row_wise_rule<rule>,
                                                detail::keeps_average<rule>,
                                                detail::counts_steps<rule>(),
+                                               detail::clock_state_names_of<rule>(),
                                                detail::exact_form<rule, typename Updater::regularizer_type>() ==
                                                    detail::catch_up_form::stands,
                                                traits::has_master,
@@ -84,6 +85,11 @@ public:
     void change(combination const& to) override {
         updater_ = Updater(rule_in<rule>(to), regularizer_in<typename Updater::regularizer_type>(to),
                            updater_.schedule(), updater_.backend());
+    }
+    clock_state advance(erased_step now) const override {
+        if constexpr (detail::keeps_clock_state<rule>)
+            return updater_.rule().advance(step_info{now.t, now.rate, now.state});
+        else return now.state;
     }
     void initialize(erased_tensor const& x) const override { updater_.initialize(slice_of(x)); }
     void read_average([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] gradstep::clock at,
@@ -134,7 +140,7 @@ public:
     using base::base;
     std::unique_ptr<compiled_updater> copy() const override { return std::make_unique<compiled>(*this); }
     void prepare(erased_step now, step_options const& options) override {
-        step<Updater> next(this->updater_, step_info{now.t, now.rate}, options, true);
+        step<Updater> next(this->updater_, step_info{now.t, now.rate, now.state}, options, true);
         this->step_.emplace(next);
     }
     void run([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] std::size_t first,

@@ -42,8 +42,9 @@ struct updater_facts {
     char const* const* slot_names;
     std::size_t bytes_per_element;
     bool is_row_wise, keeps_average;
-    bool counts_steps; // of the run instead of the steps of a row
-    bool stands;       // a row does not change without gradient: `exact` has nothing to catch up on
+    bool counts_steps;                              // of the run instead of the steps of a row
+    std::span<char const* const> clock_state_names; // what the rule keeps in the clock
+    bool stands; // a row does not change without gradient: `exact` has nothing to catch up on
     bool has_master, is_stochastic;
     void (*append_rule)(std::string&);
 
@@ -63,10 +64,12 @@ struct erased_tensor {
     std::uint64_t id = 0; // for stochastic rounding
 };
 
-/// The number of a step, from 1, and its learning rate: a step_info without an instruction set.
+/// The number of a step, from 1, its learning rate, and the state of the clock: a step_info without
+/// an instruction set.
 struct erased_step {
     std::int64_t t = 0;
     double rate = 0;
+    clock_state state = {};
 };
 
 /// Policies and their indices in the lists of config/catalogue.hpp, to search them in the compiled
@@ -92,6 +95,9 @@ public:
     virtual void change(combination const&) = 0;
     /// Sets the slots of a tensor to step 0.
     virtual void initialize(erased_tensor const&) const = 0;
+    /// Returns the state of the clock after a step: `now` has the state before it, and the rate
+    /// without the scale of a tensor.
+    virtual clock_state advance(erased_step now) const = 0;
     /// Prepares the scalars of a step, which stay until the next one. If it throws, the previous
     /// ones stay.
     virtual void prepare(erased_step, step_options const&) = 0;

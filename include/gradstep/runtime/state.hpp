@@ -37,7 +37,7 @@ template <> struct state_access<any_parameter> {
 
 private:
     // The state, whose rows, if they catch up, stand at `at`.
-    static saved_state state_at(any_parameter const& x, char const* call, row_progress& at);
+    static saved_state state_at(any_parameter const& x, row_progress& at);
     // Turns the state of a tensor into the state of a table's rows.
     static void take_rows(saved_state& out, any_parameter const& x, stamped_rows& rows, row_progress& at);
 };

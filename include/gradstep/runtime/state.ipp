@@ -15,18 +15,19 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::get(any_parameter const& x, char const* call,
+GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::get(any_parameter const& x, char const*,
                                                                      row_progress& at) {
     if (x.stamps() != nullptr) at = x.stamps()->progress(x.clock(), true);
-    return state_at(x, call, at);
+    return state_at(x, at);
 }
 
 GRADSTEP_DEFINE_RUNTIME state_access<any_parameter>::pending_load
 state_access<any_parameter>::begin_load(any_parameter& x, saved_source const& from, bool resizes) {
+    if (x.average_is_applied()) refuse_applied("load");
     pending_load out;
     saved_state const& saved = from.state();
     if (x.stamps() != nullptr) out.at = x.stamps()->progress(x.clock(), false);
-    out.own = state_at(x, "load", out.at);
+    out.own = state_at(x, out.at);
     if (x.stamps() == nullptr || !saved.rows) {
         out.resized = fit(from, out.own, resizes);
         return out;
@@ -77,9 +78,7 @@ GRADSTEP_DEFINE_RUNTIME bool state_access<any_parameter>::load(any_parameter& x,
     return resized;
 }
 
-GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::state_at(any_parameter const& x, char const* call,
-                                                                          row_progress& at) {
-    if (x.average_is_applied()) refuse_applied(call);
+GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::state_at(any_parameter const& x, row_progress& at) {
     saved_state out;
     saved_state_of to(out);
     x.describe_state(to);

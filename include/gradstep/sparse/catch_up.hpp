@@ -83,6 +83,10 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
     static_assert(!has_own_step<Rule>,
                   "gradstep: table: the rule needs whole tensors, and a table updates single rows; expected another "
                   "rule, as gs::momentum or gs::nesterov instead of gs::dgc_momentum");
+    static_assert(!keeps_clock_state<Rule>,
+                  "gradstep: table: the rule keeps numbers of all steps, which an inactive row would miss, as a "
+                  "schedule-free rule does; expected gs::parameter, or another rule with an average, as "
+                  "gs::averaged{gs::adam{}, gs::ema{0.999}}");
     constexpr bool is_exact = std::is_same_v<Policy, exact>, is_replay = std::is_same_v<Policy, replay>;
     static_assert(is_exact || is_replay || std::is_same_v<Policy, touch_only>,
                   "gradstep: table: the argument is no catch-up policy; expected gs::touch_only{}, gs::exact{} or "
@@ -139,7 +143,7 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
                       "expected gs::decoupled or gs::proximal{...}, or gs::touch_only");
         return catch_up_form::steps;
     } else {
-        static_assert(!counts_steps<Rule>(),
+        static_assert(!counts_steps<Rule>() || keeps_clock_state<Rule>,
                       "gradstep: touch_only: an average that counts the steps of the run misses the steps of an "
                       "inactive row; expected gs::exact or gs::replay{max_steps}, or the average gs::ema");
         return catch_up_form::untracked;

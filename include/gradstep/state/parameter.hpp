@@ -19,8 +19,7 @@ inline namespace GRADSTEP_ABI {
 template <class Updater> struct state_access<parameter<Updater>> {
     // The memory must stay where it is as long as this is used; so must `at`, which receives the
     // progress of a table.
-    static saved_state get(parameter<Updater> const& x, char const* call, row_progress&) {
-        if (x.average_is_applied()) refuse_applied(call);
+    static saved_state get(parameter<Updater> const& x, char const*, row_progress&) {
         saved_state out;
         saved_state_of to(out);
         x.describe_state(to);
@@ -31,6 +30,7 @@ template <class Updater> struct state_access<parameter<Updater>> {
     }
     // Returns whether the rows that both have were loaded, and there are others (`fit`).
     static bool load(parameter<Updater>& x, saved_source const& from, bool resizes) {
+        if (x.average_is_applied()) refuse_applied("load");
         row_progress none;
         saved_state own = get(x, "load", none);
         bool const resized = fit(from, own, resizes);

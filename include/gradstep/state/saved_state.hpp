@@ -60,6 +60,7 @@ struct saved_state {
     std::string policies = {};        // of what was read, as it was written
     saved_policies own_policies = {}; // of an object of the program, which outlives this
     gradstep::clock clock = {};
+    std::vector<std::string> clock_state_names = {}; // of the first numbers of clock.state
     std::optional<std::uint64_t> id = {}, seed = {}; // what is drawn by, where the owner cannot know it
     std::optional<saved_rows> rows = {};
     std::optional<std::vector<std::uint64_t>> shape = {}; // of the values, where it is known
@@ -119,6 +120,8 @@ std::string slot_in_words(saved_tensor const& x);
 // "[2, 3]"
 std::string shape_in_words(std::vector<std::uint64_t> const& shape);
 std::string shard_in_words(tensor_shard const& x);
+// "weight_sum, highest_rate"; names of a file can be long, and are shortened.
+std::string names_in_words(std::vector<std::string> const& names);
 
 // Throws value_error or size_error for the first thing in which what was saved differs from what it
 // is to become, whatever the sizes are.

@@ -14,6 +14,7 @@
 #include <gradstep/core/coded_block.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/state_visitor.hpp>
+#include <gradstep/core/step_checks.hpp>
 #include <gradstep/core/tensor_shard.hpp>
 
 namespace gradstep {
@@ -40,6 +41,7 @@ GRADSTEP_DEFINE void saved_state_of::policies(char const* element, void (*append
     to_.element = element;
     append_rule(to_.rule);
     to_.own_policies = own;
+    to_.clock_state_names.assign(own.clock_state_names.begin(), own.clock_state_names.end());
     to_.clock = at;
     to_.access = access;
 }
@@ -128,6 +130,12 @@ GRADSTEP_DEFINE std::string shard_in_words(tensor_shard const& x) {
     return joined({"shard ", x.rank, " of ", x.ranks, ", from element ", x.first, " of ", x.size});
 }
 
+GRADSTEP_DEFINE std::string names_in_words(std::vector<std::string> const& names) {
+    std::string out;
+    for (std::string const& name : names) out += (out.empty() ? "" : ", ") + shortened(name);
+    return out.empty() ? "no state" : out;
+}
+
 GRADSTEP_DEFINE void require_alike(saved_source const& from, saved_state const& own) {
     saved_state const& saved = from.state();
     auto const refuse = [&](message_part given, message_part expected) {
@@ -154,6 +162,12 @@ GRADSTEP_DEFINE void require_alike(saved_source const& from, saved_state const& 
         refuse({"clock{step = ", saved.clock.step, ", samples = ", saved.clock.samples, ", epoch = ", saved.clock.epoch,
                 "}"},
                {"counts >= 0"});
+    if (saved.clock_state_names != own.clock_state_names)
+        refuse({"has ", names_in_words(saved.clock_state_names), " in its clock"},
+               {names_in_words(own.clock_state_names)});
+    std::vector<char const*> names;
+    for (std::string const& name : own.clock_state_names) names.push_back(name.c_str());
+    with_context([&] { return from.where() + ": "; }, [&] { check_clock(saved.clock, names); });
 }
 
 GRADSTEP_DEFINE void require_same(saved_source const& from, saved_state const& own) {

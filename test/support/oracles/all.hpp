@@ -14,4 +14,5 @@
 #include <support/oracles/pnm.hpp>
 #include <support/oracles/quasi_hyperbolic.hpp>
 #include <support/oracles/row_wise.hpp>
+#include <support/oracles/schedule_free.hpp>
 #include <support/oracles/step_sizes.hpp>
