@@ -20,6 +20,7 @@
 #include <gradstep/rules/constant_rate_ftrl.hpp>
 #include <gradstep/rules/decayed_adagrad.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
+#include <gradstep/rules/fromage.hpp>
 #include <gradstep/rules/ftml.hpp>
 #include <gradstep/rules/ftrl.hpp>
 #include <gradstep/rules/lamb.hpp>
@@ -31,6 +32,7 @@
 #include <gradstep/rules/nadam.hpp>
 #include <gradstep/rules/nesterov.hpp>
 #include <gradstep/rules/nesterov_adam.hpp>
+#include <gradstep/rules/novograd.hpp>
 #include <gradstep/rules/optimistic_adam.hpp>
 #include <gradstep/rules/optimistic_sgd.hpp>
 #include <gradstep/rules/pnm.hpp>
@@ -43,6 +45,7 @@
 #include <gradstep/rules/rowwise_adam.hpp>
 #include <gradstep/rules/rprop.hpp>
 #include <gradstep/rules/sgd.hpp>
+#include <gradstep/rules/stable_adamw.hpp>
 #include <gradstep/rules/two_buffer_adagrad.hpp>
 #include <gradstep/rules/yogi.hpp>
 
@@ -51,8 +54,9 @@ namespace gradstep {
 /// The types of all rules. Configurations, the C library and the tests use this list.
 using rules = type_list<adabelief, adabound, adadelta, adagrad, adam, adamax, adan, adapnm, add_delta, ademamix, adopt,
                         amsgrad, centered_momentum_rmsprop, centered_rmsprop, cocob, constant_rate_ftrl,
-                        decayed_adagrad, dgc_momentum, ftml, ftrl, lamb, laprop, lars, lion, momentum, momentum_rmsprop,
-                        nadam, nesterov, nesterov_adam, optimistic_adam, optimistic_sgd, pnm, proximal_adagrad, qhadam,
-                        qhm, radam, rmsprop, rowwise_adagrad, rowwise_adam, rprop, sgd, two_buffer_adagrad, yogi>;
+                        decayed_adagrad, dgc_momentum, fromage, ftml, ftrl, lamb, laprop, lars, lion, momentum,
+                        momentum_rmsprop, nadam, nesterov, nesterov_adam, novograd, optimistic_adam, optimistic_sgd,
+                        pnm, proximal_adagrad, qhadam, qhm, radam, rmsprop, rowwise_adagrad, rowwise_adam, rprop, sgd,
+                        stable_adamw, two_buffer_adagrad, yogi>;
 
 } // namespace gradstep
