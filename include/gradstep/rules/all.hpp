@@ -18,11 +18,14 @@
 #include <gradstep/rules/centered_rmsprop.hpp>
 #include <gradstep/rules/cocob.hpp>
 #include <gradstep/rules/constant_rate_ftrl.hpp>
+#include <gradstep/rules/cowclip_adagrad.hpp>
 #include <gradstep/rules/decayed_adagrad.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
 #include <gradstep/rules/fromage.hpp>
 #include <gradstep/rules/ftml.hpp>
 #include <gradstep/rules/ftrl.hpp>
+#include <gradstep/rules/group_adagrad.hpp>
+#include <gradstep/rules/group_ftrl.hpp>
 #include <gradstep/rules/lamb.hpp>
 #include <gradstep/rules/laprop.hpp>
 #include <gradstep/rules/lars.hpp>
@@ -43,6 +46,7 @@
 #include <gradstep/rules/rmsprop.hpp>
 #include <gradstep/rules/rowwise_adagrad.hpp>
 #include <gradstep/rules/rowwise_adam.hpp>
+#include <gradstep/rules/rowwise_rmsprop.hpp>
 #include <gradstep/rules/rprop.hpp>
 #include <gradstep/rules/sgd.hpp>
 #include <gradstep/rules/stable_adamw.hpp>
@@ -54,9 +58,10 @@ namespace gradstep {
 /// The types of all rules. Configurations, the C library and the tests use this list.
 using rules = type_list<adabelief, adabound, adadelta, adagrad, adam, adamax, adan, adapnm, add_delta, ademamix, adopt,
                         amsgrad, centered_momentum_rmsprop, centered_rmsprop, cocob, constant_rate_ftrl,
-                        decayed_adagrad, dgc_momentum, fromage, ftml, ftrl, lamb, laprop, lars, lion, momentum,
-                        momentum_rmsprop, nadam, nesterov, nesterov_adam, novograd, optimistic_adam, optimistic_sgd,
-                        pnm, proximal_adagrad, qhadam, qhm, radam, rmsprop, rowwise_adagrad, rowwise_adam, rprop, sgd,
-                        stable_adamw, two_buffer_adagrad, yogi>;
+                        cowclip_adagrad, decayed_adagrad, dgc_momentum, fromage, ftml, ftrl, group_adagrad, group_ftrl,
+                        lamb, laprop, lars, lion, momentum, momentum_rmsprop, nadam, nesterov, nesterov_adam, novograd,
+                        optimistic_adam, optimistic_sgd, pnm, proximal_adagrad, qhadam, qhm, radam, rmsprop,
+                        rowwise_adagrad, rowwise_adam, rowwise_rmsprop, rprop, sgd, stable_adamw, two_buffer_adagrad,
+                        yogi>;
 
 } // namespace gradstep

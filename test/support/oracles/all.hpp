@@ -8,6 +8,7 @@
 #include <support/oracles/averaged.hpp>
 #include <support/oracles/common.hpp>
 #include <support/oracles/ftrl.hpp>
+#include <support/oracles/group_wise.hpp>
 #include <support/oracles/laprop.hpp>
 #include <support/oracles/layer_wise.hpp>
 #include <support/oracles/momentum.hpp>
