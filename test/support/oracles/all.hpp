@@ -5,6 +5,7 @@
 #include <support/oracles/adam.hpp>
 #include <support/oracles/adan.hpp>
 #include <support/oracles/ademamix.hpp>
+#include <support/oracles/agc.hpp>
 #include <support/oracles/averaged.hpp>
 #include <support/oracles/common.hpp>
 #include <support/oracles/ftrl.hpp>
