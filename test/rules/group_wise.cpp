@@ -221,6 +221,22 @@ TEST_CASE("cowclip_adagrad in a table is FBGEMM's", "[rules]") {
     }
 }
 
+TEST_CASE("rowwise_rmsprop: first steps, and a step without gradient", "[rules]") {
+    auto optimizer = gs::make_updater<double>(gs::rowwise_rmsprop{.beta = 0.75, .epsilon = 1}, gs::constant{0.5});
+    numbers w{1, -2}, v{7};
+    optimizer.initialize(w, v);
+    CHECK(v[0] == 0);
+    optimizer.next_step()(w, numbers{8, 16}, v); // the mean of the squares is 160
+    CHECK(v[0] == 40);
+    CHECK(w[0] == about(1 - 0.5 * 8 / (std::sqrt(40) + 1)));
+    numbers const before = w;
+    optimizer.next_step()(w, numbers{0, 0}, v);
+    CHECK((w == before && v[0] == 40));
+    optimizer.next_step()(w, numbers{0, 2}, v);
+    CHECK(v[0] == 30.5);
+    CHECK((w[0] == before[0] && w[1] == about(before[1] - 0.5 * 2 / (std::sqrt(30.5) + 1))));
+}
+
 TEST_CASE("rowwise_rmsprop in a table is FBGEMM's without a decay, under every policy", "[rules]") {
     auto const optimizer =
         gs::make_updater<float>(gs::rowwise_rmsprop{.beta = 0.75, .epsilon = 0.001}, gs::constant{1});
