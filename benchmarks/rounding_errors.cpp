@@ -98,10 +98,11 @@ template <class Oracle, class Rule> history exact(Rule const& rule) {
         for (std::size_t i = 0; i < size; ++i) g[i] = gradient(t, i, w[i]);
         Oracle formula(rule, oracle::step_in<double>(t, rate<Rule>));
         if constexpr (gs::row_wise_rule<Rule>) {
-            auto sums = formula.accumulate(w[0], g[0], state[0]);
-            for (std::size_t i = 1; i < size; ++i) {
-                auto const more = formula.accumulate(w[i], g[i], state[i]);
-                for (std::size_t m = 0; m < sums.size(); ++m) sums[m].value += more[m].value;
+            decltype(formula.accumulate(w[0], g[0], state[0])) sums;
+            std::vector<oracle::outcome> parts(size);
+            for (std::size_t m = 0; m < sums.size(); ++m) {
+                for (std::size_t i = 0; i < size; ++i) parts[i] = formula.accumulate(w[i], g[i], state[i])[m];
+                sums[m] = oracle::total_of(formula, parts, m);
             }
             auto const after = formula.finalize(sums, real(size), row);
             for (std::size_t s = 0; s < row_slots; ++s) row[s] = after[s].value;

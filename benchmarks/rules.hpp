@@ -6,10 +6,12 @@
 #include <gradstep/all.hpp>
 #include <support/registry.hpp>
 
-/// "adam", or "averaged{adam, ema}".
+/// "adam", "averaged{adam, ema}" or "agc{adam}".
 template <class Rule> std::string name_of(Rule const& rule) {
     std::string const text = gs::describe(rule), name = text.substr(0, text.find('{'));
-    if constexpr (requires { rule.rule; }) return name + "{" + name_of(rule.rule) + ", " + name_of(rule.average) + "}";
+    if constexpr (requires { rule.average; })
+        return name + "{" + name_of(rule.rule) + ", " + name_of(rule.average) + "}";
+    else if constexpr (requires { rule.rule; }) return name + "{" + name_of(rule.rule) + "}";
     else return name;
 }
 

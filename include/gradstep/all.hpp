@@ -28,6 +28,7 @@
 #include <gradstep/backends/callback_executor.hpp>
 #include <gradstep/backends/serial.hpp>
 #include <gradstep/backends/thread_pool.hpp>
+#include <gradstep/clipping/agc.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/compression/compressed_model.hpp>

@@ -1,4 +1,4 @@
-// expected-error: gradstep: exact catch-up: lars and lamb scale by the norms of a row
+// expected-error: gradstep: exact catch-up: this rule scales by the norms of a row
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -193,9 +193,11 @@ template <std::size_t Slots> element<Slots> regularized(gs::l2 l2, real, element
     return x;
 }
 
-/// Lets the formula of a row-wise rule see the whole tensor. `more` are the roundings of the sum beyond the library's.
-template <class Formula, std::size_t Slots>
-void finalize(Formula& formula, std::vector<element<Slots>> const& tensor, real more, real u) {
+/// Lets the formula of a row-wise rule see the whole tensor, and returns what becomes of its row. `more` are the roundings
+/// of the sum beyond the library's.
+template <class Formula, std::size_t Slots, std::size_t RowSlots>
+std::array<outcome, RowSlots> finalize(Formula& formula, std::vector<element<Slots>> const& tensor,
+                                       std::array<real, RowSlots> const& row, real more, real u) {
     auto const observed = [&](element<Slots> const& x) {
         return formula.accumulate(x.numbers[0].value, x.gradient.value, state_of(x));
     };
@@ -212,13 +214,13 @@ void finalize(Formula& formula, std::vector<element<Slots>> const& tensor, real 
         sums[m] = oracle::total(parts, 1, formula.at); // other systems sum in T
         sums[m].error += more * sums[m].value;
     }
-    formula.finalize(sums, static_cast<real>(tensor.size()), {});
+    return formula.finalize(sums, static_cast<real>(tensor.size()), row);
 }
 
 /// One step of this library next to one of the system, in T.
 template <class T, class Rule> class step_of_both {
 public:
-    static constexpr std::size_t slots = gs::slot_count<Rule>;
+    static constexpr std::size_t slots = gs::slot_count<Rule>, row_slots = gs::row_slot_count<Rule>;
     static constexpr real u = std::numeric_limits<T>::epsilon() / 2;
 
     /// `after` is the clock after the step.
@@ -234,13 +236,19 @@ public:
         if (scalars == scalars_in_element::all) held_.emplace(rounded<T>(rule), there(after, rate, scalars));
     }
 
-    void see(std::vector<element<slots>> const& tensor) {
+    /// What the library makes of the row of the tensor, and how far the system may be from that.
+    std::array<outcome, row_slots> see([[maybe_unused]] std::vector<element<slots>> const& tensor,
+                                       [[maybe_unused]] std::array<real, row_slots> const& row) {
+        std::array<outcome, row_slots> out{};
         if constexpr (gs::row_wise_rule<Rule>) {
-            finalize(ours_, tensor, 0, u);
-            finalize(theirs_, tensor, static_cast<real>(tensor.size()), u);
-            finalize(unsure_, tensor, 0, u);
-            if (held_) finalize(*held_, tensor, 0, u);
+            out = finalize(ours_, tensor, row, 0, u);
+            auto const theirs = finalize(theirs_, tensor, row, static_cast<real>(tensor.size()), u);
+            finalize(unsure_, tensor, row, 0, u);
+            auto const held = held_ ? finalize(*held_, tensor, row, 0, u) : theirs;
+            for (std::size_t i = 0; i < row_slots; ++i)
+                out[i].error += 2 * theirs[i].error + abs(held[i].value - theirs[i].value) / u;
         }
+        return out;
     }
 
     /// What the library makes of an element, and how far the system may be from that.
@@ -295,7 +303,7 @@ public:
           theirs_(theirs), input_(input) {
         load(0);
         on_buffers([&](auto& w, auto&... s) { updater_.initialize(w, s...); });
-        for (std::size_t i = 0; i <= slots; ++i) {
+        for (std::size_t i = 0; i < buffers_.size(); ++i) {
             INFO(names[i]);
             CHECK(buffers_[i] == of_system(i, 0));
         }
@@ -303,7 +311,7 @@ public:
 
     /// The system's numbers after `step` steps.
     void load(std::int64_t step) {
-        for (std::size_t i = 0; i <= slots; ++i) buffers_[i] = of_system(i, step);
+        for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i] = of_system(i, step);
         elements_.assign(size, {});
         updater_.seek(clock_after(step));
     }
@@ -323,7 +331,9 @@ public:
         updater ahead = updater_;
         ahead.next_step({.rate = rate});
         step_of_both<T, Rule> both(updater_.rule(), ahead.clock(), rate, scalars_);
-        both.see(tensor);
+        std::array<real, row_slots> row;
+        for (std::size_t k = 0; k < row_slots; ++k) row[k] = buffers_[1 + slots + k][0];
+        row_ = both.see(tensor, row);
         for (std::size_t i = 0; i < size; ++i) {
             bool const was_at_threshold = elements_[i].at_threshold;
             elements_[i] = both(tensor[i]);
@@ -342,6 +352,10 @@ public:
                 else compare(names[k], i, buffers_[k][i], theirs[i], elements_[i].numbers[k].error, found);
             }
         }
+        for (std::size_t k = 1 + slots; k < buffers_.size(); ++k) {
+            auto const theirs = of_system(k, updater_.clock().step);
+            compare(names[k], 0, buffers_[k][0], theirs[0], row_[k - 1 - slots].error, found);
+        }
         if constexpr (has_sums)
             if (theirs_.vectors.count("average " + std::to_string(updater_.clock().step)) == 1) compare_average(found);
         if constexpr (gs::detail::keeps_clock_state<Rule>) {
@@ -354,11 +368,13 @@ private:
     using updater = decltype(gs::make_updater<T>(std::declval<Rule>(), std::declval<Regularizer>(), gs::constant{1},
                                                  gs::serial_backend{}));
     using numbers = std::vector<T>;
-    static constexpr std::size_t slots = gs::slot_count<Rule>;
+    static constexpr std::size_t slots = gs::slot_count<Rule>, row_slots = gs::row_slot_count<Rule>;
     static constexpr bool has_sums = requires(Rule rule) { rule.average.rate; };
     static constexpr auto names = [] {
-        std::array<char const*, 1 + slots> out{"w"};
+        std::array<char const*, 1 + slots + row_slots> out{"w"};
         std::copy(Rule::state_names.begin(), Rule::state_names.end(), out.begin() + 1);
+        if constexpr (row_slots != 0)
+            std::copy(Rule::row_state_names.begin(), Rule::row_state_names.end(), out.begin() + 1 + slots);
         return out;
     }();
 
@@ -367,8 +383,11 @@ private:
         std::transform(x.begin(), x.end(), out.begin(), [](double y) { return static_cast<T>(y); });
         return out;
     }
+    // A slot with one number for the tensor is a vector of that number there.
     numbers of_system(std::size_t slot, std::int64_t step) const {
-        return in_t(slot == 0 && step == 0 ? input_.at("w", 0) : theirs_.at(names[slot], step));
+        auto out = in_t(slot == 0 && step == 0 ? input_.at("w", 0) : theirs_.at(names[slot], step));
+        if (slot > slots) out.resize(1);
+        return out;
     }
     template <class F> void on_buffers(F const& f) { std::apply(f, buffers_); }
 
@@ -444,7 +463,8 @@ private:
     scalars_in_element scalars_;
     run const& theirs_;
     run const& input_;
-    std::array<numbers, 1 + slots> buffers_; // the weights, then the slots
+    std::array<numbers, 1 + slots + row_slots> buffers_; // the weights, then the slots
+    std::array<outcome, row_slots> row_{};
     std::vector<moved_element<slots>> elements_;
 };
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Prints test/golden/row_wise.hpp: three steps of optax.lars and optax.lamb on one tensor.
+"""Prints test/golden/row_wise.hpp: three steps of optax.lars, optax.lamb and optax.adaptive_grad_clip on one tensor.
 
     pip install optax && python3 test/golden/row_wise.py > test/golden/row_wise.hpp
 
 Inputs are multiples of 1/64, so that they are the same numbers there and here. All in double, printed exactly.
 """
+
+import math
 
 import jax
 import jax.numpy as jnp
@@ -19,18 +21,20 @@ def sequence(seed: int) -> np.ndarray:
     return ((i * i * 7 + i * 13 * seed + 5 * seed) % 257 - 128) / 64
 
 
-def train(optimizer: optax.GradientTransformation) -> np.ndarray:
-    weights = jnp.asarray(sequence(1))
+def train(optimizer: optax.GradientTransformation, shape: tuple[int, ...] = (SIZE,)) -> np.ndarray:
+    size = math.prod(shape)
+    weights = jnp.asarray(sequence(1)[:size].reshape(shape))
     state = optimizer.init(weights)
     for step in range(STEPS):
-        updates, state = optimizer.update(jnp.asarray(sequence(step + 2)), state, weights)
+        updates, state = optimizer.update(jnp.asarray(sequence(step + 2)[:size].reshape(shape)), state, weights)
         weights = optax.apply_updates(weights, updates)
-    return np.asarray(weights)
+    return np.asarray(weights).ravel()
 
 
 def array(name: str, values: np.ndarray) -> str:
     numbers = ", ".join(float(x).hex() for x in values)
-    return f"inline constexpr std::array<double, size> {name}{{{numbers}}};"
+    size = "size" if len(values) == SIZE else len(values)
+    return f"inline constexpr std::array<double, {size}> {name}{{{numbers}}};"
 
 
 def main() -> None:
@@ -51,6 +55,10 @@ def main() -> None:
     print(array("lars", train(optax.lars(RATE, weight_decay=0.25, momentum=0.5, trust_coefficient=0.0625, eps=0.5))))
     print("/// lamb(rate, b1=0.75, b2=0.875, eps=0.001, weight_decay=0.25)")
     print(array("lamb", train(optax.lamb(RATE, b1=0.75, b2=0.875, eps=0.001, weight_decay=0.25))))
+    print("/// adaptive_grad_clip(0.25, eps=0.5), sgd(rate, momentum=0.5); and with a norm for each row of 9 x 4 elements")
+    for name, axis, shape in (("agc", None, (SIZE,)), ("agc_of_rows", 1, (9, 4))):
+        clip = optax.adaptive_grad_clip(0.25, eps=0.5, axis=axis)
+        print(array(name, train(optax.chain(clip, optax.sgd(RATE, momentum=0.5)), shape)))
     print("\n} // namespace golden\n// clang-format on")
 
 

@@ -131,7 +131,7 @@ std::vector<oracle::outcome> settled(Oracle& formula, snapshot const& before, st
     std::vector<oracle::outcome> parts(n);
     for (std::size_t m = 0; m < sums.size(); ++m) {
         for (std::size_t i = 0; i < n; ++i) parts[i] = observed(i)[m];
-        sums[m] = formula.total(parts);
+        sums[m] = oracle::total_of(formula, parts, m);
     }
     auto const after = formula.finalize(sums, static_cast<oracle::real>(n), row);
     return {after.begin(), after.end()};
@@ -165,6 +165,7 @@ public:
         keeps_rates = oracle::keeps_rates<Oracle>(r);
         decays = oracle::decays<Oracle>(r);
         unread = oracle::unread<Oracle>(r);
+        differences = oracle::differences<Oracle>();
         inferred = oracle::inferred<Oracle>();
         overwritten = oracle::overwritten<Oracle>();
     }

@@ -1,5 +1,5 @@
 #pragma once
-/// The rules that the tests run over: every rule of the library, and a few with averages. Beside the oracle of a rule, in
+/// The rules that the tests run over: every rule of the library, and a few with averages or in agc. Beside the oracle, in
 /// support/oracles, the function `line_of(gs::RULE)` gives its line: the oracle and the settings to test. CMake makes a
 /// file of test/properties for each such function.
 
@@ -15,7 +15,9 @@ namespace gs = gradstep;
 template <class... Rule> constexpr auto lines_of(gs::type_list<Rule...>) {
     return std::tuple{oracle::line_of(Rule{})...};
 }
-constexpr auto registry() { return std::tuple_cat(lines_of(gs::rules{}), lines_of(oracle::averaged_rules{})); }
+constexpr auto registry() {
+    return std::tuple_cat(lines_of(gs::rules{}), lines_of(oracle::averaged_rules{}), lines_of(oracle::clipped_rules{}));
+}
 
 /// For TEMPLATE_LIST_TEST_CASE: TestType is the entry of one rule, and `settings_of<TestType>()` its rules.
 using registered = decltype(registry());

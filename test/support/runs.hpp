@@ -292,6 +292,7 @@ public:
     bool decays;                          // it has a decay of its own
     bool keeps_rates;                     // earlier rates are in the state, so that a weight moves on at a rate of 0
     std::vector<std::string> unread;      // the slots that no weight depends on
+    std::vector<std::string> differences; // the slots that can be 0 after any step
     std::vector<std::string> overwritten; // the slots that some steps write without a look at what they were
     std::string inferred;                 // the slot that is a function of the weight, while that is not 0; ""
 };

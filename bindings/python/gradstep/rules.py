@@ -32,10 +32,14 @@ __all__ = [
     "centered_rmsprop",
     "cocob",
     "constant_rate_ftrl",
+    "cowclip_adagrad",
     "decayed_adagrad",
     "dgc_momentum",
+    "fromage",
     "ftml",
     "ftrl",
+    "group_adagrad",
+    "group_ftrl",
     "lamb",
     "laprop",
     "lars",
@@ -45,6 +49,7 @@ __all__ = [
     "nadam",
     "nesterov",
     "nesterov_adam",
+    "novograd",
     "optimistic_adam",
     "optimistic_sgd",
     "pnm",
@@ -55,11 +60,13 @@ __all__ = [
     "rmsprop",
     "rowwise_adagrad",
     "rowwise_adam",
+    "rowwise_rmsprop",
     "rprop",
     "schedule_free_adam",
     "schedule_free_radam",
     "schedule_free_sgd",
     "sgd",
+    "stable_adamw",
     "two_buffer_adagrad",
     "yogi",
 ]
@@ -530,6 +537,41 @@ def constant_rate_ftrl(
     )
 
 
+def cowclip_adagrad(
+    lr: Rate,
+    *,
+    clip: float = 1.0,
+    lower_bound: float = 1e-05,
+    count_decay: float = 0.0,
+    epsilon: float = 1e-08,
+    initial_accumulator: float = 0.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `cowclip_adagrad`: Zheng et al. 2022, arXiv:2204.06240, algorithm 1; FBGEMM
+    (docs/reference/rules.md#cowclip_adagrad).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    clip: largest norm of a row's gradient, as a share of the row's norm, for each counted update (>= 0).
+    lower_bound: smallest value of that limit, for rows near 0 (>= 0).
+    count_decay: what remains of the count of a row's updates after a step (>= 0 and <= 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    initial_accumulator: value of the sum or average of squares before the first step (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "cowclip_adagrad",
+            "clip": clip,
+            "lower_bound": lower_bound,
+            "count_decay": count_decay,
+            "epsilon": epsilon,
+            "initial_accumulator": initial_accumulator,
+        },
+        lr,
+        options,
+    )
+
+
 def decayed_adagrad(
     lr: Rate,
     *,
@@ -597,6 +639,17 @@ def dgc_momentum(
     )
 
 
+def fromage(lr: Rate, *, min_norm: float = 0.0, **options: Unpack[Options]) -> dict[str, Any]:
+    """The rule `fromage`: Bernstein et al. 2020, arXiv:2002.03432, algorithm 1
+    (docs/reference/rules.md#fromage).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    min_norm: lower limit of both norms (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "fromage", "min_norm": min_norm}, lr, options)
+
+
 def ftml(
     lr: Rate,
     *,
@@ -643,6 +696,68 @@ def ftrl(
             "l2": l2,
             "beta": beta,
             "lr_power": lr_power,
+            "initial_accumulator": initial_accumulator,
+        },
+        lr,
+        options,
+    )
+
+
+def group_adagrad(
+    lr: Rate,
+    *,
+    l21: float = 0.0,
+    beta: float = 0.0,
+    initial_accumulator: float = 0.1,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `group_adagrad`: Monolith's group_adagrad (docs/reference/rules.md#group_adagrad).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    l21: strength of the group lasso, which takes all weights of a row to 0 together (>= 0).
+    beta: added to the root of the sum of squares: lowers the rates of the first steps (>= 0).
+    initial_accumulator: value of the sum or average of squares before the first step (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "group_adagrad",
+            "l21": l21,
+            "beta": beta,
+            "initial_accumulator": initial_accumulator,
+        },
+        lr,
+        options,
+    )
+
+
+def group_ftrl(
+    lr: Rate,
+    *,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    l21: float = 0.0,
+    beta: float = 1.0,
+    initial_accumulator: float = 0.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `group_ftrl`: Yue et al. 2021, arXiv:2107.14432 (docs/reference/rules.md#group_ftrl).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    l1: strength of the L1 penalty, which makes weights exactly 0 (>= 0).
+    l2: strength of the L2 penalty (>= 0).
+    l21: strength of the group lasso, which takes all weights of a row to 0 together (>= 0).
+    beta: added to the root of the sum of squares: lowers the rates of the first steps (>= 0).
+    initial_accumulator: value of the sum or average of squares before the first step (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "group_ftrl",
+            "l1": l1,
+            "l2": l2,
+            "l21": l21,
+            "beta": beta,
             "initial_accumulator": initial_accumulator,
         },
         lr,
@@ -897,6 +1012,38 @@ def nesterov_adam(
     )
 
 
+def novograd(
+    lr: Rate,
+    *,
+    beta1: float = 0.95,
+    beta2: float = 0.98,
+    epsilon: float = 1e-08,
+    weight_decay: float = 0.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `novograd`: Ginsburg et al. 2019, arXiv:1905.11286, algorithm 1
+    (docs/reference/rules.md#novograd).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the average of the gradient's squared norm, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    weight_decay: weight decay, which enters the momentum (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "novograd",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "weight_decay": weight_decay,
+        },
+        lr,
+        options,
+    )
+
+
 def optimistic_adam(
     lr: Rate,
     *,
@@ -1145,6 +1292,23 @@ def rowwise_adam(
     return configuration({"name": "rowwise_adam", "beta1": beta1, "beta2": beta2, "epsilon": epsilon}, lr, options)
 
 
+def rowwise_rmsprop(
+    lr: Rate,
+    *,
+    beta: float = 0.99,
+    epsilon: float = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `rowwise_rmsprop` (docs/reference/rules.md#rowwise_rmsprop).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta: decay of the average of the squared gradient, per step with a gradient (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "rowwise_rmsprop", "beta": beta, "epsilon": epsilon}, lr, options)
+
+
 def rprop(
     lr: Rate,
     *,
@@ -1301,6 +1465,38 @@ def sgd(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"name": "sgd"}, lr, options)
+
+
+def stable_adamw(
+    lr: Rate,
+    *,
+    beta1: float = 0.9,
+    beta2: float = 0.99,
+    epsilon: float = 1e-08,
+    weight_decay: float = 0.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `stable_adamw`: Wortsman et al. 2023, arXiv:2304.13013, algorithm 2
+    (docs/reference/rules.md#stable_adamw).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    weight_decay: weight decay, at the lowered rate (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "stable_adamw",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "weight_decay": weight_decay,
+        },
+        lr,
+        options,
+    )
 
 
 def two_buffer_adagrad(

@@ -43,6 +43,11 @@ template <class R, class X>
 requires(requires { typename R::template row_state<X>; }) struct row_state_of<R, X> {
     using type = typename R::template row_state<X>;
 };
+template <class R, class X> struct settled_of { using type = X; };
+template <class R, class X>
+requires(requires { typename R::template settled<X>; }) struct settled_of<R, X> {
+    using type = typename R::template settled<X>;
+};
 } // namespace GRADSTEP_ISA
 } // namespace detail
 
@@ -51,6 +56,8 @@ inline namespace GRADSTEP_ISA {
 template <class R> inline constexpr std::size_t row_slot_count = detail::count_row_slots<R>();
 /// A type with one member of type X for each of these slots.
 template <class R, class X> using row_state = typename detail::row_state_of<R, X>::type;
+/// What `finalize` of a row-wise rule returns in arithmetic X: X, or the rule's `settled<X>`.
+template <class R, class X> using settled = typename detail::settled_of<R, X>::type;
 } // namespace GRADSTEP_ISA
 
 namespace detail {
@@ -72,7 +79,7 @@ concept accumulates = requires(typename R::template coeffs<float> c, float w, fl
 template <class R>
 concept finalizes = requires(typename R::template coeffs<float> c, typename R::template partial_sums<double> sums,
                              double width, row_state<R, float>& row) {
-    { R::finalize(c, sums, width, row) } -> std::same_as<float>;
+    { R::finalize(c, sums, width, row) } -> std::same_as<settled<R, float>>;
 };
 template <class R>
 concept applies_elementwise = requires(typename R::template coeffs<float> c, float& w, float g,
@@ -80,9 +87,9 @@ concept applies_elementwise = requires(typename R::template coeffs<float> c, flo
     R::apply(c, w, g, s);
 };
 template <class R>
-concept applies_row_wise = requires(typename R::template coeffs<float> c, float& w, float g,
+concept applies_row_wise = requires(typename R::template coeffs<float> c, settled<R, float> row, float& w, float g,
                                     typename R::template state<float>& s) {
-    R::apply(c, 1.0f, w, g, s);
+    R::apply(c, row, w, g, s);
 };
 // A rule with numbers of all steps so far, which the clock keeps.
 template <class R> concept keeps_clock_state = requires { R::clock_state_names.size(); };
@@ -156,7 +163,7 @@ concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has
 /// needs this for the mean of the squared gradients, or for a norm. It has two more pure functions,
 /// and `apply` gets their result:
 ///
-///     template <class X> struct partial_sums { X squares; };           one or two members
+///     template <class X> struct partial_sums { X squares; };           one to four members
 ///     template <class T, pack V>
 ///     static partial_sums<V> accumulate(coeffs<T> const&, V w, V g, state<V> const& s);
 ///     template <class T>
@@ -169,8 +176,14 @@ concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has
 /// `partial_sums<wide_pack<V>>` they are added in double from the start: `math::wide_square` of
 /// floats cannot overflow or underflow. The backend adds the contributions in a fixed order
 /// (core/row_wise.hpp). `finalize` turns the sums and the row's own state into one number for all
-/// elements. Optional: `template <class X> struct row_state` with `row_state_names`, the slots with
-/// one number per row, and `row_initial() -> row_state<double>`.
+/// elements. Optional:
+///
+/// - `template <class X> struct row_state` with `row_state_names`: the slots with one number per
+///   row. `row_initial() -> row_state<double>`: their initial values.
+/// - `static constexpr bool is_maximum(std::size_t i)`: member i of `partial_sums` is not a sum but
+///   the maximum of the contributions, which are >= 0.
+/// - `template <class X> struct settled`: several numbers for all elements. `finalize` returns
+///   settled<T>, and `apply` gets it in place of the T.
 template <class R> concept row_wise_rule = rule<R> && detail::accumulates<R> && detail::finalizes<R>;
 
 /// A regularizer: its coefficients are prepared once per step. `before(c, w, g)` changes weight or
@@ -238,7 +251,8 @@ template <class R> constexpr void require_rule() {
             accumulates<R> && finalizes<R>,
             "gradstep: row-wise rule: a part is missing or has another form; expected `template <class X> struct "
             "partial_sums { X ...; };`, `accumulate(coeffs<T> const&, V w, V g, state<V> const&) -> partial_sums<V>` "
-            "and `finalize(coeffs<T> const&, partial_sums<double>, double width, row_state<T>&) -> T`");
+            "and `finalize(coeffs<T> const&, partial_sums<double>, double width, row_state<T>&) -> T`, or `-> "
+            "settled<T>`");
     static_assert(has_coeffs<R>, "gradstep: rule: there is no `coeffs`; expected `template <class T> struct coeffs { "
                                  "... };`, the scalars of one step");
     static_assert(prepares<R>,

@@ -179,7 +179,8 @@ template <class Reader, class T> struct lazy_gradient {
 
 // The result of `finalize` for a row, if the rule is row-wise.
 struct nothing_settled {};
-template <class Rule, class T> using settled_for = std::conditional_t<row_wise_rule<Rule>, T, nothing_settled>;
+template <class Rule, class T>
+using settled_for = std::conditional_t<row_wise_rule<Rule>, settled<Rule, T>, nothing_settled>;
 
 // Whether a rule has a form of its step without the operations of its options.
 template <class Rule, class T>

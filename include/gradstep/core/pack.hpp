@@ -241,6 +241,12 @@ template <class V> GRADSTEP_HD typename pack_traits<V>::wide wide_square(V a) {
     if constexpr (sizeof(typename pack_traits<V>::value_type) < sizeof(double)) return x * x;
     else return mul(x, x); // rounded, whatever is added to it
 }
+/// a * b in double, in the same way.
+template <class V> GRADSTEP_HD typename pack_traits<V>::wide wide_product(V a, V b) {
+    auto const x = pack_traits<V>::to_wide(a), y = pack_traits<V>::to_wide(b);
+    if constexpr (sizeof(typename pack_traits<V>::value_type) < sizeof(double)) return x * y;
+    else return mul(x, y);
+}
 
 } // namespace math
 

@@ -16,8 +16,15 @@ inline namespace GRADSTEP_ISA {
 // Inside a block, they are in the type that `accumulate` returns: the compute type, so that packs
 // add columns, or double, if the squares of floats would overflow or underflow. Across blocks they
 // are in double.
+//
+// A member can be a maximum instead (`is_maximum`): a NaN stays, and any order gives the same bits.
 template <class Rule>
 inline constexpr std::size_t sum_count = sizeof(typename Rule::template partial_sums<float>) / sizeof(float);
+
+template <class Rule> constexpr bool is_maximum([[maybe_unused]] std::size_t i) {
+    if constexpr (requires { Rule::is_maximum(i); }) return Rule::is_maximum(i);
+    else return false;
+}
 
 template <class Kernel> struct block_sums {
     using rule = typename Kernel::rule_type;
@@ -29,10 +36,15 @@ template <class Kernel> struct block_sums {
     template <class Sums> using summand = std::remove_cvref_t<decltype(nth<0, count>(std::declval<Sums&>()))>;
     using column_type = summand<sums>;
 
+    // Adds to sum m, or keeps the maximum.
+    template <std::size_t m, class V> GRADSTEP_HD static void add_one(V& sum, V part) {
+        if constexpr (is_maximum<rule>(m)) sum = math::maximum(sum, part);
+        else sum = sum + part;
+    }
     template <class To, class Part> GRADSTEP_HD static void add(To& to, Part const& part) {
         each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
             auto& sum = nth<m, count>(to);
-            sum = sum + std::remove_reference_t<decltype(sum)>(nth<m, count>(part));
+            add_one<m>(sum, std::remove_reference_t<decltype(sum)>(nth<m, count>(part)));
         });
     }
 
@@ -42,7 +54,7 @@ template <class Kernel> struct block_sums {
         each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA {
             column_type* const column = columns[m];
             for (std::size_t apart = block_columns / 2; apart != 0; apart /= 2)
-                for (std::size_t i = 0; i < apart; ++i) column[i] += column[i + apart];
+                for (std::size_t i = 0; i < apart; ++i) add_one<m>(column[i], column[i + apart]);
             nth<m, count>(folded) = column[0];
         });
         return folded;
@@ -89,7 +101,8 @@ template <class Kernel> struct block_sums {
         if constexpr (!masked)
             for (std::size_t rest = end - (end - i) % lanes; rest < end; ++rest) {
                 sums const one = kernel.template accumulate<compute>(rest, all_lanes{});
-                host_each<count>([&](auto m) GRADSTEP_INLINE_LAMBDA { columns[m][rest - i] += nth<m, count>(one); });
+                host_each<count>([&](auto m)
+                                     GRADSTEP_INLINE_LAMBDA { add_one<m>(columns[m][rest - i], nth<m, count>(one)); });
             }
         return fold(columns);
     }

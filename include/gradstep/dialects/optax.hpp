@@ -31,6 +31,7 @@
 #include <gradstep/rules/centered_momentum_rmsprop.hpp>
 #include <gradstep/rules/centered_rmsprop.hpp>
 #include <gradstep/rules/cocob.hpp>
+#include <gradstep/rules/fromage.hpp>
 #include <gradstep/rules/lamb.hpp>
 #include <gradstep/rules/lars.hpp>
 #include <gradstep/rules/lion.hpp>
@@ -38,6 +39,7 @@
 #include <gradstep/rules/momentum_rmsprop.hpp>
 #include <gradstep/rules/nesterov.hpp>
 #include <gradstep/rules/nesterov_adam.hpp>
+#include <gradstep/rules/novograd.hpp>
 #include <gradstep/rules/optimistic_adam.hpp>
 #include <gradstep/rules/optimistic_sgd.hpp>
 #include <gradstep/rules/radam.hpp>
@@ -397,11 +399,35 @@ GRADSTEP_INLINE constexpr gradstep::cocob cocob(cocob_arguments with = {}) {
     return {.alpha = with.alpha, .epsilon = with.eps};
 }
 
+/// The arguments of `novograd`.
+struct novograd_arguments {
+    double b1 = 0.9, b2 = 0.25, eps = 1e-6, weight_decay = 0;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"b1", &novograd_arguments::b1, ranges::fraction},
+                            hyperparameter{"b2", &novograd_arguments::b2, ranges::fraction},
+                            hyperparameter{"eps", &novograd_arguments::eps, ranges::non_negative},
+                            hyperparameter{"weight_decay", &novograd_arguments::weight_decay, ranges::non_negative}};
+};
+/// novograd: the decay belongs to the rule, since it joins the normalized gradient. optax begins nu
+/// with the first gradient, gradstep with the first that is not 0.
+GRADSTEP_INLINE constexpr gradstep::novograd novograd(novograd_arguments with = {}) {
+    return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .weight_decay = with.weight_decay};
+}
+
+/// The arguments of `fromage`.
+struct fromage_arguments {
+    double min_norm = 1e-6;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"min_norm", &fromage_arguments::min_norm, ranges::non_negative}};
+};
+/// fromage: both norms are at least min_norm.
+GRADSTEP_INLINE constexpr gradstep::fromage fromage(fromage_arguments with = {}) { return {.min_norm = with.min_norm}; }
+
 /// The presets of optax: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, adagrad, adadelta, rmsprop, rmsprop_centered,
                              rmsprop_momentum, rmsprop_centered_momentum, adam, adamw, nadam, nadamw, amsgrad, adamax,
                              adamaxw, radam, adabelief, yogi, lion, lamb, lars, signum, adan, ademamix, adopt,
-                             optimistic_gradient_descent, optimistic_adam_v2, cocob>
+                             optimistic_gradient_descent, optimistic_adam_v2, cocob, novograd, fromage>
     presets{"optax"};
 
 } // namespace gradstep::dialects::optax

@@ -18,10 +18,14 @@
 #include <gradstep/rules/centered_rmsprop.hpp>
 #include <gradstep/rules/cocob.hpp>
 #include <gradstep/rules/constant_rate_ftrl.hpp>
+#include <gradstep/rules/cowclip_adagrad.hpp>
 #include <gradstep/rules/decayed_adagrad.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
+#include <gradstep/rules/fromage.hpp>
 #include <gradstep/rules/ftml.hpp>
 #include <gradstep/rules/ftrl.hpp>
+#include <gradstep/rules/group_adagrad.hpp>
+#include <gradstep/rules/group_ftrl.hpp>
 #include <gradstep/rules/lamb.hpp>
 #include <gradstep/rules/laprop.hpp>
 #include <gradstep/rules/lars.hpp>
@@ -31,6 +35,7 @@
 #include <gradstep/rules/nadam.hpp>
 #include <gradstep/rules/nesterov.hpp>
 #include <gradstep/rules/nesterov_adam.hpp>
+#include <gradstep/rules/novograd.hpp>
 #include <gradstep/rules/optimistic_adam.hpp>
 #include <gradstep/rules/optimistic_sgd.hpp>
 #include <gradstep/rules/pnm.hpp>
@@ -41,11 +46,13 @@
 #include <gradstep/rules/rmsprop.hpp>
 #include <gradstep/rules/rowwise_adagrad.hpp>
 #include <gradstep/rules/rowwise_adam.hpp>
+#include <gradstep/rules/rowwise_rmsprop.hpp>
 #include <gradstep/rules/rprop.hpp>
 #include <gradstep/rules/schedule_free_adam.hpp>
 #include <gradstep/rules/schedule_free_radam.hpp>
 #include <gradstep/rules/schedule_free_sgd.hpp>
 #include <gradstep/rules/sgd.hpp>
+#include <gradstep/rules/stable_adamw.hpp>
 #include <gradstep/rules/two_buffer_adagrad.hpp>
 #include <gradstep/rules/yogi.hpp>
 
@@ -54,9 +61,10 @@ namespace gradstep {
 /// The types of all rules. Configurations, the C library and the tests use this list.
 using rules = type_list<adabelief, adabound, adadelta, adagrad, adam, adamax, adan, adapnm, add_delta, ademamix, adopt,
                         amsgrad, centered_momentum_rmsprop, centered_rmsprop, cocob, constant_rate_ftrl,
-                        decayed_adagrad, dgc_momentum, ftml, ftrl, lamb, laprop, lars, lion, momentum, momentum_rmsprop,
-                        nadam, nesterov, nesterov_adam, optimistic_adam, optimistic_sgd, pnm, proximal_adagrad, qhadam,
-                        qhm, radam, rmsprop, rowwise_adagrad, rowwise_adam, rprop, schedule_free_adam,
-                        schedule_free_radam, schedule_free_sgd, sgd, two_buffer_adagrad, yogi>;
+                        cowclip_adagrad, decayed_adagrad, dgc_momentum, fromage, ftml, ftrl, group_adagrad, group_ftrl,
+                        lamb, laprop, lars, lion, momentum, momentum_rmsprop, nadam, nesterov, nesterov_adam, novograd,
+                        optimistic_adam, optimistic_sgd, pnm, proximal_adagrad, qhadam, qhm, radam, rmsprop,
+                        rowwise_adagrad, rowwise_adam, rowwise_rmsprop, rprop, schedule_free_adam, schedule_free_radam,
+                        schedule_free_sgd, sgd, stable_adamw, two_buffer_adagrad, yogi>;
 
 } // namespace gradstep

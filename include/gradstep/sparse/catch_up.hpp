@@ -102,8 +102,9 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
         constexpr bool fits = form != catch_up_form::refused;
         constexpr bool is_norm = row_wise_rule<Rule> && !decays_by_factors<Rule> && !state_stands<Rule>();
         constexpr bool moves = zero_gradient_effect_of<Rule>() == zero_gradient_effect::general && !is_linear<Rule>();
-        static_assert(fits || !is_norm, "gradstep: exact catch-up: lars and lamb scale by the norms of a row, which "
-                                        "have no closed form; expected gs::touch_only");
+        static_assert(fits || !is_norm,
+                      "gradstep: exact catch-up: this rule scales by the norms of a row, which have no "
+                      "closed form; expected gs::touch_only");
         static_assert(fits || is_norm || !moves,
                       "gradstep: exact catch-up: a step of this rule without gradient moves the weight and has no "
                       "closed form; expected gs::replay{max_steps} or gs::touch_only, or at_zero_gradient in a rule "

@@ -227,7 +227,8 @@ public:
             std::size_t const all = count * detail::block_columns;
             sums* const blocks = detail::memory_of<sums>(scratch->blocks, count);
             sums* const columns = detail::memory_of<sums>(scratch->columns, all);
-            auto* const settled = detail::memory_of<typename Kernel::compute>(scratch->result, 1);
+            using settled_type = gradstep::settled<typename Kernel::rule_type, typename Kernel::compute>;
+            auto* const settled = detail::memory_of<settled_type>(scratch->result, 1);
             for_each(all, detail::run_observe<Kernel>{batch.kernel, n, columns});
             for_each(count, detail::run_fold_observed<Kernel>{columns, blocks});
             for_each(1, detail::run_settle<Kernel, Row>{batch.kernel, n, blocks, row, settled});

@@ -77,10 +77,11 @@ template <class Update> struct row_stage {
     using compute = typename Update::compute;
     using gradient = summed_gradient<Update>;
     using kernel = typename Update::template kernel<gradient>;
+    using settled_type = gradstep::settled<typename Update::rule_type, compute>;
 
     Update update;
     missed* plans; // null if a plan is empty
-    compute* settled;
+    settled_type* settled;
 
     GRADSTEP_HD missed plan(std::size_t r) const {
         if constexpr (std::is_empty_v<missed>) return {};
@@ -237,7 +238,7 @@ public:
         if (!std::is_empty_v<missed>)
             memory_of<missed>(plans_, std::max(count, static_cast<std::size_t>(std::min(due, caught_up_at_once))));
         if constexpr (row_wise_rule<typename Updater::rule_type>) {
-            memory_of<compute>(settled_, count);
+            memory_of<typename row_stage<Update>::settled_type>(settled_, count);
             memory_of<typename block_sums<kernel>::sums>(columns_, count * block_count(width) * block_columns);
         }
     }
@@ -256,7 +257,7 @@ public:
         if constexpr (row_wise_rule<typename Updater::rule_type>) {
             using sums = typename block_sums<kernel>::sums;
             std::size_t const columns_in_row = block_count(width) * block_columns, all = count * columns_in_row;
-            stage.settled = memory_of<compute>(settled_, count);
+            stage.settled = memory_of<typename row_stage<update_type>::settled_type>(settled_, count);
             sums* const columns = memory_of<sums>(columns_, all);
             on.for_each(all, run_observe_rows<update_type>{stage, columns_in_row, columns});
             on.for_each(count, run_settle_rows<update_type>{stage, columns_in_row, columns});

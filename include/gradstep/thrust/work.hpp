@@ -169,7 +169,7 @@ template <class Kernel, class Row> struct run_settle {
     std::size_t n;
     typename block_sums<Kernel>::sums const* blocks;
     Row row;
-    typename Kernel::compute* settled;
+    gradstep::settled<typename Kernel::rule_type, typename Kernel::compute>* settled;
     GRADSTEP_HD void operator()(std::size_t) const {
         Kernel settling = kernel;
         finalize(settling, block_sums<Kernel>::of_blocks(blocks, block_count(n)), n, row);
@@ -181,7 +181,7 @@ template <class Kernel> struct settled_kernel {
     using compute = typename Kernel::compute;
     using gradient_type = typename Kernel::gradient_type;
     Kernel kernel;
-    compute const* settled;
+    gradstep::settled<typename Kernel::rule_type, compute> const* settled;
     typename Kernel::storage* weight = kernel.weight; // sweep() aligns by it
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         Kernel with = kernel;

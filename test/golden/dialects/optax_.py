@@ -98,6 +98,8 @@ FUNCTIONS = {
             "w0": "init_particles",
         },
     ),
+    "novograd": Function(optax.novograd, ("b1", "b2", "eps", "weight_decay"), {"m": "mu", "v": "nu"}),
+    "fromage": Function(optax.fromage, ("min_norm",), {}),
 }
 
 
@@ -197,6 +199,10 @@ CASES = [
     ),
     default("cocob", 1),
     Case("cocob", 0.5, {"alpha": 10, "eps": 1e-4}, later_lr=0.25),
+    default("novograd", 0.001),
+    Case("novograd", 0.1, {"b1": 0.8, "b2": 0.75, "eps": 0.001, "weight_decay": 0.5}, later_lr=0.02),
+    default("fromage", 0.001),
+    Case("fromage", 0.1, {"min_norm": 1e5}, later_lr=0.02),
 ]
 
 
@@ -232,7 +238,9 @@ def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[Stat
 
     def kept() -> State:
         slots = FUNCTIONS[case.name].slots
-        out = {"w": np.asarray(weight)} | {slot: np.asarray(find(state, name)) for slot, name in slots.items()}
+        # nu of novograd is one number of the tensor.
+        of_slots = {slot: np.broadcast_to(find(state, name), weight.shape) for slot, name in slots.items()}
+        out = {"w": np.asarray(weight)} | of_slots
         return out if take_in is None else out | {"average": np.asarray(average)}
 
     yield kept()

@@ -5,10 +5,13 @@
 #include <support/oracles/adam.hpp>
 #include <support/oracles/adan.hpp>
 #include <support/oracles/ademamix.hpp>
+#include <support/oracles/agc.hpp>
 #include <support/oracles/averaged.hpp>
 #include <support/oracles/common.hpp>
 #include <support/oracles/ftrl.hpp>
+#include <support/oracles/group_wise.hpp>
 #include <support/oracles/laprop.hpp>
+#include <support/oracles/layer_wise.hpp>
 #include <support/oracles/momentum.hpp>
 #include <support/oracles/optimistic.hpp>
 #include <support/oracles/pnm.hpp>

@@ -198,6 +198,11 @@ template <class Oracle> std::vector<std::string> overwritten() {
     if constexpr (requires { Oracle::overwritten(); }) return Oracle::overwritten();
     else return {};
 }
+/// The slots that are differences, so that they can be 0 after any step; left out by most rules.
+template <class Oracle> std::vector<std::string> differences() {
+    if constexpr (requires { Oracle::differences(); }) return Oracle::differences();
+    else return {};
+}
 /// The slot that is computed from the weight while that is not 0, not from what it was; left out by most rules.
 template <class Oracle> std::string inferred() {
     if constexpr (requires { Oracle::inferred; }) return Oracle::inferred;

@@ -29,6 +29,12 @@ inline outcome total(std::span<outcome const> parts, real each, now const& at) {
     return sum;
 }
 
+/// Sum or maximum m of a formula: `total` of a rule with a maximum takes m too.
+template <class Formula> outcome total_of(Formula const& formula, std::span<outcome const> parts, std::size_t m) {
+    if constexpr (requires { formula.total(parts, m); }) return formula.total(parts, m);
+    else return formula.total(parts);
+}
+
 /// The mean of `width` squares: a division in double, the rounding to T.
 inline outcome mean(outcome sum, real width, now const& at) {
     real const x = sum.value / width;

@@ -23,11 +23,13 @@ __all__ = [
     "adopt",
     "amsgrad",
     "cocob",
+    "fromage",
     "lamb",
     "lars",
     "lion",
     "nadam",
     "nadamw",
+    "novograd",
     "optimistic_adam_v2",
     "optimistic_gradient_descent",
     "radam",
@@ -307,6 +309,16 @@ def cocob(lr: Rate, *, alpha: float = 100.0, eps: float = 1e-08, **options: Unpa
     return configuration({"dialect": "optax", "name": "cocob", "alpha": alpha, "eps": eps}, lr, options)
 
 
+def fromage(lr: Rate, *, min_norm: float = 1e-06, **options: Unpack[Options]) -> dict[str, Any]:
+    """fromage with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    min_norm: lower limit of both norms (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "fromage", "min_norm": min_norm}, lr, options)
+
+
 def lamb(
     lr: Rate,
     *,
@@ -415,6 +427,38 @@ def nadamw(
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "nadamw", "b1": b1, "b2": b2, "eps": eps}, lr, options)
+
+
+def novograd(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.25,
+    eps: float = 1e-06,
+    weight_decay: float = 0.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """novograd with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: decay of the first moment, per step (>= 0 and < 1).
+    b2: decay of the average of the gradient's squared norm, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
+    weight_decay: weight decay, which enters the momentum (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "novograd",
+            "b1": b1,
+            "b2": b2,
+            "eps": eps,
+            "weight_decay": weight_decay,
+        },
+        lr,
+        options,
+    )
 
 
 def optimistic_adam_v2(
