@@ -11,6 +11,8 @@
 /// which the two of the oracle's power are counted 1 + t / 2 times (`powers`). Where even beta is rounded before
 /// 1 - beta is taken, the formula of the rounded hyperparameters is the system's; the distance to it is added
 /// (`all`).
+/// An oracle can give the weight in another form of the formula, which the systems compute (`weight_elsewhere`): the
+/// error of that form is added.
 /// A numerical derivative of the oracle carries the error of a weight, a gradient or a slot through a step: that of
 /// weight decay before a step, and that of all earlier steps where a run is followed.
 
@@ -248,6 +250,8 @@ public:
         for (std::size_t i = 0; i <= slots; ++i)
             out.numbers[i].error +=
                 2 * theirs.numbers[i].error + abs(held.numbers[i].value - theirs.numbers[i].value) / u;
+        if constexpr (requires { theirs_.weight_elsewhere(real(), real(), state_of(x)); })
+            out.numbers[0].error += theirs_.weight_elsewhere(x.numbers[0].value, x.gradient.value, state_of(x)).error;
         out.at_threshold = out.at_threshold || applied(unsure_, x).at_threshold;
         out.numbers.back().error += after_ * abs(out.numbers.back().value) + before_ * abs(x.numbers.back().value);
         return out;

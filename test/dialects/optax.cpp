@@ -63,6 +63,7 @@ TEST_CASE("the dialect optax gives optax's numbers", "[dialects]") {
     system.follow("optimistic_gradient_descent", optax::optimistic_gradient_descent);
     system.follow("optimistic_adam_v2", optax::optimistic_adam_v2);
     system.follow("cocob", optax::cocob);
+    system.follow<gs::l2>("madgrad", optax::madgrad);
     system.follow("adam_ema", adam_ema);
     system.follow("adam_incremental_update", adam_incremental_update);
     system.has_scalars(golden::scalars_in_element::all); // optax selects the betas by step, as arrays

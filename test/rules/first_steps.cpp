@@ -1085,3 +1085,26 @@ TEST_CASE("cocob: first steps", "[rules]") {
     w[0] = before;
     CHECK(after(1e-300) == about(before));
 }
+
+TEST_CASE("madgrad: first steps", "[rules]") {
+    auto optimizer = gs::make_updater<double>(gs::madgrad{.mu = 0.5, .epsilon = 1}, gs::constant{0.5});
+    numbers w{10}, g{4}, s{-1}, n{-1}, w0{-1};
+    optimizer.initialize(w, s, n, w0);
+    CHECK(w0[0] == 10);
+    optimizer.next_step()(w, g, s, n, w0); // h = 0.5 * 4
+    CHECK(s[0] == 2);
+    CHECK(n[0] == 8);
+    CHECK(w[0] == about(10 - 0.5 * 2 / (2 + 1.0)));
+    double const before = w[0];
+    optimizer.seek({.step = 3});
+    g[0] = -1; // h = 0.5 * sqrt(4) * -1
+    optimizer.next_step()(w, g, s, n, w0);
+    CHECK(s[0] == about(1));
+    CHECK(n[0] == about(9));
+    double const z = 10 - 1 / (std::cbrt(9) + 1);
+    CHECK(w[0] == about((before + z) / 2));
+    g[0] = 0;
+    double const then = w[0];
+    optimizer.next_step({.rate = 0})(w, g, s, n, w0); // carried on to z
+    CHECK(w[0] == about((then + z) / 2));
+}

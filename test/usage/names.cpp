@@ -64,6 +64,7 @@ void rules() {
                  gs::adabound{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .gamma = 1e-3, .final_ratio = 100});
     has_defaults("adapnm", gs::adapnm{.beta1 = 0.9, .beta2 = 0.999, .beta0 = 1, .epsilon = 1e-8});
     has_defaults("cocob", gs::cocob{.alpha = 100, .epsilon = 1e-8});
+    has_defaults("madgrad", gs::madgrad{.mu = 0.9, .epsilon = 1e-6});
     has_defaults("ftml", gs::ftml{.beta1 = 0.6, .beta2 = 0.999, .epsilon = 1e-8});
     has_defaults(
         "optimistic_adam",

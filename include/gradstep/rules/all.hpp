@@ -26,6 +26,7 @@
 #include <gradstep/rules/laprop.hpp>
 #include <gradstep/rules/lars.hpp>
 #include <gradstep/rules/lion.hpp>
+#include <gradstep/rules/madgrad.hpp>
 #include <gradstep/rules/momentum.hpp>
 #include <gradstep/rules/momentum_rmsprop.hpp>
 #include <gradstep/rules/nadam.hpp>
@@ -51,8 +52,9 @@ namespace gradstep {
 /// The types of all rules. Configurations, the C library and the tests use this list.
 using rules = type_list<adabelief, adabound, adadelta, adagrad, adam, adamax, adan, adapnm, add_delta, ademamix, adopt,
                         amsgrad, centered_momentum_rmsprop, centered_rmsprop, cocob, constant_rate_ftrl,
-                        decayed_adagrad, dgc_momentum, ftml, ftrl, lamb, laprop, lars, lion, momentum, momentum_rmsprop,
-                        nadam, nesterov, nesterov_adam, optimistic_adam, optimistic_sgd, pnm, proximal_adagrad, qhadam,
-                        qhm, radam, rmsprop, rowwise_adagrad, rowwise_adam, rprop, sgd, two_buffer_adagrad, yogi>;
+                        decayed_adagrad, dgc_momentum, ftml, ftrl, lamb, laprop, lars, lion, madgrad, momentum,
+                        momentum_rmsprop, nadam, nesterov, nesterov_adam, optimistic_adam, optimistic_sgd, pnm,
+                        proximal_adagrad, qhadam, qhm, radam, rmsprop, rowwise_adagrad, rowwise_adam, rprop, sgd,
+                        two_buffer_adagrad, yogi>;
 
 } // namespace gradstep

@@ -3,6 +3,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -97,6 +98,9 @@ FUNCTIONS = {
             "theta": "cumulative_gradients",
             "w0": "init_particles",
         },
+    ),
+    "madgrad": Function(
+        optax.contrib.madgrad, ("momentum", "eps", "weight_decay"), {"s": "s", "n": "grad_sum_sq", "w0": "x0"}
     ),
 }
 
@@ -197,6 +201,15 @@ CASES = [
     ),
     default("cocob", 1),
     Case("cocob", 0.5, {"alpha": 10, "eps": 1e-4}, later_lr=0.25),
+    # It multiplies the rate by the root of the step number in float32, for weights of float64 too.
+    replace(default("madgrad", 0.001), dtypes=("float32",)),
+    Case(
+        "madgrad",
+        0.1,
+        {"momentum": 0.5, "eps": 0.001, "weight_decay": 0.25},
+        later_lr=0.02,
+        dtypes=("float32",),
+    ),
 ]
 
 
@@ -210,7 +223,9 @@ def make(case: Case) -> optax.GradientTransformation:
     if "nesterov" in options:
         options["nesterov"] = bool(options["nesterov"])
     rates = case.rates()
-    rate = case.lr if case.later_lr is None else lambda count: rates[int(count)]
+    if case.name == "madgrad":  # it adds eps to the rate
+        rates = [rate - case.options["eps"] for rate in rates]
+    rate = rates[0] if case.later_lr is None else lambda count: rates[int(count)]
     return function.optimizer(rate, **options)
 
 

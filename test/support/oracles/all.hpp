@@ -9,6 +9,7 @@
 #include <support/oracles/common.hpp>
 #include <support/oracles/ftrl.hpp>
 #include <support/oracles/laprop.hpp>
+#include <support/oracles/madgrad.hpp>
 #include <support/oracles/momentum.hpp>
 #include <support/oracles/optimistic.hpp>
 #include <support/oracles/pnm.hpp>
