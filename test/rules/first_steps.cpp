@@ -476,16 +476,16 @@ TEST_CASE("nesterov_adam: the correction of this step or of the next", "[rules]"
         return w[0];
     };
     double const c1 = 0.25, c2 = 0.4375, c3 = 1 - 0.421875;
-    rule.momentum_bias = gs::lookahead::this_step;
+    rule.momentum_bias = gs::momentum_bias::this_step;
     double const first = 1 - 0.5 * (0.75 * 1 / c1 + 0.25 * 4 / c1) / 4; // m = 1, v = 4 for 16
     CHECK(stepped({4}) == about(first));
     CHECK(stepped({4, -2}) == about(first - 0.5 * (0.75 * 0.25 / c2 + 0.25 * -2 / c2) / std::sqrt(4 / c2)));
-    rule.momentum_bias = gs::lookahead::next_step;
+    rule.momentum_bias = gs::momentum_bias::next_step;
     double const other = 1 - 0.5 * (0.75 * 1 / c2 + 0.25 * 4 / c1) / 4;
     CHECK(stepped({4}) == about(other));
     CHECK(stepped({4, -2}) == about(other - 0.5 * (0.75 * 0.25 / c3 + 0.25 * -2 / c2) / std::sqrt(4 / c2)));
 
-    rule.momentum_bias = gs::lookahead::this_step;
+    rule.momentum_bias = gs::momentum_bias::this_step;
     rule.epsilon = 9, rule.epsilon_place = gs::epsilon::inside;
     CHECK(stepped({4}) == about(1 - 0.5 * 7 / 5));
     rule.epsilon = 0.5, rule.epsilon_place = gs::epsilon::hat;

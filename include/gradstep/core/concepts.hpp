@@ -125,6 +125,8 @@ inline namespace GRADSTEP_ISA {
 ///   cheaper form of the same step, bit for bit, for coefficients that use no option.
 /// - `is_rare_slot(i)`, and `coeffs<T>::is_rare()`: most steps do not access these slots; steps
 ///   with is_rare() access all slots, and call `after_rarely` instead of `after`.
+/// - `pulls_weight = true` and `pull(coeffs<T> const&, V& w, state<V>& s)`: changes the weight in
+///   these steps, after all regularizers and before it is rounded.
 /// - `newton_roots`, if the loop in cache is limited by roots and quotients: of four packs, how
 ///   many roots multiply-adds should compute instead of the divider (backends/newton_divider.hpp).
 template <class R>

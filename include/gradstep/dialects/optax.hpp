@@ -186,7 +186,7 @@ GRADSTEP_INLINE constexpr gradstep::adam adamw(adam_arguments with = {}) { retur
 ///
 ///     w <- w - lr * (b1 * m / (1 - b1^(t + 1)) + (1 - b1) * g / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 GRADSTEP_INLINE constexpr gradstep::nesterov_adam nadam(adam_arguments with = {}) {
-    return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .momentum_bias = lookahead::next_step};
+    return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .momentum_bias = momentum_bias::next_step};
 }
 /// nadamw is nadam with the regularizer `decoupled{weight_decay}`; optax's default of weight_decay
 /// is 1e-4.

@@ -41,6 +41,12 @@ def incremental_update(case: Case) -> Average:
     return lambda average, state, weight: (optax.incremental_update(weight, average, size), None)
 
 
+def lookahead_of_adam(
+    rate: Any, sync_period: float, slow_step_size: float, **options: float
+) -> optax.GradientTransformation:
+    return optax.lookahead(optax.adam(rate, **options), int(sync_period), slow_step_size)
+
+
 MOMENTS = {"m": "mu", "v": "nu"}
 ADAM = ("b1", "b2", "eps")
 RMSPROP = ("decay", "eps", "initial_scale", "eps_in_sqrt")
@@ -99,6 +105,7 @@ FUNCTIONS = {
             "w0": "init_particles",
         },
     ),
+    "adam_lookahead": Function(lookahead_of_adam, (*ADAM, "sync_period", "slow_step_size"), MOMENTS),
     "madgrad": Function(
         optax.contrib.madgrad, ("momentum", "eps", "weight_decay"), {"s": "s", "n": "grad_sum_sq", "w0": "x0"}
     ),
@@ -210,6 +217,13 @@ CASES = [
         later_lr=0.02,
         dtypes=("float32",),
     ),
+    Case("adam_lookahead", 0.001, {"b1": 0.9, "b2": 0.999, "eps": 1e-8, "sync_period": 5, "slow_step_size": 0.5}),
+    Case(
+        "adam_lookahead",
+        0.1,
+        {"b1": 0.8, "b2": 0.99, "eps": 0.001, "sync_period": 2, "slow_step_size": 0.25},
+        later_lr=0.02,
+    ),
 ]
 
 
@@ -231,6 +245,8 @@ def make(case: Case) -> optax.GradientTransformation:
 
 def find(state: Any, name: str) -> jax.Array:
     """The part of a chain's state that has a field of this name."""
+    if isinstance(state, optax.LookaheadState):
+        return find(state.fast_state, name)
     if name.startswith("-"):
         return -find(state, name[1:])
     return next(getattr(part, name) for part in state if hasattr(part, name))
@@ -239,6 +255,8 @@ def find(state: Any, name: str) -> jax.Array:
 def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[State]:
     jax.config.update("jax_enable_x64", weights.dtype == np.float64)
     weight = jnp.asarray(weights)
+    if case.name == "adam_lookahead":
+        weight = optax.LookaheadParams.init_synced(weight)
     optimizer = make(case)
     state = optimizer.init(weight)
     make_average = FUNCTIONS[case.name].average
@@ -247,7 +265,11 @@ def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[Stat
 
     def kept() -> State:
         slots = FUNCTIONS[case.name].slots
-        out = {"w": np.asarray(weight)} | {slot: np.asarray(find(state, name)) for slot, name in slots.items()}
+        if isinstance(weight, optax.LookaheadParams):
+            weights = {"w": np.asarray(weight.fast), "slow": np.asarray(weight.slow)}
+        else:
+            weights = {"w": np.asarray(weight)}
+        out = weights | {slot: np.asarray(find(state, name)) for slot, name in slots.items()}
         return out if take_in is None else out | {"average": np.asarray(average)}
 
     yield kept()
