@@ -59,8 +59,12 @@ struct run {
         auto const found = options.find(key);
         return found == options.end() ? otherwise : found->second;
     }
-    /// Of step t, from 1. lr_decay is torch's, of its Adagrad.
+    /// Of step t, from 1. lr_decay is torch's, of its Adagrad; lambd and alpha are its ASGD's.
     double rate(std::int64_t t) const {
+        if (options.count("lambd") == 1) {
+            double const lr = options.at("lr"), decay = options.at("lambd") * lr * static_cast<double>(t - 1);
+            return lr / std::pow(1 + decay, options.at("alpha"));
+        }
         double const lr = options.at("lr"), first = t > 10 ? option("later_lr", lr) : lr;
         return first / (1 + static_cast<double>(t - 1) * option("lr_decay", 0));
     }
@@ -465,7 +469,7 @@ private:
     void follow_one(Rule const& rule, run const& theirs, std::set<std::string> known) const {
         Regularizer regularizer;
         if constexpr (!std::is_same_v<Regularizer, gs::none>) {
-            regularizer.rate = theirs.option("weight_decay", 0);
+            regularizer.rate = theirs.option("weight_decay", theirs.option("lambd", 0)); // lambd of torch's ASGD
             known.insert("weight_decay");
         }
         std::string text = theirs.dtype;
