@@ -33,6 +33,20 @@ bool in_the_update() {
     return shown == average[0] && shown != weights.values()[0];
 }
 
+bool pulled_to_slow_weights() {
+    std::vector<float> const initial(100, 1.0f), gradient(100, 0.5f);
+    // [lookahead]
+    gs::parameter weights{
+        gs::make_updater<float>(gs::averaged{gs::adam{}, gs::lookahead{.period = 5, .alpha = 0.5}}, gs::constant{1e-3}),
+        initial};
+    // [lookahead]
+    for (int t = 0; t < 4; ++t) weights.update(gradient);
+    float const before = weights.values()[0];
+    bool const stood = weights.average()[0] == 1.0f;
+    weights.update(gradient);
+    return stood && weights.values()[0] > before && weights.average()[0] == weights.values()[0];
+}
+
 bool in_other_memory() {
     std::vector<float> const initial(100, 1.0f), gradient(100, 0.5f);
     int const steps = 5;
@@ -70,7 +84,7 @@ bool without_a_schedule() {
 } // namespace
 
 int main() {
-    bool const right = in_the_update() && in_other_memory() && without_a_schedule();
+    bool const right = in_the_update() && pulled_to_slow_weights() && in_other_memory() && without_a_schedule();
     std::puts(right ? "the averages are as they should be" : "the averages are wrong");
     return right ? 0 : 1;
 }

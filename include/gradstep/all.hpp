@@ -16,6 +16,7 @@
 #include <gradstep/averager.hpp>
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/averaging/ema.hpp>
+#include <gradstep/averaging/lookahead.hpp>
 #include <gradstep/averaging/polyak.hpp>
 #include <gradstep/averaging/window.hpp>
 

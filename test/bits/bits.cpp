@@ -221,7 +221,7 @@ int main(int arguments, char** argument) {
     line<float>("adam inside", gs::adam{.beta2 = beta2, .epsilon_place = inside});
     line<float>("amsgrad corrected", gs::amsgrad{.beta2 = beta2, .maximum_of = gs::maximum::corrected});
     line<float>("nesterov_adam next_step",
-                gs::nesterov_adam{.beta2 = beta2, .momentum_bias = gs::lookahead::next_step});
+                gs::nesterov_adam{.beta2 = beta2, .momentum_bias = gs::momentum_bias::next_step});
     line<float>("constant_rate_ftrl l1", gs::constant_rate_ftrl{.l1 = opaque(0.1), .l2_shrinkage = opaque(0.01)});
     line<float>("averaged adam", gs::averaged{gs::adam{.beta2 = beta2}, gs::ema{.decay = rho}});
     line<float>("averaged adam debias", gs::averaged{gs::adam{.beta2 = beta2}, gs::ema{rho, true, 2}});

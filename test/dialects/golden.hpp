@@ -11,6 +11,8 @@
 /// which the two of the oracle's power are counted 1 + t / 2 times (`powers`). Where even beta is rounded before
 /// 1 - beta is taken, the formula of the rounded hyperparameters is the system's; the distance to it is added
 /// (`all`).
+/// An oracle can give the weight in another form of the formula, which the systems compute (`weight_elsewhere`): the
+/// error of that form is added.
 /// A numerical derivative of the oracle carries the error of a weight, a gradient or a slot through a step: that of
 /// weight decay before a step, and that of all earlier steps where a run is followed.
 
@@ -57,8 +59,12 @@ struct run {
         auto const found = options.find(key);
         return found == options.end() ? otherwise : found->second;
     }
-    /// Of step t, from 1. lr_decay is torch's, of its Adagrad.
+    /// Of step t, from 1. lr_decay is torch's, of its Adagrad; lambd and alpha are its ASGD's.
     double rate(std::int64_t t) const {
+        if (options.count("lambd") == 1) {
+            double const lr = options.at("lr"), decay = options.at("lambd") * lr * static_cast<double>(t - 1);
+            return lr / std::pow(1 + decay, options.at("alpha"));
+        }
         double const lr = options.at("lr"), first = t > 10 ? option("later_lr", lr) : lr;
         return first / (1 + static_cast<double>(t - 1) * option("lr_decay", 0));
     }
@@ -258,6 +264,8 @@ public:
         for (std::size_t i = 0; i <= slots; ++i)
             out.numbers[i].error +=
                 2 * theirs.numbers[i].error + abs(held.numbers[i].value - theirs.numbers[i].value) / u;
+        if constexpr (requires { theirs_.weight_elsewhere(real(), real(), state_of(x)); })
+            out.numbers[0].error += theirs_.weight_elsewhere(x.numbers[0].value, x.gradient.value, state_of(x)).error;
         out.at_threshold = out.at_threshold || applied(unsure_, x).at_threshold;
         out.numbers.back().error += after_ * abs(out.numbers.back().value) + before_ * abs(x.numbers.back().value);
         return out;
@@ -527,7 +535,7 @@ private:
     void follow_one(Rule const& rule, run const& theirs, std::set<std::string> known) const {
         Regularizer regularizer;
         if constexpr (!std::is_same_v<Regularizer, gs::none>) {
-            regularizer.rate = theirs.option("weight_decay", 0);
+            regularizer.rate = theirs.option("weight_decay", theirs.option("lambd", 0)); // lambd of torch's ASGD
             known.insert("weight_decay");
         }
         std::string text = theirs.dtype;

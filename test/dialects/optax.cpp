@@ -30,6 +30,21 @@ auto adam_incremental_update(adam_incremental_update_arguments with) {
     return gs::averaged{optax::adam({with.b1, with.b2, with.eps}), gs::ema{1 - with.step_size}};
 }
 
+struct adam_lookahead_arguments {
+    double b1 = 0.9, b2 = 0.999, eps = 1e-8, slow_step_size = 0.5;
+    std::int64_t sync_period = 5;
+    static constexpr auto hyperparameters =
+        gs::hyperparameter_list{gs::hyperparameter{"b1", &adam_lookahead_arguments::b1},
+                                gs::hyperparameter{"b2", &adam_lookahead_arguments::b2},
+                                gs::hyperparameter{"eps", &adam_lookahead_arguments::eps},
+                                gs::hyperparameter{"slow_step_size", &adam_lookahead_arguments::slow_step_size},
+                                gs::hyperparameter{"sync_period", &adam_lookahead_arguments::sync_period}};
+};
+auto adam_lookahead(adam_lookahead_arguments with) {
+    return gs::averaged{optax::adam({with.b1, with.b2, with.eps}),
+                        gs::lookahead{.period = with.sync_period, .alpha = with.slow_step_size}};
+}
+
 } // namespace
 
 TEST_CASE("the dialect optax gives optax's numbers", "[dialects]") {
@@ -65,8 +80,10 @@ TEST_CASE("the dialect optax gives optax's numbers", "[dialects]") {
     system.follow("cocob", optax::cocob);
     system.follow("novograd", optax::novograd);
     system.follow("fromage", optax::fromage);
+    system.follow<gs::l2>("madgrad", optax::madgrad);
     system.follow("adam_ema", adam_ema);
     system.follow("adam_incremental_update", adam_incremental_update);
+    system.follow("adam_lookahead", adam_lookahead);
     system.has_scalars(golden::scalars_in_element::all); // optax selects the betas by step, as arrays
     system.follow("adopt", optax::adopt);
     CHECK(system.left() == std::set<std::string>{});

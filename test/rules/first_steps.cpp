@@ -476,16 +476,16 @@ TEST_CASE("nesterov_adam: the correction of this step or of the next", "[rules]"
         return w[0];
     };
     double const c1 = 0.25, c2 = 0.4375, c3 = 1 - 0.421875;
-    rule.momentum_bias = gs::lookahead::this_step;
+    rule.momentum_bias = gs::momentum_bias::this_step;
     double const first = 1 - 0.5 * (0.75 * 1 / c1 + 0.25 * 4 / c1) / 4; // m = 1, v = 4 for 16
     CHECK(stepped({4}) == about(first));
     CHECK(stepped({4, -2}) == about(first - 0.5 * (0.75 * 0.25 / c2 + 0.25 * -2 / c2) / std::sqrt(4 / c2)));
-    rule.momentum_bias = gs::lookahead::next_step;
+    rule.momentum_bias = gs::momentum_bias::next_step;
     double const other = 1 - 0.5 * (0.75 * 1 / c2 + 0.25 * 4 / c1) / 4;
     CHECK(stepped({4}) == about(other));
     CHECK(stepped({4, -2}) == about(other - 0.5 * (0.75 * 0.25 / c3 + 0.25 * -2 / c2) / std::sqrt(4 / c2)));
 
-    rule.momentum_bias = gs::lookahead::this_step;
+    rule.momentum_bias = gs::momentum_bias::this_step;
     rule.epsilon = 9, rule.epsilon_place = gs::epsilon::inside;
     CHECK(stepped({4}) == about(1 - 0.5 * 7 / 5));
     rule.epsilon = 0.5, rule.epsilon_place = gs::epsilon::hat;
@@ -1084,4 +1084,27 @@ TEST_CASE("cocob: first steps", "[rules]") {
     CHECK(after(0) == 1);
     w[0] = before;
     CHECK(after(1e-300) == about(before));
+}
+
+TEST_CASE("madgrad: first steps", "[rules]") {
+    auto optimizer = gs::make_updater<double>(gs::madgrad{.mu = 0.5, .epsilon = 1}, gs::constant{0.5});
+    numbers w{10}, g{4}, s{-1}, n{-1}, w0{-1};
+    optimizer.initialize(w, s, n, w0);
+    CHECK(w0[0] == 10);
+    optimizer.next_step()(w, g, s, n, w0); // h = 0.5 * 4
+    CHECK(s[0] == 2);
+    CHECK(n[0] == 8);
+    CHECK(w[0] == about(10 - 0.5 * 2 / (2 + 1.0)));
+    double const before = w[0];
+    optimizer.seek({.step = 3});
+    g[0] = -1; // h = 0.5 * sqrt(4) * -1
+    optimizer.next_step()(w, g, s, n, w0);
+    CHECK(s[0] == about(1));
+    CHECK(n[0] == about(9));
+    double const z = 10 - 1 / (std::cbrt(9) + 1);
+    CHECK(w[0] == about((before + z) / 2));
+    g[0] = 0;
+    double const then = w[0];
+    optimizer.next_step({.rate = 0})(w, g, s, n, w0); // carried on to z
+    CHECK(w[0] == about((then + z) / 2));
 }

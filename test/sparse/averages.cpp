@@ -167,6 +167,43 @@ TEST_CASE("averages of rows that momentum carries on are those of a dense run", 
 #endif
 }
 
+TEST_CASE("lookahead pulls rows that are away as it does in a dense run", "[sparse][averages]") {
+    // A pull rounds a weight and its slow weight once more each: twice as many roundings as an average.
+    gs::lookahead const seven{.period = 7, .alpha = 0.3};
+    follow(gs::averaged{gs::sgd{}, seven}, gs::decoupled{0.01}, gs::exact{}, 3000, 2);
+    follow(gs::averaged{gs::momentum{0.9}, gs::lookahead{}}, gs::l2{0.01}, gs::exact{}, 2000, 80);
+    follow(gs::averaged{gs::adam{.beta1 = 0.5, .beta2 = 0.75}, seven}, gs::none{}, gs::replay{100'000}, 2000, 80);
+#if GRADSTEP_TEST_EVERYTHING // beside an average, and around a rule that does not move rows
+    follow(gs::averaged{gs::averaged{gs::adagrad{}, seven}, growing}, gs::decoupled{0.05}, gs::exact{}, 2000, 8);
+    follow<float>(gs::averaged{gs::adagrad{}, seven}, gs::none{}, gs::exact{}, 2000, 2);
+#endif
+    // After two repeated steps adam moves nothing, and the slow weights go on to pull: 3 of 4 steps are in the rest.
+    auto const optimizer = gs::make_updater<double>(
+        gs::averaged{gs::adam{.beta1 = 0.5}, gs::lookahead{.period = 4, .alpha = 0.5}}, gs::constant{0.1});
+    gs::table table{optimizer, 1, 1, gs::replay{2}, {.initial = 0.5}};
+    std::vector<std::int32_t> const one{0}, none;
+    table.update(one, std::vector<double>{1});
+    for (int t = 2; t <= 3; ++t) table.update(none, std::vector<double>{});
+    double const before = table.row(0)[0];
+    CHECK(table.average(0)[0] == 0.5);
+    for (int t = 4; t <= 9; ++t) table.update(none, std::vector<double>{});
+    double const slow = 0.5 + 0.5 * (before - 0.5); // at step 4; nothing is left to pull at step 8
+    CHECK(std::abs(table.row(0)[0] - slow) <= 8 * 0x1p-53);
+    CHECK(std::abs(table.average(0)[0] - slow) <= 8 * 0x1p-53);
+    // A replay does not stop where adam moves nothing more, long before the pull of step 250.
+    auto const late = gs::make_updater<double>(
+        gs::averaged{gs::adam{.beta1 = 0.5, .beta2 = 0.75}, gs::lookahead{.period = 250}}, gs::constant{0.1});
+    gs::table away{late, 1, 1, gs::replay{1000}, {.initial = 0.5}};
+    gs::parameter dense{late, std::vector<double>{0.5}};
+    for (int t = 1; t <= 300; ++t) {
+        if (t == 1) away.update(one, std::vector<double>{1});
+        else away.update(none, std::vector<double>{});
+        dense.update(std::vector<double>{t == 1 ? 1.0 : 0.0});
+    }
+    CHECK(away.row(0)[0] == dense.values()[0]);
+    CHECK(away.average(0)[0] == dense.average()[0]);
+}
+
 TEST_CASE("averages take in the steps that replay repeats, and those that it does not", "[sparse][averages]") {
 #if GRADSTEP_TEST_EVERYTHING
     follow(gs::averaged{gs::adam{.beta1 = 0.5, .beta2 = 0.75}, growing}, gs::none{}, gs::replay{100'000}, 3000, 40);

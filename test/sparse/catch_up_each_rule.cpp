@@ -86,7 +86,7 @@ TEMPLATE_TEST_CASE("rows catch up exactly to the dense run", "[catch_up]", gs::r
 }
 
 TEMPLATE_TEST_CASE("rows catch up by replay to the dense run", "[replay]", gs::rprop, gs::optimistic_sgd, gs::adabound,
-                   gs::ftml, gs::adam) {
+                   gs::ftml, gs::adam, gs::madgrad) {
     follow(TestType{}, gs::none{}, gs::replay{steps});
     CHECK(follow(TestType{}, gs::decoupled{0.1}, gs::replay{steps}) > 0.01);
 }

@@ -52,6 +52,7 @@ template <> struct gradstep::pack_traits<probe_pack> {
     static V div(V a, V b) { return V(one::div(a.value, b.value)); }
     static V sqrt(V a) { return V(one::sqrt(a.value)); }
     static V pow(V a, V b) { return V(one::pow(a.value, b.value)); }
+    static V cbrt_estimate(V a) { return V(one::cbrt_estimate(a.value)); }
     static V abs(V a) { return V(one::abs(a.value)); }
     static V copysign(V magnitude, V sign) { return V(one::copysign(magnitude.value, sign.value)); }
     static V multiply_sign(V a, V sign) { return V(one::multiply_sign(a.value, sign.value)); }

@@ -64,6 +64,7 @@ void rules() {
                  gs::adabound{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .gamma = 1e-3, .final_ratio = 100});
     has_defaults("adapnm", gs::adapnm{.beta1 = 0.9, .beta2 = 0.999, .beta0 = 1, .epsilon = 1e-8});
     has_defaults("cocob", gs::cocob{.alpha = 100, .epsilon = 1e-8});
+    has_defaults("madgrad", gs::madgrad{.mu = 0.9, .epsilon = 1e-6});
     has_defaults("ftml", gs::ftml{.beta1 = 0.6, .beta2 = 0.999, .epsilon = 1e-8});
     has_defaults(
         "optimistic_adam",
@@ -97,6 +98,7 @@ void rules() {
     has_defaults("lars", gs::lars{.mu = 0.9, .trust = 1e-3, .epsilon = 0});
     has_defaults("lamb", gs::lamb{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-6});
     has_defaults("ema", gs::ema{.decay = 0.999, .debias = false, .start = 0});
+    has_defaults("lookahead", gs::lookahead{.period = 5, .alpha = 0.5});
     has_defaults("polyak", gs::polyak{.start = 0});
     has_defaults("window", gs::window{.rate = gs::missing, .min = 10'000, .max = 10'000});
     for (auto const place : {gs::epsilon::outside, gs::epsilon::inside, gs::epsilon::hat})

@@ -26,11 +26,13 @@ namespace gradstep {
 ///     template <class T> reading<T> read(std::int64_t t) const;
 ///     template <class T, pack V> GRADSTEP_HD static V value(reading<T>, V w, state<V> const& s);
 ///
-/// `add` must be linear in w and s; otherwise tables could not average inactive rows. Optional
+/// `add` and `pull` must be linear in w and s; otherwise tables could not average inactive rows. Optional
 /// members:
 ///
 /// - `is_rare_slot(i)` and `coeffs<T>::is_rare()`, as for a rule, with `add_rarely` for these
 ///   steps;
+/// - `pulls_weight = true` and `pull(coeffs<T> const&, V& w, state<V>& s)`, which changes the weight
+///   in steps with `is_rare()`, after all regularizers and before it is rounded: `lookahead`;
 /// - `counts_steps = true`, which excludes it from `touch_only` tables: there, steps without a row
 ///   never happened for this row;
 /// - `arrival<T>`, `arrive<T>(t)` and `initialize(arrival<T>, V w)`, if the state depends on the
@@ -46,7 +48,7 @@ concept weight_average = requires(A const& a, typename A::template coeffs<float>
 };
 
 /// A rule with an average of its weights, computed in the same pass over memory: `averaged{adam{},
-/// ema{0.999}}`, or `polyak{}`, or `window{.rate = 0.15}`. The average has additional state slots.
+/// ema{0.999}}`, or `polyak{}`, or `window{.rate = 0.15}`, or `lookahead{}`. The average has additional state slots.
 /// It averages the weight as it is stored, after all regularizers and after rounding. With a master
 /// copy, it averages the master copy, which has more digits.
 ///
@@ -165,6 +167,7 @@ template <class Rule, class Average> struct averaged {
     // For tables: the behaviour of the rule without gradient. `add` defines how averages include an
     // inactive row.
     static constexpr bool counts_steps = detail::counts_steps<Rule>() || detail::counts_steps<Average>();
+    static constexpr bool pulls_weight = detail::pulls_weight<Rule> || detail::pulls_weight<Average>;
     static constexpr auto at_zero_gradient = detail::zero_gradient_effect_of<Rule>();
     static constexpr bool is_linear = detail::is_linear<Rule>();
     state<double> decay() const requires(detail::decays_by_factors<Rule>) { return {rule.decay(), {}}; }
@@ -197,13 +200,16 @@ template <class Rule, class Average> struct averaged {
         Rule::apply_default(c.rule, w, g, s.rule);
     }
     template <class T>
-    std::optional<coeffs<T>> step_bound(step_info from, std::int64_t to) const requires requires(Rule const& of) {
-        of.template step_bound<T>(from, to);
-    }
-    {
+    std::optional<coeffs<T>> step_bound(step_info from, std::int64_t to) const
+        requires(!pulls_weight && requires(Rule const& of) { of.template step_bound<T>(from, to); }) {
         auto const bound = rule.template step_bound<T>(from, to);
         if (!bound) return {};
         return coeffs<T>{*bound, {}};
+    }
+    template <class T, pack V>
+    GRADSTEP_HD static void pull(coeffs<T> const& c, V& w, state<V>& s) requires(pulls_weight) {
+        if constexpr (detail::pulls_weight<Rule>) Rule::pull(c.rule, w, s.rule);
+        if constexpr (detail::pulls_weight<Average>) Average::pull(c.average, w, s.average);
     }
     template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const& c, V w, state<V>& s) {
         if constexpr (requires { Rule::after(c.rule, w, s.rule); }) Rule::after(c.rule, w, s.rule);

@@ -287,6 +287,10 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
     GRADSTEP_HD static V pow(V a, V b) {
         return lane_by_lane(a, [&](T x, std::size_t k) { return one::pow(x, b.value.get(k)); });
     }
+    // Compilers make this loop integer instructions of the register.
+    GRADSTEP_HD static V cbrt_estimate(V a) {
+        return lane_by_lane(a, [](T x, std::size_t) GRADSTEP_INLINE_LAMBDA { return one::cbrt_estimate(x); });
+    }
     template <class Words>
     GRADSTEP_HD static V drop_bits(V x, std::uint32_t dropped, Words const& words, std::uint64_t i) {
 #if defined(__AVX2__)

@@ -2,6 +2,7 @@
 #include <variant>
 
 #include <gradstep/averaging/ema.hpp>
+#include <gradstep/averaging/lookahead.hpp>
 #include <gradstep/averaging/polyak.hpp>
 #include <gradstep/averaging/window.hpp>
 #include <gradstep/clipping/clip_norm.hpp>
@@ -17,7 +18,7 @@ namespace gradstep {
 /// clips. The other lists are in rules/all.hpp, regularizers/any_regularizer.hpp and
 /// config/catalogue.hpp (schedules). A configuration names a policy by its C++ name. A test
 /// compares the lists with the headers of the folders.
-using averages = type_list<ema, polyak, window>;
+using averages = type_list<ema, lookahead, polyak, window>;
 using catch_ups = type_list<touch_only, exact, replay>;
 using clips = type_list<none, clip_value, clip_norm, clip_global_norm>;
 /// One of the policies above, as a std::variant: use `std::visit`.

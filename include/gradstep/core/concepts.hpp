@@ -153,6 +153,8 @@ inline namespace GRADSTEP_ISA {
 ///   its state. Such a rule is not for tables.
 /// - `takes_gradients_only = true`: the rule computes the weight from slots, so that it rejects
 ///   regularizers that change the weight itself (decoupled, after_step, proximal).
+/// - `pulls_weight = true` and `pull(coeffs<T> const&, V& w, state<V>& s)`: changes the weight in
+///   these steps, after all regularizers and before it is rounded.
 /// - `newton_roots`, if the loop in cache is limited by roots and quotients: of four packs, how
 ///   many roots multiply-adds should compute instead of the divider (backends/newton_divider.hpp).
 template <class R>

@@ -34,6 +34,14 @@ constexpr std::size_t rare_slot_count = [] {
 // The same as a constant, for kernels.
 template <class Rule, std::size_t I> inline constexpr bool rare_slot = is_rare_slot<Rule>(I);
 
+// Whether rare steps change the weight after all regularizers, and before it is rounded (`pull`):
+// lookahead.
+template <class Rule>
+inline constexpr bool pulls_weight = [] {
+    if constexpr (requires { Rule::pulls_weight; }) return Rule::pulls_weight;
+    else return false;
+}();
+
 // If the loop of a rule is limited by the divider: how many of four packs compute their roots
 // without it. Otherwise -1.
 template <class Rule>
@@ -256,6 +264,7 @@ struct update_kernel {
         else if constexpr (in_default_form) Rule::apply_default(rule, w, g, s);
         else Rule::apply(rule, w, g, s);
         if constexpr (detail::acts_after<Regularizer>) Regularizer::after(regularizer, w);
+        if constexpr (detail::pulls_weight<Rule> && sees_all_slots) Rule::pull(rule, w, s);
 
         if constexpr (traits::is_stochastic) w = detail::stochastically_rounded<storage>(w, rounding, i);
         io::store(weight + i, w, which);

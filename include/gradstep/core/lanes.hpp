@@ -143,6 +143,9 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
     GRADSTEP_HD static V pow(V const& a, V const& b) {
         return V::each([&](std::size_t k) { return one::pow(a.value[k], b.value[k]); });
     }
+    GRADSTEP_HD static V cbrt_estimate(V const& a) {
+        return V::each([&](std::size_t k) { return one::cbrt_estimate(a.value[k]); });
+    }
     template <class Words>
     GRADSTEP_HD static V drop_bits(V const& x, std::uint32_t dropped, Words const& words, std::uint64_t i) {
         return V::each([&](std::size_t k) { return one::drop_bits(x.value[k], dropped, words, i + k * one::size); });

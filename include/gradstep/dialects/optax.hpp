@@ -35,6 +35,7 @@
 #include <gradstep/rules/lamb.hpp>
 #include <gradstep/rules/lars.hpp>
 #include <gradstep/rules/lion.hpp>
+#include <gradstep/rules/madgrad.hpp>
 #include <gradstep/rules/momentum.hpp>
 #include <gradstep/rules/momentum_rmsprop.hpp>
 #include <gradstep/rules/nesterov.hpp>
@@ -187,7 +188,7 @@ GRADSTEP_INLINE constexpr gradstep::adam adamw(adam_arguments with = {}) { retur
 ///
 ///     w <- w - lr * (b1 * m / (1 - b1^(t + 1)) + (1 - b1) * g / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
 GRADSTEP_INLINE constexpr gradstep::nesterov_adam nadam(adam_arguments with = {}) {
-    return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .momentum_bias = lookahead::next_step};
+    return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps, .momentum_bias = momentum_bias::next_step};
 }
 /// nadamw is nadam with the regularizer `decoupled{weight_decay}`; optax's default of weight_decay
 /// is 1e-4.
@@ -423,11 +424,25 @@ struct fromage_arguments {
 /// fromage: both norms are at least min_norm.
 GRADSTEP_INLINE constexpr gradstep::fromage fromage(fromage_arguments with = {}) { return {.min_norm = with.min_norm}; }
 
+/// The arguments of `madgrad`.
+struct madgrad_arguments {
+    double momentum = 0.9, eps = 1e-6;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"momentum", &madgrad_arguments::momentum, ranges::fraction},
+                            hyperparameter{"eps", &madgrad_arguments::eps, ranges::non_negative}};
+};
+/// madgrad of optax.contrib: optax adds eps to the rate, so use the rate lr + eps. It
+/// multiplies the rate by sqrt(t) in float, even for double weights. `weight_decay` is
+/// `l2{weight_decay}`.
+GRADSTEP_INLINE constexpr gradstep::madgrad madgrad(madgrad_arguments with = {}) {
+    return {.mu = with.momentum, .epsilon = with.eps};
+}
+
 /// The presets of optax: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, adagrad, adadelta, rmsprop, rmsprop_centered,
                              rmsprop_momentum, rmsprop_centered_momentum, adam, adamw, nadam, nadamw, amsgrad, adamax,
                              adamaxw, radam, adabelief, yogi, lion, lamb, lars, signum, adan, ademamix, adopt,
-                             optimistic_gradient_descent, optimistic_adam_v2, cocob, novograd, fromage>
+                             optimistic_gradient_descent, optimistic_adam_v2, cocob, madgrad, novograd, fromage>
     presets{"optax"};
 
 } // namespace gradstep::dialects::optax

@@ -221,7 +221,7 @@ GRADSTEP_INLINE constexpr gradstep::nesterov_adam adam_nesterov(adam_arguments w
             .beta2 = with.beta2,
             .epsilon = with.epsilon,
             .epsilon_place = epsilon::hat,
-            .momentum_bias = lookahead::this_step};
+            .momentum_bias = momentum_bias::this_step};
 }
 
 /// The arguments of `adam_amsgrad` and `ada_max`. The defaults are from

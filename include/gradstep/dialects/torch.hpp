@@ -15,9 +15,14 @@
 /// `make_updater` checks the numbers under the rule's names; `check_policy(arguments)` checks them
 /// under torch's names, and rejects what torch rejects.
 
+#include <cstdint>
+
+#include <gradstep/averaging/averaged.hpp>
+#include <gradstep/averaging/polyak.hpp>
 #include <gradstep/core/compiler.hpp>
 #include <gradstep/core/epsilon.hpp>
 #include <gradstep/dialects/preset.hpp>
+#include <gradstep/regularizers/decoupled.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>
@@ -33,6 +38,7 @@
 #include <gradstep/rules/rmsprop.hpp>
 #include <gradstep/rules/rprop.hpp>
 #include <gradstep/rules/sgd.hpp>
+#include <gradstep/schedules/poly.hpp>
 
 namespace gradstep::dialects::torch {
 
@@ -231,6 +237,40 @@ GRADSTEP_INLINE constexpr gradstep::rprop rprop(rprop_arguments with = {}) {
             .grow = with.etaplus,
             .smallest_step = with.step_size_min,
             .largest_step = with.step_size_max};
+}
+
+/// The arguments of ASGD.
+struct asgd_arguments {
+    double lr = 0.01, lambd = 1e-4, alpha = 0.75;
+    std::int64_t t0 = 1'000'000;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"lr", &asgd_arguments::lr, ranges::non_negative},
+                            hyperparameter{"lambd", &asgd_arguments::lambd, ranges::non_negative},
+                            hyperparameter{"alpha", &asgd_arguments::alpha, ranges::non_negative},
+                            hyperparameter{"t0", &asgd_arguments::t0, ranges::count}};
+};
+/// The policies of `asgd`, for `make_updater`.
+struct asgd_policies {
+    gradstep::averaged<gradstep::sgd, gradstep::polyak> rule;
+    gradstep::decoupled regularizer;
+    gradstep::poly schedule;
+};
+/// ASGD: averaged gradient descent, which is not one rule here but three policies. It has no name in
+/// configurations, which give the three policies by their own names. `average` reads torch's `ax`.
+///
+///     auto const asgd = gs::dialects::torch::asgd({.lr = 0.01});
+///     auto optimizer = gs::make_updater<float>(asgd.rule, asgd.regularizer, asgd.schedule);
+///
+///     eta = lr / (1 + lambd * lr * (t - 1))^alpha
+///     w <- (1 - lambd * eta) * w - eta * g
+///     average <- w until step t0 + 2, then average + (w - average) / (t - 1 - t0)
+///
+/// For torch's `weight_decay`, use the regularizer `all_of{l2{weight_decay}, asgd.regularizer}`.
+/// torch keeps eta in float, even for double weights, unless its default type is double. A negative t0 is missing.
+GRADSTEP_INLINE constexpr asgd_policies asgd(asgd_arguments with = {}) {
+    return {{gradstep::sgd{}, gradstep::polyak{.start = with.t0 + 1}},
+            gradstep::decoupled{with.lambd},
+            gradstep::poly{.rate = with.lr, .a = with.lambd * with.lr, .b = with.alpha}};
 }
 
 /// The presets of torch: name -> function, used by the configuration.

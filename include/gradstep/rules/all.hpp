@@ -30,6 +30,7 @@
 #include <gradstep/rules/laprop.hpp>
 #include <gradstep/rules/lars.hpp>
 #include <gradstep/rules/lion.hpp>
+#include <gradstep/rules/madgrad.hpp>
 #include <gradstep/rules/momentum.hpp>
 #include <gradstep/rules/momentum_rmsprop.hpp>
 #include <gradstep/rules/nadam.hpp>
@@ -62,8 +63,8 @@ namespace gradstep {
 using rules = type_list<adabelief, adabound, adadelta, adagrad, adam, adamax, adan, adapnm, add_delta, ademamix, adopt,
                         amsgrad, centered_momentum_rmsprop, centered_rmsprop, cocob, constant_rate_ftrl,
                         cowclip_adagrad, decayed_adagrad, dgc_momentum, fromage, ftml, ftrl, group_adagrad, group_ftrl,
-                        lamb, laprop, lars, lion, momentum, momentum_rmsprop, nadam, nesterov, nesterov_adam, novograd,
-                        optimistic_adam, optimistic_sgd, pnm, proximal_adagrad, qhadam, qhm, radam, rmsprop,
+                        lamb, laprop, lars, lion, madgrad, momentum, momentum_rmsprop, nadam, nesterov, nesterov_adam,
+                        novograd, optimistic_adam, optimistic_sgd, pnm, proximal_adagrad, qhadam, qhm, radam, rmsprop,
                         rowwise_adagrad, rowwise_adam, rowwise_rmsprop, rprop, schedule_free_adam, schedule_free_radam,
                         schedule_free_sgd, sgd, stable_adamw, two_buffer_adagrad, yogi>;
 

@@ -12,11 +12,11 @@
 namespace gradstep {
 
 /// The bias correction of the look-ahead momentum in `nesterov_adam`.
-enum class lookahead {
+enum class momentum_bias {
     this_step, ///< 1 - beta1^t
     next_step, ///< 1 - beta1^(t + 1), since this part belongs to the next step
 };
-template <> inline constexpr std::array enumerators<lookahead>{"this_step", "next_step"};
+template <> inline constexpr std::array enumerators<momentum_bias>{"this_step", "next_step"};
 
 /// Adam with Nesterov's look-ahead at constant beta1. Dozat 2016, "Incorporating Nesterov momentum
 /// into Adam", ICLR workshop. `nadam` has the paper's schedule of beta1.
@@ -34,7 +34,7 @@ template <> inline constexpr std::array enumerators<lookahead>{"this_step", "nex
 struct nesterov_adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
-    lookahead momentum_bias = lookahead::this_step;
+    gradstep::momentum_bias momentum_bias = gradstep::momentum_bias::this_step;
     static constexpr auto hyperparameters = hyperparameter_list{
         hyperparameter{"beta1", &nesterov_adam::beta1, ranges::fraction},
         hyperparameter{"beta2", &nesterov_adam::beta2, ranges::fraction},
@@ -54,7 +54,7 @@ struct nesterov_adam {
         root_terms<T> root;
     };
     template <class T> coeffs<T> prepare(step_info now) const {
-        std::int64_t const ahead = momentum_bias == lookahead::next_step;
+        std::int64_t const ahead = momentum_bias == gradstep::momentum_bias::next_step;
         return {moving_average<T>(beta1),
                 moving_average<T>(beta2),
                 T(now.rate * beta1 / detail::bias(beta1, now.t + ahead)),

@@ -98,6 +98,7 @@ GRADSTEP_HD void step_without_gradient(past_step<Rule, Regularizer, T> const& st
     if constexpr (row_wise_rule<Rule>) Rule::apply(step.rule, Rule::finalize(step.rule, {}, width, row), w, g, s);
     else Rule::apply(step.rule, w, g, s);
     if constexpr (acts_after<Regularizer>) Regularizer::after(step.regularizer, w);
+    if constexpr (pulls_weight<Rule>) Rule::pull(step.rule, w, s);
     after_step_of<Rule>(step.rule, w, s);
 }
 
@@ -248,16 +249,18 @@ template <class Rule, class Regularizer, class T> struct pending_steps {
     }
 
 private:
-    template <pack V, class S> GRADSTEP_HD void average_rest(V const& w, S& s) const {
+    template <pack V, class S> GRADSTEP_HD void average_rest(V& w, S& s) const {
         V x[averages + 1];
         x[0] = w;
         each<averages>([&](auto i) GRADSTEP_INLINE_LAMBDA { x[i + 1] = slot<own_slots + i, Rule>(s); });
-        each<averages>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+        auto const row_of = [&](std::size_t i) GRADSTEP_INLINE_LAMBDA {
             V y(0); // non-finite values stay out of sums they are not part of
             for (std::size_t j = 0; j <= averages; ++j)
-                if (rest.at[i + 1][j] != T(0)) y = math::fma(V(rest.at[i + 1][j]), x[j], y);
-            slot<own_slots + i, Rule>(s) = y;
-        });
+                if (rest.at[i][j] != T(0)) y = math::fma(V(rest.at[i][j]), x[j], y);
+            return y;
+        };
+        each<averages>([&](auto i) GRADSTEP_INLINE_LAMBDA { slot<own_slots + i, Rule>(s) = row_of(i + 1); });
+        if constexpr (pulls_weight<Rule>) w = row_of(0);
     }
     // Whether no later step moves w: neither the rule nor the regularizer alone does. Together they
     // can hold a weight for one step (a decay against a momentum) and move it in the next.

@@ -70,7 +70,7 @@ auto matrix_without_averages(Rule const& rule, Regularizer const& regularizer, s
     return out;
 }
 // What the averages of a rule make of a weight of 1 and of each of their slots = 1: linear for any
-// rule.
+// rule. The weight itself changes only if one of them pulls it.
 template <class Rule> auto matrix_of_averages(Rule const& rule, step_info now) {
     constexpr std::size_t first = first_average_slot<Rule>(), size = 1 + slot_count<Rule> - first;
     auto const coeffs = rule.template prepare<double>(now);
@@ -78,7 +78,12 @@ template <class Rule> auto matrix_of_averages(Rule const& rule, step_info now) {
     for (std::size_t k = 0; k < size; ++k) {
         typename Rule::template state<double> s{};
         host_each<size - 1>([&](auto i) { slot<first + i, Rule>(s) = k == i + 1; });
-        after_step_of<Rule>(coeffs, double(k == 0), s);
+        double w = k == 0;
+        if constexpr (pulls_weight<Rule>) {
+            Rule::pull(coeffs, w, s);
+            out.at[0][k] = w - double(k == 0);
+        }
+        after_step_of<Rule>(coeffs, w, s);
         host_each<size - 1>([&](auto i) { out.at[i + 1][k] = slot<first + i, Rule>(s) - double(k == i + 1); });
     }
     out.center();
@@ -106,6 +111,14 @@ matrix<1 + slot_count<Rule> - first_linear_slot<Rule>()> matrix_of_step(Rule con
             out.base[before + i] = averages.base[i];
             for (std::size_t k = 0; k <= before; ++k) out.at[before + i][k] = averages.at[i][0] * own.value(0, k);
             for (std::size_t k = 1; k + before < size; ++k) out.at[before + i][before + k] = averages.at[i][k];
+        }
+        if constexpr (pulls_weight<Rule>) {
+            if (rule.template prepare<double>(now).is_rare()) {
+                out.base[0] = 0;
+                for (std::size_t k = 0; k <= before; ++k) out.at[0][k] = averages.value(0, 0) * own.value(0, k);
+                for (std::size_t k = 1; k + before < size; ++k) out.at[0][before + k] = averages.at[0][k];
+                out.center();
+            }
         }
         return out;
     }

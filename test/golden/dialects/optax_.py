@@ -3,6 +3,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -38,6 +39,12 @@ def debiased_ema(case: Case) -> Average:
 def incremental_update(case: Case) -> Average:
     size = case.options["step_size"]
     return lambda average, state, weight: (optax.incremental_update(weight, average, size), None)
+
+
+def lookahead_of_adam(
+    rate: Any, sync_period: float, slow_step_size: float, **options: float
+) -> optax.GradientTransformation:
+    return optax.lookahead(optax.adam(rate, **options), int(sync_period), slow_step_size)
 
 
 MOMENTS = {"m": "mu", "v": "nu"}
@@ -100,6 +107,10 @@ FUNCTIONS = {
     ),
     "novograd": Function(optax.novograd, ("b1", "b2", "eps", "weight_decay"), {"m": "mu", "v": "nu"}),
     "fromage": Function(optax.fromage, ("min_norm",), {}),
+    "adam_lookahead": Function(lookahead_of_adam, (*ADAM, "sync_period", "slow_step_size"), MOMENTS),
+    "madgrad": Function(
+        optax.contrib.madgrad, ("momentum", "eps", "weight_decay"), {"s": "s", "n": "grad_sum_sq", "w0": "x0"}
+    ),
 }
 
 
@@ -203,6 +214,22 @@ CASES = [
     Case("novograd", 0.1, {"b1": 0.8, "b2": 0.75, "eps": 0.001, "weight_decay": 0.5}, later_lr=0.02),
     default("fromage", 0.001),
     Case("fromage", 0.1, {"min_norm": 1e5}, later_lr=0.02),
+    # It multiplies the rate by the root of the step number in float32, for weights of float64 too.
+    replace(default("madgrad", 0.001), dtypes=("float32",)),
+    Case(
+        "madgrad",
+        0.1,
+        {"momentum": 0.5, "eps": 0.001, "weight_decay": 0.25},
+        later_lr=0.02,
+        dtypes=("float32",),
+    ),
+    Case("adam_lookahead", 0.001, {"b1": 0.9, "b2": 0.999, "eps": 1e-8, "sync_period": 5, "slow_step_size": 0.5}),
+    Case(
+        "adam_lookahead",
+        0.1,
+        {"b1": 0.8, "b2": 0.99, "eps": 0.001, "sync_period": 2, "slow_step_size": 0.25},
+        later_lr=0.02,
+    ),
 ]
 
 
@@ -216,12 +243,16 @@ def make(case: Case) -> optax.GradientTransformation:
     if "nesterov" in options:
         options["nesterov"] = bool(options["nesterov"])
     rates = case.rates()
-    rate = case.lr if case.later_lr is None else lambda count: rates[int(count)]
+    if case.name == "madgrad":  # it adds eps to the rate
+        rates = [rate - case.options["eps"] for rate in rates]
+    rate = rates[0] if case.later_lr is None else lambda count: rates[int(count)]
     return function.optimizer(rate, **options)
 
 
 def find(state: Any, name: str) -> jax.Array:
     """The part of a chain's state that has a field of this name."""
+    if isinstance(state, optax.LookaheadState):
+        return find(state.fast_state, name)
     if name.startswith("-"):
         return -find(state, name[1:])
     return next(getattr(part, name) for part in state if hasattr(part, name))
@@ -230,6 +261,8 @@ def find(state: Any, name: str) -> jax.Array:
 def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[State]:
     jax.config.update("jax_enable_x64", weights.dtype == np.float64)
     weight = jnp.asarray(weights)
+    if case.name == "adam_lookahead":
+        weight = optax.LookaheadParams.init_synced(weight)
     optimizer = make(case)
     state = optimizer.init(weight)
     make_average = FUNCTIONS[case.name].average
@@ -238,9 +271,13 @@ def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[Stat
 
     def kept() -> State:
         slots = FUNCTIONS[case.name].slots
+        if isinstance(weight, optax.LookaheadParams):
+            weights = {"w": np.asarray(weight.fast), "slow": np.asarray(weight.slow)}
+        else:
+            weights = {"w": np.asarray(weight)}
         # nu of novograd is one number of the tensor.
-        of_slots = {slot: np.broadcast_to(find(state, name), weight.shape) for slot, name in slots.items()}
-        out = {"w": np.asarray(weight)} | of_slots
+        of_slots = {slot: np.broadcast_to(find(state, name), weights["w"].shape) for slot, name in slots.items()}
+        out = weights | of_slots
         return out if take_in is None else out | {"average": np.asarray(average)}
 
     yield kept()

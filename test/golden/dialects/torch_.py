@@ -55,6 +55,7 @@ FUNCTIONS = {
         ("initial_step", "etaminus", "etaplus", "step_size_min", "step_size_max"),
         {"eta": "step_size", "p": "prev"},
     ),
+    "asgd": Function(torch.optim.ASGD, ("lambd", "alpha", "t0"), {"average": "ax"}),
     "sgd_averaged": Function(torch.optim.SGD, (), {}, average=lambda model, _: AveragedModel(model)),
     "adam_ema": Function(
         torch.optim.Adam,
@@ -128,6 +129,8 @@ CASES = [
         1.0,
         {"initial_step": 0.1, "etaminus": 0.25, "etaplus": 1.5, "step_size_min": 0.05, "step_size_max": 0.3},
     ),
+    default("asgd"),
+    Case("asgd", 0.1, {"lambd": 0.25, "alpha": 0.5, "t0": 0}),
 ]
 
 
@@ -147,7 +150,7 @@ def make(case: Case, weight: torch.Tensor) -> torch.optim.Optimizer:
 
 def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[State]:
     weight = torch.nn.Parameter(torch.from_numpy(weights))
-    torch.set_default_dtype(weight.dtype)  # in which NAdam keeps its product of mu
+    torch.set_default_dtype(weight.dtype)  # in which NAdam keeps its product of mu, and ASGD its rate
     optimizer = make(case, weight)
     slots = FUNCTIONS[case.name].slots
     model = torch.nn.ParameterList([weight])
@@ -158,6 +161,8 @@ def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[Stat
         # What torch makes at the first step starts at 0, and Rprop's step sizes at their start.
         starts = {"eta": case.options.get("initial_step", 0.0)}
         kept = {slot: here.get(name, torch.full_like(weight, starts.get(slot, 0.0))) for slot, name in slots.items()}
+        if case.name == "asgd" and "ax" not in here:
+            kept["average"] = weight  # ax starts at 0 and equals the weights after the first step
         if average is not None:
             kept["average"] = next(average.parameters())
         return {name: x.detach().numpy().copy() for name, x in ({"w": weight} | kept).items()}

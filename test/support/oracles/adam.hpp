@@ -123,7 +123,7 @@ struct nesterov_adam : ahead {
     bool next;
 
     nesterov_adam(gradstep::nesterov_adam rule, now n)
-        : ahead(rule, n), next(rule.momentum_bias == gradstep::lookahead::next_step) {}
+        : ahead(rule, n), next(rule.momentum_bias == gradstep::momentum_bias::next_step) {}
 
     result<2> operator()(real w, real g, std::array<real, 2> s) const {
         outcome const of_m = exact(beta1) / bias(beta1, at.t + next), of_g = (exact(1) - exact(beta1)) / m_bias;
@@ -134,7 +134,7 @@ constexpr auto line_of(gs::nesterov_adam) {
     return line<nesterov_adam>(gs::nesterov_adam{}, gs::nesterov_adam{.beta1 = 0, .beta2 = 0.5, .epsilon = 0},
                                gs::nesterov_adam{.epsilon = 1e-3,
                                                  .epsilon_place = gs::epsilon::inside,
-                                                 .momentum_bias = gs::lookahead::next_step},
+                                                 .momentum_bias = gs::momentum_bias::next_step},
                                gs::nesterov_adam{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat});
 }
 

@@ -12,6 +12,7 @@
 #include <support/oracles/group_wise.hpp>
 #include <support/oracles/laprop.hpp>
 #include <support/oracles/layer_wise.hpp>
+#include <support/oracles/madgrad.hpp>
 #include <support/oracles/momentum.hpp>
 #include <support/oracles/optimistic.hpp>
 #include <support/oracles/pnm.hpp>

@@ -3,6 +3,7 @@
 
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/averaging/ema.hpp>
+#include <gradstep/averaging/lookahead.hpp>
 #include <gradstep/averaging/polyak.hpp>
 #include <gradstep/averaging/window.hpp>
 #include <gradstep/core/type_list.hpp>
@@ -70,11 +71,46 @@ struct window {
     }
 };
 
+/// The slow weights, to which the weight returns.
+struct lookahead {
+    static constexpr std::size_t slots = 1;
+    static constexpr bool pulls = true;
+    /// Most steps read nothing.
+    static std::vector<std::string> unread(gs::lookahead const& average) {
+        if (average.period == 1) return {};
+        return {"slow"};
+    }
+
+    now at;
+    real alpha;
+    bool ends;
+
+    lookahead(gradstep::lookahead const& average, now n)
+        : at(n), alpha(average.alpha), ends(n.t % average.period == 0) {}
+
+    std::array<outcome, 1> operator()(outcome w, std::array<real, 1> s) const {
+        if (!ends) return {exact(s[0])};
+        return {at.fma(at.held(alpha), w - exact(s[0]), exact(s[0]))};
+    }
+};
+
+/// Whether an average changes the weight, which then carries on a weight without gradient. Left out by most.
+template <class Average> constexpr bool pulls() {
+    return requires { requires Average::pulls; };
+}
+
 template <class Inner, class Average> struct averaged {
-    template <class Rule> static bool carries(Rule const& rule) { return oracle::carries<Inner>(rule.rule); }
+    template <class Rule> static bool carries(Rule const& rule) {
+        return pulls<Average>() || oracle::carries<Inner>(rule.rule);
+    }
     template <class Rule> static bool decays(Rule const& rule) { return oracle::decays<Inner>(rule.rule); }
-    template <class Rule> static bool keeps_rates(Rule const& rule) { return oracle::keeps_rates<Inner>(rule.rule); }
-    template <class Rule> static std::vector<std::string> unread(Rule const&) { return Average::unread(); }
+    template <class Rule> static bool keeps_rates(Rule const& rule) {
+        return pulls<Average>() || oracle::keeps_rates<Inner>(rule.rule);
+    }
+    template <class Rule> static std::vector<std::string> unread(Rule const& rule) {
+        if constexpr (pulls<Average>()) return Average::unread(rule.average);
+        else return Average::unread();
+    }
     static std::vector<std::string> overwritten() { return oracle::overwritten<Average>(); }
 
     Inner inner;
@@ -91,14 +127,25 @@ template <class Inner, class Average> struct averaged {
         auto const step = inner(w, g, of_rule);
         auto const after = average(step.weight, of_average);
         result<Slots> out{step.weight, step.update, {}, step.at_threshold};
+        if constexpr (pulls<Average>())
+            if (average.ends) out.weight = after[0];
         std::copy(after.begin(), after.end(), std::copy(step.state.begin(), step.state.end(), out.state.begin()));
         return out;
+    }
+    /// As optax writes a pull: as a change of the weight, of which it takes 1 - alpha of the distance.
+    template <std::size_t Slots>
+    outcome weight_elsewhere(real w, real g, std::array<real, Slots> s) const requires(pulls<Average>()) {
+        std::array<real, Slots - 1> of_rule;
+        std::copy_n(s.begin(), Slots - 1, of_rule.begin());
+        outcome const step = inner(w, g, of_rule).weight, update{step.value - w, step.error};
+        if (!average.ends) return exact(w) + update;
+        return exact(w) + (update - average.at.one_minus(average.alpha) * (step - exact(s[Slots - 1])));
     }
 };
 
 /// Each average of a rule that the tests run over.
 using averaged_rules = gs::type_list<gs::averaged<gs::adam, gs::ema>, gs::averaged<gs::sgd, gs::polyak>,
-                                     gs::averaged<gs::sgd, gs::window>>;
+                                     gs::averaged<gs::sgd, gs::window>, gs::averaged<gs::adam, gs::lookahead>>;
 constexpr auto line_of(gs::averaged<gs::adam, gs::ema>) {
     return line<averaged<adam, ema>>(
         gs::averaged{gs::adam{}, gs::ema{}}, gs::averaged{gs::adam{.beta1 = 0}, gs::ema{.decay = 0.5}},
@@ -114,6 +161,14 @@ constexpr auto line_of(gs::averaged<gs::sgd, gs::window>) {
                                        gs::averaged{gs::sgd{}, gs::window{.rate = 1, .min = 1, .max = 1}},
                                        gs::averaged{gs::sgd{}, gs::window{.rate = 0.5, .min = 2, .max = 4}},
                                        gs::averaged{gs::sgd{}, gs::window{.rate = 0.15, .min = 3, .max = 50}});
+}
+
+// Periods in which the steps 1 and 10, at which tests put a NaN into a slot, either both end a period or neither does.
+constexpr auto line_of(gs::averaged<gs::adam, gs::lookahead>) {
+    return line<averaged<adam, lookahead>>(gs::averaged{gs::adam{}, gs::lookahead{.period = 3}},
+                                           gs::averaged{gs::adam{}, gs::lookahead{.period = 1}},
+                                           gs::averaged{gs::adam{.beta1 = 0}, gs::lookahead{3, 1}},
+                                           gs::averaged{gs::adam{.beta1 = 0.5}, gs::lookahead{4, 0.3}});
 }
 
 } // namespace oracle

@@ -78,6 +78,11 @@ inline outcome sqrt(outcome a) {
     real const x = std::sqrt(a.value);
     return {x, x * (relative(a.error, a.value) / 2 + 1)};
 }
+/// A cube root takes a third of a relative error; math::cbrt adds 5/6 ulp and a little, two roundings at most.
+inline outcome cbrt(outcome a) {
+    real const x = std::cbrt(a.value);
+    return {x, abs(x) * (relative(a.error, a.value) / 3 + 2)};
+}
 inline outcome abs(outcome a) { return {std::abs(a.value), a.error}; }
 /// Exact, and never further off than one of the two: not even where rounding takes the other.
 inline outcome larger(outcome a, outcome b) { return {std::max(a.value, b.value), std::max(a.error, b.error)}; }
