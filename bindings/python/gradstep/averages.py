@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._constructors import policy
+from ._constructors import Number, policy
 
 __all__ = [
     "ema",
+    "lookahead",
     "polyak",
     "window",
 ]
 
 
-def ema(*, decay: float = 0.999, debias: bool = False, start: int = 0) -> dict[str, Any]:
+def ema(*, decay: Number = 0.999, debias: bool = False, start: int = 0) -> dict[str, Any]:
     """The average `ema` (docs/how_to/averaging.md).
 
     decay: share of the average that remains after a step (>= 0 and < 1).
@@ -22,6 +23,15 @@ def ema(*, decay: float = 0.999, debias: bool = False, start: int = 0) -> dict[s
     start: steps before the average begins; until then it equals the weights (>= 0).
     """
     return policy({"name": "ema", "decay": decay, "debias": debias, "start": start})
+
+
+def lookahead(*, period: int = 5, alpha: Number = 0.5) -> dict[str, Any]:
+    """The average `lookahead` (docs/how_to/averaging.md).
+
+    period: steps after which the weights return to the slow weights (>= 1).
+    alpha: share of the way to the weights that the slow weights go at the end of a period (> 0 and <= 1).
+    """
+    return policy({"name": "lookahead", "period": period, "alpha": alpha})
 
 
 def polyak(*, start: int = 0) -> dict[str, Any]:
@@ -32,7 +42,7 @@ def polyak(*, start: int = 0) -> dict[str, Any]:
     return policy({"name": "polyak", "start": start})
 
 
-def window(rate: float, *, min: int = 10000, max: int = 10000) -> dict[str, Any]:
+def window(rate: Number, *, min: int = 10000, max: int = 10000) -> dict[str, Any]:
     """The average `window` (docs/how_to/averaging.md).
 
     rate: length of the window as a share of the steps so far (> 0 and <= 1).

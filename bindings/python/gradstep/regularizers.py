@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from ._constructors import Policy, policy
+from ._constructors import Number, Policy, policy
 
 __all__ = [
     "after_step",
@@ -38,7 +38,7 @@ def all_of(regularizers: Sequence[Policy]) -> dict[str, Any]:
     return policy({"name": "all_of", "regularizers": regularizers})
 
 
-def clip_value(limit: float) -> dict[str, Any]:
+def clip_value(limit: Number) -> dict[str, Any]:
     """The regularizer `clip_value` (docs/reference/regularizers.md#clip_value).
 
     limit: largest magnitude of an element of the gradient (> 0).
@@ -46,7 +46,7 @@ def clip_value(limit: float) -> dict[str, Any]:
     return policy({"name": "clip_value", "limit": limit})
 
 
-def decoupled(rate: float, *, scaled_by: Literal["learning_rate", "one"] = "learning_rate") -> dict[str, Any]:
+def decoupled(rate: Number, *, scaled_by: Literal["learning_rate", "one"] = "learning_rate") -> dict[str, Any]:
     """The regularizer `decoupled` (docs/reference/regularizers.md#decoupled).
 
     rate: strength of the weight decay (>= 0).
@@ -55,7 +55,7 @@ def decoupled(rate: float, *, scaled_by: Literal["learning_rate", "one"] = "lear
     return policy({"name": "decoupled", "rate": rate, "scaled_by": scaled_by})
 
 
-def elastic_net(l1: float, l2: float) -> dict[str, Any]:
+def elastic_net(l1: Number, l2: Number) -> dict[str, Any]:
     """The regularizer `elastic_net` (docs/reference/regularizers.md#elastic_net).
 
     l1: strength of the L1 part (>= 0).
@@ -64,7 +64,7 @@ def elastic_net(l1: float, l2: float) -> dict[str, Any]:
     return policy({"name": "elastic_net", "l1": l1, "l2": l2})
 
 
-def l1(rate: float) -> dict[str, Any]:
+def l1(rate: Number) -> dict[str, Any]:
     """The regularizer `l1` (docs/reference/regularizers.md#l1).
 
     rate: strength: adds rate * sign(w) to the gradient (>= 0).
@@ -72,7 +72,7 @@ def l1(rate: float) -> dict[str, Any]:
     return policy({"name": "l1", "rate": rate})
 
 
-def l2(rate: float) -> dict[str, Any]:
+def l2(rate: Number) -> dict[str, Any]:
     """The regularizer `l2` (docs/reference/regularizers.md#l2).
 
     rate: strength: adds rate * w to the gradient (>= 0).

@@ -1,7 +1,7 @@
 # Written by bindings/python/write_constructors.py from docs/reference/configuration.schema.json.
 """Configurations by rule: `gradstep.adam(lr=1e-3)` is `rules.adam(lr=1e-3)`.
 
-A dict, for `Parameter`, `Table` and `Updater`.
+A dict, for `Parameter`, `Table` and `Updater`. A hyperparameter can be a schedule of `gradstep.schedules` instead of a number.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal, TYPE_CHECKING
 
-from ._constructors import Options, Rate, configuration
+from ._constructors import Number, Options, Rate, configuration
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -44,6 +44,7 @@ __all__ = [
     "laprop",
     "lars",
     "lion",
+    "madgrad",
     "momentum",
     "momentum_rmsprop",
     "nadam",
@@ -75,10 +76,10 @@ __all__ = [
 def adabelief(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-16,
-    epsilon_root: float = 1e-16,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-16,
+    epsilon_root: Number = 1e-16,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `adabelief`: Zhuang et al. 2020, arXiv:2010.07468, algorithm 2
@@ -107,11 +108,11 @@ def adabelief(
 def adabound(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-08,
-    gamma: float = 0.001,
-    final_ratio: float = 100.0,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-08,
+    gamma: Number = 0.001,
+    final_ratio: Number = 100.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `adabound`: Luo et al. 2019, arXiv:1902.09843, algorithm 2 (docs/reference/rules.md#adabound).
@@ -138,7 +139,7 @@ def adabound(
     )
 
 
-def adadelta(lr: Rate, *, rho: float = 0.95, epsilon: float = 1e-06, **options: Unpack[Options]) -> dict[str, Any]:
+def adadelta(lr: Rate, *, rho: Number = 0.95, epsilon: Number = 1e-06, **options: Unpack[Options]) -> dict[str, Any]:
     """The rule `adadelta`: Zeiler 2012, arXiv:1212.5701, algorithm 1 (docs/reference/rules.md#adadelta).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
@@ -152,8 +153,8 @@ def adadelta(lr: Rate, *, rho: float = 0.95, epsilon: float = 1e-06, **options: 
 def adagrad(
     lr: Rate,
     *,
-    epsilon: float = 1e-10,
-    initial_accumulator: float = 0.0,
+    epsilon: Number = 1e-10,
+    initial_accumulator: Number = 0.0,
     epsilon_place: Literal["outside", "inside"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -181,9 +182,9 @@ def adagrad(
 def adam(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-08,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-08,
     epsilon_place: Literal["outside", "inside", "hat"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -213,9 +214,9 @@ def adam(
 def adamax(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-08,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-08,
     epsilon_place: Literal["outside", "inside", "accumulated"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -245,11 +246,11 @@ def adamax(
 def adan(
     lr: Rate,
     *,
-    beta1: float = 0.98,
-    beta2: float = 0.92,
-    beta3: float = 0.99,
-    epsilon: float = 1e-08,
-    epsilon_root: float = 0.0,
+    beta1: Number = 0.98,
+    beta2: Number = 0.92,
+    beta3: Number = 0.99,
+    epsilon: Number = 1e-08,
+    epsilon_root: Number = 0.0,
     difference_weight: Literal["beta2", "one_minus_beta2"] = "beta2",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -283,10 +284,10 @@ def adan(
 def adapnm(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    beta0: float = 1.0,
-    epsilon: float = 1e-08,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    beta0: Number = 1.0,
+    epsilon: Number = 1e-08,
     epsilon_place: Literal["outside", "inside", "hat"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -327,11 +328,11 @@ def add_delta(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
 def ademamix(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    beta3: float = 0.9999,
-    alpha: float = 5.0,
-    epsilon: float = 1e-08,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    beta3: Number = 0.9999,
+    alpha: Number = 5.0,
+    epsilon: Number = 1e-08,
     warmup: int = 0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -365,9 +366,9 @@ def ademamix(
 def adopt(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.9999,
-    epsilon: float = 1e-06,
+    beta1: Number = 0.9,
+    beta2: Number = 0.9999,
+    epsilon: Number = 1e-06,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `adopt`: Taniguchi et al. 2024, arXiv:2411.02853, algorithm 2 (docs/reference/rules.md#adopt).
@@ -384,9 +385,9 @@ def adopt(
 def amsgrad(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-08,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-08,
     epsilon_place: Literal["outside", "inside", "hat"] = "outside",
     maximum_of: Literal["raw", "corrected"] = "raw",
     **options: Unpack[Options],
@@ -419,11 +420,11 @@ def amsgrad(
 def centered_momentum_rmsprop(
     lr: Rate,
     *,
-    rho: float = 0.99,
-    epsilon: float = 1e-08,
-    mu: float = 0.9,
+    rho: Number = 0.99,
+    epsilon: Number = 1e-08,
+    mu: Number = 0.9,
     epsilon_place: Literal["outside", "inside"] = "outside",
-    initial_accumulator: float = 0.0,
+    initial_accumulator: Number = 0.0,
     rate_place: Literal["outside", "inside"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -458,10 +459,10 @@ def centered_momentum_rmsprop(
 def centered_rmsprop(
     lr: Rate,
     *,
-    rho: float = 0.99,
-    epsilon: float = 1e-08,
+    rho: Number = 0.99,
+    epsilon: Number = 1e-08,
     epsilon_place: Literal["outside", "inside"] = "outside",
-    initial_accumulator: float = 0.0,
+    initial_accumulator: Number = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `centered_rmsprop`: Graves 2013, arXiv:1308.0850, eq. 38-41
@@ -488,7 +489,7 @@ def centered_rmsprop(
     )
 
 
-def cocob(lr: Rate, *, alpha: float = 100.0, epsilon: float = 1e-08, **options: Unpack[Options]) -> dict[str, Any]:
+def cocob(lr: Rate, *, alpha: Number = 100.0, epsilon: Number = 1e-08, **options: Unpack[Options]) -> dict[str, Any]:
     """The rule `cocob`: Orabona & Tommasi 2017, arXiv:1705.07795, algorithm 2
     (docs/reference/rules.md#cocob).
 
@@ -503,12 +504,12 @@ def cocob(lr: Rate, *, alpha: float = 100.0, epsilon: float = 1e-08, **options: 
 def constant_rate_ftrl(
     lr: Rate,
     *,
-    l1: float = 0.0,
-    l2: float = 0.0,
-    beta: float = 1.0,
-    lr_power: float = -0.5,
-    initial_accumulator: float = 0.0,
-    l2_shrinkage: float = 0.0,
+    l1: Number = 0.0,
+    l2: Number = 0.0,
+    beta: Number = 1.0,
+    lr_power: Number = -0.5,
+    initial_accumulator: Number = 0.0,
+    l2_shrinkage: Number = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `constant_rate_ftrl` (docs/reference/rules.md#constant_rate_ftrl).
@@ -540,11 +541,11 @@ def constant_rate_ftrl(
 def cowclip_adagrad(
     lr: Rate,
     *,
-    clip: float = 1.0,
-    lower_bound: float = 1e-05,
-    count_decay: float = 0.0,
-    epsilon: float = 1e-08,
-    initial_accumulator: float = 0.0,
+    clip: Number = 1.0,
+    lower_bound: Number = 1e-05,
+    count_decay: Number = 0.0,
+    epsilon: Number = 1e-08,
+    initial_accumulator: Number = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `cowclip_adagrad`: Zheng et al. 2022, arXiv:2204.06240, algorithm 1; FBGEMM
@@ -575,8 +576,8 @@ def cowclip_adagrad(
 def decayed_adagrad(
     lr: Rate,
     *,
-    rho: float = 0.95,
-    epsilon: float = 1e-06,
+    rho: Number = 0.95,
+    epsilon: Number = 1e-06,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `decayed_adagrad` (docs/reference/rules.md#decayed_adagrad).
@@ -592,12 +593,12 @@ def decayed_adagrad(
 def dgc_momentum(
     lr: Rate,
     *,
-    mu: float = 0.9,
+    mu: Number = 0.9,
     rampup_begin_step: int = 0,
     rampup_step: int = 1,
     sparsity: Sequence[float] = (0.999,),
     nesterov: bool = False,
-    local_grad_clip_norm: float = math.inf,
+    local_grad_clip_norm: Number = math.inf,
     num_trainers: int = 1,
     dense_below: int = 16384,
     selected: Literal["exact", "sampled"] = "exact",
@@ -639,7 +640,7 @@ def dgc_momentum(
     )
 
 
-def fromage(lr: Rate, *, min_norm: float = 0.0, **options: Unpack[Options]) -> dict[str, Any]:
+def fromage(lr: Rate, *, min_norm: Number = 0.0, **options: Unpack[Options]) -> dict[str, Any]:
     """The rule `fromage`: Bernstein et al. 2020, arXiv:2002.03432, algorithm 1
     (docs/reference/rules.md#fromage).
 
@@ -653,9 +654,9 @@ def fromage(lr: Rate, *, min_norm: float = 0.0, **options: Unpack[Options]) -> d
 def ftml(
     lr: Rate,
     *,
-    beta1: float = 0.6,
-    beta2: float = 0.999,
-    epsilon: float = 1e-08,
+    beta1: Number = 0.6,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `ftml`: Zheng & Kwok 2017 (ICML), algorithm 1 (docs/reference/rules.md#ftml).
@@ -672,11 +673,11 @@ def ftml(
 def ftrl(
     lr: Rate,
     *,
-    l1: float = 0.0,
-    l2: float = 0.0,
-    beta: float = 1.0,
-    lr_power: float = -0.5,
-    initial_accumulator: float = 0.0,
+    l1: Number = 0.0,
+    l2: Number = 0.0,
+    beta: Number = 1.0,
+    lr_power: Number = -0.5,
+    initial_accumulator: Number = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `ftrl`: McMahan et al. 2013 (KDD), algorithm 1 (docs/reference/rules.md#ftrl).
@@ -706,9 +707,9 @@ def ftrl(
 def group_adagrad(
     lr: Rate,
     *,
-    l21: float = 0.0,
-    beta: float = 0.0,
-    initial_accumulator: float = 0.1,
+    l21: Number = 0.0,
+    beta: Number = 0.0,
+    initial_accumulator: Number = 0.1,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `group_adagrad`: Monolith's group_adagrad (docs/reference/rules.md#group_adagrad).
@@ -734,11 +735,11 @@ def group_adagrad(
 def group_ftrl(
     lr: Rate,
     *,
-    l1: float = 0.0,
-    l2: float = 0.0,
-    l21: float = 0.0,
-    beta: float = 1.0,
-    initial_accumulator: float = 0.0,
+    l1: Number = 0.0,
+    l2: Number = 0.0,
+    l21: Number = 0.0,
+    beta: Number = 1.0,
+    initial_accumulator: Number = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `group_ftrl`: Yue et al. 2021, arXiv:2107.14432 (docs/reference/rules.md#group_ftrl).
@@ -768,10 +769,10 @@ def group_ftrl(
 def lamb(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-06,
-    decay: float = 0.0,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-06,
+    decay: Number = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `lamb`: You et al. 2020, arXiv:1904.00962, algorithm 2 (docs/reference/rules.md#lamb).
@@ -799,9 +800,9 @@ def lamb(
 def laprop(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-15,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-15,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `laprop`: Ziyin, Wang & Ueda 2020, arXiv:2002.04839, algorithm 1
@@ -819,9 +820,9 @@ def laprop(
 def lars(
     lr: Rate,
     *,
-    mu: float = 0.9,
-    trust: float = 0.001,
-    epsilon: float = 0.0,
+    mu: Number = 0.9,
+    trust: Number = 0.001,
+    epsilon: Number = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `lars`: You, Gitman & Ginsburg 2017, arXiv:1708.03888, algorithm 1
@@ -836,7 +837,7 @@ def lars(
     return configuration({"name": "lars", "mu": mu, "trust": trust, "epsilon": epsilon}, lr, options)
 
 
-def lion(lr: Rate, *, beta1: float = 0.9, beta2: float = 0.99, **options: Unpack[Options]) -> dict[str, Any]:
+def lion(lr: Rate, *, beta1: Number = 0.9, beta2: Number = 0.99, **options: Unpack[Options]) -> dict[str, Any]:
     """The rule `lion`: Chen et al. 2023, arXiv:2302.06675, algorithm 2 (docs/reference/rules.md#lion).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
@@ -847,11 +848,23 @@ def lion(lr: Rate, *, beta1: float = 0.9, beta2: float = 0.99, **options: Unpack
     return configuration({"name": "lion", "beta1": beta1, "beta2": beta2}, lr, options)
 
 
+def madgrad(lr: Rate, *, mu: Number = 0.9, epsilon: Number = 1e-06, **options: Unpack[Options]) -> dict[str, Any]:
+    """The rule `madgrad`: Defazio & Jelassi 2021, arXiv:2101.11075, algorithm 1
+    (docs/reference/rules.md#madgrad).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    mu: momentum: share of the weight that remains in a step; the rest moves to z (>= 0 and < 1).
+    epsilon: added to the cube root in the divisor (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "madgrad", "mu": mu, "epsilon": epsilon}, lr, options)
+
+
 def momentum(
     lr: Rate,
     *,
-    mu: float = 0.9,
-    dampening: float = 0.0,
+    mu: Number = 0.9,
+    dampening: Number = 0.0,
     rate_place: Literal["outside", "inside"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -878,11 +891,11 @@ def momentum(
 def momentum_rmsprop(
     lr: Rate,
     *,
-    rho: float = 0.99,
-    epsilon: float = 1e-08,
-    mu: float = 0.9,
+    rho: Number = 0.99,
+    epsilon: Number = 1e-08,
+    mu: Number = 0.9,
     epsilon_place: Literal["outside", "inside"] = "outside",
-    initial_accumulator: float = 0.0,
+    initial_accumulator: Number = 0.0,
     rate_place: Literal["outside", "inside"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -916,10 +929,10 @@ def momentum_rmsprop(
 def nadam(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-08,
-    momentum_decay: float = 0.004,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-08,
+    momentum_decay: Number = 0.004,
     epsilon_place: Literal["outside", "inside", "hat"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -951,8 +964,8 @@ def nadam(
 def nesterov(
     lr: Rate,
     *,
-    mu: float = 0.9,
-    dampening: float = 0.0,
+    mu: Number = 0.9,
+    dampening: Number = 0.0,
     rate_place: Literal["outside", "inside"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -980,9 +993,9 @@ def nesterov(
 def nesterov_adam(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-08,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-08,
     epsilon_place: Literal["outside", "inside", "hat"] = "outside",
     momentum_bias: Literal["this_step", "next_step"] = "this_step",
     **options: Unpack[Options],
@@ -1015,10 +1028,10 @@ def nesterov_adam(
 def novograd(
     lr: Rate,
     *,
-    beta1: float = 0.95,
-    beta2: float = 0.98,
-    epsilon: float = 1e-08,
-    weight_decay: float = 0.0,
+    beta1: Number = 0.95,
+    beta2: Number = 0.98,
+    epsilon: Number = 1e-08,
+    weight_decay: Number = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `novograd`: Ginsburg et al. 2019, arXiv:1905.11286, algorithm 1
@@ -1047,11 +1060,11 @@ def novograd(
 def optimistic_adam(
     lr: Rate,
     *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-08,
+    alpha: Number = 1.0,
+    beta: Number = 1.0,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-08,
     nesterov: bool = False,
     epsilon_place: Literal["outside", "inside", "hat"] = "outside",
     **options: Unpack[Options],
@@ -1086,7 +1099,7 @@ def optimistic_adam(
     )
 
 
-def optimistic_sgd(lr: Rate, *, alpha: float = 1.0, beta: float = 1.0, **options: Unpack[Options]) -> dict[str, Any]:
+def optimistic_sgd(lr: Rate, *, alpha: Number = 1.0, beta: Number = 1.0, **options: Unpack[Options]) -> dict[str, Any]:
     """The rule `optimistic_sgd`: Popov 1980; Mokhtari et al. 2019, arXiv:1901.08511
     (docs/reference/rules.md#optimistic_sgd).
 
@@ -1098,7 +1111,7 @@ def optimistic_sgd(lr: Rate, *, alpha: float = 1.0, beta: float = 1.0, **options
     return configuration({"name": "optimistic_sgd", "alpha": alpha, "beta": beta}, lr, options)
 
 
-def pnm(lr: Rate, *, beta1: float = 0.9, beta0: float = 1.0, **options: Unpack[Options]) -> dict[str, Any]:
+def pnm(lr: Rate, *, beta1: Number = 0.9, beta0: Number = 1.0, **options: Unpack[Options]) -> dict[str, Any]:
     """The rule `pnm`: Xie et al. 2021, arXiv:2103.17182 (docs/reference/rules.md#pnm).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
@@ -1112,9 +1125,9 @@ def pnm(lr: Rate, *, beta1: float = 0.9, beta0: float = 1.0, **options: Unpack[O
 def proximal_adagrad(
     lr: Rate,
     *,
-    l1: float = 0.0,
-    l2: float = 0.0,
-    initial_accumulator: float = 0.1,
+    l1: Number = 0.0,
+    l2: Number = 0.0,
+    initial_accumulator: Number = 0.1,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `proximal_adagrad`: Duchi & Singer 2009; Duchi, Hazan & Singer 2011, section 5.1
@@ -1141,11 +1154,11 @@ def proximal_adagrad(
 def qhadam(
     lr: Rate,
     *,
-    beta1: float = 0.995,
-    beta2: float = 0.999,
-    nu1: float = 0.7,
-    nu2: float = 1.0,
-    epsilon: float = 1e-08,
+    beta1: Number = 0.995,
+    beta2: Number = 0.999,
+    nu1: Number = 0.7,
+    nu2: Number = 1.0,
+    epsilon: Number = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `qhadam`: Ma & Yarats 2019, arXiv:1810.06801, section 4 (docs/reference/rules.md#qhadam).
@@ -1172,7 +1185,7 @@ def qhadam(
     )
 
 
-def qhm(lr: Rate, *, beta: float = 0.999, nu: float = 0.7, **options: Unpack[Options]) -> dict[str, Any]:
+def qhm(lr: Rate, *, beta: Number = 0.999, nu: Number = 0.7, **options: Unpack[Options]) -> dict[str, Any]:
     """The rule `qhm`: Ma & Yarats 2019, arXiv:1810.06801, eq. 3-4 (docs/reference/rules.md#qhm).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
@@ -1186,9 +1199,9 @@ def qhm(lr: Rate, *, beta: float = 0.999, nu: float = 0.7, **options: Unpack[Opt
 def radam(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-08,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-08,
     epsilon_place: Literal["outside", "inside", "hat"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -1218,10 +1231,10 @@ def radam(
 def rmsprop(
     lr: Rate,
     *,
-    rho: float = 0.99,
-    epsilon: float = 1e-08,
+    rho: Number = 0.99,
+    epsilon: Number = 1e-08,
     epsilon_place: Literal["outside", "inside"] = "outside",
-    initial_accumulator: float = 0.0,
+    initial_accumulator: Number = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `rmsprop`: Tieleman & Hinton 2012, lecture 6.5 (docs/reference/rules.md#rmsprop).
@@ -1250,8 +1263,8 @@ def rmsprop(
 def rowwise_adagrad(
     lr: Rate,
     *,
-    epsilon: float = 1e-10,
-    initial_accumulator: float = 0.0,
+    epsilon: Number = 1e-10,
+    initial_accumulator: Number = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `rowwise_adagrad`: Mudigere et al. 2022, arXiv:2104.05158, section 4.1.4
@@ -1276,9 +1289,9 @@ def rowwise_adagrad(
 def rowwise_adam(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-08,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `rowwise_adam` (docs/reference/rules.md#rowwise_adam).
@@ -1295,8 +1308,8 @@ def rowwise_adam(
 def rowwise_rmsprop(
     lr: Rate,
     *,
-    beta: float = 0.99,
-    epsilon: float = 1e-08,
+    beta: Number = 0.99,
+    epsilon: Number = 1e-08,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `rowwise_rmsprop` (docs/reference/rules.md#rowwise_rmsprop).
@@ -1312,11 +1325,11 @@ def rowwise_rmsprop(
 def rprop(
     lr: Rate,
     *,
-    initial_step: float = 0.01,
-    shrink: float = 0.5,
-    grow: float = 1.2,
-    smallest_step: float = 1e-06,
-    largest_step: float = 50.0,
+    initial_step: Number = 0.01,
+    shrink: Number = 0.5,
+    grow: Number = 1.2,
+    smallest_step: Number = 1e-06,
+    largest_step: Number = 50.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `rprop`: Riedmiller & Braun 1993; Igel & Huesken 2003 (docs/reference/rules.md#rprop).
@@ -1346,12 +1359,12 @@ def rprop(
 def schedule_free_adam(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-08,
-    decay: float = 0.0,
-    step_power: float = 0.0,
-    rate_power: float = 2.0,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-08,
+    decay: Number = 0.0,
+    step_power: Number = 0.0,
+    rate_power: Number = 2.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `schedule_free_adam`: Defazio et al. 2024, arXiv:2405.15682, algorithm 1
@@ -1386,12 +1399,12 @@ def schedule_free_adam(
 def schedule_free_radam(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 1e-08,
-    decay: float = 0.0,
-    step_power: float = 0.0,
-    rate_power: float = 2.0,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-08,
+    decay: Number = 0.0,
+    step_power: Number = 0.0,
+    rate_power: Number = 2.0,
     sgd_phase: bool = False,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -1430,9 +1443,9 @@ def schedule_free_radam(
 def schedule_free_sgd(
     lr: Rate,
     *,
-    beta: float = 0.9,
-    step_power: float = 0.0,
-    rate_power: float = 2.0,
+    beta: Number = 0.9,
+    step_power: Number = 0.0,
+    rate_power: Number = 2.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `schedule_free_sgd`: Defazio et al. 2024, arXiv:2405.15682, eq. 2-4
@@ -1470,10 +1483,10 @@ def sgd(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
 def stable_adamw(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.99,
-    epsilon: float = 1e-08,
-    weight_decay: float = 0.0,
+    beta1: Number = 0.9,
+    beta2: Number = 0.99,
+    epsilon: Number = 1e-08,
+    weight_decay: Number = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `stable_adamw`: Wortsman et al. 2023, arXiv:2304.13013, algorithm 2
@@ -1502,8 +1515,8 @@ def stable_adamw(
 def two_buffer_adagrad(
     lr: Rate,
     *,
-    epsilon: float = 1e-10,
-    initial_accumulator: float = 0.0,
+    epsilon: Number = 1e-10,
+    initial_accumulator: Number = 0.0,
     period: int = 16384,
     epsilon_place: Literal["outside", "inside"] = "outside",
     **options: Unpack[Options],
@@ -1534,10 +1547,10 @@ def two_buffer_adagrad(
 def yogi(
     lr: Rate,
     *,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    epsilon: float = 0.001,
-    initial_accumulator: float = 1e-06,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 0.001,
+    initial_accumulator: Number = 1e-06,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `yogi`: Zaheer et al. 2018, algorithm 2 (docs/reference/rules.md#yogi).

@@ -24,6 +24,7 @@ __all__ = [
     "natural_exp",
     "noam",
     "one_cycle",
+    "one_cycle_momentum",
     "piecewise",
     "poly",
     "polynomial",
@@ -243,6 +244,35 @@ def one_cycle(
             "rise": rise,
             "start_divisor": start_divisor,
             "end_divisor": end_divisor,
+            "shape": shape,
+        }
+    )
+
+
+def one_cycle_momentum(
+    steps: int,
+    *,
+    low: float = 0.85,
+    high: float = 0.95,
+    rise: float = 0.3,
+    shape: Literal["linear", "cosine", "sqrt"] = "cosine",
+) -> dict[str, Any]:
+    """The schedule `one_cycle_momentum`: the rate at step t is of a momentum: a fall, then a rise
+    (docs/reference/schedules.md#one_cycle_momentum).
+
+    steps: length of the cycle, in steps (>= 1).
+    low: smallest momentum, where the rate of `one_cycle` is largest (>= 0 and <= 1).
+    high: momentum at both ends of the cycle (>= 0 and <= 1).
+    rise: share of the steps in which the rate of `one_cycle` rises, and the momentum falls (>= 0 and <= 1).
+    shape: curve of both phases.
+    """
+    return policy(
+        {
+            "name": "one_cycle_momentum",
+            "steps": steps,
+            "low": low,
+            "high": high,
+            "rise": rise,
             "shape": shape,
         }
     )

@@ -27,6 +27,7 @@ __all__ = [
     "lamb",
     "lars",
     "lion",
+    "madgrad",
     "nadam",
     "nadamw",
     "novograd",
@@ -389,6 +390,17 @@ def lion(lr: Rate, *, b1: float = 0.9, b2: float = 0.99, **options: Unpack[Optio
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "lion", "b1": b1, "b2": b2}, lr, options)
+
+
+def madgrad(lr: Rate, *, momentum: float = 0.9, eps: float = 1e-06, **options: Unpack[Options]) -> dict[str, Any]:
+    """madgrad with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    momentum: share of the weight that remains in a step; the rest moves to z (>= 0 and < 1).
+    eps: added to the cube root in the divisor (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "madgrad", "momentum": momentum, "eps": eps}, lr, options)
 
 
 def nadam(
