@@ -268,8 +268,8 @@ private:
         if constexpr (detail::is_scheduled<GivenRule>) rule_.move_to(now, largest);
         if constexpr (detail::is_scheduled<GivenRegularizer>) regularizer_.move_to(now, largest);
     }
-    // Prepares the step after `now`, and sets the state of the clock in it; `rate` is that of the
-    // clock, without the scale of a tensor.
+    // Prepares the step after `now`, and sets the state of the clock in it. `rate` is the learning rate
+    // without the scale of a tensor.
     step_type prepare([[maybe_unused]] gradstep::clock now, step_info& next, [[maybe_unused]] double rate,
                       step_options const& options, double decay) {
         auto const prepared_now = [&] {

@@ -13,8 +13,10 @@ HEAD = "#pragma once\n/// {what}. `./dev generate` writes this header from the n
 TYPES = """
 namespace gradstep {{
 
+// clang-format off
 /// The types of all rules. Configurations, the C library and the tests use this list.
 {list}
+// clang-format on
 
 }} // namespace gradstep
 """

@@ -59,6 +59,7 @@
 
 namespace gradstep {
 
+// clang-format off
 /// The types of all rules. Configurations, the C library and the tests use this list.
 using rules = type_list<adabelief, adabound, adadelta, adagrad, adam, adamax, adan, adapnm, add_delta, ademamix, adopt,
                         amsgrad, centered_momentum_rmsprop, centered_rmsprop, cocob, constant_rate_ftrl,
@@ -67,5 +68,6 @@ using rules = type_list<adabelief, adabound, adadelta, adagrad, adam, adamax, ad
                         novograd, optimistic_adam, optimistic_sgd, pnm, proximal_adagrad, qhadam, qhm, radam, rmsprop,
                         rowwise_adagrad, rowwise_adam, rowwise_rmsprop, rprop, schedule_free_adam, schedule_free_radam,
                         schedule_free_sgd, sgd, stable_adamw, two_buffer_adagrad, yogi>;
+// clang-format on
 
 } // namespace gradstep
