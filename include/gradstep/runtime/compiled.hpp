@@ -21,7 +21,7 @@ inline namespace GRADSTEP_ISA {
 
 /// The rule of a combination, which has this type, and its regularizer.
 template <class Rule> Rule rule_in(combination const& of) {
-    if constexpr (detail::keeps_average<Rule>)
+    if constexpr (requires(Rule const& averaged) { averaged.average; })
         return {*static_cast<decltype(Rule::rule) const*>(of.rule_policy),
                 *static_cast<decltype(Rule::average) const*>(of.average_policy)};
     else return *static_cast<Rule const*>(of.rule_policy);
