@@ -103,6 +103,9 @@ GRADSTEP_DEFINE void move_to(configuration& of, clock now, double largest) {
     for (scheduled_number const& one : of.scheduled) {
         double const value = one.schedule(now);
         bool const found = visit_number(of, one.path, [&](double& x, range const& allowed) {
+            if (allowed.is_constant)
+                fail<value_error>({one.path}, {"follows a schedule, and it must be the same in all steps"},
+                                  {"a number"});
             x = value;
             check_scheduled([&] { return one.path; }, now.step + 1, value, allowed, largest);
         });

@@ -233,7 +233,8 @@ public:
     }
 
     /// The policies: `rule()`, `regularizer()`, `schedule()` and `backend()`. Hyperparameters that
-    /// follow schedules have their values in the last prepared step.
+    /// follow schedules have their values in the last prepared step, also after `seek`. Do not read
+    /// them while another thread calls `next_step`.
     Rule const& rule() const { return rule_; }
     Regularizer const& regularizer() const { return regularizer_; }
     /// The regularizer for tensors without decay.

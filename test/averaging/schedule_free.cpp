@@ -121,6 +121,19 @@ TEST_CASE("radam's rectification is the warm-up of its average", "[averaging][sc
     CHECK(moves.state<"z">()[0] == numbers<double>(9, 1)[0] - 0.125 * numbers<double>(9, 2)[0]);
 }
 
+TEST_CASE("steps at a rate of 0 have no weight in the average", "[averaging][schedule_free]") {
+    auto const from = [](gs::clock now) { return now.step < 2 ? 0.0 : 0.125; };
+    for (double const power : {0.01, 1.0, 2.0}) {
+        gs::parameter weights{gs::make_updater<double>(gs::schedule_free_sgd{.rate_power = power}, from),
+                              numbers<double>(9, 1)};
+        for (std::uint32_t t = 1; t <= 2; ++t) weights.update(numbers<double>(9, t));
+        CHECK(weights.clock().state[0] == 0);
+        weights.update(numbers<double>(9, 3));
+        CHECK(weights.clock().state[0] > 0);
+        CHECK(same_bits(weights.average(), copy(weights.state<"z">())));
+    }
+}
+
 TEST_CASE("a constant rate_scale of a tensor does not change its shares", "[averaging][schedule_free]") {
     auto optimizer = gs::make_updater<double>(gs::schedule_free_sgd{}, warmed, gs::serial_backend{});
     auto w = numbers<double>(5, 1), z = w, scaled = w, z_scaled = w;

@@ -206,3 +206,52 @@ TEST_CASE("an updater of types is written with its schedules, as they are read",
     CHECK(refusal<gs::value_error>([&] { gs::to_json(own); }) ==
           "to_json: the schedule is a function, which has no name in a configuration; expected a schedule of gradstep");
 }
+
+TEST_CASE("a number that must be the same in all steps follows no schedule", "[config]") {
+    for (std::string const rule : {R"("ftrl", "l1")", R"("ftrl", "initial_accumulator")", R"("cocob", "alpha")",
+                                   R"("nadam", "momentum_decay")", R"("schedule_free_sgd", "beta")"}) {
+        std::string const key = rule.substr(rule.find(',') + 3, rule.rfind('"') - rule.find(',') - 3);
+        CHECK(refused(optimizer(R"({"name": )" + rule + ": " + of_rising + "}")) ==
+              "rule." + key + ": follows a schedule, and it must be the same in all steps; expected a number");
+    }
+    auto given = gs::read_optimizer(optimizer(R"({"name": "ftrl"})"));
+    given.policies.scheduled = {{"rule.l1", gs::constant{0.5}}};
+    CHECK(refusal<gs::value_error>([&] { gs::any_updater(given, gs::scalar::float32); }) ==
+          "rule.l1: follows a schedule, and it must be the same in all steps; expected a number");
+}
+
+TEST_CASE("a step that is refused leaves the numbers of the step before", "[config]") {
+    std::string const growing = R"({"name": "polynomial", "rate": 0.5, "steps": 10, "end": 40})";
+    gs::any_updater now(
+        gs::read_optimizer(optimizer(R"({"name": "momentum", "mu": )" + std::string(of_rising) + "}",
+                                     R"(, "regularizer": {"name": "decoupled", "rate": )" + growing + "}")),
+        gs::scalar::float32);
+    std::vector<float> const g = numbers<float>(5, 2);
+    std::vector<float> w = numbers<float>(5, 1), m(5), w2 = w, m2(5);
+    gs::any_span const slots[] = {m}, slots2[] = {m2};
+    gs::any_tensor x{w, g, slots}, x2{w2, g, slots2};
+    now.next_step({});
+    gs::any_updater const before = now;
+    now.next_step({.rate = 0.0625});
+    gs::any_updater const good = now;
+    REQUIRE(refusal<gs::value_error>([&] { now.next_step({.rate = 1}); }).find("lr * rate") != std::string::npos);
+    CHECK(now.clock() == good.clock());
+    CHECK(now.description() == good.description());
+    CHECK(now.description() != before.description());
+    for (double const scale : {1.0, 0.5}) { // a scaled tensor prepares its step from the policies
+        x.rate_scale = x2.rate_scale = scale;
+        now.apply(x);
+        good.apply(x2);
+        CHECK(same_bits(w, w2));
+        CHECK(same_bits(m, m2));
+    }
+}
+
+TEST_CASE("without decay, the schedules of the other regularizers stay", "[config]") {
+    gs::any_updater const all(
+        gs::read_optimizer(optimizer(R"({"name": "sgd"})", R"(, "regularizer": {"name": "all_of", "regularizers":
+            [{"name": "l2", "rate": 0.125}, {"name": "clip_value", "limit": )" +
+                                                               std::string(of_rising) + "}]}")),
+        gs::scalar::float32);
+    CHECK(all.with_decay(0).description().find("clip_value{limit = polynomial{") != std::string::npos);
+}

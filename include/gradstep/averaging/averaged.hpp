@@ -10,6 +10,7 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/scheduled.hpp>
+#include <gradstep/core/weight_changes.hpp>
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
@@ -168,6 +169,7 @@ template <class Rule, class Average> struct averaged {
     // inactive row.
     static constexpr bool counts_steps = detail::counts_steps<Rule>() || detail::counts_steps<Average>();
     static constexpr bool pulls_weight = detail::pulls_weight<Rule> || detail::pulls_weight<Average>;
+    static constexpr bool takes_gradients_only = detail::takes_gradients_only<Rule>();
     static constexpr auto at_zero_gradient = detail::zero_gradient_effect_of<Rule>();
     static constexpr bool is_linear = detail::is_linear<Rule>();
     state<double> decay() const requires(detail::decays_by_factors<Rule>) { return {rule.decay(), {}}; }

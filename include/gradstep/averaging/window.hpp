@@ -31,7 +31,7 @@ struct window {
     double rate = missing;
     std::int64_t min = 10000, max = 10000;
     static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"rate", &window::rate, ranges::positive_share},
+        hyperparameter_list{hyperparameter{"rate", &window::rate, ranges::constant(ranges::positive_share)},
                             hyperparameter{"min", &window::min, ranges::positive_count},
                             hyperparameter{"max", &window::max, ranges::positive_count}};
     GRADSTEP_INLINE void check() const {

@@ -7,6 +7,7 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/kernel.hpp>
+#include <gradstep/core/weight_changes.hpp>
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
@@ -30,7 +31,8 @@ template <class Rule> struct agc {
     static_assert(!row_wise_rule<Rule>,
                   "gradstep: agc: the rule is row-wise; expected a rule that works element by element");
     static_assert(!detail::has_own_step<Rule> && !detail::keeps_average<Rule> && detail::rare_slot_count<Rule> == 0,
-                  "gradstep: agc: the rule is dgc_momentum, two_buffer_adagrad or averaged; expected another rule");
+                  "gradstep: agc: the rule is dgc_momentum, two_buffer_adagrad, averaged or schedule-free; expected "
+                  "another rule");
 
     Rule rule;
     double clip = 0.01, epsilon = 1e-3;
@@ -43,6 +45,7 @@ template <class Rule> struct agc {
     template <std::size_t I, class S> GRADSTEP_HD static auto& slot(S& s) { return detail::slot<I, Rule>(s); }
     template <pack V> GRADSTEP_HD state<V> initialize(V w) const { return detail::initial_state(rule, w); }
 
+    static constexpr bool takes_gradients_only = detail::takes_gradients_only<Rule>();
     static constexpr auto at_zero_gradient = detail::zero_gradient_effect_of<Rule>();
     state<double> decay() const requires(detail::decays_by_factors<Rule>) { return rule.decay(); }
     void check_decay() const {

@@ -124,6 +124,7 @@ GRADSTEP_DEFINE any_schedule read_schedule(json const& value, json_path const& a
     return out;
 }
 GRADSTEP_DEFINE double read_schedule_of_number(json const& value, json_path const& at, range const& allowed) {
+    if (allowed.is_constant) at.refuse({"follows a schedule, and it must be the same in all steps"}, {"a number"});
     number_schedules& to = *at.schedules();
     std::string const path = at.text();
     any_schedule const schedule = read_schedule(value, json_path(path)); // its own numbers are numbers

@@ -20,6 +20,7 @@ json reference_to(char const* definition);
 template <number Number> json schema_of_number(range const& allowed) {
     json out = {{"type", std::is_floating_point_v<Number> ? "number" : "integer"}};
     auto const bound = [](double x) { return static_cast<Number>(x); };
+    if (allowed.is_constant) out["$comment"] = "the same in all steps";
     if (std::isfinite(allowed.low)) out[allowed.low_open ? "exclusiveMinimum" : "minimum"] = bound(allowed.low);
     if (std::isfinite(allowed.high)) out[allowed.high_open ? "exclusiveMaximum" : "maximum"] = bound(allowed.high);
     else if (std::is_integral_v<Number>) out["maximum"] = std::numeric_limits<Number>::max();

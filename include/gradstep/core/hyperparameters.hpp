@@ -19,6 +19,7 @@ struct range {
     double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
     bool low_open = true, high_open = true;
     char const* text = "finite";
+    bool is_constant = false; // the hyperparameter cannot follow a schedule (`scheduled`)
 
     /// Whether x is in the range.
     GRADSTEP_INLINE constexpr bool contains(double x) const {
@@ -40,6 +41,12 @@ inline constexpr range positive_or_infinite{0, infinity, true, false, "> 0, or i
 inline constexpr range finite{-infinity, infinity, true, true, "finite"};
 inline constexpr range count{0, infinity, false, true, ">= 0"};
 inline constexpr range positive_count{1, infinity, false, true, ">= 1"};
+/// The same range for a hyperparameter that must be the same in all steps, because the state of
+/// earlier steps contains it.
+GRADSTEP_INLINE constexpr range constant(range of) {
+    of.is_constant = true;
+    return of;
+}
 } // namespace ranges
 
 /// The names of the values of an enumeration, in order from 0: for `describe`, errors and

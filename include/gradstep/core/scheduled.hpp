@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -74,7 +75,17 @@ template <class Policy, class F> bool visit_number(Policy& policy, std::string_v
     return found;
 }
 
-// Whether policies of this type have a number with this path.
+// Whether a path has no empty part.
+constexpr bool is_path(std::string_view path) {
+    return !path.empty() && !path.ends_with('.') && path.find("..") == path.npos && path.find("[]") == path.npos;
+}
+constexpr bool are_different_paths(std::initializer_list<std::string_view> paths) {
+    for (auto a = paths.begin(); a != paths.end(); ++a)
+        for (auto b = paths.begin(); b != a; ++b)
+            if (*a == *b) return false;
+    return true;
+}
+// Whether policies of this type have a number with this path that can follow a schedule.
 template <class Policy> constexpr bool has_number(std::string_view path);
 template <class Policy> constexpr bool part_has_number(std::int64_t i, std::string_view path) {
     if constexpr (requires(Policy const& of) { of.first, of.rest; })
@@ -91,7 +102,7 @@ template <class Policy> constexpr bool has_number(std::string_view path) {
         Policy::hyperparameters.for_each([&](auto const& m) {
             using value_type = std::remove_cvref_t<decltype(std::declval<Policy&>().*m.at)>;
             if (place.key != m.name || place.index >= 0) return;
-            if constexpr (std::is_same_v<value_type, double>) found = place.rest.empty();
+            if constexpr (std::is_same_v<value_type, double>) found = place.rest.empty() && !m.allowed.is_constant;
             else if constexpr (lists_hyperparameters<value_type>) found = has_number<value_type>(place.rest);
         });
     }
@@ -159,8 +170,9 @@ template <fixed_string Path, class Schedule> moving_number<Path, Schedule> movin
 /// written; the clock is then unchanged.
 ///
 /// Only a `double` can follow a schedule. Put `scheduled` around the whole policy, not inside
-/// `averaged` or `all_of`. Numbers that only initialize the state (adagrad's initial_accumulator)
-/// have the value at the clock's start.
+/// `averaged` or `all_of`. Numbers that earlier steps have put into the state cannot follow one
+/// (`ranges::constant`): initial values, all numbers of ftrl and cocob, the beta of the
+/// schedule-free rules, nadam's beta1 and momentum_decay, and the rate of `window`.
 ///
 /// Bias corrections use the numbers of the step: 1 - beta1^t, with the beta1 of step t, as in torch
 /// when a scheduler moves beta1. This is not the total weight of the past gradients, which is 1 -
@@ -180,9 +192,12 @@ template <class Policy, class... Moving> struct scheduled : Policy {
         !requires { typename Policy::scheduled_policy; },
         "gradstep: scheduled: the policy is scheduled already; expected one gs::scheduled with every "
         "gs::moving");
-    static_assert((detail::has_number<Policy>(Moving::path.view()) && ...),
-                  "gradstep: scheduled: a path names no number of the policy; expected the name of a hyperparameter of "
-                  "type double, as gs::moving<\"beta1\">, or its path, as gs::moving<\"average.decay\">");
+    static_assert(((detail::is_path(Moving::path.view()) && detail::has_number<Policy>(Moving::path.view())) && ...),
+                  "gradstep: scheduled: a path names no number of the policy that can follow a schedule; expected the "
+                  "name of a hyperparameter of type double, as gs::moving<\"beta1\">, or its path, as "
+                  "gs::moving<\"average.decay\">");
+    static_assert(detail::are_different_paths({Moving::path.view()...}),
+                  "gradstep: scheduled: two gs::moving have the same path; expected one schedule for each number");
 
     /// The schedules.
     std::tuple<Moving...> moving;
@@ -230,9 +245,9 @@ template <class Policy, class... Moving> struct scheduled : Policy {
     /// Checks the schedules, and the policy with their first values, for `check_policy`.
     void check_scheduled(double largest) const {
         std::apply([&](Moving const&... each) { (detail::check(each.schedule), ...); }, moving);
-        scheduled first(*this);
-        first.move_to({}, largest);
-        first.check_all_of({}, largest);
+        scheduled at_the_start(*this);
+        at_the_start.move_to({}, largest);
+        at_the_start.check_all_of({}, largest);
     }
     /// Describes the policy, with the schedules in place of numbers, for `describe` and `to_json`.
     void describe_to(detail::policy_visitor& to) const {

@@ -22,10 +22,10 @@ namespace gradstep {
 struct adagrad {
     double epsilon = 1e-10, initial_accumulator = 0;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
-    static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"epsilon", &adagrad::epsilon, ranges::non_negative},
-                            hyperparameter{"initial_accumulator", &adagrad::initial_accumulator, ranges::non_negative},
-                            hyperparameter{"epsilon_place", &adagrad::epsilon_place, epsilon_positions::uncorrected}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"epsilon", &adagrad::epsilon, ranges::non_negative},
+        hyperparameter{"initial_accumulator", &adagrad::initial_accumulator, ranges::constant(ranges::non_negative)},
+        hyperparameter{"epsilon_place", &adagrad::epsilon_place, epsilon_positions::uncorrected}};
     static constexpr auto at_zero_gradient = zero_gradient_effect::no_op;
 
     template <class X> struct state { X n; };

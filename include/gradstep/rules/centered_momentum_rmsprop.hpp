@@ -36,7 +36,8 @@ struct centered_momentum_rmsprop {
         hyperparameter{"epsilon", &centered_momentum_rmsprop::epsilon, ranges::non_negative},
         hyperparameter{"mu", &centered_momentum_rmsprop::mu, ranges::fraction},
         hyperparameter{"epsilon_place", &centered_momentum_rmsprop::epsilon_place, epsilon_positions::uncorrected},
-        hyperparameter{"initial_accumulator", &centered_momentum_rmsprop::initial_accumulator, ranges::non_negative},
+        hyperparameter{"initial_accumulator", &centered_momentum_rmsprop::initial_accumulator,
+                       ranges::constant(ranges::non_negative)},
         hyperparameter{"rate_place", &centered_momentum_rmsprop::rate_place}};
 
     template <class X> struct state { X n, a, b; };

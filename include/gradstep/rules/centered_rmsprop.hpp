@@ -30,7 +30,8 @@ struct centered_rmsprop {
         hyperparameter{"rho", &centered_rmsprop::rho, ranges::fraction},
         hyperparameter{"epsilon", &centered_rmsprop::epsilon, ranges::non_negative},
         hyperparameter{"epsilon_place", &centered_rmsprop::epsilon_place, epsilon_positions::uncorrected},
-        hyperparameter{"initial_accumulator", &centered_rmsprop::initial_accumulator, ranges::non_negative}};
+        hyperparameter{"initial_accumulator", &centered_rmsprop::initial_accumulator,
+                       ranges::constant(ranges::non_negative)}};
     static constexpr auto at_zero_gradient = zero_gradient_effect::decays_state;
 
     template <class X> struct state { X n, a; };

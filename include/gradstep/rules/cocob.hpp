@@ -27,8 +27,8 @@ namespace gradstep {
 struct cocob {
     double alpha = 100, epsilon = 1e-8;
     static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"alpha", &cocob::alpha, ranges::positive},
-                            hyperparameter{"epsilon", &cocob::epsilon, ranges::non_negative}};
+        hyperparameter_list{hyperparameter{"alpha", &cocob::alpha, ranges::constant(ranges::positive)},
+                            hyperparameter{"epsilon", &cocob::epsilon, ranges::constant(ranges::non_negative)}};
     static constexpr auto at_zero_gradient = zero_gradient_effect::no_op;
 
     template <class X> struct state { X largest, sum, reward, theta, w0; };

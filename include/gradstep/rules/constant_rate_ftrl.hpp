@@ -30,13 +30,14 @@ namespace gradstep {
 /// Other frameworks: TensorFlow, Keras and Paddle count l2 twice (so do their presets).
 struct constant_rate_ftrl {
     double l1 = 0, l2 = 0, beta = 1, lr_power = -0.5, initial_accumulator = 0, l2_shrinkage = 0;
-    static constexpr auto hyperparameters = hyperparameter_list{
-        hyperparameter{"l1", &constant_rate_ftrl::l1, ranges::non_negative},
-        hyperparameter{"l2", &constant_rate_ftrl::l2, ranges::non_negative},
-        hyperparameter{"beta", &constant_rate_ftrl::beta, ranges::non_negative},
-        hyperparameter{"lr_power", &constant_rate_ftrl::lr_power, ranges::not_positive},
-        hyperparameter{"initial_accumulator", &constant_rate_ftrl::initial_accumulator, ranges::non_negative},
-        hyperparameter{"l2_shrinkage", &constant_rate_ftrl::l2_shrinkage, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"l1", &constant_rate_ftrl::l1, ranges::non_negative},
+                            hyperparameter{"l2", &constant_rate_ftrl::l2, ranges::non_negative},
+                            hyperparameter{"beta", &constant_rate_ftrl::beta, ranges::non_negative},
+                            hyperparameter{"lr_power", &constant_rate_ftrl::lr_power, ranges::not_positive},
+                            hyperparameter{"initial_accumulator", &constant_rate_ftrl::initial_accumulator,
+                                           ranges::constant(ranges::non_negative)},
+                            hyperparameter{"l2_shrinkage", &constant_rate_ftrl::l2_shrinkage, ranges::non_negative}};
 
     template <class X> struct state { X z, n; };
     static constexpr std::array state_names{"z", "n"};

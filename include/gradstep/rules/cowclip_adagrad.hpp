@@ -25,12 +25,13 @@ namespace gradstep {
 /// which it leaves out in missed steps.
 struct cowclip_adagrad {
     double clip = 1, lower_bound = 1e-5, count_decay = 0, epsilon = 1e-8, initial_accumulator = 0;
-    static constexpr auto hyperparameters = hyperparameter_list{
-        hyperparameter{"clip", &cowclip_adagrad::clip, ranges::non_negative},
-        hyperparameter{"lower_bound", &cowclip_adagrad::lower_bound, ranges::non_negative},
-        hyperparameter{"count_decay", &cowclip_adagrad::count_decay, ranges::share},
-        hyperparameter{"epsilon", &cowclip_adagrad::epsilon, ranges::non_negative},
-        hyperparameter{"initial_accumulator", &cowclip_adagrad::initial_accumulator, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"clip", &cowclip_adagrad::clip, ranges::non_negative},
+                            hyperparameter{"lower_bound", &cowclip_adagrad::lower_bound, ranges::non_negative},
+                            hyperparameter{"count_decay", &cowclip_adagrad::count_decay, ranges::share},
+                            hyperparameter{"epsilon", &cowclip_adagrad::epsilon, ranges::non_negative},
+                            hyperparameter{"initial_accumulator", &cowclip_adagrad::initial_accumulator,
+                                           ranges::constant(ranges::non_negative)}};
     static constexpr auto at_zero_gradient = zero_gradient_effect::decays_state;
 
     template <class X> struct state {};

@@ -36,10 +36,11 @@ namespace gradstep {
 struct ftrl {
     double l1 = 0, l2 = 0, beta = 1, lr_power = -0.5, initial_accumulator = 0;
     static constexpr auto hyperparameters = hyperparameter_list{
-        hyperparameter{"l1", &ftrl::l1, ranges::non_negative}, hyperparameter{"l2", &ftrl::l2, ranges::non_negative},
-        hyperparameter{"beta", &ftrl::beta, ranges::non_negative},
-        hyperparameter{"lr_power", &ftrl::lr_power, ranges::not_positive},
-        hyperparameter{"initial_accumulator", &ftrl::initial_accumulator, ranges::non_negative}};
+        hyperparameter{"l1", &ftrl::l1, ranges::constant(ranges::non_negative)},
+        hyperparameter{"l2", &ftrl::l2, ranges::constant(ranges::non_negative)},
+        hyperparameter{"beta", &ftrl::beta, ranges::constant(ranges::non_negative)},
+        hyperparameter{"lr_power", &ftrl::lr_power, ranges::constant(ranges::not_positive)},
+        hyperparameter{"initial_accumulator", &ftrl::initial_accumulator, ranges::constant(ranges::non_negative)}};
     // Z depends on a weight that a regularizer changes.
     static constexpr auto at_zero_gradient = zero_gradient_effect::no_op_if_weight_unchanged;
 

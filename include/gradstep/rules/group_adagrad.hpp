@@ -26,10 +26,11 @@ namespace gradstep {
 /// proximal_group_adagrad adds the mean of the squares.
 struct group_adagrad {
     double l21 = 0, beta = 0, initial_accumulator = 0.1;
-    static constexpr auto hyperparameters = hyperparameter_list{
-        hyperparameter{"l21", &group_adagrad::l21, ranges::non_negative},
-        hyperparameter{"beta", &group_adagrad::beta, ranges::non_negative},
-        hyperparameter{"initial_accumulator", &group_adagrad::initial_accumulator, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"l21", &group_adagrad::l21, ranges::non_negative},
+                            hyperparameter{"beta", &group_adagrad::beta, ranges::non_negative},
+                            hyperparameter{"initial_accumulator", &group_adagrad::initial_accumulator,
+                                           ranges::constant(ranges::non_negative)}};
 
     template <class X> struct state {};
     static constexpr std::array<char const*, 0> state_names{};

@@ -35,12 +35,13 @@ namespace gradstep {
 /// With l21 = 0 it is `ftrl`, except for initial weights and rounding.
 struct group_ftrl {
     double l1 = 0, l2 = 0, l21 = 0, beta = 1, initial_accumulator = 0;
-    static constexpr auto hyperparameters = hyperparameter_list{
-        hyperparameter{"l1", &group_ftrl::l1, ranges::non_negative},
-        hyperparameter{"l2", &group_ftrl::l2, ranges::non_negative},
-        hyperparameter{"l21", &group_ftrl::l21, ranges::non_negative},
-        hyperparameter{"beta", &group_ftrl::beta, ranges::non_negative},
-        hyperparameter{"initial_accumulator", &group_ftrl::initial_accumulator, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"l1", &group_ftrl::l1, ranges::non_negative},
+                            hyperparameter{"l2", &group_ftrl::l2, ranges::non_negative},
+                            hyperparameter{"l21", &group_ftrl::l21, ranges::non_negative},
+                            hyperparameter{"beta", &group_ftrl::beta, ranges::non_negative},
+                            hyperparameter{"initial_accumulator", &group_ftrl::initial_accumulator,
+                                           ranges::constant(ranges::non_negative)}};
 
     template <class X> struct state { X y, n; };
     static constexpr std::array state_names{"y", "n"};

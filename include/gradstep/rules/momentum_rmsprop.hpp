@@ -33,7 +33,8 @@ struct momentum_rmsprop {
         hyperparameter{"epsilon", &momentum_rmsprop::epsilon, ranges::non_negative},
         hyperparameter{"mu", &momentum_rmsprop::mu, ranges::fraction},
         hyperparameter{"epsilon_place", &momentum_rmsprop::epsilon_place, epsilon_positions::uncorrected},
-        hyperparameter{"initial_accumulator", &momentum_rmsprop::initial_accumulator, ranges::non_negative},
+        hyperparameter{"initial_accumulator", &momentum_rmsprop::initial_accumulator,
+                       ranges::constant(ranges::non_negative)},
         hyperparameter{"rate_place", &momentum_rmsprop::rate_place}};
 
     template <class X> struct state { X n, b; };

@@ -31,12 +31,12 @@ namespace gradstep {
 struct nadam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, momentum_decay = 0.004;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
-    static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"beta1", &nadam::beta1, ranges::fraction},
-                            hyperparameter{"beta2", &nadam::beta2, ranges::fraction},
-                            hyperparameter{"epsilon", &nadam::epsilon, ranges::non_negative},
-                            hyperparameter{"momentum_decay", &nadam::momentum_decay, ranges::non_negative},
-                            hyperparameter{"epsilon_place", &nadam::epsilon_place, epsilon_positions::corrected}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"beta1", &nadam::beta1, ranges::constant(ranges::fraction)},
+        hyperparameter{"beta2", &nadam::beta2, ranges::fraction},
+        hyperparameter{"epsilon", &nadam::epsilon, ranges::non_negative},
+        hyperparameter{"momentum_decay", &nadam::momentum_decay, ranges::constant(ranges::non_negative)},
+        hyperparameter{"epsilon_place", &nadam::epsilon_place, epsilon_positions::corrected}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};

@@ -18,10 +18,11 @@ namespace gradstep {
 /// Other frameworks: this is TensorFlow's form.
 struct proximal_adagrad {
     double l1 = 0, l2 = 0, initial_accumulator = 0.1;
-    static constexpr auto hyperparameters = hyperparameter_list{
-        hyperparameter{"l1", &proximal_adagrad::l1, ranges::non_negative},
-        hyperparameter{"l2", &proximal_adagrad::l2, ranges::non_negative},
-        hyperparameter{"initial_accumulator", &proximal_adagrad::initial_accumulator, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"l1", &proximal_adagrad::l1, ranges::non_negative},
+                            hyperparameter{"l2", &proximal_adagrad::l2, ranges::non_negative},
+                            hyperparameter{"initial_accumulator", &proximal_adagrad::initial_accumulator,
+                                           ranges::constant(ranges::non_negative)}};
 
     template <class X> struct state { X n; };
     static constexpr std::array state_names{"n"};

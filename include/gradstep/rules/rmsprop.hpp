@@ -23,11 +23,11 @@ struct rmsprop {
     double rho = 0.99, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     double initial_accumulator = 0;
-    static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"rho", &rmsprop::rho, ranges::fraction},
-                            hyperparameter{"epsilon", &rmsprop::epsilon, ranges::non_negative},
-                            hyperparameter{"epsilon_place", &rmsprop::epsilon_place, epsilon_positions::uncorrected},
-                            hyperparameter{"initial_accumulator", &rmsprop::initial_accumulator, ranges::non_negative}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"rho", &rmsprop::rho, ranges::fraction},
+        hyperparameter{"epsilon", &rmsprop::epsilon, ranges::non_negative},
+        hyperparameter{"epsilon_place", &rmsprop::epsilon_place, epsilon_positions::uncorrected},
+        hyperparameter{"initial_accumulator", &rmsprop::initial_accumulator, ranges::constant(ranges::non_negative)}};
     static constexpr auto at_zero_gradient = zero_gradient_effect::decays_state;
 
     template <class X> struct state { X n; };

@@ -19,9 +19,10 @@ namespace gradstep {
 /// Other frameworks: equal to FBGEMM's rowwise_adagrad, whose epsilon is 1e-8.
 struct rowwise_adagrad {
     double epsilon = 1e-10, initial_accumulator = 0;
-    static constexpr auto hyperparameters = hyperparameter_list{
-        hyperparameter{"epsilon", &rowwise_adagrad::epsilon, ranges::non_negative},
-        hyperparameter{"initial_accumulator", &rowwise_adagrad::initial_accumulator, ranges::non_negative}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"epsilon", &rowwise_adagrad::epsilon, ranges::non_negative},
+                            hyperparameter{"initial_accumulator", &rowwise_adagrad::initial_accumulator,
+                                           ranges::constant(ranges::non_negative)}};
     static constexpr auto at_zero_gradient = zero_gradient_effect::no_op;
 
     template <class X> struct state {};

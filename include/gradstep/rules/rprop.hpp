@@ -28,7 +28,7 @@ namespace gradstep {
 struct rprop {
     double initial_step = 0.01, shrink = 0.5, grow = 1.2, smallest_step = 1e-6, largest_step = 50;
     static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"initial_step", &rprop::initial_step, ranges::positive},
+        hyperparameter_list{hyperparameter{"initial_step", &rprop::initial_step, ranges::constant(ranges::positive)},
                             hyperparameter{"shrink", &rprop::shrink, ranges::positive_fraction},
                             hyperparameter{"grow", &rprop::grow, ranges::at_least_one},
                             hyperparameter{"smallest_step", &rprop::smallest_step, ranges::non_negative},

@@ -38,13 +38,13 @@ namespace gradstep {
 /// put the bias correction into the rate. optax.contrib.schedule_free_adamw has no step_power.
 struct schedule_free_adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, decay = 0, step_power = 0, rate_power = 2;
-    static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"beta1", &schedule_free_adam::beta1, ranges::positive_share},
-                            hyperparameter{"beta2", &schedule_free_adam::beta2, ranges::fraction},
-                            hyperparameter{"epsilon", &schedule_free_adam::epsilon, ranges::non_negative},
-                            hyperparameter{"decay", &schedule_free_adam::decay, ranges::non_negative},
-                            hyperparameter{"step_power", &schedule_free_adam::step_power, ranges::non_negative},
-                            hyperparameter{"rate_power", &schedule_free_adam::rate_power, ranges::non_negative}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"beta1", &schedule_free_adam::beta1, ranges::constant(ranges::positive_share)},
+        hyperparameter{"beta2", &schedule_free_adam::beta2, ranges::fraction},
+        hyperparameter{"epsilon", &schedule_free_adam::epsilon, ranges::non_negative},
+        hyperparameter{"decay", &schedule_free_adam::decay, ranges::non_negative},
+        hyperparameter{"step_power", &schedule_free_adam::step_power, ranges::non_negative},
+        hyperparameter{"rate_power", &schedule_free_adam::rate_power, ranges::non_negative}};
     GRADSTEP_INLINE void check() const {
         weights().check("schedule_free_adam.step_power", "schedule_free_adam.rate_power");
     }

@@ -40,14 +40,14 @@ namespace gradstep {
 struct schedule_free_radam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, decay = 0, step_power = 0, rate_power = 2;
     bool sgd_phase = false;
-    static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"beta1", &schedule_free_radam::beta1, ranges::positive_share},
-                            hyperparameter{"beta2", &schedule_free_radam::beta2, ranges::fraction},
-                            hyperparameter{"epsilon", &schedule_free_radam::epsilon, ranges::non_negative},
-                            hyperparameter{"decay", &schedule_free_radam::decay, ranges::non_negative},
-                            hyperparameter{"step_power", &schedule_free_radam::step_power, ranges::non_negative},
-                            hyperparameter{"rate_power", &schedule_free_radam::rate_power, ranges::non_negative},
-                            hyperparameter{"sgd_phase", &schedule_free_radam::sgd_phase}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"beta1", &schedule_free_radam::beta1, ranges::constant(ranges::positive_share)},
+        hyperparameter{"beta2", &schedule_free_radam::beta2, ranges::fraction},
+        hyperparameter{"epsilon", &schedule_free_radam::epsilon, ranges::non_negative},
+        hyperparameter{"decay", &schedule_free_radam::decay, ranges::non_negative},
+        hyperparameter{"step_power", &schedule_free_radam::step_power, ranges::non_negative},
+        hyperparameter{"rate_power", &schedule_free_radam::rate_power, ranges::non_negative},
+        hyperparameter{"sgd_phase", &schedule_free_radam::sgd_phase}};
     GRADSTEP_INLINE void check() const {
         weights().check("schedule_free_radam.step_power", "schedule_free_radam.rate_power");
         if (!(longest() > 4))

@@ -32,7 +32,7 @@ namespace gradstep {
 struct schedule_free_sgd {
     double beta = 0.9, step_power = 0, rate_power = 2;
     static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"beta", &schedule_free_sgd::beta, ranges::positive_share},
+        hyperparameter_list{hyperparameter{"beta", &schedule_free_sgd::beta, ranges::constant(ranges::positive_share)},
                             hyperparameter{"step_power", &schedule_free_sgd::step_power, ranges::non_negative},
                             hyperparameter{"rate_power", &schedule_free_sgd::rate_power, ranges::non_negative}};
     GRADSTEP_INLINE void check() const {

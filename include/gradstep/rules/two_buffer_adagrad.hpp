@@ -28,7 +28,8 @@ struct two_buffer_adagrad {
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     static constexpr auto hyperparameters = hyperparameter_list{
         hyperparameter{"epsilon", &two_buffer_adagrad::epsilon, ranges::non_negative},
-        hyperparameter{"initial_accumulator", &two_buffer_adagrad::initial_accumulator, ranges::non_negative},
+        hyperparameter{"initial_accumulator", &two_buffer_adagrad::initial_accumulator,
+                       ranges::constant(ranges::non_negative)},
         hyperparameter{"period", &two_buffer_adagrad::period, ranges::positive_count},
         hyperparameter{"epsilon_place", &two_buffer_adagrad::epsilon_place, epsilon_positions::uncorrected}};
 

@@ -23,11 +23,11 @@ namespace gradstep {
 /// Other frameworks: this is optax's form; the paper has no bias corrections.
 struct yogi {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-3, initial_accumulator = 1e-6;
-    static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"beta1", &yogi::beta1, ranges::fraction},
-                            hyperparameter{"beta2", &yogi::beta2, ranges::fraction},
-                            hyperparameter{"epsilon", &yogi::epsilon, ranges::non_negative},
-                            hyperparameter{"initial_accumulator", &yogi::initial_accumulator, ranges::non_negative}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"beta1", &yogi::beta1, ranges::fraction},
+        hyperparameter{"beta2", &yogi::beta2, ranges::fraction},
+        hyperparameter{"epsilon", &yogi::epsilon, ranges::non_negative},
+        hyperparameter{"initial_accumulator", &yogi::initial_accumulator, ranges::constant(ranges::non_negative)}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};

@@ -228,7 +228,7 @@ private:
         std::vector<std::unique_ptr<runtime::compiled_updater>> steps_;
     };
     bool decays() const;
-    void move_to(gradstep::clock now);
+    configuration move_to(gradstep::clock now);
     static configuration policies_with(configuration of, double decay);
 
     detail::executor_reference own_threads() const;

@@ -195,10 +195,17 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options options, member
     double const rate = options.rate ? *options.rate : policies_.schedule(now);
     detail::check_rate(rate);
     runtime::erased_step next{now.step + 1, rate * options.rate_scale, now.state};
-    if (whole_ != nullptr) move_to(now);
-    next.state = compiled_->advance(next);
+    std::optional<configuration> before;
+    detail::rollback_guard moved([&] {
+        if (!before) return;
+        compiled_->change(detail::combination_of(*before));
+        policies_ = std::move(*before);
+    });
+    if (whole_ != nullptr) before = move_to(now);
+    if (!facts().clock_state_names.empty()) next.state = compiled_->advance(next);
     next.rate *= own.rate_scale;
     compiled_->prepare(next, options);
+    moved.dismiss();
     step_ = next;
     step_options_ = options;
     prepared_ = options.zero_gradient ? prepared::zeroes : prepared::yes;
@@ -242,8 +249,8 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::seek(gradstep::clock at) {
     prepared_ = prepared::no;
 }
 
-// Sets the numbers that follow schedules, for the step after `now`.
-GRADSTEP_DEFINE_RUNTIME void any_updater::move_to(gradstep::clock now) {
+// Sets the numbers that follow schedules, for the step after `now`. Returns the policies before.
+GRADSTEP_DEFINE_RUNTIME configuration any_updater::move_to(gradstep::clock now) {
     configuration next = *whole_;
     double const largest = detail::with_type(storage(), []<class S>() {
         using compute = std::conditional_t<detail::is_half<S>, float, S>;
@@ -252,14 +259,14 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::move_to(gradstep::clock now) {
     detail::move_to(next, now, largest);
     if (decay_ != 1) next = policies_with(std::move(next), decay_);
     compiled_->change(detail::combination_of(next));
-    policies_ = std::move(next);
+    return std::exchange(policies_, std::move(next));
 }
 
 GRADSTEP_DEFINE_RUNTIME any_updater any_updater::with_decay(double factor) const {
     configuration scaled = policies_with(policies_, factor);
-    scaled.scheduled.clear(); // `whole_` has them
+    std::vector<scheduled_number> scheduled = std::exchange(scaled.scheduled, {}); // `whole_` has all
     any_updater out(std::move(scaled), storage(), form_);
-    out.policies_.scheduled = policies_.scheduled;
+    out.policies_.scheduled = std::move(scheduled);
     out.decay_ = decay_ * factor;
     out.whole_ = whole_;
     out.options_ = options_;
@@ -346,7 +353,23 @@ GRADSTEP_DEFINE_RUNTIME bool any_updater::decays() const {
 }
 
 GRADSTEP_DEFINE_RUNTIME configuration any_updater::policies_with(configuration of, double decay) {
-    of.regularizer = decay == 0 ? of.regularizer.without_decay() : of.regularizer.decayed_by(decay);
+    if (decay == 0) {
+        std::vector<scheduled_number> kept; // of parts that stay, by their new places
+        std::size_t place = 0, first = 0;
+        for (scheduled_number const& one : of.scheduled)
+            if (!one.path.starts_with("regularizer.")) kept.push_back(one);
+        for (any_regularizer::part const& part : of.regularizer.parts()) {
+            std::string const from = detail::joined({"regularizer.regularizers[", place++, "]"});
+            if (any_regularizer(std::span(&part, 1)).without_decay().parts().empty()) continue;
+            std::string const to = detail::joined({"regularizer.regularizers[", first++, "]"});
+            for (scheduled_number const& one : of.scheduled)
+                if (one.path.starts_with(from)) kept.push_back({to + one.path.substr(from.size()), one.schedule});
+        }
+        of.scheduled = std::move(kept);
+        of.regularizer = of.regularizer.without_decay();
+    } else {
+        of.regularizer = of.regularizer.decayed_by(decay);
+    }
     return of;
 }
 

@@ -41,6 +41,7 @@ GRADSTEP_DEFINE json configuration_of(optimizer_configuration const& from) {
 // Allows a schedule in place of each number of a policy, and of the policies inside it.
 GRADSTEP_DEFINE void allow_schedules(json& policy) {
     for (auto& [key, of] : *policy["properties"].get_if<json::object>()) {
+        if (of.find("$comment") != nullptr) continue; // it is the same in all steps
         json const* const type = of.find("type");
         if (json* const either = of.find("anyOf") == nullptr ? nullptr : &of["anyOf"]) { // a number or infinity
             either->get_if<json::array>()->push_back(reference_to("schedule"));
