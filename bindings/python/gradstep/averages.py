@@ -42,7 +42,7 @@ def polyak(*, start: int = 0) -> dict[str, Any]:
     return policy({"name": "polyak", "start": start})
 
 
-def window(rate: Number, *, min: int = 10000, max: int = 10000) -> dict[str, Any]:
+def window(rate: float, *, min: int = 10000, max: int = 10000) -> dict[str, Any]:
     """The average `window` (docs/how_to/averaging.md).
 
     rate: length of the window as a share of the steps so far (> 0 and <= 1).

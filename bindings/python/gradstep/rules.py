@@ -154,7 +154,7 @@ def adagrad(
     lr: Rate,
     *,
     epsilon: Number = 1e-10,
-    initial_accumulator: Number = 0.0,
+    initial_accumulator: float = 0.0,
     epsilon_place: Literal["outside", "inside"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -424,7 +424,7 @@ def centered_momentum_rmsprop(
     epsilon: Number = 1e-08,
     mu: Number = 0.9,
     epsilon_place: Literal["outside", "inside"] = "outside",
-    initial_accumulator: Number = 0.0,
+    initial_accumulator: float = 0.0,
     rate_place: Literal["outside", "inside"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -462,7 +462,7 @@ def centered_rmsprop(
     rho: Number = 0.99,
     epsilon: Number = 1e-08,
     epsilon_place: Literal["outside", "inside"] = "outside",
-    initial_accumulator: Number = 0.0,
+    initial_accumulator: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `centered_rmsprop`: Graves 2013, arXiv:1308.0850, eq. 38-41
@@ -489,7 +489,7 @@ def centered_rmsprop(
     )
 
 
-def cocob(lr: Rate, *, alpha: Number = 100.0, epsilon: Number = 1e-08, **options: Unpack[Options]) -> dict[str, Any]:
+def cocob(lr: Rate, *, alpha: float = 100.0, epsilon: float = 1e-08, **options: Unpack[Options]) -> dict[str, Any]:
     """The rule `cocob`: Orabona & Tommasi 2017, arXiv:1705.07795, algorithm 2
     (docs/reference/rules.md#cocob).
 
@@ -508,7 +508,7 @@ def constant_rate_ftrl(
     l2: Number = 0.0,
     beta: Number = 1.0,
     lr_power: Number = -0.5,
-    initial_accumulator: Number = 0.0,
+    initial_accumulator: float = 0.0,
     l2_shrinkage: Number = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -545,7 +545,7 @@ def cowclip_adagrad(
     lower_bound: Number = 1e-05,
     count_decay: Number = 0.0,
     epsilon: Number = 1e-08,
-    initial_accumulator: Number = 0.0,
+    initial_accumulator: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `cowclip_adagrad`: Zheng et al. 2022, arXiv:2204.06240, algorithm 1; FBGEMM
@@ -673,11 +673,11 @@ def ftml(
 def ftrl(
     lr: Rate,
     *,
-    l1: Number = 0.0,
-    l2: Number = 0.0,
-    beta: Number = 1.0,
-    lr_power: Number = -0.5,
-    initial_accumulator: Number = 0.0,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    beta: float = 1.0,
+    lr_power: float = -0.5,
+    initial_accumulator: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `ftrl`: McMahan et al. 2013 (KDD), algorithm 1 (docs/reference/rules.md#ftrl).
@@ -709,7 +709,7 @@ def group_adagrad(
     *,
     l21: Number = 0.0,
     beta: Number = 0.0,
-    initial_accumulator: Number = 0.1,
+    initial_accumulator: float = 0.1,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `group_adagrad`: Monolith's group_adagrad (docs/reference/rules.md#group_adagrad).
@@ -739,7 +739,7 @@ def group_ftrl(
     l2: Number = 0.0,
     l21: Number = 0.0,
     beta: Number = 1.0,
-    initial_accumulator: Number = 0.0,
+    initial_accumulator: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `group_ftrl`: Yue et al. 2021, arXiv:2107.14432 (docs/reference/rules.md#group_ftrl).
@@ -895,7 +895,7 @@ def momentum_rmsprop(
     epsilon: Number = 1e-08,
     mu: Number = 0.9,
     epsilon_place: Literal["outside", "inside"] = "outside",
-    initial_accumulator: Number = 0.0,
+    initial_accumulator: float = 0.0,
     rate_place: Literal["outside", "inside"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -929,10 +929,10 @@ def momentum_rmsprop(
 def nadam(
     lr: Rate,
     *,
-    beta1: Number = 0.9,
+    beta1: float = 0.9,
     beta2: Number = 0.999,
     epsilon: Number = 1e-08,
-    momentum_decay: Number = 0.004,
+    momentum_decay: float = 0.004,
     epsilon_place: Literal["outside", "inside", "hat"] = "outside",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
@@ -1127,7 +1127,7 @@ def proximal_adagrad(
     *,
     l1: Number = 0.0,
     l2: Number = 0.0,
-    initial_accumulator: Number = 0.1,
+    initial_accumulator: float = 0.1,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `proximal_adagrad`: Duchi & Singer 2009; Duchi, Hazan & Singer 2011, section 5.1
@@ -1234,7 +1234,7 @@ def rmsprop(
     rho: Number = 0.99,
     epsilon: Number = 1e-08,
     epsilon_place: Literal["outside", "inside"] = "outside",
-    initial_accumulator: Number = 0.0,
+    initial_accumulator: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `rmsprop`: Tieleman & Hinton 2012, lecture 6.5 (docs/reference/rules.md#rmsprop).
@@ -1264,7 +1264,7 @@ def rowwise_adagrad(
     lr: Rate,
     *,
     epsilon: Number = 1e-10,
-    initial_accumulator: Number = 0.0,
+    initial_accumulator: float = 0.0,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `rowwise_adagrad`: Mudigere et al. 2022, arXiv:2104.05158, section 4.1.4
@@ -1325,7 +1325,7 @@ def rowwise_rmsprop(
 def rprop(
     lr: Rate,
     *,
-    initial_step: Number = 0.01,
+    initial_step: float = 0.01,
     shrink: Number = 0.5,
     grow: Number = 1.2,
     smallest_step: Number = 1e-06,
@@ -1359,7 +1359,7 @@ def rprop(
 def schedule_free_adam(
     lr: Rate,
     *,
-    beta1: Number = 0.9,
+    beta1: float = 0.9,
     beta2: Number = 0.999,
     epsilon: Number = 1e-08,
     decay: Number = 0.0,
@@ -1399,7 +1399,7 @@ def schedule_free_adam(
 def schedule_free_radam(
     lr: Rate,
     *,
-    beta1: Number = 0.9,
+    beta1: float = 0.9,
     beta2: Number = 0.999,
     epsilon: Number = 1e-08,
     decay: Number = 0.0,
@@ -1443,7 +1443,7 @@ def schedule_free_radam(
 def schedule_free_sgd(
     lr: Rate,
     *,
-    beta: Number = 0.9,
+    beta: float = 0.9,
     step_power: Number = 0.0,
     rate_power: Number = 2.0,
     **options: Unpack[Options],
@@ -1516,7 +1516,7 @@ def two_buffer_adagrad(
     lr: Rate,
     *,
     epsilon: Number = 1e-10,
-    initial_accumulator: Number = 0.0,
+    initial_accumulator: float = 0.0,
     period: int = 16384,
     epsilon_place: Literal["outside", "inside"] = "outside",
     **options: Unpack[Options],
@@ -1550,7 +1550,7 @@ def yogi(
     beta1: Number = 0.9,
     beta2: Number = 0.999,
     epsilon: Number = 0.001,
-    initial_accumulator: Number = 1e-06,
+    initial_accumulator: float = 1e-06,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `yogi`: Zaheer et al. 2018, algorithm 2 (docs/reference/rules.md#yogi).
