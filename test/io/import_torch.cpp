@@ -144,7 +144,9 @@ public:
         auto const& own = net_.get<Updater>(name_);
         Updater const& optimizer = own.optimizer();
         double const rate = optimizer.schedule()(own.clock());
-        both const step(optimizer.rule(), own.clock().step + 1, rate, golden::scalars_in_element::none);
+        gs::clock after = own.clock();
+        ++after.step;
+        both const step(optimizer.rule(), after, rate, golden::scalars_in_element::none);
         for (std::size_t i = 0; i < elements_.size(); ++i) {
             golden::element<Updater::slots> x{oracle::exact(gradient[i]), elements_[i].numbers};
             x.numbers[0].value = own.values()[i];

@@ -248,6 +248,7 @@ TEST_CASE("a host that has schedules of its own gives the rate to one that is ch
 
 std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {
     using sgd = gs::type_list<gs::sgd>;
+    using averageable = gs::type_list<gs::sgd, gs::adam>;
     using of_floats = gs::type_list<gs::sgd, gs::adam, gs::schedule_free_adam>;
     using compressing = gs::type_list<gs::dgc_momentum>;
     static gs::runtime::compiled_group const* const all[] = {
@@ -257,7 +258,7 @@ std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups
         &gs::runtime::compiled_list<gs::bfloat16, sgd, gs::type_list<gs::none>>::group,
         &gs::runtime::compiled_list<std::int32_t, gs::type_list<gs::add_delta>, gs::type_list<gs::none>>::group,
         &gs::runtime::compiled_list<float, compressing, gs::type_list<gs::l2>>::group,
-        &gs::runtime::compiled_list<float, of_floats, gs::type_list<gs::none>, gs::type_list<gs::ema>>::group,
+        &gs::runtime::compiled_list<float, averageable, gs::type_list<gs::none>, gs::type_list<gs::ema>>::group,
         &gs::runtime::compiled_catch_up_list<float, gs::exact, sgd, gs::type_list<gs::decoupled>>::group,
         &gs::runtime::compiled_catch_up_list<float, gs::replay, gs::type_list<gs::adam>,
                                              gs::type_list<gs::none>>::group,

@@ -21,10 +21,12 @@ inline namespace GRADSTEP_ISA {
 template <class Rule>
 inline constexpr std::size_t sum_count = sizeof(typename Rule::template partial_sums<float>) / sizeof(float);
 
-template <class Rule> constexpr bool is_maximum([[maybe_unused]] std::size_t i) {
+// A constant, since the function is the host's, and code for a GPU cannot call it.
+template <class Rule, std::size_t i>
+inline constexpr bool is_maximum = [] {
     if constexpr (requires { Rule::is_maximum(i); }) return Rule::is_maximum(i);
     else return false;
-}
+}();
 
 template <class Kernel> struct block_sums {
     using rule = typename Kernel::rule_type;
@@ -38,7 +40,7 @@ template <class Kernel> struct block_sums {
 
     // Adds to sum m, or keeps the maximum.
     template <std::size_t m, class V> GRADSTEP_HD static void add_one(V& sum, V part) {
-        if constexpr (is_maximum<rule>(m)) sum = math::maximum(sum, part);
+        if constexpr (is_maximum<rule, m>) sum = math::maximum(sum, part);
         else sum = sum + part;
     }
     template <class To, class Part> GRADSTEP_HD static void add(To& to, Part const& part) {
