@@ -214,30 +214,26 @@ TEST_CASE("a number that must be the same in all steps follows no schedule", "[c
         CHECK(refused(optimizer(R"({"name": )" + rule + ": " + of_rising + "}")) ==
               "rule." + key + ": follows a schedule, and it must be the same in all steps; expected a number");
     }
-    auto given = gs::read_optimizer(optimizer(R"({"name": "ftrl"})"));
-    given.policies.scheduled = {{"rule.l1", gs::constant{0.5}}};
+    auto given = gs::read_optimizer(optimizer(R"({"name": "schedule_free_adam"})"));
+    given.policies.scheduled = {{"rule.beta1", gs::constant{0.5}}};
     CHECK(refusal<gs::value_error>([&] { gs::any_updater(given, gs::scalar::float32); }) ==
-          "rule.l1: follows a schedule, and it must be the same in all steps; expected a number");
+          "rule.beta1: follows a schedule, and it must be the same in all steps; expected a number");
 }
 
 TEST_CASE("a step that is refused leaves the numbers of the step before", "[config]") {
     std::string const growing = R"({"name": "polynomial", "rate": 0.5, "steps": 10, "end": 40})";
-    gs::any_updater now(
-        gs::read_optimizer(optimizer(R"({"name": "momentum", "mu": )" + std::string(of_rising) + "}",
-                                     R"(, "regularizer": {"name": "decoupled", "rate": )" + growing + "}")),
-        gs::scalar::float32);
+    gs::any_updater now(gs::read_optimizer(optimizer(
+                            adam_of(of_rising), R"(, "regularizer": {"name": "decoupled", "rate": )" + growing + "}")),
+                        gs::scalar::float32);
     std::vector<float> const g = numbers<float>(5, 2);
-    std::vector<float> w = numbers<float>(5, 1), m(5), w2 = w, m2(5);
-    gs::any_span const slots[] = {m}, slots2[] = {m2};
+    std::vector<float> w = numbers<float>(5, 1), m(5), v(5), w2 = w, m2(5), v2(5);
+    gs::any_span const slots[] = {m, v}, slots2[] = {m2, v2};
     gs::any_tensor x{w, g, slots}, x2{w2, g, slots2};
     now.next_step({});
-    gs::any_updater const before = now;
     now.next_step({.rate = 0.0625});
     gs::any_updater const good = now;
     REQUIRE(refusal<gs::value_error>([&] { now.next_step({.rate = 1}); }).find("lr * rate") != std::string::npos);
     CHECK(now.clock() == good.clock());
-    CHECK(now.description() == good.description());
-    CHECK(now.description() != before.description());
     for (double const scale : {1.0, 0.5}) { // a scaled tensor prepares its step from the policies
         x.rate_scale = x2.rate_scale = scale;
         now.apply(x);
