@@ -442,7 +442,7 @@ GRADSTEP_INLINE constexpr gradstep::madgrad madgrad(madgrad_arguments with = {})
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, adagrad, adadelta, rmsprop, rmsprop_centered,
                              rmsprop_momentum, rmsprop_centered_momentum, adam, adamw, nadam, nadamw, amsgrad, adamax,
                              adamaxw, radam, adabelief, yogi, lion, lamb, lars, signum, adan, ademamix, adopt,
-                             optimistic_gradient_descent, optimistic_adam_v2, cocob, madgrad, novograd, fromage>
+                             optimistic_gradient_descent, optimistic_adam_v2, cocob, novograd, fromage, madgrad>
     presets{"optax"};
 
 } // namespace gradstep::dialects::optax
