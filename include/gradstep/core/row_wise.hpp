@@ -21,7 +21,7 @@ inline namespace GRADSTEP_ISA {
 template <class Rule>
 inline constexpr std::size_t sum_count = sizeof(typename Rule::template partial_sums<float>) / sizeof(float);
 
-// A constant, since the function is the host's, and code for a GPU cannot call it.
+// A constant, since code for a GPU cannot call a function that was compiled for the host.
 template <class Rule, std::size_t i>
 inline constexpr bool is_maximum = [] {
     if constexpr (requires { Rule::is_maximum(i); }) return Rule::is_maximum(i);

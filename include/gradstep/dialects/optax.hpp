@@ -400,6 +400,20 @@ GRADSTEP_INLINE constexpr gradstep::cocob cocob(cocob_arguments with = {}) {
     return {.alpha = with.alpha, .epsilon = with.eps};
 }
 
+/// The arguments of `madgrad`.
+struct madgrad_arguments {
+    double momentum = 0.9, eps = 1e-6;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"momentum", &madgrad_arguments::momentum, ranges::fraction},
+                            hyperparameter{"eps", &madgrad_arguments::eps, ranges::non_negative}};
+};
+/// madgrad of optax.contrib: optax adds eps to the rate, so use the rate lr + eps. It
+/// multiplies the rate by sqrt(t) in float, even for double weights. `weight_decay` is
+/// `l2{weight_decay}`.
+GRADSTEP_INLINE constexpr gradstep::madgrad madgrad(madgrad_arguments with = {}) {
+    return {.mu = with.momentum, .epsilon = with.eps};
+}
+
 /// The arguments of `novograd`.
 struct novograd_arguments {
     double b1 = 0.9, b2 = 0.25, eps = 1e-6, weight_decay = 0;
@@ -424,25 +438,11 @@ struct fromage_arguments {
 /// fromage: both norms are at least min_norm.
 GRADSTEP_INLINE constexpr gradstep::fromage fromage(fromage_arguments with = {}) { return {.min_norm = with.min_norm}; }
 
-/// The arguments of `madgrad`.
-struct madgrad_arguments {
-    double momentum = 0.9, eps = 1e-6;
-    static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"momentum", &madgrad_arguments::momentum, ranges::fraction},
-                            hyperparameter{"eps", &madgrad_arguments::eps, ranges::non_negative}};
-};
-/// madgrad of optax.contrib: optax adds eps to the rate, so use the rate lr + eps. It
-/// multiplies the rate by sqrt(t) in float, even for double weights. `weight_decay` is
-/// `l2{weight_decay}`.
-GRADSTEP_INLINE constexpr gradstep::madgrad madgrad(madgrad_arguments with = {}) {
-    return {.mu = with.momentum, .epsilon = with.eps};
-}
-
 /// The presets of optax: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, adagrad, adadelta, rmsprop, rmsprop_centered,
                              rmsprop_momentum, rmsprop_centered_momentum, adam, adamw, nadam, nadamw, amsgrad, adamax,
                              adamaxw, radam, adabelief, yogi, lion, lamb, lars, signum, adan, ademamix, adopt,
-                             optimistic_gradient_descent, optimistic_adam_v2, cocob, novograd, fromage, madgrad>
+                             optimistic_gradient_descent, optimistic_adam_v2, cocob, madgrad, novograd, fromage>
     presets{"optax"};
 
 } // namespace gradstep::dialects::optax
