@@ -59,7 +59,8 @@ bool fits(json const& schema_of, json const& value) {
     };
     for (auto const& [word, what] : schema_of.items()) {
         bool right = true;
-        if (word == "$schema" || word == "title" || word == "$defs" || word == "default") continue;
+        if (word == "$schema" || word == "$comment" || word == "title" || word == "$defs" || word == "default")
+            continue;
         if (word == "$ref") right = fits(schema().at(json::json_pointer(what.get<std::string>().substr(1))), value);
         else if (word == "type") {
             if (what == "object") right = value.is_object();
