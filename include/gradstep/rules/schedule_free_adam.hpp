@@ -83,6 +83,7 @@ struct schedule_free_adam {
     /// How to read the average x.
     template <class T> using reading = schedule_free_reading<T>;
     template <class T> reading<T> read(std::int64_t) const { return {T(1 - 1 / beta1)}; }
+    /// The average x, of the weight y and the slot z.
     template <class T, pack V> GRADSTEP_HD static V average_of(reading<T> x, V w, state<V> const& s) {
         return x(w, s.z);
     }

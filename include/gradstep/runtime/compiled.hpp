@@ -19,13 +19,14 @@ namespace gradstep {
 namespace runtime {
 inline namespace GRADSTEP_ISA {
 
-/// The rule of a combination, which has this type, and its regularizer.
+/// The rule of a combination, which has this type.
 template <class Rule> Rule rule_in(combination const& of) {
     if constexpr (requires(Rule const& averaged) { averaged.average; })
         return {*static_cast<decltype(Rule::rule) const*>(of.rule_policy),
                 *static_cast<decltype(Rule::average) const*>(of.average_policy)};
     else return *static_cast<Rule const*>(of.rule_policy);
 }
+/// The regularizer of a combination, which has this type.
 template <class Regularizer> Regularizer regularizer_in(combination const& of) {
     if constexpr (std::is_same_v<Regularizer, any_regularizer>) return any_regularizer(of.regularizers);
     else if constexpr (std::is_same_v<Regularizer, none>) return {};
