@@ -42,13 +42,13 @@ def builds(arguments):
                 yield ["g++", *reference, *level.split(), *lines], True
             yield [*other, "-O1", *lines], True
         return
-    # g++ by every instruction set, the best at its widest optimisation, and both contractions; of clang the ends, since the
+    # g++ by every instruction set, the best at its widest optimisation, and both contractions; clang by the best, since the
     # other builds of CI run the properties of some rules by it. Every rule on Thrust is a test of its own, and its systems
     # differ in threads alone.
     gnu, clang = "g++", "clang++-16"
     widest = [] if len(instruction_sets) > 1 else [["-O3"]] # of AVX2 where there is no AVX-512 to be optimised for
     levels = {gnu: ([["-O2", "-ffp-contract=off"], *widest], [["-O3"]]),
-              clang: ([["-O3"]], [["-O2", "-ffp-contract=off"]])}
+              clang: (widest, [["-O2", "-ffp-contract=off"]])}
     for compiler in filter(shutil.which, (gnu, clang)):
         for isa, choices in zip(instruction_sets, levels[compiler]):
             for choice in choices:
