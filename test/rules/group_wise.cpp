@@ -184,7 +184,7 @@ TEST_CASE("group_adagrad: a NaN anywhere is the maximum", "[rules]") {
 
 TEST_CASE("cowclip_adagrad: first steps", "[rules]") {
     auto optimizer = gs::make_updater<double>(
-        gs::cowclip_adagrad{.clip = 0.5, .lower_bound = 1, .count_decay = 0.5, .epsilon = 1}, gs::constant{0.5});
+        gs::cowclip_adagrad{.clip_ratio = 0.5, .lower_bound = 1, .count_decay = 0.5, .epsilon = 1}, gs::constant{0.5});
     numbers w{3, 4}, g{6, 8}, c{7}, n{7};
     optimizer.initialize(w, c, n);
     CHECK((c[0] == 0 && n[0] == 0));
@@ -205,7 +205,8 @@ TEST_CASE("cowclip_adagrad: first steps", "[rules]") {
 
 TEST_CASE("cowclip_adagrad in a table is FBGEMM's", "[rules]") {
     // A half-life of 2 steps.
-    gs::cowclip_adagrad const rule{.clip = 0.25, .lower_bound = 0.125, .count_decay = std::sqrt(0.5), .epsilon = 0.001};
+    gs::cowclip_adagrad const rule{
+        .clip_ratio = 0.25, .lower_bound = 0.125, .count_decay = std::sqrt(0.5), .epsilon = 0.001};
     auto const optimizer = gs::make_updater<float>(rule, gs::constant{1});
     auto const start = converted<float>(sequence(1, rows * width));
     gs::table table{optimizer, rows, width, gs::exact{}, {.initial = start}};

@@ -78,9 +78,10 @@ void rules() {
     has_defaults("fromage", gs::fromage{.min_norm = 0});
     has_defaults("stable_adamw", gs::stable_adamw{.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0});
     has_defaults("rowwise_rmsprop", gs::rowwise_rmsprop{.beta = 0.99, .epsilon = 1e-8});
-    has_defaults("cowclip_adagrad",
-                 gs::cowclip_adagrad{
-                     .clip = 1, .lower_bound = 1e-5, .count_decay = 0, .epsilon = 1e-8, .initial_accumulator = 0});
+    has_defaults(
+        "cowclip_adagrad",
+        gs::cowclip_adagrad{
+            .clip_ratio = 1, .lower_bound = 1e-5, .count_decay = 0, .epsilon = 1e-8, .initial_accumulator = 0});
     has_defaults("group_adagrad", gs::group_adagrad{.l21 = 0, .beta = 0, .initial_accumulator = 0.1});
     has_defaults("group_ftrl", gs::group_ftrl{.l1 = 0, .l2 = 0, .l21 = 0, .beta = 1, .initial_accumulator = 0});
     has_defaults("lion", gs::lion{.beta1 = 0.9, .beta2 = 0.99});

@@ -13,10 +13,10 @@ namespace gradstep {
 ///
 ///     c <- 1 + count_decay * c                    count_decay * c if all of g is 0
 ///     n <- n + mean(g^2)                          over the row
-///     r <- min(1, c * max(clip * |w|, lower_bound) / |g|)     norms over the row; 1 if |g| is 0
+///     r <- min(1, c * max(clip_ratio * |w|, lower_bound) / |g|)     norms over the row; 1 if |g| is 0
 ///     w <- w - lr / (sqrt(n) + epsilon) * r * g
 ///
-/// State: c, initially zero, and n, initially initial_accumulator; both one per row. Ranges: clip,
+/// State: c, initially zero, and n, initially initial_accumulator; both one per row. Ranges: clip_ratio,
 /// lower_bound, epsilon, initial_accumulator >= 0; 0 <= count_decay <= 1. With 0, c is 1; with 1, it
 /// counts all updates. In a table with `exact`, the count also decays in the steps that a row
 /// misses; with `touch_only`, only in its own.
@@ -24,9 +24,9 @@ namespace gradstep {
 /// FBGEMM's counter_halflife is -1 / log2(count_decay), and its decoupled weight decay `decoupled`,
 /// which it leaves out in missed steps.
 struct cowclip_adagrad {
-    double clip = 1, lower_bound = 1e-5, count_decay = 0, epsilon = 1e-8, initial_accumulator = 0;
+    double clip_ratio = 1, lower_bound = 1e-5, count_decay = 0, epsilon = 1e-8, initial_accumulator = 0;
     static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"clip", &cowclip_adagrad::clip, ranges::non_negative},
+        hyperparameter_list{hyperparameter{"clip_ratio", &cowclip_adagrad::clip_ratio, ranges::non_negative},
                             hyperparameter{"lower_bound", &cowclip_adagrad::lower_bound, ranges::non_negative},
                             hyperparameter{"count_decay", &cowclip_adagrad::count_decay, ranges::share},
                             hyperparameter{"epsilon", &cowclip_adagrad::epsilon, ranges::non_negative},
@@ -42,9 +42,9 @@ struct cowclip_adagrad {
     GRADSTEP_INLINE state<double> decay() const { return {}; }
     GRADSTEP_INLINE row_state<double> row_decay() const { return {count_decay, 1}; }
 
-    template <class T> struct coeffs { T clip, lower_bound, count_decay, rate, epsilon; };
+    template <class T> struct coeffs { T clip_ratio, lower_bound, count_decay, rate, epsilon; };
     template <class T> coeffs<T> prepare(step_info now) const {
-        return {T(clip), T(lower_bound), T(count_decay), T(now.rate), never_zero<T>(epsilon)};
+        return {T(clip_ratio), T(lower_bound), T(count_decay), T(now.rate), never_zero<T>(epsilon)};
     }
 
     template <class X> struct partial_sums { X weight, gradient; };
@@ -57,7 +57,7 @@ struct cowclip_adagrad {
         s.c = math::fma(c.count_decay, s.c, T(row.gradient != 0 ? 1 : 0));
         s.n = s.n + T(math::div(row.gradient, width));
         double const w = math::sqrt(row.weight), g = math::sqrt(row.gradient);
-        double const limit = double(s.c) * math::max(double(c.clip) * w, double(c.lower_bound));
+        double const limit = double(s.c) * math::max(double(c.clip_ratio) * w, double(c.lower_bound));
         double const part = g <= limit ? 1 : math::div(limit, g); // a NaN stays
         return T(double(finite_quotient(c.rate, math::sqrt(s.n) + c.epsilon)) * part);
     }

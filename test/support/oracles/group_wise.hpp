@@ -138,7 +138,8 @@ struct cowclip_adagrad {
     outcome rate{};
 
     cowclip_adagrad(gradstep::cowclip_adagrad rule, now n)
-        : clip(rule.clip), lower_bound(rule.lower_bound), count_decay(rule.count_decay), epsilon(rule.epsilon), at(n) {}
+        : clip(rule.clip_ratio), lower_bound(rule.lower_bound), count_decay(rule.count_decay), epsilon(rule.epsilon),
+          at(n) {}
 
     std::array<outcome, 2> accumulate(real w, real g, std::array<real, 0>) const {
         return {wide_square(exact(w), at), wide_square(exact(g), at)};
@@ -164,9 +165,10 @@ struct cowclip_adagrad {
     }
 };
 constexpr auto line_of(gs::cowclip_adagrad) {
-    return line<cowclip_adagrad>(gs::cowclip_adagrad{},
-                                 gs::cowclip_adagrad{.clip = 0.125, .count_decay = 0.75, .initial_accumulator = 0.25},
-                                 gs::cowclip_adagrad{.clip = 0, .lower_bound = 0.5, .count_decay = 1, .epsilon = 0});
+    return line<cowclip_adagrad>(
+        gs::cowclip_adagrad{},
+        gs::cowclip_adagrad{.clip_ratio = 0.125, .count_decay = 0.75, .initial_accumulator = 0.25},
+        gs::cowclip_adagrad{.clip_ratio = 0, .lower_bound = 0.5, .count_decay = 1, .epsilon = 0});
 }
 
 /// FBGEMM's rowwise_rmsprop_ar without its decay: v is an average over the steps with a gradient.
