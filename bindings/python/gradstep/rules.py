@@ -541,7 +541,7 @@ def constant_rate_ftrl(
 def cowclip_adagrad(
     lr: Rate,
     *,
-    clip: Number = 1.0,
+    clip_ratio: Number = 1.0,
     lower_bound: Number = 1e-05,
     count_decay: Number = 0.0,
     epsilon: Number = 1e-08,
@@ -552,7 +552,8 @@ def cowclip_adagrad(
     (docs/reference/rules.md#cowclip_adagrad).
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
-    clip: largest norm of a row's gradient, as a share of the row's norm, for each counted update (>= 0).
+    clip_ratio: largest norm of a row's gradient, as a share of the row's norm, for each counted update (>=
+        0).
     lower_bound: smallest value of that limit, for rows near 0 (>= 0).
     count_decay: what remains of the count of a row's updates after a step (>= 0 and <= 1).
     epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
@@ -562,7 +563,7 @@ def cowclip_adagrad(
     return configuration(
         {
             "name": "cowclip_adagrad",
-            "clip": clip,
+            "clip_ratio": clip_ratio,
             "lower_bound": lower_bound,
             "count_decay": count_decay,
             "epsilon": epsilon,
