@@ -83,6 +83,8 @@ template <class F> bool visit_number(configuration& of, std::string_view path, F
 // Sets the numbers that follow schedules to their values at a clock. Throws value_error if a value
 // is out of range; `largest` is the largest number of the element's arithmetic.
 void move_to(configuration& of, clock now, double largest);
+// The schedules that stay if the regularizer loses its decay, by the new places of its parts.
+std::vector<scheduled_number> schedules_without_decay(configuration const& of);
 
 // Visits the rule, the averages and the regularizer, one after the other.
 void visit_parts(configuration const& from, policy_visitor& to);

@@ -99,6 +99,21 @@ GRADSTEP_DEFINE void visit_policies(configuration const& from, policy_visitor& t
     visit_policy(to, from.catch_up);
 }
 
+GRADSTEP_DEFINE std::vector<scheduled_number> schedules_without_decay(configuration const& of) {
+    std::vector<scheduled_number> out;
+    for (scheduled_number const& one : of.scheduled)
+        if (!one.path.starts_with("regularizer.")) out.push_back(one);
+    std::size_t before = 0, after = 0;
+    for (any_regularizer::part const& part : of.regularizer.parts()) {
+        std::string const from = joined({"regularizer.regularizers[", before++, "]"});
+        if (any_regularizer(std::span(&part, 1)).without_decay().parts().empty()) continue;
+        std::string const to = joined({"regularizer.regularizers[", after++, "]"});
+        for (scheduled_number const& one : of.scheduled)
+            if (one.path.starts_with(from)) out.push_back({to + one.path.substr(from.size()), one.schedule});
+    }
+    return out;
+}
+
 GRADSTEP_DEFINE void move_to(configuration& of, clock now, double largest) {
     for (scheduled_number const& one : of.scheduled) {
         double const value = one.schedule(now);

@@ -77,9 +77,8 @@ template <class Rule> void check_mean(Rule rule, auto const& schedule, double be
     CHECK(std::abs(now.state[0] - mean.all()) <= relative * mean.all());
     CHECK(std::abs(now.state[1] - mean.highest()) <= u * mean.highest());
     CHECK(now.state[2] == 0);
-    // x as such moves by x <- x + c (z - x), which forgets errors, never grows them. Each step rounds y four times, and
-    // the shares c, whose relative errors are those of the sum: at most |y|, |z| <= 2 * largest each time; the division
-    // by beta comes with reading.
+    // x moves by x <- x + c (z - x), which reduces the errors before it. Each step rounds y four times. c has the
+    // relative error of the sum of the weights, and multiplies numbers of at most 2 * largest. Reading divides by beta.
     auto const x = weights.average();
     real const bound = steps * (8 * u + 2 * relative / steps) * 2 * mean.largest() / beta;
     std::size_t wrong = 0;

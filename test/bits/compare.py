@@ -57,7 +57,7 @@ def builds(arguments):
     yield [gnu, "-O1", EVERY_RULE], False
     if len(instruction_sets) > 1: # of AVX-512 only what it began with: packs of AVX2
         yield [gnu, "-mavx512f", "-O1"], True
-    # Of these lines one build for each compiler and instruction set: clang by the best, g++ by it only where there is no clang.
+    # One build of these lines for each compiler: g++ by the first instruction set, clang by the best. Without clang, g++ has both.
     other = (clang, "-O2") if shutil.which(clang) else (gnu, "-O3")
     for lines in (EVERY_RULE, TABLES):
         for isa in instruction_sets[:1]:

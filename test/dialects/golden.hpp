@@ -59,7 +59,7 @@ struct run {
         auto const found = options.find(key);
         return found == options.end() ? otherwise : found->second;
     }
-    /// Of step t, from 1. lr_decay is torch's, of its Adagrad; lambd and alpha are its ASGD's.
+    /// The learning rate of step t, from 1. torch's Adagrad has lr_decay; its ASGD has lambd and alpha.
     double rate(std::int64_t t) const {
         if (options.count("lambd") == 1) {
             double const lr = options.at("lr"), decay = options.at("lambd") * lr * static_cast<double>(t - 1);

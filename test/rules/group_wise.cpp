@@ -214,7 +214,7 @@ TEST_CASE("cowclip_adagrad in a table is FBGEMM's", "[rules]") {
     for (std::size_t r = 0; r < rows; ++r) {
         CAPTURE(r);
         CHECK(table.state<"n">()[r] == Approx(golden::cowclip_adagrad[rows * width + r]).epsilon(16 * 0x1p-24));
-        // FBGEMM's count is that of the last update.
+        // FBGEMM saves the count of the row's last update, without the decay since then.
         double const last = golden::cowclip_adagrad[rows * width + rows + r];
         double const now = golden::cowclip_adagrad[rows * width + 2 * rows + r] * std::pow(0.5, (7 - last) / 2);
         table.flush();

@@ -210,8 +210,8 @@ TEST_CASE("Adam with OneCycleLR's momentum divides by 1 - beta1^t of today's bet
         long double const root = std::sqrt(second / (1 - std::pow(beta2, n))) + 1e-8L;
         long double const move = rate({.step = t}) * first / (1 - std::pow(beta1, n)) / root;
         x -= move;
-        // m and v are averages of t + 1 terms with 3 roundings each; the bias corrections have an error of 2 u n / (1 - beta^n)
-        // at most, 4 u / (1 - beta) of which remains; beta2 is 0.999. Six more roundings, and that of the sum.
+        // m and v are averages of t + 1 terms with 3 roundings each. A bias correction has an error of at most
+        // 2 u n / (1 - beta^n), which is at most 4 u / (1 - beta); beta2 is 0.999. Six more roundings; x is rounded once.
         long double const largest = 1.5L * rate({.step = t}) / ((1 - std::pow(beta1, n)) * root);
         bound += u * ((3 * n + 4 / (1 - beta2) + 4 / (1 - beta1) + 6) * largest + std::abs(x));
         CHECK(std::abs(w[0] - x) <= bound);

@@ -353,23 +353,8 @@ GRADSTEP_DEFINE_RUNTIME bool any_updater::decays() const {
 }
 
 GRADSTEP_DEFINE_RUNTIME configuration any_updater::policies_with(configuration of, double decay) {
-    if (decay == 0) {
-        std::vector<scheduled_number> kept; // of parts that stay, by their new places
-        std::size_t place = 0, first = 0;
-        for (scheduled_number const& one : of.scheduled)
-            if (!one.path.starts_with("regularizer.")) kept.push_back(one);
-        for (any_regularizer::part const& part : of.regularizer.parts()) {
-            std::string const from = detail::joined({"regularizer.regularizers[", place++, "]"});
-            if (any_regularizer(std::span(&part, 1)).without_decay().parts().empty()) continue;
-            std::string const to = detail::joined({"regularizer.regularizers[", first++, "]"});
-            for (scheduled_number const& one : of.scheduled)
-                if (one.path.starts_with(from)) kept.push_back({to + one.path.substr(from.size()), one.schedule});
-        }
-        of.scheduled = std::move(kept);
-        of.regularizer = of.regularizer.without_decay();
-    } else {
-        of.regularizer = of.regularizer.decayed_by(decay);
-    }
+    if (decay == 0 && !of.scheduled.empty()) of.scheduled = detail::schedules_without_decay(of);
+    of.regularizer = decay == 0 ? of.regularizer.without_decay() : of.regularizer.decayed_by(decay);
     return of;
 }
 

@@ -125,7 +125,9 @@ public:
     // Whether a run can have saved these numbers.
     static bool is_valid(double const* numbers) {
         for (std::size_t i = 0; i != all_slots; ++i, numbers += 3)
-            if (numbers[0] > 0 || numbers[2] < 0 || numbers[2] != std::trunc(numbers[2])) return false;
+            if (!(numbers[0] <= 0) || !std::isfinite(numbers[1]) || numbers[2] < 0 ||
+                numbers[2] != std::trunc(numbers[2]))
+                return false;
         return true;
     }
 
