@@ -1,6 +1,7 @@
 // Exact catch-up where hyperparameters follow schedules, against a dense sweep in long double that has the numbers of each
 // step; replay, against a dense run of the library.
 #include <cmath>
+#include <limits>
 
 #include <sparse/catch_up.hpp>
 
@@ -218,5 +219,7 @@ TEST_CASE("a checkpoint with numbers that no schedule gives is refused", "[catch
     at.history[from.history_numbers + 2] = 0.25; // a sum of logarithms of factors <= 1
     CHECK(refusal<gs::value_error>([&] { from.restore(memory, at); }) ==
           "row_progress.history: has a sum of a decay's logarithms that is 0.25; expected <= 0, and a count of zeros");
+    at.history[from.history_numbers + 2] = std::numeric_limits<double>::quiet_NaN();
+    CHECK(refusal<gs::value_error>([&] { from.restore(memory, at); }).starts_with("row_progress.history: "));
     from.restore(memory, from.progress());
 }
