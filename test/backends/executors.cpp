@@ -27,6 +27,7 @@
 #include "support/folder.hpp"
 #include "support/refusal.hpp"
 #include "support/sanitizers.hpp"
+#include "support/thread_counts.hpp"
 
 namespace gs = gradstep;
 
@@ -107,7 +108,7 @@ constexpr bool signals_come_late = false;
 } // namespace
 
 TEST_CASE("a pool runs every part once", "[backends][threads]") {
-    for (std::size_t threads : {1u, 2u, 3u, 7u}) {
+    for (std::size_t threads : thread_counts({1, 2, 3, 7})) {
         gs::thread_pool pool(threads);
         CHECK(pool.concurrency() == threads);
         for (std::size_t parts : {0u, 1u, 2u, 3u, 6u, 7u, 8u, 100u}) CHECK(counts_of(pool, parts) == ones(parts));
@@ -169,7 +170,7 @@ TEST_CASE("a pool does not wake its threads for less than that costs", "[backend
 }
 
 TEST_CASE("a thread takes the parts that another has not begun", "[backends][threads]") {
-    for (std::size_t threads : {2u, 3u, 5u}) {
+    for (std::size_t threads : thread_counts({2, 3, 5})) {
         gs::thread_pool pool(threads);
         for (std::size_t waits : {0u, 5u, 19u}) { // in whosever share it is
             std::atomic<std::size_t> others = 0;

@@ -12,6 +12,7 @@
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
+#include "support/thread_counts.hpp"
 
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -38,7 +39,7 @@ TEST_CASE("the bits depend on neither executor nor number of threads", "[backend
     std::size_t const n = GENERATE(as<std::size_t>{}, 0, 1, 100, 20'011, 100'003);
     tensor const reference = after_three_steps(gs::serial_backend{}, n);
     CHECK(same_bits(after_three_steps(gs::simd_backend{}, n), reference));
-    for (std::size_t threads : {1u, 2u, 3u, 7u}) {
+    for (std::size_t threads : thread_counts({1, 2, 3, 7})) {
         gs::thread_pool pool(threads);
         CHECK(same_bits(after_three_steps(gs::simd_backend{pool}, n), reference));
         gs::callback_executor backwards(threads * 3 + 1, [](std::size_t parts, gs::task work) {

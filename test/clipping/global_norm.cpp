@@ -11,6 +11,7 @@
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
+#include "support/thread_counts.hpp"
 
 namespace gs = gradstep;
 
@@ -92,7 +93,7 @@ TEMPLATE_TEST_CASE("the norm has the same bits for any backend and number of thr
             return std::bit_cast<std::uint64_t>(gs::global_norm(backend, x)) == bits;
         };
         CHECK(same(gs::simd_backend{}));
-        for (std::size_t threads : {1u, 2u, 3u, 7u}) {
+        for (std::size_t threads : thread_counts({1, 2, 3, 7})) {
             gs::thread_pool pool(threads);
             CHECK(same(gs::simd_backend{pool}));
             gs::callback_executor backwards(threads * 5, [](std::size_t parts, gs::task work) {

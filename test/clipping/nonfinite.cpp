@@ -13,6 +13,7 @@
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
+#include "support/thread_counts.hpp"
 
 namespace gs = gradstep;
 
@@ -93,7 +94,7 @@ TEST_CASE("first_nonfinite is the first, whatever the threads", "[core][nonfinit
          {n - 1, std::size_t(999'000), std::size_t(500'001), std::size_t(4096), std::size_t(4095)}) {
         x[at] = at % 2 ? not_a_number : -infinity;
         CHECK(gs::first_nonfinite(gs::serial_backend{}, x) == gs::nonfinite_element{0, at});
-        for (std::size_t const threads : {1u, 2u, 3u}) {
+        for (std::size_t const threads : thread_counts({1, 2, 3})) {
             gs::thread_pool pool(threads);
             CHECK(gs::first_nonfinite(gs::simd_backend{pool}, x) == gs::nonfinite_element{0, at});
         }

@@ -19,6 +19,7 @@
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
+#include "support/thread_counts.hpp"
 
 namespace gs = gradstep;
 
@@ -355,7 +356,7 @@ TEMPLATE_TEST_CASE("block8: the same bits element by element and in packs", "[bl
 TEST_CASE("block8: the same bits on any number of threads", "[block8]") {
     std::size_t const large = 300'001; // several parts, none of which ends where a block does
     auto const expected = trained(gs::adam{}, large, gs::simd_backend<>{});
-    for (std::size_t const threads : {2u, 3u, 7u}) {
+    for (std::size_t const threads : thread_counts({2, 3, 7})) {
         gs::thread_pool pool(threads);
         auto const parts = trained(gs::adam{}, large, gs::simd_backend{pool});
         CHECK(same_bits(parts.first, expected.first));

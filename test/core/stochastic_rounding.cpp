@@ -16,6 +16,7 @@
 
 #include "support/catch.hpp"
 #include "support/numbers.hpp"
+#include "support/thread_counts.hpp"
 
 namespace gs = gradstep;
 
@@ -263,7 +264,7 @@ TEMPLATE_TEST_CASE("neither split, memory, threads nor backend change the bits",
     };
     auto const wanted = run(gs::serial_backend{});
     CHECK(same_bits(run(gs::simd_backend{}), wanted));
-    for (std::size_t const threads : {1u, 2u, 3u}) {
+    for (std::size_t const threads : thread_counts({1, 2, 3})) {
         gs::thread_pool pool(threads);
         CHECK(same_bits(run(gs::simd_backend{pool}), wanted));
     }

@@ -11,7 +11,12 @@
 using namespace modes_on_threads;
 
 TEST_CASE("every mode trains one to eight ranks to the bits of one process", "[distributed][modes]") {
-    for (int p = 1; p <= 8; ++p) {
+#if defined(GRADSTEP_SANITIZED)
+    std::vector<int> const counts{1, 3, 8};
+#else
+    std::vector<int> const counts{1, 2, 3, 4, 5, 6, 7, 8};
+#endif
+    for (int const p : counts) {
         INFO(p << " ranks");
         REQUIRE_NOTHROW(gd::thread_ranks(p).run([](communicator& by) { properties::all(by); }));
     }

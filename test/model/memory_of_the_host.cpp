@@ -20,6 +20,7 @@
 #include "support/model_optimizers.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
+#include "support/thread_counts.hpp"
 
 namespace gs = gradstep;
 
@@ -153,7 +154,7 @@ struct small_host {
 
 TEST_CASE("a model over memory of the host equals one that owns it, and step(slices), bit for bit",
           "[model][threads]") {
-    for (std::size_t const threads : {1u, 3u}) {
+    for (std::size_t const threads : thread_counts({1, 3})) {
         gs::thread_pool pool(threads);
         gs::model borrowing{pool}, owning{pool};
         triple adams("adam ", adam, borrowing, owning);

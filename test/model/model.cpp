@@ -15,6 +15,7 @@
 #include "support/model_optimizers.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
+#include "support/thread_counts.hpp"
 
 namespace gs = gradstep;
 
@@ -175,7 +176,7 @@ TEST_CASE("a model equals its parameters updated one by one, bit for bit", "[mod
 }
 
 TEST_CASE("a model equals its parameters on any number of threads", "[model][threads]") {
-    for (std::size_t const threads : {1u, 2u, 3u, 5u}) {
+    for (std::size_t const threads : thread_counts({1, 2, 3, 5})) {
         gs::thread_pool pool(threads);
         check_equals_separate(gs::model{pool});
     }
@@ -237,7 +238,7 @@ TEST_CASE("clip_norm scales by the bits of global_norm and clip_scale", "[model]
             gs::step_options options{.gradient_scale = scale, .seed = 3};
             options.gradient_scale *= gs::clip_scale(norm, limit);
             apart.each([&](auto& x) { x.take(options); });
-            for (std::size_t const threads : {1u, 2u, 3u}) {
+            for (std::size_t const threads : thread_counts({1, 2, 3})) {
                 gs::thread_pool pool(threads);
                 gs::model net{pool, {.clip_norm = limit}};
                 all.add_to(net);

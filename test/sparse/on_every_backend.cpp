@@ -9,6 +9,7 @@
 
 #include <support/catch.hpp>
 #include <support/rows.hpp>
+#include <support/thread_counts.hpp>
 
 namespace {
 
@@ -59,7 +60,7 @@ template <class Rule, class CatchUp> void check_bits(run const& with, Rule const
         CHECK(difference(other_flushed, flushed) == "");
         CHECK(difference(std::span(other_read), std::span(read)) == "");
     };
-    for (std::size_t const threads : {1u, 2u, 3u, 7u}) {
+    for (std::size_t const threads : thread_counts({1, 2, 3, 7})) {
         CAPTURE(threads);
         gs::thread_pool pool(threads);
         check(gs::simd_backend{pool});
@@ -110,7 +111,7 @@ TEST_CASE("distinct rows have the same bits on every backend") {
     };
     auto const expected = result(gs::serial_backend{}, gs::duplicates::sum);
     for (auto const kind : {gs::duplicates::unique, gs::duplicates::assume_unique}) {
-        for (std::size_t const threads : {1u, 2u, 7u}) {
+        for (std::size_t const threads : thread_counts({1, 2, 7})) {
             gs::thread_pool pool(threads);
             CHECK(difference(result(gs::simd_backend{pool}, kind), expected) == "");
         }

@@ -11,6 +11,7 @@
 
 #include <support/catch.hpp>
 #include <support/rows.hpp>
+#include <support/thread_counts.hpp>
 
 namespace {
 
@@ -170,7 +171,7 @@ TEST_CASE("one thread and several have the same bits, whatever the batch repeats
             gs::table_options const options{.duplicates = kind, .ignore_id = 3};
             gs::table alone{adagrad, num_rows, width, gs::touch_only{}, options};
             for (ids64 const& ids : batches) alone.update(ids, g, {.gradient_scale = 0.3});
-            for (std::size_t const threads : {2u, 3u, 5u}) {
+            for (std::size_t const threads : thread_counts({2, 3, 5})) {
                 CAPTURE(width, kind, threads);
                 gs::thread_pool pool(threads);
                 gs::table table{gs::make_updater<float>(adagrad.rule(), adagrad.regularizer(), adagrad.schedule(),
