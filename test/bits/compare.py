@@ -6,7 +6,7 @@ and backend change no bit. With -DBITS_EVERY_RULE or -DBITS_TABLES the program h
 Without FMA a build is compared with itself: the program holds every backend against the serial one. Prints one line a
 build; fails if one differs.
 
---cross and --other-xsimd compare one other compiler or xsimd with a build of this machine, and nothing else.
+--other-xsimd adds builds by another xsimd. --cross compares another compiler with a build of this machine, and nothing else.
 """
 import argparse
 import concurrent.futures
@@ -34,13 +34,12 @@ def builds(arguments):
     instruction_sets = [["-march=x86-64-v3"]] if {"avx2", "fma", "bmi2"} <= runs else []
     if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= runs:
         instruction_sets.append(["-march=x86-64-v4"])
-    if arguments.cross or arguments.other_xsimd:
-        other = [arguments.cross] if arguments.cross else ["g++", "-march=native", "-I" + arguments.other_xsimd]
+    if arguments.cross:
         # The references are builds that every other comparison has too, so that a compiler cache has them.
         for level, lines in (("-O1", [EVERY_RULE]), ("-O2 -ffp-contract=off", []), ("-O1", [TABLES])):
             for reference in instruction_sets[:1]:
                 yield ["g++", *reference, *level.split(), *lines], True
-            yield [*other, "-O1", *lines], True
+            yield [arguments.cross, "-O1", *lines], True
         return
     # g++ by every instruction set, the best at its widest optimisation, and both contractions; clang by the best, since the
     # other builds of CI run the properties of some rules by it. Every rule on Thrust is a test of its own, and its systems
@@ -64,6 +63,10 @@ def builds(arguments):
             yield [gnu, *isa, "-O1", lines], True
         for isa in instruction_sets[-1:]:
             yield [other[0], *isa, other[1], lines], True
+    if arguments.other_xsimd: # by the best instruction set
+        for isa in instruction_sets[-1:]:
+            for lines in ([], [EVERY_RULE]):
+                yield [gnu, "-I" + arguments.other_xsimd, *isa, "-O1", *lines], True
     for system in arguments.thrust_system:
         flags = ["-DBITS_THRUST", f"-DTHRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_{system}"]
         flags += ["-fopenmp"] if system == "OMP" else []
