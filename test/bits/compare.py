@@ -52,12 +52,11 @@ def builds(arguments):
         for isa, choices in zip(instruction_sets, levels[compiler]):
             for choice in choices:
                 yield [compiler, *isa, *choice], True
-    yield [gnu, "-O2"], False
     yield [gnu, "-O1", EVERY_RULE], False
     if len(instruction_sets) > 1: # of AVX-512 only what it began with: packs of AVX2
         yield [gnu, "-mavx512f", "-O1"], True
     # One build of these lines for each compiler: g++ by the first instruction set, clang by the best. Without clang, g++ has both.
-    other = (clang, "-O2") if shutil.which(clang) else (gnu, "-O3")
+    other = (clang, "-O1") if shutil.which(clang) else (gnu, "-O3")
     for lines in (EVERY_RULE, TABLES):
         for isa in instruction_sets[:1]:
             yield [gnu, *isa, "-O1", lines], True

@@ -149,7 +149,7 @@ TEST_CASE("operations at random on a keyed table are those on a map") {
 #if defined(GRADSTEP_SANITIZED)
     constexpr std::size_t operations = 50'000;
 #else
-    constexpr std::size_t operations = 1'000'000;
+    constexpr std::size_t operations = 300'000;
 #endif
     std::size_t done = 0;
     while (done < operations) {
