@@ -39,7 +39,7 @@ foreach(place "packaging/conan/conanfile.py|xsimd/[>=${CMAKE_MATCH_1} <${CMAKE_M
     endif()
 endforeach()
 
-set(settings -s compiler.cppstd=20 -s build_type=Debug -c tools.cmake.cmaketoolchain:generator=${GENERATOR}
+set(settings -s compiler.cppstd=20 -s build_type=Debug -c "tools.build:cxxflags=['-g0']" -c tools.cmake.cmaketoolchain:generator=${GENERATOR}
              -c tools.cmake.cmake_layout:test_folder=${WORK_DIR}/test -c tools.cmake.cmaketoolchain:user_presets=)
 
 # An option for each of CMake's; turned on below where this machine has the dependency.
