@@ -11,6 +11,7 @@
 #include <Eigen/Core>
 
 #include <gradstep/core/buffer.hpp>
+#include <gradstep/core/shape.hpp>
 
 namespace gradstep {
 namespace detail::eigen {
@@ -75,6 +76,12 @@ template <detail::eigen::in_memory B> struct buffer_traits<B> {
         return b.data();
     }
     static std::size_t size(B const& b) { return static_cast<std::size_t>(b.size()); }
+    /// The shape, for rules that need a matrix. Unknown for vectors.
+    static gradstep::shape shape(B const& b) {
+        if constexpr (B::IsVectorAtCompileTime) return {};
+        return {static_cast<std::size_t>(b.rows()), static_cast<std::size_t>(b.cols()),
+                B::IsRowMajor ? memory_order::row_major : memory_order::column_major};
+    }
     template <class W> static void require_layout(B const& b, W const& weight) {
         using detail::eigen::order;
         order const here = detail::eigen::order_of(b), there = detail::eigen::parameter_order(weight);

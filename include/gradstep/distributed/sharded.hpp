@@ -101,8 +101,12 @@ template <class Updater> constexpr bool require_pieces() {
     static_assert(!row_wise_rule<rule>,
                   "gradstep: sharded: the rule needs whole tensors, and each rank updates a shard; "
                   "expected an element-wise rule; use synchronous");
-    static_assert(!gradstep::detail::has_own_step<rule>, "gradstep: sharded: dgc_momentum sends compressed gradients; "
-                                                         "expected a rule of whole gradients; use compressed");
+    static_assert(!matrix_rule<rule>,
+                  "gradstep: sharded: the rule needs whole matrices, and each rank updates a shard; "
+                  "expected an element-wise rule; use synchronous");
+    static_assert(!gradstep::detail::has_own_step<rule> || matrix_rule<rule>,
+                  "gradstep: sharded: dgc_momentum sends compressed gradients; "
+                  "expected a rule of whole gradients; use compressed");
     static_assert(
         !Updater::traits::is_stochastic,
         "gradstep: sharded: stochastic rounding depends on the position in the whole tensor, and each rank updates "
