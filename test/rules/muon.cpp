@@ -2,6 +2,7 @@
 // and element has in common; and what it refuses.
 #include <golden/muon_torch.hpp>
 #include <support/catch.hpp>
+#include <support/muon_bound.hpp>
 #include <support/refusal.hpp>
 
 #include <gradstep/gradstep.hpp>
@@ -114,30 +115,8 @@ std::vector<real> weights_by_formula(gs::muon const& rule, std::size_t rows, std
     return w.x;
 }
 
-// How far a computation with unit roundoff u can be from the formula.
-//
-// The singular values of X are at most 1 after the division by its norm, and p(s) = a s + b s^3 + c s^5 keeps them
-// below `largest` for the coefficients of the paper, where p changes by at most `slope` times as much as its argument.
-// In Frobenius norms, with rows r <= k columns, |X| <= largest sqrt(r), and a product of matrices over k terms is off
-// by at most k u times the product of their norms. So a step moves an error e of X to at most slope e + d, with
-//     dA = k u |X|^2
-//     dB = |b| dA + |c| (2 largest^2 dA + r u |A|^2) + 3 u |B|
-//     d = largest dB + (r + 2) u |B| |X| + u a |X|
-// Before the first step, gradient, momentum, norm and division are off by at most 8 roundings. A step moves the weight
-// by rate * factor * X; what a weight is rounded by is 4 u |w| a step.
 double bound(gs::muon const& rule, std::size_t rows, std::size_t cols, double u) {
-    double const largest = 1.21, slope = 4.25;
-    double const r = static_cast<double>(std::min(rows, cols)), k = static_cast<double>(std::max(rows, cols));
-    double const x = largest * std::sqrt(r), a = x * largest,
-                 b = std::abs(rule.b) * a + std::abs(rule.c) * a * largest * largest;
-    double const da = k * u * x * x;
-    double const db =
-        std::abs(rule.b) * da + std::abs(rule.c) * (2 * largest * largest * da + r * u * a * a) + 3 * u * b;
-    double const d = largest * db + (r + 2) * u * b * x + u * rule.a * x;
-    double e = 8 * u;
-    for (std::int64_t s = 0; s < rule.ns_steps; ++s) e = slope * e + d;
-    double const scale = rate * static_cast<double>(factor(rule.scale, rows, cols));
-    return static_cast<double>(steps) * (scale * e + 4 * u * (2 + scale * x));
+    return muon_bound(rule, rows, cols, u, rate * static_cast<double>(factor(rule.scale, rows, cols)), steps);
 }
 
 // --- the library

@@ -11,6 +11,7 @@
 #include <Eigen/Core>
 
 #include <gradstep/core/buffer.hpp>
+#include <gradstep/core/matrix_product.hpp>
 #include <gradstep/core/shape.hpp>
 
 namespace gradstep {
@@ -112,5 +113,33 @@ requires(!detail::eigen::in_memory<B>) struct buffer_traits<B> {
     static std::size_t size(B const& b) { return static_cast<std::size_t>(b.size()); }
 };
 
+} // namespace GRADSTEP_ISA
+
+namespace detail {
+inline namespace GRADSTEP_ISA {
+
+struct eigen_product {
+    template <class T> void operator()(matmul_call<T> const& x) const {
+        using matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+        auto const number = [](std::size_t n) { return static_cast<Eigen::Index>(n); };
+        Eigen::Map<matrix const> const a(x.a, number(x.transpose_a ? x.k : x.m), number(x.row_of_a()));
+        Eigen::Map<matrix const> const b(x.b, number(x.transpose_b ? x.n : x.k), number(x.row_of_b()));
+        Eigen::Map<matrix> c(x.c, number(x.m), number(x.n));
+        if (x.beta == T(0)) c.setZero();
+        else c *= x.beta;
+        if (x.transpose_a && x.transpose_b) c.noalias() += x.alpha * a.transpose() * b.transpose();
+        else if (x.transpose_a) c.noalias() += x.alpha * a.transpose() * b;
+        else if (x.transpose_b) c.noalias() += x.alpha * a * b.transpose();
+        else c.noalias() += x.alpha * a * b;
+    }
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace detail
+
+inline namespace GRADSTEP_ISA {
+/// Multiplies matrices of float or double by Eigen, for rules that need products:
+/// gs::muon{.matmul = gs::eigen_matmul}. Products larger than Eigen's blocks allocate memory.
+inline constexpr detail::eigen_product eigen_matmul{};
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

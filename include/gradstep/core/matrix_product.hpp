@@ -25,15 +25,15 @@ template <class T> struct matmul_call {
 /// How a rule multiplies matrices: by the built-in product, or by your function. A function takes
 /// matmul_call<float>, matmul_call<double> or both:
 ///
-///     gs::muon{.matmul = gs::blas_matmul}                                     // gradstep/blas.hpp
+///     gs::muon{.matmul = gs::blas_matmul}                                     // gradstep/adapt/blas.hpp
 ///     gs::muon{.matmul = [](gs::matmul_call<float> const& x) { my_gemm(x); }}
 ///
 /// A lambda without captures is copied. Other function objects are referred to, and must outlive
 /// the updater. The function must not throw, and several threads can call it at the same time.
 ///
 /// The built-in product has the same bits with every backend, number of threads and instruction set
-/// with multiply-adds. It uses the threads of the backend. It is correct rather than fast: a BLAS is
-/// several times as fast. The bits of your function are its own.
+/// with multiply-adds, and uses the threads of the backend. A BLAS can be faster, above all with
+/// large matrices on many cores. The bits of your function are its own.
 class matrix_product {
 public:
     /// The built-in product.
