@@ -20,6 +20,7 @@
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/model/model_options.hpp>
 #include <gradstep/model/name_index.hpp>
+#include <gradstep/model/name_patterns.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/task_set.hpp>
 #include <gradstep/model/updater_task.hpp>
