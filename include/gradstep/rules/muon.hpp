@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/matrix_product.hpp>
 #include <gradstep/core/matrix_step.hpp>
@@ -48,9 +49,9 @@ template <> inline constexpr std::array enumerators<muon_momentum>{"average", "s
 /// memory: 2 rows * cols + 2 min(rows, cols)^2 numbers, which the parameters of an updater share.
 ///
 /// Other frameworks: torch.optim.Muon and muon.py of Jordan et al. run the iterations in bfloat16,
-/// and differ in the third digit. muon.py divides by |u| + 1e-7, and takes the scale of a
-/// convolution from the last two of its four dimensions. optax corrects the bias of m, which
-/// changes nothing but rounding.
+/// which rounds to three digits. muon.py divides by |u| + 1e-7, and takes the scale of a convolution
+/// from the last two of its four dimensions. optax corrects the bias of m, which changes nothing but
+/// rounding.
 struct muon {
     double mu = 0.95;
     bool nesterov = true;
@@ -95,8 +96,8 @@ struct muon {
         return math::select(V(c.ahead) > V(0), math::fma(V(c.mu), s.m, part), s.m);
     }
     template <class T, class Work> T transform(coeffs<T> const& scalars, Work& work) const {
-        double const norm = work.norm();
-        work.divide(T(norm < epsilon ? epsilon : norm)); // a NaN stays
+        double const norm = work.norm(), least_norm = never_zero<T>(epsilon);
+        work.divide(T(norm < least_norm ? least_norm : norm)); // a NaN stays
         bool const is_wide = work.rows() <= work.cols();
         std::size_t const n = work.size(), least = is_wide ? work.rows() : work.cols();
         std::size_t const most = is_wide ? work.cols() : work.rows();
