@@ -48,7 +48,7 @@ private:
 
 namespace detail {
 inline namespace GRADSTEP_ABI {
-/// Whether a name matches one pattern.
+// Whether a name matches one pattern.
 bool matches(std::string_view pattern, std::string_view name);
 } // namespace GRADSTEP_ABI
 } // namespace detail

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <gradstep/core/error.hpp>
-#include <gradstep/model/name_patterns.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ABI {
