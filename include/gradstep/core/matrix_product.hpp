@@ -38,6 +38,7 @@ class matrix_product {
 public:
     /// The built-in product.
     matrix_product() = default;
+    /// Your function.
     template <class F>
     requires(!std::is_same_v<std::remove_cvref_t<F>, matrix_product> &&
              (std::is_invocable_v<std::remove_cvref_t<F> const&, matmul_call<float> const&> ||
