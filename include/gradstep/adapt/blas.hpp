@@ -15,7 +15,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_ISA {
 
 struct blas_product {
     template <class T> void operator()(matmul_call<T> const& x) const {
@@ -32,7 +32,7 @@ struct blas_product {
     }
 };
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
 /// Multiplies matrices of float or double by cblas_sgemm and cblas_dgemm. Rows and columns must be

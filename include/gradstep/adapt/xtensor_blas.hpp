@@ -20,7 +20,7 @@
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
+inline namespace GRADSTEP_ISA {
 
 struct xtensor_blas_product {
     template <class T> void operator()(matmul_call<T> const& x) const {
@@ -36,7 +36,7 @@ struct xtensor_blas_product {
     }
 };
 
-} // namespace GRADSTEP_ABI
+} // namespace GRADSTEP_ISA
 } // namespace detail
 
 /// Multiplies matrices of float or double by xt::blas::gemm.

@@ -22,6 +22,28 @@ template <class T> struct matmul_call {
     GRADSTEP_INLINE std::size_t row_of_b() const { return transpose_b ? k : n; }
 };
 
+namespace detail {
+inline namespace GRADSTEP_ISA {
+
+// Calls a function object of type F, which is in memory, or has no members.
+template <class T, class F> struct matmul_caller {
+    static constexpr bool is_copied = std::is_empty_v<F> && std::is_default_constructible_v<F>;
+
+    static void call([[maybe_unused]] void const* object, matmul_call<T> const& x) {
+        if constexpr (is_copied) F{}(x);
+        else (*static_cast<F const*>(object))(x);
+    }
+    using pointer = void (*)(void const*, matmul_call<T> const&);
+    // Null if F takes no products of T.
+    GRADSTEP_INLINE static constexpr pointer of() {
+        if constexpr (std::is_invocable_v<F const&, matmul_call<T> const&>) return &call;
+        else return nullptr;
+    }
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace detail
+
 /// How a rule multiplies matrices: by the built-in product, or by your function. A function takes
 /// matmul_call<float>, matmul_call<double> or both:
 ///
@@ -44,33 +66,27 @@ public:
              (std::is_invocable_v<std::remove_cvref_t<F> const&, matmul_call<float> const&> ||
               std::is_invocable_v<std::remove_cvref_t<F> const&, matmul_call<double> const&>)) matrix_product(F&& f) {
         using function = std::remove_cvref_t<F>;
-        constexpr bool is_copied = std::is_empty_v<function> && std::is_default_constructible_v<function>;
+        constexpr bool is_copied = detail::matmul_caller<float, function>::is_copied;
         static_assert(is_copied || std::is_lvalue_reference_v<F>,
                       "gradstep: matmul: the function object is a temporary with captures, and must outlive the "
                       "updater; expected a variable, or a lambda without captures");
         if constexpr (!is_copied) object_ = &f;
-        single_ = caller<float, function>();
-        double_ = caller<double, function>();
+        single_ = detail::matmul_caller<float, function>::of();
+        double_ = detail::matmul_caller<double, function>::of();
         is_built_in_ = false;
     }
 
     /// Whether it is the built-in product.
-    bool is_built_in() const { return is_built_in_; }
+    GRADSTEP_INLINE bool is_built_in() const { return is_built_in_; }
     /// Whether it multiplies matrices of T.
-    template <class T> bool takes() const { return is_built_in_ || function_of<T>() != nullptr; }
+    template <class T> GRADSTEP_INLINE bool takes() const { return is_built_in_ || function_of<T>() != nullptr; }
     /// Calls your function.
-    template <class T> void operator()(matmul_call<T> const& x) const { function_of<T>()(object_, x); }
+    template <class T> GRADSTEP_INLINE void operator()(matmul_call<T> const& x) const { function_of<T>()(object_, x); }
 
 private:
     template <class T> using function_type = void (*)(void const*, matmul_call<T> const&);
 
-    template <class T, class F> static constexpr function_type<T> caller() {
-        if constexpr (!std::is_invocable_v<F const&, matmul_call<T> const&>) return nullptr;
-        else if constexpr (std::is_empty_v<F> && std::is_default_constructible_v<F>)
-            return [](void const*, matmul_call<T> const& x) { F{}(x); };
-        else return [](void const* object, matmul_call<T> const& x) { (*static_cast<F const*>(object))(x); };
-    }
-    template <class T> function_type<T> function_of() const {
+    template <class T> GRADSTEP_INLINE function_type<T> function_of() const {
         if constexpr (std::is_same_v<T, float>) return single_;
         else return double_;
     }
