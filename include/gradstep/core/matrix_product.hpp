@@ -17,8 +17,9 @@ template <class T> struct matmul_call {
     T beta = 0;
     T* c = nullptr;
 
-    /// The lengths of the rows of a and b in memory.
+    /// The length of a row of a in memory.
     GRADSTEP_INLINE std::size_t row_of_a() const { return transpose_a ? m : k; }
+    /// The length of a row of b in memory.
     GRADSTEP_INLINE std::size_t row_of_b() const { return transpose_b ? k : n; }
 };
 

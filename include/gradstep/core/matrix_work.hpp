@@ -49,9 +49,11 @@ public:
 
     /// The shape of the parameter.
     gradstep::shape const& shape() const { return shape_; }
-    /// The rows and columns of x, and the number of its elements.
+    /// The number of rows of x.
     std::size_t rows() const { return shape_.memory_rows(); }
+    /// The number of columns of x.
     std::size_t cols() const { return shape_.memory_cols(); }
+    /// The number of elements of x.
     std::size_t size() const { return rows() * cols(); }
     /// The matrix.
     Compute* x() const { return x_; }

@@ -35,8 +35,9 @@ struct shape {
         if (rows == 0 || cols == 0) return n == 0;
         return n % rows == 0 && n / rows == cols;
     }
-    /// The rows and columns of the same memory, read row by row.
+    /// The number of rows of the same memory, read row by row.
     GRADSTEP_INLINE std::size_t memory_rows() const { return order == memory_order::row_major ? rows : cols; }
+    /// The number of its columns.
     GRADSTEP_INLINE std::size_t memory_cols() const { return order == memory_order::row_major ? cols : rows; }
 
     /// The shape of a tensor with these extents in row-major order. All dimensions after the first
