@@ -120,7 +120,7 @@ tensor_pointers taken_of(held_updater const& by, tensor_pointers all,
 template <class Tensors>
 void run(held_updater const& by, Tensors const& tensors, gradstep::detail::executor_reference const* threads) {
     auto const& compiled = by.updater.compiled();
-    if (compiled.facts().is_row_wise) {
+    if (compiled.facts().is_whole()) {
         for (auto const* tensor : tensors) compiled.run_whole(tensor->memory);
         return;
     }
@@ -135,6 +135,50 @@ template <class Tensors> void apply_to(held_updater const& by, Tensors const& te
     auto const* const threads = own ? &*own : nullptr;
     if (by.config.options.on_nonfinite == gradstep::nonfinite::propagate) run(by, tensors, threads);
     else run(by, taken_of(by, {tensors.begin(), tensors.end()}, threads), threads);
+}
+
+// A matrix needs rows and columns, which calls without a shape do not have.
+void refuse_matrices(held_updater const& by, char const* call) {
+    if (by.updater.facts().needs_matrix)
+        gradstep::detail::fail<gradstep::value_error>({call}, {"the rule needs the rows and columns of each tensor"},
+                                                      {"gradstep_updater_apply_matrices"});
+}
+// Applies the step to n tensors; shape_of(k) is the shape of tensor k.
+template <class ShapeOf>
+void apply_all(held_updater const& own, char const* call, void* const* parameters, void const* const* gradients,
+               void* const* const* slots, std::uint64_t n, ShapeOf const& shape_of) {
+    require(parameters, "parameters", n);
+    require(gradients, "gradients", n);
+    if (own.updater.slots() != 0) require(slots, "slots", n);
+    own.updater.require_step(call);
+    std::vector<tensor_of_call> tensors;
+    tensor_pointers all;
+    tensors.reserve(n);
+    all.reserve(n);
+    for (std::size_t k = 0; k < n; ++k) {
+        gradstep::shape const shape = shape_of(k);
+        std::size_t const count = shape.rows * shape.cols;
+        require(parameters[k], "a parameter", count);
+        require(gradients[k], "a gradient", count);
+        tensors.push_back(
+            {tensor_of(own.updater, parameters[k], gradients[k], slots == nullptr ? nullptr : slots[k], count),
+             own.updater.facts().bytes_per_element});
+        erased_tensor& added = tensors.back().memory;
+        added.id = static_cast<std::uint64_t>(own.config.options.id) + k;
+        added.shape = shape;
+        own.updater.require(added, true, k);
+        own.updater.compiled().require_matrix(added, k);
+        all.push_back(&tensors.back());
+    }
+    if (n > 1) {
+        if (std::unique_lock const have(own.lock, std::try_to_lock); have) {
+            require_apart(own.updater, tensors, own.zeroes, own.remembered);
+        } else {
+            gradstep::detail::apart_check check;
+            require_apart(own.updater, tensors, own.zeroes, check);
+        }
+    }
+    apply_to(own, all);
 }
 
 } // namespace
@@ -235,6 +279,7 @@ gradstep_status gradstep_updater_apply(const gradstep_updater* updater, void* pa
         auto const& own = held(updater);
         require(parameter, "parameter", count);
         require(gradient, "gradient", count);
+        refuse_matrices(own, "apply");
         own.updater.require_step("apply");
         tensor_of_call tensor{tensor_of(own.updater, parameter, gradient, slots, count),
                               own.updater.facts().bytes_per_element};
@@ -249,34 +294,29 @@ gradstep_status gradstep_updater_apply_many(const gradstep_updater* updater, voi
                                             const uint64_t* counts, uint64_t n, gradstep_error* error) {
     return guarded(error, [&] {
         auto const& own = held(updater);
-        require(parameters, "parameters", n);
-        require(gradients, "gradients", n);
         require(counts, "counts", n);
-        if (own.updater.slots() != 0) require(slots, "slots", n);
-        own.updater.require_step("apply_many");
-        std::vector<tensor_of_call> tensors;
-        tensor_pointers all;
-        tensors.reserve(n);
-        all.reserve(n);
-        for (std::size_t k = 0; k < n; ++k) {
-            require(parameters[k], "a parameter", counts[k]);
-            require(gradients[k], "a gradient", counts[k]);
-            tensors.push_back(
-                {tensor_of(own.updater, parameters[k], gradients[k], slots == nullptr ? nullptr : slots[k], counts[k]),
-                 own.updater.facts().bytes_per_element});
-            tensors.back().memory.id = static_cast<std::uint64_t>(own.config.options.id) + k;
-            own.updater.require(tensors.back().memory, true, k);
-            all.push_back(&tensors.back());
-        }
-        if (n > 1) {
-            if (std::unique_lock const have(own.lock, std::try_to_lock); have) {
-                require_apart(own.updater, tensors, own.zeroes, own.remembered);
-            } else {
-                gradstep::detail::apart_check check;
-                require_apart(own.updater, tensors, own.zeroes, check);
-            }
-        }
-        apply_to(own, all);
+        refuse_matrices(own, "apply_many");
+        apply_all(own, "apply_many", parameters, gradients, slots, n, [&](std::size_t k) {
+            return gradstep::shape{counts[k], 1};
+        });
+    });
+}
+
+gradstep_status gradstep_updater_apply_matrices(const gradstep_updater* updater, void* const* parameters,
+                                                const void* const* gradients, void* const* const* slots,
+                                                const uint64_t* rows, const uint64_t* columns, uint64_t n,
+                                                gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const& own = held(updater);
+        require(rows, "rows", n);
+        require(columns, "columns", n);
+        apply_all(own, "apply_matrices", parameters, gradients, slots, n, [&](std::size_t k) {
+            if (columns[k] != 0 && rows[k] > SIZE_MAX / columns[k])
+                gradstep::detail::fail<gradstep::size_error>(
+                    {gradstep::detail::buffer_name(k, "shape")},
+                    {rows[k], " x ", columns[k], " elements are more than memory can have"}, {"a smaller matrix"});
+            return gradstep::shape{rows[k], columns[k]};
+        });
     });
 }
 

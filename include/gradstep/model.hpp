@@ -20,6 +20,7 @@
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/model/model_options.hpp>
 #include <gradstep/model/name_index.hpp>
+#include <gradstep/model/name_patterns.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/task_set.hpp>
 #include <gradstep/model/updater_task.hpp>
@@ -154,7 +155,8 @@ public:
     void seek(std::string_view name, gradstep::clock at) { tasks_[tasks_.index_of(name, "seek")].seek(at); }
 
     /// Sets the shape of a parameter's values, which checkpoints then contain. `load` rejects a
-    /// file with a different shape. Throws value_error for an unknown name, and size_error for a
+    /// file with a different shape. Rules that need a matrix (`muon`) use it, with all dimensions
+    /// after the first one joined. Throws value_error for an unknown name, and size_error for a
     /// shape with another number of elements.
     void set_shape(std::string_view name, std::vector<std::uint64_t> extents);
     /// Defines which shard of a larger tensor a parameter is. Checkpoints contain it, and `load`

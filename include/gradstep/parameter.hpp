@@ -71,7 +71,9 @@ public:
 
     /// Copies the policies of `optimizer` and the values of `initial`, and sets the state to step
     /// 0. The clock starts at 0. `initial` is a contiguous buffer in row-major order, in host
-    /// memory or in the backend's memory. A span is assumed to be in the backend's memory.
+    /// memory or in the backend's memory. A span is assumed to be in the backend's memory. Throws
+    /// buffer_error for memory that is missing, and size_error for a shape with another number of
+    /// elements.
     template <class Buffer>
     parameter(Updater const& optimizer, Buffer const& initial, parameter_options options = {})
         : updater_(optimizer), options_(options) {
@@ -81,6 +83,7 @@ public:
         if (from.data() == nullptr && !from.empty())
             detail::fail<buffer_error>({"initial"}, {"is null"}, {from.size(), " elements of memory"});
         detail::require_layout(initial, from);
+        set_shape(options.shape.is_known() ? options.shape : detail::shape_of(initial), from.size());
         values_ = updater_.backend().copy_of(from, space{});
         for (std::size_t i = 0; i != Updater::slots; ++i) // there may be none, and nvcc warns of a < 0
             state_[i] = buffer<state_type>(Updater::slot_size(i, from.size()));
@@ -148,8 +151,10 @@ public:
     Updater const& optimizer() const { return updater_; }
     /// The policies, writable: you can set the clock, or continue with other hyperparameters.
     Updater& optimizer() { return updater_; }
-    /// The options of the constructor.
+    /// The options of the constructor, with the shape.
     parameter_options const& options() const { return options_; }
+    /// Sets the shape. Throws size_error for a shape with another number of elements.
+    void set_shape(gradstep::shape const& of) { set_shape(of, size()); }
 
     /// The values, read-only, valid until the next update. On a device use `copy_to`.
     std::span<storage const> values() const requires on_host { return {values_.data(), values_.size()}; }
@@ -229,9 +234,9 @@ public:
     /// data, some values and state are loaded and others are not.
     void load(std::string const& file) { detail::load_file(file, *this); }
     /// Loads the parts that `options` select (gradstep/io/load_options.hpp). The name of the
-    /// parameter is "values". Returns a load_report. Throws the errors of the other `load`. A
-    /// parameter has no shape: with changed_rows::resize, the file defines the length of a row, or
-    /// a row is one element.
+    /// parameter is "values". Returns a load_report. Throws the errors of the other `load`. With
+    /// changed_rows::resize, the shape defines the length of a row. Without a shape, the file
+    /// defines it, or a row is one element.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
     /// A state slot by name, checked at compile time: `state<"m">()`.
@@ -264,6 +269,7 @@ public:
         self.call([&](auto... slots) {
             detail::visit_state(to, detail::tensor<Updater>(values, slots...), updater_, decay);
         });
+        detail::visit_shape(to, options_.shape);
     }
     /// Continues from a saved state: its clock, and the id if there is one.
     void resume(gradstep::clock at, std::optional<std::uint64_t> id) {
@@ -272,6 +278,10 @@ public:
     }
 
 private:
+    void set_shape(gradstep::shape const& of, std::size_t n) {
+        detail::require_elements("shape", of, n);
+        options_.shape = of;
+    }
     static constexpr std::size_t index_of(std::string_view name) {
         std::size_t i = 0;
         while (i < Updater::slots && Updater::state_names[i] != name) ++i;
@@ -281,6 +291,7 @@ private:
         auto values = value_span();
         slice<Updater> out = call([&](auto... slots) { return slice<Updater>(values, gradient, slots...); });
         out.bfloat16_copy = options_.bfloat16_copy;
+        out.shape = options_.shape;
         return out;
     }
     void replace_values(buffer<storage>&& averages) {

@@ -14,6 +14,7 @@
 #include <gradstep/core/default_backend.hpp>
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/held_clock.hpp>
+#include <gradstep/core/matrix_memory.hpp>
 #include <gradstep/core/scheduled.hpp>
 #include <gradstep/core/step.hpp>
 #include <gradstep/core/weight_changes.hpp>
@@ -243,6 +244,9 @@ public:
     Schedule const& schedule() const { return schedule_; }
     Backend const& backend() const { return backend_; }
 
+    /// The work memory of a matrix rule, which copies of the updater and their steps share.
+    detail::matrix_memory_of<Rule> const& work_memory() const { return work_memory_; }
+
     /// Describes the updater in one line, for logs: the policies with their numbers, the element,
     /// the backend, and the memory traffic of an element.
     std::string description() const {
@@ -340,6 +344,7 @@ private:
     Schedule schedule_;
     Backend backend_;
     detail::held_clock<Rule> clock_;
+    [[no_unique_address]] detail::matrix_memory_of<Rule> work_memory_;
 };
 } // namespace GRADSTEP_ISA
 

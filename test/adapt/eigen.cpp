@@ -1,10 +1,13 @@
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include <gradstep/adapt/eigen.hpp>
 #include <gradstep/gradstep.hpp>
+#include <gradstep/rules/muon.hpp>
 
 #include <support/catch.hpp>
+#include <support/muon_bound.hpp>
 #include <support/refusal.hpp>
 
 namespace gs = gradstep;
@@ -197,4 +200,30 @@ TEST_CASE("a slice of a reference that is gone has the memory that it referred t
     auto const x = slice_of(w, g);
     o.next_step()(x);
     CHECK(has_stepped(w, before, g, m));
+}
+
+TEST_CASE("A rule that needs a matrix takes the shape from Eigen", "[eigen]") {
+    gs::muon const rule;
+    auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
+    Eigen::MatrixXd const w0 = Eigen::MatrixXd::Random(7, 4);
+    using row_major = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    Eigen::MatrixXd columns = w0, g = Eigen::MatrixXd::Random(7, 4), m = Eigen::MatrixXd::Zero(7, 4);
+    row_major rows = w0, g_rows = g, m_rows = m;
+    auto const step = optimizer.next_step();
+    step(columns, g, m);
+    step(rows, g_rows, m_rows);
+    double const scale = 0.5 * std::sqrt(7.0 / 4);
+    CHECK((columns - w0).norm() > 0.1);
+    CHECK((columns - rows).cwiseAbs().maxCoeff() <= 2 * muon_bound(rule, 7, 4, 0x1p-53, scale, 1));
+
+    gs::slice<decltype(optimizer)> const slice{columns, g, m};
+    CHECK(gs::shape(slice.shape) == gs::shape{7, 4, gs::memory_order::column_major});
+    for (auto* const each : {&columns, &g, &m}) each->setOnes(4, 7);
+    step(slice);
+    CHECK(gs::shape(slice.shape) == gs::shape{4, 7, gs::memory_order::column_major});
+
+    gs::parameter const owned{optimizer, rows};
+    CHECK(owned.options().shape == gs::shape{7, 4});
+    Eigen::VectorXd v(4), v_g(4), v_m(4);
+    CHECK_THROWS_AS(step(v, v_g, v_m), gs::value_error); // a vector is no matrix
 }

@@ -5,6 +5,7 @@
 
 #include <gradstep/adapt/xtensor.hpp>
 #include <gradstep/gradstep.hpp>
+#include <gradstep/rules/muon.hpp>
 
 #if __has_include(<xtensor/containers/xadapt.hpp>)
 #include <xtensor/containers/xadapt.hpp>
@@ -279,4 +280,26 @@ TEST_CASE("slices and models follow a container that is assigned to") {
     CHECK(std::equal(w.begin(), w.end(), expected_w.begin()));
     g = xt::zeros<float>({rows, columns});
     adam.next_step()(slices);
+}
+
+TEST_CASE("A rule that needs a matrix takes the shape from xtensor", "[xtensor]") {
+    auto optimizer = gs::make_updater<float>(gs::muon{}, gs::constant{0.5});
+    xt::xtensor<float, 3> w = xt::arange<float>(24).reshape({4, 3, 2}), m = xt::zeros<float>({4, 3, 2});
+    std::vector<float> w2(w.begin(), w.end()), g2(24), m2(24);
+    for (std::size_t i = 0; i < 24; ++i) g2[i] = static_cast<float>(i * i % 7);
+    xt::xtensor<float, 3> g = xt::adapt(g2, std::vector<std::size_t>{4, 3, 2});
+    auto const step = optimizer.next_step();
+    step(w, g, m);
+    gs::slice<decltype(optimizer)> slice{w2, g2, m2};
+    slice.shape = {4, 6};
+    step(slice);
+    CHECK(std::equal(w.begin(), w.end(), w2.begin()));
+
+    gs::slice<decltype(optimizer)> const of_w{w, g, m};
+    CHECK(gs::shape(of_w.shape) == gs::shape{4, 6});
+    xt::xtensor<float, 2, xt::layout_type::column_major> columns({3, 5}), g_columns({3, 5}), m_columns({3, 5});
+    gs::slice<decltype(optimizer)> const of_columns{columns, g_columns, m_columns};
+    CHECK(gs::shape(of_columns.shape) == gs::shape{3, 5, gs::memory_order::column_major});
+    xt::xtensor<float, 1> v({4}), v_g({4}), v_m({4});
+    CHECK_THROWS_AS(step(v, v_g, v_m), gs::value_error); // a vector is no matrix
 }

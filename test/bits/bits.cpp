@@ -57,11 +57,12 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
     gs::warmup const schedule{gs::cosine{.rate = opaque(0.05), .steps = 15, .end = opaque(0.001)}, 3, opaque(0.01)};
     auto optimizer = gs::make_updater<Element>(rule, regularizer, schedule, backend);
     using updater = decltype(optimizer);
-    std::vector<typename updater::traits::storage> w(size), g(size);
+    constexpr std::size_t rows = 67, cols = size / rows, n = gs::matrix_rule<Rule> ? rows * cols : size;
+    std::vector<typename updater::traits::storage> w(n), g(n);
     std::array<std::vector<typename updater::traits::state>, updater::slots> state;
-    for (std::size_t k = 0; k < state.size(); ++k) state[k].resize(updater::slot_size(k, size));
+    for (std::size_t k = 0; k < state.size(); ++k) state[k].resize(updater::slot_size(k, n));
     fill(w, 1);
-    std::vector<gs::bfloat16> copy(copies ? size : 0);
+    std::vector<gs::bfloat16> copy(copies ? n : 0);
     auto const run = [&](auto&... slots) {
         optimizer.initialize(w, slots...);
         for (std::uint32_t i = 0; i < steps; ++i) {
@@ -70,7 +71,11 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
             auto const step =
                 optimizer.next_step({.gradient_scale = scale * (i % 4 == 3 ? opaque(integers ? 3 : 0.3) : 1),
                                      .rate = integers ? std::optional(2.0) : std::nullopt});
-            if constexpr (gs::detail::has_own_step<Rule>) {
+            if constexpr (gs::matrix_rule<Rule>) {
+                gs::slice<updater> tensor(w, g, slots...);
+                tensor.shape = {rows, cols};
+                step(tensor);
+            } else if constexpr (gs::detail::has_own_step<Rule>) {
                 step(w, g, slots...);
             } else { // as step(tensor), which would be all kernels once more to compile
                 gs::slice<updater> tensor(w, g, slots...);
@@ -86,7 +91,7 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
     for (auto const& slot : state) out.add(slot);
     out.add(copy);
     if constexpr (requires(Rule of) { of.average; }) {
-        std::vector<typename updater::traits::state> average(size);
+        std::vector<typename updater::traits::state> average(n);
         std::apply([&](auto&... slots) { optimizer.average(average, w, slots...); }, state);
         out.add(average);
     }
@@ -123,7 +128,7 @@ void line(std::string const& what, Rule const& rule, Regularizer const& regulari
     auto const on = [&](auto const& backend) { return hash_of<Element>(rule, regularizer, backend, scale, copies); };
     auto others = by_divider_or_without([&] { return on(gs::simd_backend{}); });
 #if defined(BITS_THRUST)
-    others.push_back(on(gs::thrust_backend{thrust::device}));
+    if constexpr (!gs::matrix_rule<Rule>) others.push_back(on(gs::thrust_backend{thrust::device}));
 #endif
     print(what, on(gs::serial_backend{}), others);
 }

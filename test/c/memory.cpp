@@ -381,6 +381,13 @@ line const lines[] = {
          return gradstep_updater_apply_many(s.updater, s.tensors, s.gradients, s.slots_of, s.counts_of, 2, e);
      },
      GRADSTEP_OK, [](scene&) {}, true},
+    {"gradstep_updater_apply_matrices",
+     [](scene& s, gradstep_error* e) {
+         std::uint64_t const columns[] = {1, 1};
+         return gradstep_updater_apply_matrices(s.updater, s.tensors, s.gradients, s.slots_of, s.counts_of, columns, 2,
+                                                e);
+     },
+     GRADSTEP_OK, [](scene&) {}, true},
 };
 
 // Calls until no allocation fails any more. Where `all_following` fail too, those that errors need are among them.

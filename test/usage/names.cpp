@@ -1,5 +1,6 @@
 // The names of the public contract: every policy with its members, in their order, and their defaults.
 #include <gradstep/gradstep.hpp>
+#include <gradstep/rules/muon.hpp>
 
 #include <cmath>
 #include <cstdio>
@@ -44,6 +45,16 @@ void rules() {
                                                   .sparsity = {0.999},
                                                   .nesterov = false,
                                                   .num_trainers = 1});
+    has_defaults("muon", gs::muon{.mu = 0.95,
+                                  .nesterov = true,
+                                  .scale = gs::muon_scale::original,
+                                  .ns_steps = 5,
+                                  .a = 3.4445,
+                                  .b = -4.775,
+                                  .c = 2.0315,
+                                  .epsilon = 1e-7,
+                                  .momentum = gs::muon_momentum::average,
+                                  .matmul = {}});
     has_defaults("adagrad", gs::adagrad{.epsilon = 1e-10, .initial_accumulator = 0});
     has_defaults("decayed_adagrad", gs::decayed_adagrad{.rho = 0.95, .epsilon = 1e-6});
     has_defaults("adadelta", gs::adadelta{.rho = 0.95, .epsilon = 1e-6});

@@ -253,6 +253,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "updater_config": (_at, _at, _longs, _at),
     "updater_apply": (_at, _at, _at, _at, _longs),
     "updater_apply_many": (_at, _at, _at, _at, _at, _longs),
+    "updater_apply_matrices": (_at, _at, _at, _at, _at, _at, _longs),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,7 +40,7 @@ class Updater(Owner):
     """
 
     _kind = "updater"
-    _members = Owner._members | {"_element", "dtype", "slots", "_zeroes", "_prepared"}
+    _members = Owner._members | {"_element", "dtype", "slots", "_zeroes", "_prepared", "_needs_matrix"}
 
     def __init__(self, config: Config, dtype: Any = "float32") -> None:
         self._element = _arrays.dtype_of(dtype)
@@ -58,6 +59,7 @@ class Updater(Owner):
             self._call("slot", index, ctypes.byref(slot))
             slots.append(Slot(slot.name.decode(), _arrays.dtype_of_code(slot.dtype).name, slot.count == 1))
         self.slots = tuple(slots)  #: the slots of the state, in the order of the rule
+        self._needs_matrix = self._rule_name() == "muon"  # rows and columns of each tensor
         self._zeroes = False  # whether the prepared step writes to its gradients
         self._prepared: dict[str, Any] | None = None  # the options of that step
 
@@ -134,6 +136,8 @@ class Updater(Owner):
 
         With `"on_nonfinite": "skip"` or `"raise"`, a gradient with NaN or infinity changes neither parameter nor state.
         """
+        if self._needs_matrix:
+            return self.apply_many([parameter], [gradient], [state or {}])
         found = _arrays.checked(parameter, "parameter", self._element, None, writable=True)
         of_gradient = _arrays.checked(gradient, "gradient", self._element, found.size, self._zeroes)
         slots, kept = self._addresses(state or {}, found.size, "")
@@ -164,15 +168,20 @@ class Updater(Owner):
             for i, x in enumerate(gradients)
         ]
         slots = [self._addresses(x, weights[i].size, f"states[{i}]: ") for i, x in enumerate(states)]
-        pointers = ctypes.c_void_p * number
-        self._call(
-            "apply_many",
+        pointers, counts = ctypes.c_void_p * number, ctypes.c_uint64 * number
+        addresses = (
             pointers(*[x.address for x in weights]),
             pointers(*[x.address for x in found]),
             pointers(*[ctypes.addressof(x) for x, _ in slots]),
-            (ctypes.c_uint64 * number)(*[x.size for x in weights]),
-            number,
         )
+        if not self._needs_matrix:
+            self._call("apply_many", *addresses, counts(*[x.size for x in weights]), number)
+            return
+        for i, x in enumerate(weights):
+            if len(x.shape) < 2:
+                raise error(Status.BAD_SIZE, f"parameters[{i}]: has the shape {tuple(x.shape)}; expected a matrix")
+        rows, columns = [x.shape[0] for x in weights], [math.prod(x.shape[1:]) for x in weights]
+        self._call("apply_matrices", *addresses, counts(*rows), counts(*columns), number)
 
     def _addresses(self, state: Mapping[str, Array], count: int, where: str) -> tuple[Any, list[_arrays.View]]:
         """The addresses of the slots, and the views that must stay alive while the addresses are used."""

@@ -470,6 +470,35 @@ class Training(unittest.TestCase):
         p.restore()
         self.assertEqual(p.values()[0], -2)
 
+    def test_a_rule_that_needs_a_matrix_takes_the_shape_of_the_array(self):
+        g = numpy.arange(24, dtype=numpy.float32).reshape(4, 6) % 5
+        matrix = gradstep.Parameter(config("muon", 0.5), numpy.ones((4, 6), numpy.float32))
+        folded = gradstep.Parameter(config("muon", 0.5), numpy.ones((4, 3, 2), numpy.float32))
+        other = gradstep.Parameter(config("muon", 0.5), numpy.ones((6, 4), numpy.float32))
+        for _ in range(2):
+            matrix.update(g)
+            folded.update(g.reshape(4, 3, 2))
+            other.update(g.reshape(6, 4))
+        numpy.testing.assert_array_equal(matrix.values().ravel(), folded.values().ravel())
+        self.assertFalse(numpy.array_equal(matrix.values().ravel(), other.values().ravel()))
+        copied = pickle.loads(pickle.dumps(matrix))
+        copied.update(g)
+        matrix.update(g)
+        numpy.testing.assert_array_equal(matrix.values(), copied.values())
+        vector = gradstep.Parameter(config("muon", 0.5), numpy.ones(4, numpy.float32))
+        with self.assertRaisesRegex(gradstep.InvalidError, "has no shape, and muon needs a matrix"):
+            vector.update(numpy.ones(4, numpy.float32))
+        self.assertEqual(vector.clock.step, 0)
+        updater = gradstep.Updater(config("muon", 0.5), "float32")
+        w = numpy.ones((4, 6), numpy.float32)
+        state = updater.initialize(w)
+        for _ in range(3):
+            updater.next_step()
+            updater.apply(w, g, state)
+        numpy.testing.assert_array_equal(w, matrix.values())
+        with self.assertRaisesRegex(gradstep.Error, r"parameters\[0\]: has the shape \(24,\); expected a matrix"):
+            updater.apply(w.reshape(24), g, state)
+
     def test_trainers_send_each_other_what_they_compress(self):
         rule = {"name": "dgc_momentum", "rampup_begin_step": 2, "sparsity": [0.75], "num_trainers": 2, "dense_below": 0}
         compressing = {**config("dgc_momentum", 0.5), "rule": rule}

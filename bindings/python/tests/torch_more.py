@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import math
@@ -184,6 +185,94 @@ class More(unittest.TestCase):
             ours.load_state_dict(saved)
         self.assertEqual(len(ours.state), 0)
         self.assertEqual(ours.param_groups[0]["betas"], (0.9, 0.999))
+
+
+@contextlib.contextmanager
+def iterations_in_float32():
+    """torch.optim.Muon orthogonalizes in bfloat16. With this it does in float32, so that the formula can be compared."""
+    convert = torch.Tensor.bfloat16
+    torch.Tensor.bfloat16 = lambda x: x.float().clone()
+    try:
+        yield
+    finally:
+        torch.Tensor.bfloat16 = convert
+
+
+@unittest.skipUnless(hasattr(torch.optim, "Muon"), "torch.optim.Muon is there since torch 2.9")
+class Muon(unittest.TestCase):
+    """The bound is that of test/support/muon_bound.hpp for five iterations of up to 9 x 9 elements: a step is off by less than
+    scale * 0.02 in float32, and both systems round."""
+
+    CASES = [
+        {"weight_decay": 0},
+        {"momentum": 0.8, "nesterov": False, "adjust_lr_fn": "match_rms_adamw"},
+        {"ns_steps": 3, "ns_coefficients": (2.0, -1.5, 0.5), "weight_decay": 0.5, "adjust_lr_fn": "original"},
+    ]
+    SHAPES = [(9, 4), (4, 9), (6, 6), (1, 5)]
+
+    def models(self, dtype: torch.dtype = torch.float32) -> list:
+        generator = torch.Generator().manual_seed(3)
+        tensors = [(torch.rand(x, generator=generator) * 2 - 1).to(dtype) for x in self.SHAPES]
+        tensors[1] = tensors[1].t().contiguous().t()  # in column-major order
+        return [[x.clone(memory_format=torch.preserve_format).requires_grad_() for x in tensors] for _ in range(2)]
+
+    def test_the_numbers_of_torch(self):
+        for arguments in self.CASES:
+            with self.subTest(**arguments):
+                ours, theirs = self.models()
+                a = gradstep.torch.Muon(ours, lr=0.01, **arguments)
+                b = torch.optim.Muon(theirs, lr=0.01, **arguments)
+                with iterations_in_float32():
+                    for t in range(5):
+                        steps(a, ours, 1, t)
+                        steps(b, theirs, 1, t)
+                for p, q in zip(ours, theirs):
+                    self.assertLess(float((p - q).detach().abs().max()), 2 * 5 * 0.01 * 1.5 * 0.02)
+                    self.assertEqual(a.state[p]["momentum_buffer"].shape, p.shape)
+
+    def test_a_run_goes_on_from_a_state_dict_of_torch(self):
+        ours, theirs = self.models()
+        b = torch.optim.Muon(theirs, lr=0.01)
+        steps(b, theirs, 3)
+        a = gradstep.torch.Muon(ours, lr=0.01)
+        for p, q in zip(ours, theirs):
+            p.data.copy_(q.data)
+        a.load_state_dict(b.state_dict())
+        with iterations_in_float32():
+            steps(a, ours, 1, 3)
+            steps(b, theirs, 1, 3)
+        for p, q in zip(ours, theirs):
+            self.assertLess(float((p - q).detach().abs().max()), 2 * 0.01 * 1.5 * 0.02)
+        b.load_state_dict(a.state_dict())
+        steps(b, theirs, 1, 4)
+
+    def test_16_bits_compute_in_float32(self):
+        ours, _ = self.models(torch.bfloat16)
+        before = [x.detach().clone() for x in ours]
+        optimizer = gradstep.torch.Muon(ours, lr=0.5)
+        steps(optimizer, ours, 2)
+        for p, q in zip(ours, before):
+            self.assertFalse(torch.equal(p, q))
+            self.assertEqual(optimizer.state[p]["momentum_buffer"].dtype, torch.float32)
+
+    def test_what_is_refused(self):
+        vector, matrix = torch.zeros(4, requires_grad=True), torch.zeros(3, 4, requires_grad=True)
+        for kind, message, call in (
+            (ValueError, "Muon only supports 2D parameters", lambda: gradstep.torch.Muon([matrix, vector])),
+            (ValueError, "Learning rate should be >= 0", lambda: gradstep.torch.Muon([matrix], lr=-1.0)),
+            (ValueError, "Adjust learning rate function x is not supported", lambda: gradstep.torch.Muon([matrix], adjust_lr_fn="x")),
+        ):
+            with self.assertRaisesRegex(kind, message) as caught:
+                call()
+            self.assertIsInstance(caught.exception, gradstep.Error)
+        vector.grad = torch.ones(4)
+        any_rule = gradstep.torch.Optimizer([vector], {"rule": {"name": "muon"}}, lr=0.1)
+        with self.assertRaisesRegex(gradstep.Error, r"has the shape \(4,\); expected a real matrix"):
+            any_rule.step()
+        filters = torch.ones(4, 3, 2, 2, requires_grad=True)
+        filters.grad = torch.rand(4, 3, 2, 2)
+        gradstep.torch.Optimizer([filters], {"rule": {"name": "muon"}}, lr=0.1).step()  # as 4 x 12
+        self.assertLess(float(filters.detach().min()), 1)
 
 
 if __name__ == "__main__":

@@ -423,5 +423,15 @@ extern "C" {
         n: u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
+    pub fn gradstep_updater_apply_matrices(
+        updater: *const gradstep_updater,
+        parameters: *const *mut c_void,
+        gradients: *const *const c_void,
+        slots: *const *const *mut c_void,
+        rows: *const u64,
+        columns: *const u64,
+        n: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
     pub fn gradstep_updater_release(updater: *mut gradstep_updater);
 }

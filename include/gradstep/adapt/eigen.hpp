@@ -11,6 +11,8 @@
 #include <Eigen/Core>
 
 #include <gradstep/core/buffer.hpp>
+#include <gradstep/core/matrix_product.hpp>
+#include <gradstep/core/shape.hpp>
 
 namespace gradstep {
 namespace detail::eigen {
@@ -75,6 +77,12 @@ template <detail::eigen::in_memory B> struct buffer_traits<B> {
         return b.data();
     }
     static std::size_t size(B const& b) { return static_cast<std::size_t>(b.size()); }
+    /// The shape, for rules that need a matrix. Unknown for vectors.
+    static gradstep::shape shape(B const& b) {
+        if constexpr (B::IsVectorAtCompileTime) return {};
+        return {static_cast<std::size_t>(b.rows()), static_cast<std::size_t>(b.cols()),
+                B::IsRowMajor ? memory_order::row_major : memory_order::column_major};
+    }
     template <class W> static void require_layout(B const& b, W const& weight) {
         using detail::eigen::order;
         order const here = detail::eigen::order_of(b), there = detail::eigen::parameter_order(weight);
@@ -105,5 +113,33 @@ requires(!detail::eigen::in_memory<B>) struct buffer_traits<B> {
     static std::size_t size(B const& b) { return static_cast<std::size_t>(b.size()); }
 };
 
+} // namespace GRADSTEP_ISA
+
+namespace detail {
+inline namespace GRADSTEP_ISA {
+
+struct eigen_product {
+    template <class T> void operator()(matmul_call<T> const& x) const {
+        using matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+        auto const number = [](std::size_t n) { return static_cast<Eigen::Index>(n); };
+        Eigen::Map<matrix const> const a(x.a, number(x.transpose_a ? x.k : x.m), number(x.row_of_a()));
+        Eigen::Map<matrix const> const b(x.b, number(x.transpose_b ? x.n : x.k), number(x.row_of_b()));
+        Eigen::Map<matrix> c(x.c, number(x.m), number(x.n));
+        if (x.beta == T(0)) c.setZero();
+        else c *= x.beta;
+        if (x.transpose_a && x.transpose_b) c.noalias() += x.alpha * a.transpose() * b.transpose();
+        else if (x.transpose_a) c.noalias() += x.alpha * a.transpose() * b;
+        else if (x.transpose_b) c.noalias() += x.alpha * a * b.transpose();
+        else c.noalias() += x.alpha * a * b;
+    }
+};
+
+} // namespace GRADSTEP_ISA
+} // namespace detail
+
+inline namespace GRADSTEP_ISA {
+/// Multiplies matrices of float or double by Eigen, for rules that need products:
+/// gs::muon{.matmul = gs::eigen_matmul}. Products larger than Eigen's blocks allocate memory.
+inline constexpr detail::eigen_product eigen_matmul{};
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

@@ -24,6 +24,7 @@
 #endif
 
 #include <gradstep/core/buffer.hpp>
+#include <gradstep/core/shape.hpp>
 
 namespace gradstep {
 namespace detail::xtensor {
@@ -128,6 +129,17 @@ template <detail::xtensor::in_memory B> struct buffer_traits<B> {
         return b.data() + b.data_offset();
     }
     static std::size_t size(B const& b) { return b.size(); }
+    /// The shape, for rules that need a matrix: all dimensions after the first one are joined.
+    /// Unknown with fewer than two dimensions, and with more in column-major order.
+    static gradstep::shape shape(B const& b) {
+        std::size_t const dimensions = b.dimension();
+        if (dimensions < 2) return {};
+        std::size_t const first = b.shape()[0];
+        std::size_t const rest = b.size() == 0 ? 0 : b.size() / first;
+        if (detail::xtensor::layout_of(b) == xt::layout_type::row_major) return {first, rest};
+        if (dimensions > 2) return {}; // the joined dimensions would be in another order
+        return {first, rest, memory_order::column_major};
+    }
     template <class W> static void require_layout(B const& b, W const& weight) {
         detail::xtensor::require_shape(b, weight);
         if (!detail::xtensor::is_contiguous(b, detail::xtensor::parameter_layout(weight)))

@@ -429,6 +429,13 @@ GRADSTEP_API gradstep_status gradstep_updater_apply(const gradstep_updater*, voi
 GRADSTEP_API gradstep_status gradstep_updater_apply_many(const gradstep_updater*, void* const* parameters,
                                                          const void* const* gradients, void* const* const* slots,
                                                          const uint64_t* counts, uint64_t n, gradstep_error*);
+/* The same for rules that need a matrix, such as muon, which gradstep_updater_apply and
+ * gradstep_updater_apply_many refuse. Tensor k has rows[k] x columns[k] elements in row-major order.
+ * Other rules update the tensors as gradstep_updater_apply_many does. Since ABI 0.3. */
+GRADSTEP_API gradstep_status gradstep_updater_apply_matrices(const gradstep_updater*, void* const* parameters,
+                                                             const void* const* gradients, void* const* const* slots,
+                                                             const uint64_t* rows, const uint64_t* columns, uint64_t n,
+                                                             gradstep_error*);
 /* Releases the updater. NULL is allowed. */
 GRADSTEP_API void gradstep_updater_release(gradstep_updater*);
 

@@ -101,7 +101,19 @@ template <class R> concept advances_clock_state = requires(R const& rule, step_i
     { rule.advance(now) } -> std::same_as<clock_state>;
     requires R::clock_state_names.size() <= std::tuple_size_v<clock_state>;
 };
-template <class R> concept applies = applies_elementwise<R> ||(accumulates<R>&& applies_row_wise<R>);
+template <class R>
+concept gathers = requires(typename R::template coeffs<float> c, float w, float g,
+                           typename R::template state<float>& s) {
+    { R::gather(c, w, g, s) } -> std::same_as<float>;
+};
+template <class R>
+concept applies_to_matrix = requires(typename R::template coeffs<float> c, settled<R, float> of_matrix, float& w,
+                                     float x) {
+    R::apply(c, of_matrix, w, x);
+};
+template <class R>
+concept applies = applies_elementwise<R> ||(accumulates<R>&& applies_row_wise<R>) ||
+                  (gathers<R> && applies_to_matrix<R>);
 
 template <class State, std::size_t names> constexpr bool names_fit() {
     return names == 0 ? std::is_empty_v<State> : sizeof(State) == names * sizeof(float);
@@ -187,6 +199,27 @@ concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has
 /// - `template <class X> struct settled`: several numbers for all elements. `finalize` returns
 ///   settled<T>, and `apply` gets it in place of the T.
 template <class R> concept row_wise_rule = rule<R> && detail::accumulates<R> && detail::finalizes<R>;
+
+/// A rule that computes with the whole matrix of a parameter: it multiplies matrices, or needs rows
+/// and columns. Its step has three passes, of which the first and the last are elementwise:
+///
+///     template <class T, pack V>
+///     static V gather(coeffs<T> const&, V w, V g, state<V>& s);        changes the state, returns the element of x
+///     template <class T, class Work> T transform(coeffs<T> const&, Work& work) const;
+///     template <class T, pack V> static void apply(coeffs<T> const&, T settled, V& w, V x);
+///
+///     template <class Updater> using step_type = matrix_step<Updater>;
+///     static std::size_t work_size(std::size_t rows, std::size_t cols);
+///     matrix_product matmul = {};
+///
+/// `gather` sees the gradient after the regularizers. `transform` runs once per step and matrix, on
+/// the host, and may change x in `work` (core/matrix_work.hpp), which has memory for work_size
+/// elements besides. It returns a number for all elements: T, or settled<T>. `apply` moves the
+/// weight by the element of x. Every parameter needs its `shape`. Tables do not support such rules,
+/// and no other rule can wrap them.
+template <class R> concept matrix_rule = rule<R> && detail::gathers<R> && detail::applies_to_matrix<R> && requires {
+    { R::work_size(std::size_t(), std::size_t()) } -> std::same_as<std::size_t>;
+};
 
 /// A regularizer: its coefficients are prepared once per step. `before(c, w, g)` changes weight or
 /// gradient before the rule, and `after(c, w)` changes the weight after the rule. It has one of

@@ -15,6 +15,7 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/decay_factor.hpp>
 #include <gradstep/core/fixed_string.hpp>
+#include <gradstep/core/shape.hpp>
 #include <gradstep/core/slots.hpp>
 
 namespace gradstep {
@@ -161,6 +162,15 @@ template <class Updater> typename Updater::traits::state* master_pointer(tensor<
     else return nullptr;
 }
 
+// The shape of a parameter, if its container has one (xtensor, Eigen).
+template <class B> gradstep::shape shape_of([[maybe_unused]] B const& buffer) {
+    if constexpr (requires { traits_of<B>::shape(buffer); }) return traits_of<B>::shape(buffer);
+    else return {};
+}
+// How a slice keeps the shape: not at all if the rule needs none.
+template <class Updater>
+using shape_in_slice = std::conditional_t<matrix_rule<typename Updater::rule_type>, slice_shape, ignored_shape>;
+
 // For slices that are destroyed before their containers can change.
 struct for_one_call {};
 } // namespace GRADSTEP_ISA
@@ -194,6 +204,10 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     /// Supported for elements whose parameter is float, and rules that send no gradients; others
     /// reject it.
     std::span<bfloat16> bfloat16_copy = {};
+    /// The rows and columns of the parameter, for rules that need a matrix: `x.shape = {512, 256}`.
+    /// If the parameter is an xtensor or Eigen container, it has the container's shape until you set
+    /// another one. Other rules ignore it.
+    [[no_unique_address]] detail::shape_in_slice<Updater> shape = {};
 
     template <class W, class G, class... S>
     requires(!std::same_as<std::remove_cvref_t<W>, detail::for_one_call>)
@@ -217,6 +231,7 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
               gradient_buffer)),
           gradient_is_writable(detail::is_writable<G>()) {
         detail::require_layout(gradient_buffer, weight_buffer);
+        if constexpr (has_shape) shape.follow(detail::shape_of(weight_buffer));
     }
     basic_slice(basic_slice const&) = default;
     /// Refers to another tensor, including its containers. (Assigning a single buffer makes it a
@@ -240,6 +255,8 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     }
 
 private:
+    static constexpr bool has_shape = matrix_rule<typename Updater::rule_type>;
+
     GRADSTEP_INLINE void check_as_they_are(std::size_t number) const {
         this->check(detail::extent::of<typename Updater::traits::storage const>("gradient", gradient), number);
     }
@@ -262,6 +279,8 @@ private:
         };
         std::size_t next = 0;
         follow_one(x.weight, std::type_identity<W>{});
+        if constexpr (has_shape && detail::is_container<W&>())
+            if (x.weight.refers()) x.shape.follow(detail::shape_of(x.weight.template container<W>()));
         follow_one(x.gradient, std::type_identity<G>{});
         (follow_one(x.state[next++], std::type_identity<S>{}), ...);
         if (same) return x.is_checked_;

@@ -11,6 +11,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/scalar.hpp>
+#include <gradstep/core/shape.hpp>
 #include <gradstep/core/slice.hpp>
 
 // How parameters and models describe their state to state/saved_state.hpp, which saves it. Every
@@ -118,6 +119,12 @@ public:
 protected:
     ~state_visitor() = default;
 };
+// The shape of the values in row-major order, if it is known.
+inline void visit_shape(state_visitor& to, gradstep::shape const& of) {
+    if (!of.is_known()) return;
+    std::uint64_t const extents[] = {of.memory_rows(), of.memory_cols()};
+    to.shape(extents);
+}
 template <class Updater> void visit_policies(state_visitor& to, Updater const& of, bool decay = true) {
     to.policies(Updater::traits::name, &append_policy_name<typename Updater::rule_type>,
                 decay ? policies_of(of) : policies_of<Updater, false>(of), of.clock(), access_of(of.backend()));

@@ -77,9 +77,10 @@ template <class Rule> constexpr bool counts_steps() {
 // than its `apply` and needs whole tensors.
 template <template <class> class Step> struct own_step;
 template <class Rule> concept has_own_step = requires { typename own_step<Rule::template step_type>; };
-// Whether the steps of an updater depend on the id of a tensor.
+// Whether the steps of an updater depend on the id of a tensor, for rounding or for sampling.
 template <class Updater>
-inline constexpr bool uses_id = Updater::traits::is_stochastic || has_own_step<typename Updater::rule_type>;
+inline constexpr bool uses_id = Updater::traits::is_stochastic || (has_own_step<typename Updater::rule_type> &&
+                                                                   !matrix_rule<typename Updater::rule_type>);
 // Whether the state after any number of steps without gradient has a closed form.
 template <class Rule> concept decays_by_factors = requires(Rule const& rule) { rule.decay(); }
 &&(row_slot_count<Rule> == 0 || requires(Rule const& rule) { rule.row_decay(); });

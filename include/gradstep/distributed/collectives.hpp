@@ -42,6 +42,19 @@ inline namespace GRADSTEP_ABI {
 /// The shard of an array that belongs to a rank. All ranks have the same number of blocks of 4096
 /// elements, except the last ones, which can have fewer or none.
 shard shard_of_rank(std::size_t elements, int ranks, int rank);
+
+/// How an array is divided over the ranks: into the shards of shard_of_rank, or whole on one rank,
+/// as a matrix that a rule multiplies.
+struct partition {
+    /// The rank that has the whole array; others have an empty shard.
+    std::optional<int> whole_on = {};
+
+    /// The shard of a rank.
+    shard of_rank(std::size_t elements, int ranks, int rank) const {
+        if (!whole_on) return shard_of_rank(elements, ranks, rank);
+        return {0, rank == *whole_on ? elements : 0};
+    }
+};
 } // namespace GRADSTEP_ABI
 
 namespace detail {
@@ -102,8 +115,8 @@ public:
 
     /// Called by `begin_reduce_scatter`.
     pending_reduce_scatter(C& by, int channel, std::span<T const> values, std::span<T> out, reduction which,
-                           std::shared_ptr<void const> owner)
-        : values_(values), out_(out), own_(shard_of_rank(values.size(), by.size(), by.rank())), rank_(by.rank()),
+                           std::shared_ptr<void const> owner, partition const& parts = {})
+        : values_(values), out_(out), own_(parts.of_rank(values.size(), by.size(), by.rank())), rank_(by.rank()),
           ranks_(by.size()), which_(which) {
         if (out.size() != own_.size())
             detail::fail<size_error>({"reduce_scatter"}, {"the memory of the own piece has ", out.size(), " elements"},
@@ -114,7 +127,7 @@ public:
         std::vector<std::span<std::byte>> from;
         std::span<T> const room(memory_->others.get(), elements);
         for (int r = 0; r != ranks_; ++r) {
-            shard const theirs = r == rank_ ? shard{} : shard_of_rank(values.size(), ranks_, r);
+            shard const theirs = r == rank_ ? shard{} : parts.of_rank(values.size(), ranks_, r);
             to.push_back(std::as_bytes(values.subspan(theirs.first, theirs.size())));
             std::size_t const at = static_cast<std::size_t>(r - (r > rank_ ? 1 : 0)) * own_.size();
             from.push_back(r == rank_ ? std::span<std::byte>() : detail::bytes_of(room, {at, at + own_.size()}));
@@ -141,26 +154,27 @@ private:
 };
 
 /// Begins a reduce-scatter: adds up an array over all ranks, and writes each rank's own shard
-/// (shard_of_rank) to `out`. `out` can be that shard of `values`. The memory must stay valid until
+/// (of `parts`) to `out`. `out` can be that shard of `values`. The memory must stay valid until
 /// the operation has ended. If you free `values` earlier, pass its `owner`: a transport that still
 /// uses the memory keeps the owner alive. Throws size_error if `out` has another length.
 template <class T, communicator C>
 pending_reduce_scatter<T, C> begin_reduce_scatter(C& by, int channel, std::span<T const> values,
                                                   std::span<std::type_identity_t<T>> out, reduction which,
-                                                  std::shared_ptr<void const> owner = {}) {
-    return {by, channel, values, out, which, std::move(owner)};
+                                                  std::shared_ptr<void const> owner = {}, partition const& parts = {}) {
+    return {by, channel, values, out, which, std::move(owner), parts};
 }
 
-/// Begins an all-gather: each rank has its own shard of an array (shard_of_rank), and afterwards
+/// Begins an all-gather: each rank has its own shard of an array (of `parts`), and afterwards
 /// all ranks have the whole array, in place. The memory must stay valid as for
 /// begin_reduce_scatter.
 template <class T, communicator C>
-exchange_of<C> begin_all_gather(C& by, int channel, std::span<T> values, std::shared_ptr<void const> owner = {}) {
-    shard const own = shard_of_rank(values.size(), by.size(), by.rank());
+exchange_of<C> begin_all_gather(C& by, int channel, std::span<T> values, std::shared_ptr<void const> owner = {},
+                                partition const& parts = {}) {
+    shard const own = parts.of_rank(values.size(), by.size(), by.rank());
     std::vector<std::span<std::byte const>> to(static_cast<std::size_t>(by.size()), detail::bytes_of(values, own));
     std::vector<std::span<std::byte>> from;
     for (int r = 0; r != by.size(); ++r)
-        from.push_back(detail::bytes_of(values, shard_of_rank(values.size(), by.size(), r)));
+        from.push_back(detail::bytes_of(values, parts.of_rank(values.size(), by.size(), r)));
     to[static_cast<std::size_t>(by.rank())] = from[static_cast<std::size_t>(by.rank())] = {};
     auto begun = by.exchange(channel, to, from);
     detail::keep(begun, std::move(owner));

@@ -77,7 +77,11 @@ public:
         detail::wire_entry entry = dense_entry(std::move(name), detail::wire_element_of<storage>(), all.size(),
                                                may_be_split, gradstep::detail::policies_of(optimizer), options);
         auto const own = all.subspan(static_cast<std::size_t>(entry.first), static_cast<std::size_t>(entry.size));
-        parameter<Updater> kept(optimizer, own, {.id = options.id});
+        shape const known = own.empty() ? shape{} : gradstep::detail::shape_of(initial);
+        if (matrix_rule<rule> && !own.empty() && !known.is_known())
+            detail::fail<value_error>({"add: ", entry.name}, {"initial has no shape, and the rule needs a matrix"},
+                                      {"an xtensor or Eigen container"});
+        parameter<Updater> kept(optimizer, own, {.id = options.id, .shape = known});
         if (own.empty() && !all.empty()) return add_elsewhere(std::move(entry.name));
         add_served(std::make_unique<detail::served_dense<Updater>>(std::move(entry), std::move(kept), num_workers(),
                                                                    options.delay_compensation));

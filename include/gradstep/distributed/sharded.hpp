@@ -33,7 +33,12 @@ inline namespace GRADSTEP_ISA {
 // A parameter of which the model has this rank's piece.
 class piece_of_parameter : public distributed_parameter {
 public:
-    using distributed_parameter::distributed_parameter;
+    template <class... Arguments>
+    explicit piece_of_parameter(partition const& divided, Arguments&&... arguments)
+        : distributed_parameter(std::forward<Arguments>(arguments)...), parts(divided) {}
+
+    partition parts;
+
     virtual void gather() = 0; // sends this rank's shard of the values, and receives the other shards
     // Computed from this rank's shard of the mean gradient: the sums of squares of its blocks, times
     // `scale` squared; the first non-finite element, SIZE_MAX if there is none.
@@ -46,16 +51,16 @@ template <class S, communicator C> class scattered_parameter final : public piec
 public:
     template <class Updater>
     scattered_parameter(C& by, int channel, std::string of, std::span<S const> initial, member_options const& own,
-                        parameter<Updater> const& owned)
-        : piece_of_parameter(std::move(of), initial.size(), own, owned), by_(by), channel_(channel),
-          shard_(distributed::shard_of_rank(initial.size(), by.size(), by.rank())),
+                        parameter<Updater> const& owned, partition const& divided)
+        : piece_of_parameter(divided, std::move(of), initial.size(), own, owned), by_(by), channel_(channel),
+          shard_(divided.of_rank(initial.size(), by.size(), by.rank())),
           gradient_(std::make_shared<std::vector<S>>(initial.size())),
           values_(std::make_shared<std::vector<S>>(initial.begin(), initial.end())) {}
 
     void take(void const* gradient) override {
         if (!gradient_->empty()) std::memcpy(gradient_->data(), gradient, gradient_->size() * sizeof(S));
         gather_.reset();
-        scatter_.emplace(by_, channel_, std::span<S const>(*gradient_), mine(*gradient_), mean_of<S>, gradient_);
+        scatter_.emplace(by_, channel_, std::span<S const>(*gradient_), mine(*gradient_), mean_of<S>, gradient_, parts);
     }
     bool advance() override { return gather_ ? gather_->test() : scatter_->test(); }
     std::vector<int> waits_for() const override { return gather_ ? gather_->missing() : scatter_->missing(); }
@@ -79,7 +84,7 @@ private:
     bool publish() override {
         auto const updated = memory.values(memory.of);
         if (!updated.empty()) std::memcpy(mine(*values_).data(), updated.data(), updated.size());
-        gather_.emplace(begin_all_gather(by_, channel_, std::span(*values_), values_));
+        gather_.emplace(begin_all_gather(by_, channel_, std::span(*values_), values_, parts));
         scatter_.reset();
         return true;
     }
@@ -95,14 +100,16 @@ private:
     std::optional<exchange_of<C>> gather_;
 };
 
-// The rule looks at one element at a time, whose place in the tensor does not matter.
+// The rule looks at one element at a time, whose place in the tensor does not matter, or at a whole
+// matrix, which one rank has.
 template <class Updater> constexpr bool require_pieces() {
     using rule = typename Updater::rule_type;
     static_assert(!row_wise_rule<rule>,
                   "gradstep: sharded: the rule needs whole tensors, and each rank updates a shard; "
                   "expected an element-wise rule; use synchronous");
-    static_assert(!gradstep::detail::has_own_step<rule>, "gradstep: sharded: dgc_momentum sends compressed gradients; "
-                                                         "expected a rule of whole gradients; use compressed");
+    static_assert(!gradstep::detail::has_own_step<rule> || matrix_rule<rule>,
+                  "gradstep: sharded: dgc_momentum sends compressed gradients; "
+                  "expected a rule of whole gradients; use compressed");
     static_assert(
         !Updater::traits::is_stochastic,
         "gradstep: sharded: stochastic rounding depends on the position in the whole tensor, and each rank updates "
@@ -118,8 +125,9 @@ inline namespace GRADSTEP_ISA {
 /// own shard of every parameter (shard_of_rank). Each of p ranks stores 1/p of the state. In a
 /// step, the ranks add up the gradients so that each rank gets its shard of the mean. It updates
 /// this shard, and sends the new values to the other ranks. All ranks have the same values, bit for
-/// bit, and the bits of `synchronous`. You use it like `synchronous`. It does not compile with
-/// rules that read a whole tensor (lars, lamb and the row-wise rules), with dgc_momentum, or with
+/// bit, and the bits of `synchronous`. You use it like `synchronous`. A rule that needs a matrix
+/// (`muon`) has each matrix whole on one rank, which updates it once a step: the rank that has the
+/// fewest elements of matrices so far. It does not compile with rules that read a whole tensor (lars, lamb and the row-wise rules), with dgc_momentum, or with
 /// stochastic rounding.
 ///
 /// In addition to the model of its shards, each rank stores every gradient once and all values
@@ -145,8 +153,11 @@ public:
     /// Adds a parameter with these initial values, a contiguous buffer in host memory. The rank
     /// allocates state for its own shard only. Throws the errors of model::add, buffer_error,
     /// value_error for integers if clip_norm is set, and sequence_error after the ranks have begun.
+    /// A rule that needs a matrix takes its shape from `initial` (xtensor, Eigen) or from `of`, and
+    /// also throws value_error without a shape, and size_error for another number of elements.
     template <class Updater, class Buffer>
-    void add(std::string name, Updater const& optimizer, Buffer const& initial, member_options options = {}) {
+    void add(std::string name, Updater const& optimizer, Buffer const& initial, member_options options = {},
+             shape of = {}) {
         if constexpr (detail::require_pieces<Updater>()) {
             using storage = typename Updater::traits::storage;
             this->refuse_begun(name);
@@ -156,13 +167,23 @@ public:
             if (all.data() == nullptr && !all.empty())
                 detail::fail<buffer_error>({"add: ", name}, {"initial is null"}, {all.size(), " elements of memory"});
             gradstep::detail::require_layout(initial, all);
-            shard const own = shard_of_rank(all.size(), this->by().size(), this->by().rank());
-            model_.add(name, parameter<Updater>(optimizer, all.subspan(own.first, own.size())), options);
+            partition parts;
+            if constexpr (matrix_rule<typename Updater::rule_type>) {
+                if (!of.is_known()) of = gradstep::detail::shape_of(initial);
+                if (!of.is_known() && !all.empty())
+                    detail::fail<value_error>({"add: ", name}, {"there is no shape, and the rule needs a matrix"},
+                                              {"rows and columns, as add(name, optimizer, initial, {}, {rows, cols})"});
+                gradstep::detail::require_elements("shape", of, all.size());
+                parts.whole_on = least_loaded_rank(all.size());
+            }
+            shard const own = parts.of_rank(all.size(), this->by().size(), this->by().rank());
+            parameter_options const own_options{.shape = parts.whole_on && own.size() != 0 ? of : shape{}};
+            model_.add(name, parameter<Updater>(optimizer, all.subspan(own.first, own.size()), own_options), options);
             model_.set_shard(name, {this->by().rank(), this->by().size(), own.first, all.size()});
             auto const& added = model_.template get<Updater>(name);
             this->add_pushed([&](int channel) {
                 using type = detail::scattered_parameter<storage, C>;
-                auto out = std::make_unique<type>(this->by(), channel, std::move(name), all, options, added);
+                auto out = std::make_unique<type>(this->by(), channel, std::move(name), all, options, added, parts);
                 pieces_.push_back(out.get());
                 return out;
             });
@@ -177,6 +198,13 @@ public:
     gradstep::model const& model() const { return model_; }
 
 private:
+    // The rank that gets the next matrix. All ranks add the same parameters in the same order.
+    int least_loaded_rank(std::size_t elements) {
+        matrix_elements_.resize(static_cast<std::size_t>(this->by().size()));
+        auto const least = std::min_element(matrix_elements_.begin(), matrix_elements_.end());
+        *least += elements;
+        return static_cast<int>(least - matrix_elements_.begin());
+    }
     static model_options const& checked(model_options const& options) {
         static_cast<void>(gradstep::model(options));
         return options;
@@ -240,7 +268,7 @@ private:
             for (int r = 0; r != this->by().size(); ++r) {
                 std::size_t& at = next[static_cast<std::size_t>(r)];
                 for (std::size_t left =
-                         gradstep::detail::block_count(shard_of_rank(one->size, this->by().size(), r).size());
+                         gradstep::detail::block_count(one->parts.of_rank(one->size, this->by().size(), r).size());
                      left != 0; --left)
                     sum += of_ranks[static_cast<std::size_t>(r)][at++];
             }
@@ -265,6 +293,7 @@ private:
     gradstep::model model_;
     gradstep::detail::incremental_step step_{model_.tasks()};
     std::vector<detail::piece_of_parameter*> pieces_;
+    std::vector<std::size_t> matrix_elements_; // of each rank
     model_result last_;
 };
 

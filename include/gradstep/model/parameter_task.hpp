@@ -8,6 +8,7 @@
 
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/decay_factor.hpp>
+#include <gradstep/core/shape.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/core/tensor_shard.hpp>
@@ -49,7 +50,8 @@ public:
     virtual type_id parameter_type() const = 0; // of the parameter that it owns; null over the application's memory
     virtual void* owned_parameter() = 0;
     virtual std::string description() const = 0;
-    virtual void visit_state(state_visitor&) = 0;                      // with the trained weights
+    virtual void set_shape(gradstep::shape const&) {} // with as many elements; rules that need none ignore it
+    virtual void visit_state(state_visitor&) = 0;     // with the trained weights
     virtual void append_slots(std::vector<std::string>& to) const = 0; // the names of its tensors in files
 
     virtual bool keeps_average() const = 0;

@@ -71,9 +71,11 @@ protected:
     using compute = typename Updater::traits::compute;
     using batch_type = step_batch<Updater>;
     static constexpr bool on_host = std::is_same_v<memory_space, host_memory>;
-    // A row-wise rule reads the whole tensor, and backends without run_part have their own threads.
-    static constexpr bool splits =
-        !row_wise_rule<typename Updater::rule_type> && requires(backend const& b, batch_type const& batch) {
+    static constexpr bool needs_matrix = matrix_rule<typename Updater::rule_type>;
+    // Row-wise and matrix rules read the whole tensor, and backends without run_part have their own
+    // threads.
+    static constexpr bool splits = !row_wise_rule<typename Updater::rule_type> && !needs_matrix &&
+                                   requires(backend const& b, batch_type const& batch) {
         b.run_part(batch, std::size_t(), std::size_t());
     };
     static constexpr bool reads_pieces = on_host && reads_in_parts<backend>;
@@ -146,7 +148,7 @@ public:
     void run_whole([[maybe_unused]] launch_batch& waiting) override {
         if constexpr (takes_whole_tensors<Updater>)
             if (call_->whole) return (*call_->whole)();
-        if constexpr (gathers_updates<backend> && !row_wise_rule<typename Updater::rule_type>)
+        if constexpr (gathers_updates<backend> && !row_wise_rule<typename Updater::rule_type> && !needs_matrix)
             if (waiting.add(optimizer().backend(), *call_->batch)) return;
         call_->step(call_->tensor);
     }
@@ -206,7 +208,7 @@ protected:
                 call_->whole.emplace(call_->step, call_->tensor);
                 return;
             }
-        call_->batch.emplace(call_->step.batch(call_->tensor));
+        if constexpr (!needs_matrix) call_->batch.emplace(call_->step.batch(call_->tensor));
     }
     slice<Updater> prepared_tensor() {
         slice<Updater> x = tensor(writable_gradient());
@@ -266,6 +268,7 @@ public:
         if constexpr (keeps_average<typename Updater::rule_type>) parameter_.apply_average().dismiss();
     }
     void restore() override { parameter_.restore(); }
+    void set_shape(gradstep::shape const& of) override { parameter_.set_shape(of); }
     void visit_state(state_visitor& to) override { parameter_.describe_state(to, base::options().decay != 0); }
 
 protected:
@@ -328,11 +331,15 @@ public:
         tensor_.follow();
         return base::description();
     }
+    void set_shape(gradstep::shape const& of) override {
+        if constexpr (base::needs_matrix) tensor_.shape = of;
+    }
     void visit_state(state_visitor& to) override {
         look_up();
         detail::tensor<Updater> x = tensor_;
         if (trained_) x.weight = trained("save");
         detail::visit_state(to, x, optimizer_, base::options().decay != 0);
+        detail::visit_shape(to, tensor_.shape);
     }
 
 protected:

@@ -189,7 +189,8 @@ public:
 
     /// Sets the shape of the values for files and saved states. `load` rejects a file with another
     /// shape. Without `set_shape` the shape is rows() x width() if both are more than 1, and
-    /// otherwise unknown: then only the number of elements must match. Throws size_error for a
+    /// otherwise unknown: then only the number of elements must match. Rules that need a matrix
+    /// (`muon`) use it, with all dimensions after the first one joined. Throws size_error for a
     /// shape with another number of elements.
     void set_shape(std::vector<std::uint64_t> extents);
     /// The shape that files contain, if it is known.
@@ -252,7 +253,7 @@ private:
     GRADSTEP_DEFINE_RUNTIME void withdraw() final;
     GRADSTEP_DEFINE_RUNTIME void run(std::size_t first, std::size_t last) const noexcept final;
     void run_whole(detail::launch_batch&) final { run(); }
-    bool in_pieces() const final { return !updater_.facts().is_row_wise && !halves_.runs() && !stamps_; }
+    bool in_pieces() const final { return !updater_.facts().is_whole() && !halves_.runs() && !stamps_; }
     void run();
 
     // The element for which `on_nonfinite` leaves the step out. Throws nonfinite_error under
@@ -310,6 +311,7 @@ private:
     std::byte* value_at(std::size_t i) const;
     void const* gradient_at(std::size_t i) const;
     runtime::erased_tensor tensor(void const* gradient) const;
+    gradstep::shape matrix() const;
     // Row r as a separate tensor.
     runtime::erased_tensor row_tensor(std::size_t r, void const* gradient) const;
 

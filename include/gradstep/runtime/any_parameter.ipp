@@ -66,6 +66,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
     if (width && (width_ == 0 ? initial.size != 0 : rows_ != initial.size / width_ || initial.size % width_ != 0))
         detail::fail<size_error>({"initial"}, {"has ", initial.size, " elements"}, {rows_, " x ", width_});
     if (!detail::is_aligned(initial)) detail::refuse_alignment("initial", initial.type);
+    detail::require_elements("shape", options_.shape, initial.size);
     if (!options_.bfloat16_copy.empty())
         detail::fail<value_error>({"parameter_options.bfloat16_copy"},
                                   {"is set, and the parameter's optimizer was chosen at run time"}, {"empty"});
@@ -106,7 +107,9 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::refer_to(any_tensor const& memory) {
     runtime::erased_tensor const x = updater_.checked_memory(memory);
+    detail::require_elements("shape", memory.shape, x.size);
     width_ = x.size;
+    if (memory.shape.is_known()) options_.shape = memory.shape;
     values_ = detail::any_buffer::referring_to({updater_.storage(), x.weight, x.size});
     for (std::size_t i = 0; i < updater_.slots(); ++i)
         state_[i] =
@@ -232,11 +235,21 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::set_shape(std::vector<std::uint64_t>
         detail::fail<size_error>({"set_shape"}, {"another shape than rows that catch up have"},
                                  {"[", rows_, ", ", width_, "]"});
     shape_ = std::move(extents);
+    options_.shape = {}; // replaced
 }
 
 GRADSTEP_DEFINE_RUNTIME std::optional<std::vector<std::uint64_t>> any_parameter::shape() const {
-    if (shape_ || rows_ <= 1 || width_ <= 1) return shape_;
+    if (shape_) return shape_;
+    if (options_.shape.is_known())
+        return std::vector<std::uint64_t>{options_.shape.memory_rows(), options_.shape.memory_cols()};
+    if (rows_ <= 1 || width_ <= 1) return {};
     return std::vector<std::uint64_t>{rows_, width_};
+}
+
+GRADSTEP_DEFINE_RUNTIME gradstep::shape any_parameter::matrix() const {
+    if (shape_) return gradstep::shape::of(*shape_);
+    if (options_.shape.is_known()) return options_.shape;
+    return rows_ > 1 && width_ > 1 ? gradstep::shape{rows_, width_} : gradstep::shape{};
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_apart(detail::extent const& given) const {
@@ -327,6 +340,7 @@ GRADSTEP_DEFINE_RUNTIME void const* any_parameter::gradient_at(std::size_t i) co
 GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::tensor(void const* gradient) const {
     runtime::erased_tensor out{value_at(0), gradient, size(), {}, options_.id};
     for (std::size_t i = 0; i < updater_.slots(); ++i) out.slots[i] = const_cast<void*>(state(i).data);
+    if (updater_.facts().needs_matrix) out.shape = matrix();
     return out;
 }
 

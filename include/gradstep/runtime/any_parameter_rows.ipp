@@ -108,6 +108,9 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::run_all_rows(std::size_t first, std:
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_rows(char const* call) const {
+    if (updater_.facts().needs_matrix)
+        detail::fail<value_error>({call}, {"the rule updates a whole matrix, and no single rows"},
+                                  {"update(), or another rule"});
     if (updater_.facts().is_row_wise && rows_ > 1 && !has_rows_of_their_own())
         detail::fail<value_error>(
             {call}, {"the rule is row-wise, and takes ", rows_, " rows of one element for one tensor"}, {"width > 1"});

@@ -89,9 +89,12 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::zero_gradient() const {
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::advance(step_options const& options, member_options const& own) {
     next_step(options, own);
-    if (!stamps_ && !compresses()) return;
+    bool const needs_matrix = updater_.facts().needs_matrix;
+    if (!stamps_ && !needs_matrix && !compresses()) return;
     detail::rollback_guard back([&] { withdraw(); });
-    if (stamps_) {
+    if (needs_matrix) {
+        updater_.compiled().require_matrix(tensor(gradient_.data), detail::only_tensor);
+    } else if (stamps_) {
         stamps_->follow(updater_);
         stamps_->require_kept(updater_.prepared_step());
     } else {

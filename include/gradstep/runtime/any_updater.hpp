@@ -78,6 +78,8 @@ struct any_tensor {
     /// The number of this tensor's step, from 1, if it differs from the clock's count; see
     /// `slice::step`.
     std::optional<std::int64_t> step = {};
+    /// The rows and columns, for rules that need a matrix (`muon`). Other rules ignore it.
+    gradstep::shape shape = {};
 };
 
 class any_parameter;
@@ -153,7 +155,7 @@ public:
     /// `raise`. Nothing is written then.
     std::optional<nonfinite_element> apply(any_tensor const& tensor) const;
     /// Applies the step to many tensors in one call. The call is one pass, split by memory traffic
-    /// over the threads of an executor; tensors of row-wise rules run one after another. Without an
+    /// over the threads of an executor; tensors of row-wise and matrix rules run one after another. Without an
     /// executor it uses the threads in the optimizer's text, else the caller's thread. All tensors
     /// are checked before any is written, except for overlaps between tensors. Throws the same
     /// errors, with the number of the tensor. Returns the first non-finite element.

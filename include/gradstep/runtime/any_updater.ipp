@@ -214,7 +214,7 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options options, member
 
 template <class Pointers>
 void any_updater::run_all(Pointers const& all, detail::executor_reference const* threads) const {
-    if (facts().is_row_wise) {
+    if (facts().is_whole()) {
         for (tensor_of_call const* const one : all) one->by->run_whole(one->memory);
         return;
     }
@@ -229,6 +229,7 @@ GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(any_
     if (tensor.rate_scale != 1 || tensor.decay != 1 || tensor.step)
         return apply_all({&tensor, 1}, &threads, detail::only_tensor);
     tensor_of_call const x{checked(tensor, true), compiled_.get()};
+    compiled_->require_matrix(x.memory, detail::only_tensor);
     std::size_t const found = refused_element(x.memory);
     if (found == x.size()) {
         run_all(std::array{&x}, &threads);
@@ -376,6 +377,7 @@ any_updater::apply_all(std::span<any_tensor const> tensors, detail::executor_ref
     for (std::size_t k = 0; k < tensors.size(); ++k) {
         all.push_back({checked(tensors[k], true, number + k), others.of(tensors[k], number + k)});
         if (!tensors[k].id) all[k].memory.id += k;
+        all[k].by->require_matrix(all[k].memory, number + k);
         std::size_t const found = refused_element(all[k].memory, number + k);
         (found == all[k].size() ? taken : skipped).push_back(&all[k]);
         if (found != all[k].size() && !first) first = {k, found};
@@ -421,7 +423,8 @@ GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_updater::checked(any_tensor c
                                gradient.data,
                                values.size,
                                {},
-                               given.id.value_or(static_cast<std::uint64_t>(options_.id))};
+                               given.id.value_or(static_cast<std::uint64_t>(options_.id)),
+                               given.shape};
     for (std::size_t i = 0; i < of.slots; ++i) {
         any_span const slot = given.slots[i].now();
         require_type(of.slot_names[i], slot, of.state, slot_size(i, values.size));

@@ -80,7 +80,8 @@ public:
                                                    detail::catch_up_form::stands,
                                                traits::has_master,
                                                traits::is_stochastic,
-                                               &detail::append_policy_name<rule>};
+                                               &detail::append_policy_name<rule>,
+                                               matrix_rule<rule>};
         return of_type;
     }
     void change(combination const& to) override {
@@ -123,6 +124,7 @@ protected:
                                std::span<state>(static_cast<state*>(x.slots[I]), Updater::slot_size(I, x.size))...);
             out.gradient_is_writable = true; // where required: it was checked
             out.id = x.id;
+            out.shape = x.shape;
             return out;
         }
         (std::make_index_sequence<Updater::slots>{});
@@ -136,23 +138,30 @@ protected:
 template <class Updater> class compiled final : public basic_compiled<Updater, compiled_updater> {
     using base = basic_compiled<Updater, compiled_updater>;
     static constexpr bool is_row_wise = row_wise_rule<typename Updater::rule_type>;
+    static constexpr bool needs_matrix = matrix_rule<typename Updater::rule_type>;
+    using step_type = std::conditional_t<needs_matrix, typename Updater::step_type, step<Updater>>;
 
 public:
     using base::base;
     std::unique_ptr<compiled_updater> copy() const override { return std::make_unique<compiled>(*this); }
     void prepare(erased_step now, step_options const& options) override {
-        step<Updater> next(this->updater_, step_info{now.t, now.rate, now.state}, options, true);
+        step_type next(this->updater_, step_info{now.t, now.rate, now.state}, options, true);
         this->step_.emplace(next);
     }
     void run([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] std::size_t first,
              [[maybe_unused]] std::size_t last) const noexcept override {
-        if constexpr (!is_row_wise) {
+        if constexpr (!is_row_wise && !needs_matrix) {
             auto const tensor = this->slice_of(x);
             this->step_->backend().run_part(unchecked_batch<Updater>{this->step_->prepared(), tensor}, first, last);
         }
     }
+    void require_matrix([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] std::size_t number) const override {
+        if constexpr (needs_matrix) typename step_type::pending_update(*this->step_, this->slice_of(x), number);
+    }
     void run_whole(erased_tensor const& x) const noexcept override {
-        if constexpr (is_row_wise) {
+        if constexpr (needs_matrix) {
+            this->step_->begin(this->slice_of(x))();
+        } else if constexpr (is_row_wise) {
             auto const tensor = this->slice_of(x);
             unchecked_batch<Updater> const batch{this->step_->prepared(), tensor};
             batch.visit(0, [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA {

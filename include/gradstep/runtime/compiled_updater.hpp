@@ -10,6 +10,7 @@
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/shape.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 #include <gradstep/runtime/any_span.hpp>
@@ -47,6 +48,10 @@ struct updater_facts {
     bool stands; // a row does not change without gradient: `exact` has nothing to catch up on
     bool has_master, is_stochastic;
     void (*append_rule)(std::string&);
+    bool needs_matrix; // a tensor is updated as a whole, and has a shape
+
+    /// Whether a tensor is updated as a whole.
+    bool is_whole() const { return is_row_wise || needs_matrix; }
 
     /// Whether slot i has one number per tensor.
     bool is_row_slot(std::size_t i) const { return i - first_row_slot < row_slots; }
@@ -61,7 +66,8 @@ struct erased_tensor {
     void const* gradient = nullptr;
     std::size_t size = 0;
     std::array<void*, most_slots> slots = {};
-    std::uint64_t id = 0; // for stochastic rounding
+    std::uint64_t id = 0;       // for stochastic rounding
+    gradstep::shape shape = {}; // for rules that need a matrix
 };
 
 /// The number of a step, from 1, its learning rate, and the state of the clock: a step_info without
@@ -101,7 +107,11 @@ public:
     /// Prepares the scalars of a step, which stay until the next one. If it throws, the previous
     /// ones stay.
     virtual void prepare(erased_step, step_options const&) = 0;
-    /// Applies the step to elements [first, last). Only for rules that are not row-wise.
+    /// Throws the errors of a step with this tensor that depend on its shape, and allocates the
+    /// memory of the step. Only rules that need a matrix have such errors. `number` is the tensor's
+    /// number in a call with several tensors.
+    virtual void require_matrix(erased_tensor const&, [[maybe_unused]] std::size_t number) const {}
+    /// Applies the step to elements [first, last). Only for rules that update single elements.
     virtual void run(erased_tensor const&, std::size_t first, std::size_t last) const noexcept = 0;
     /// Applies the step to the whole tensor. For all rules.
     virtual void run_whole(erased_tensor const&) const noexcept = 0;

@@ -82,6 +82,7 @@ public:
     GRADSTEP_DEFINE_RUNTIME bool average(type_id element, void* out) override;
     void apply_average() override { parameter_.apply_average().dismiss(); }
     void restore() override { parameter_.restore(); }
+    void set_shape(gradstep::shape const& of) override { parameter_.set_shape({of.rows, of.cols}); }
 
 protected:
     template <class F> void named(F const& f) const {

@@ -6,6 +6,9 @@
 #if defined(WITH_EIGEN)
 #include <gradstep/adapt/eigen.hpp>
 #endif
+#if defined(WITH_BLAS)
+#include <gradstep/adapt/blas.hpp>
+#endif
 #if defined(WITH_OPENMP)
 #include <gradstep/backends/openmp_executor.hpp>
 #endif

@@ -9,7 +9,7 @@ One call of the library updates all tensors with the same options, learning rate
 
 from ._classes import SGD, Adagrad, Adam, AdamW, RMSprop, SparseAdam
 from ._memory import StateError
-from ._more import ASGD, Adadelta, Adamax, NAdam, RAdam
+from ._more import ASGD, Adadelta, Adamax, Muon, NAdam, RAdam
 from ._optimizer import Optimizer
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "Adamax",
+    "Muon",
     "NAdam",
     "Optimizer",
     "RAdam",

@@ -17,11 +17,13 @@ _LATER = {"maximize": False, "foreach": None, "differentiable": False, "fused": 
 
 def _check_as_torch(name: str, arguments: Mapping[str, Any]) -> None:
     """Checks the arguments by torch's class of this name, and raises its error."""
-    of_torch = getattr(torch.optim, name)
+    of_torch = getattr(torch.optim, name, None)
+    if of_torch is None:  # an older version of torch
+        return
     known = inspect.signature(of_torch).parameters
     try:
         with torch.device("cpu"):
-            of_torch([torch.empty(0, device="cpu")], **{x: y for x, y in arguments.items() if x in known})
+            of_torch([torch.empty((0, 0), device="cpu")], **{x: y for x, y in arguments.items() if x in known})
     except ValueError as reason:
         raise error(Status.BAD_VALUE, str(reason)) from reason
 

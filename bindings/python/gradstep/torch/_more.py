@@ -119,6 +119,60 @@ class RAdam(_Dense):
         return _with_l2(self._rule("radam", group), group["weight_decay"], decay)
 
 
+class Muon(_Dense):
+    """Drop-in replacement for torch.optim.Muon, for matrices of float32, bfloat16 and float16.
+
+    Give embeddings, biases and the output layer to another optimizer, such as `AdamW`. The iterations run in float32, while torch
+    runs them in bfloat16. The products of matrices run on one thread.
+    """
+
+    _names = {"m": "momentum_buffer"}
+    _counts = False
+    _later_options = {"maximize": False}
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | torch.Tensor = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+        *,
+        threads: int = 0,
+    ) -> None:
+        self._begin_as_torch(locals(), {"maximize": False})
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds a group of matrices. Raises if a parameter has another number of dimensions than two."""
+        super().add_param_group(param_group)
+        for parameter in self.param_groups[-1]["params"]:
+            if parameter.ndim != 2:
+                self.param_groups.pop()
+                raise error(
+                    Status.BAD_VALUE,
+                    f"Muon only supports 2D parameters whereas we found a parameter with size: {parameter.size()}",
+                )
+
+    def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        a, b, c = map(number, group["ns_coefficients"])
+        rule = {
+            "name": "muon",
+            "mu": number(group["momentum"]),
+            "nesterov": bool(group["nesterov"]),
+            "scale": group["adjust_lr_fn"] or "original",
+            "ns_steps": int(group["ns_steps"]),
+            "a": a,
+            "b": b,
+            "c": c,
+            "epsilon": number(group["eps"]),
+        }
+        return _with_l2(rule, group["weight_decay"], "decoupled")
+
+
 class _WithDerived(_Dense):
     """For optimizers whose state in torch has a number that gradstep computes from the options and the step.
 

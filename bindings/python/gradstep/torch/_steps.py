@@ -73,6 +73,7 @@ class Updater:
         self.slots = tuple(slots)
         self.policies = _policies_of(config)
         self.canonical = canonical(config)
+        self.needs_matrix = self.canonical["rule"]["name"] == "muon"
         self.clock = CClock(ctypes.sizeof(CClock))
         self.options = c_options({"rate": 0.0})  # every step sets the rate
         self.options_at = ctypes.addressof(self.options)
@@ -135,6 +136,14 @@ class Updater:
         """Applies the prepared step."""
         status = library.gradstep_updater_apply_many(
             self.handle, parameters, gradients, slots, counts, number, self.failure_at
+        )
+        if status:
+            check(status, self.failure)
+
+    def apply_matrices(self, parameters: Any, gradients: int, slots: Any, rows: Any, columns: Any, number: int) -> None:
+        """Applies the prepared step of a rule that needs matrices."""
+        status = library.gradstep_updater_apply_matrices(
+            self.handle, parameters, gradients, slots, rows, columns, number, self.failure_at
         )
         if status:
             check(status, self.failure)
@@ -221,13 +230,20 @@ class Entry:
             raise error(Status.BAD_BUFFER, f"{what}: its elements share memory, as after expand(); expected a clone()")
         if own.is_inference() and not torch.is_inference_mode_enabled():
             raise error(Status.BAD_BUFFER, f"{what}: was made in inference mode; expected a tensor made outside, or a step inside")
+        needs_matrix = self.updater.needs_matrix
+        if needs_matrix and (own.ndim < 2 or own.is_complex()):
+            raise error(Status.BAD_SIZE, f"{what}: is of {own.dtype} and has the shape {tuple(own.shape)}; expected a real matrix")
         gradient = self._checked(gradient, what)
         self.is_left_out = not self._is_taken(gradient, what)
         if self.is_left_out:
             return
         dtype = _memory.dtype_like(self.updater.dtype, own)
         is_direct = own.dtype is dtype and _memory.is_dense(own) and not _memory.has_bits(own)
-        memory = own if is_direct else _memory.empty_like(own, dtype)
+        if needs_matrix:  # in row-major order
+            is_direct = is_direct and own.is_contiguous()
+            memory = own if is_direct else torch.empty(own.shape, dtype=dtype, device="cpu")
+        else:
+            memory = own if is_direct else _memory.empty_like(own, dtype)
         slots = self._adopted(memory, state, begun, what)
         self.extents = [_memory.extent(x) for x in (own, *slots, *self.numbers)]
         if _memory.overlap(self.extents[1:]):
@@ -431,6 +447,10 @@ class _Batch:
         self._slots = [(ctypes.c_void_p * max(1, len(x.slots)))(*map(_memory.address_of, x.slots)) for x in entries]
         self.slots = pointers(*map(ctypes.addressof, self._slots))
         self.counts = (ctypes.c_uint64 * self.number)(*[_memory.numbers(x.memory) for x in entries])
+        if self.updater.needs_matrix:  # dimensions after the first one are joined
+            shapes = [x.memory.shape for x in entries]
+            self.rows = (ctypes.c_uint64 * self.number)(*[shape[0] for shape in shapes])
+            self.columns = (ctypes.c_uint64 * self.number)(*[math.prod(shape[1:]) for shape in shapes])
         self.gradients = array("Q", [x.gradient.data_ptr() for x in entries])
         self.cells = [x.cell for x in entries if x.cell is not None]
         self.rate_cells = [x.rate_cell for x in entries if x.rate_cell is not None]
@@ -470,7 +490,11 @@ class _Batch:
             self.updater.next_step(self.after, self.rate, self.scale)
         for load in self.loads:
             load()
-        self.updater.apply(self.parameters, self.gradients.buffer_info()[0], self.slots, self.counts, self.number)
+        gradients = self.gradients.buffer_info()[0]
+        if self.updater.needs_matrix:
+            self.updater.apply_matrices(self.parameters, gradients, self.slots, self.rows, self.columns, self.number)
+        else:
+            self.updater.apply(self.parameters, gradients, self.slots, self.counts, self.number)
         for store in self.stores:
             store()
         if self.cells:

@@ -11,6 +11,7 @@ set(VCPKG_POLICY_MISMATCHED_NUMBER_OF_BINARIES enabled)
 
 vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS
     FEATURES
+        blas    GRADSTEP_BLAS
         c       GRADSTEP_BUILD_C
         cuda    GRADSTEP_CUDA
         eigen   GRADSTEP_EIGEN

@@ -1,0 +1,12 @@
+# gradstep::blas: the core and a BLAS with cblas.h, for adapt/blas.hpp.
+find_package(BLAS QUIET)
+find_path(GRADSTEP_CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas blis mkl)
+mark_as_advanced(GRADSTEP_CBLAS_INCLUDE_DIR)
+if(NOT TARGET BLAS::BLAS OR NOT GRADSTEP_CBLAS_INCLUDE_DIR)
+    set(gradstep_missing "a BLAS with cblas.h was not found (Debian: libopenblas-dev)")
+elseif(NOT TARGET gradstep_system::cblas)
+    add_library(gradstep_system::cblas INTERFACE IMPORTED)
+    target_link_libraries(gradstep_system::cblas INTERFACE BLAS::BLAS)
+    target_include_directories(gradstep_system::cblas SYSTEM INTERFACE ${GRADSTEP_CBLAS_INCLUDE_DIR})
+endif()
+set(gradstep_blas_links gradstep_system::cblas)
