@@ -106,6 +106,8 @@ TEST_CASE("a regularizer that is chosen at run time has the bits of its type", "
     check(gs::proximal{gs::l1{0.25}});
     check(gs::proximal{gs::l2{0.5}});
     check(elastic);
+    check(gs::cautious_decay{0.5});
+    check(gs::clamp_weight{-0.25, 0.75});
     check(clipping);
     check(gs::zero_nonfinite{});
     CHECK(seen.size() == std::variant_size_v<gs::any_regularizer::part>);
@@ -120,6 +122,9 @@ TEST_CASE("regularizers that are chosen at run time act from left to right", "[c
     check_bits<float>(gs::sgd{}, gs::all_of{gs::decoupled{0.5}, elastic, gs::zero_nonfinite{}, decay,
                                             gs::after_step{gs::decoupled{0.25}}, clipping});
     check_bits<float>(gs::sgd{}, gs::all_of{elastic, gs::after_step{gs::decoupled{0.25}}});
+    gs::cautious_decay const cautious{0.5};
+    check_bits<float>(gs::sgd{}, gs::all_of{gs::clamp_weight{-0.5, 0.5}, gs::decoupled{0.25}, cautious});
+    check_bits<float>(gs::sgd{}, gs::all_of{cautious, gs::clamp_weight{-0.5, 0.5}});
 }
 
 TEST_CASE("regularizers that are chosen at run time have their bits in every kind of element", "[config]") {
