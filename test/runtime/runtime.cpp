@@ -973,3 +973,76 @@ TEST_CASE("a schedule-free rule that is chosen at run time has the bits, the clo
                }),
                ContainsSubstring("decoupled changes the weight itself, and schedule_free_adam computes"));
 }
+
+TEST_CASE("the halves of SAM have the bits of gs::parameter if policies are chosen at run time", "[config]") {
+    auto const configuration = gs::read_optimizer(
+        R"({"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.25}, "on_nonfinite": "skip"})");
+    auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{0.25}, gs::simd_backend{});
+    auto const g = numbers<float>(5000, 3), g2 = numbers<float>(5000, 4);
+    bool const adaptive = GENERATE(false, true);
+    gs::sam_options const how{.rho = 0.5, .adaptive = adaptive};
+    gs::any_parameter x{configuration, of_floats};
+    gs::parameter expected{optimizer, of_floats};
+    gs::thread_pool pool(3);
+    gs::model net{pool};
+    net.add("x", gs::any_parameter{configuration, of_floats});
+    std::vector<float> w = of_floats, m(5000), v(5000);
+    std::vector<gs::any_span> const slots{m, v};
+    net.add("y", gs::any_updater(configuration, gs::scalar::float32), {w, std::span<float>(), slots});
+
+    double const norm = expected.ascend(g, how).norm;
+    CHECK(x.ascend(g, how).norm == norm);
+    CHECK(have_same_bits(x.values().as<float>(), expected.values()));
+    CHECK(!have_same_bits(x.values().as<float>(), of_floats));
+    expected.descend(g2);
+    x.descend(g2);
+    CHECK(have_same_bits(x.values().as<float>(), expected.values()));
+    CHECK(x.clock().step == 1);
+
+    // Two parameters with the same gradient: the norm is a root of 2 larger. They move alike.
+    std::vector<gs::named_gradient> const first{{"x", g}, {"y", g}}, second{{"x", g2}, {"y", g2}};
+    auto const of_all = net.ascend(first, how).norm;
+    REQUIRE(of_all);
+    CHECK(std::abs(*of_all / (std::sqrt(2.0) * norm) - 1) < 1e-12);
+    CHECK(have_same_bits(values_in<float>(net, "x"), w));
+    CHECK(!have_same_bits(w, of_floats));
+    net.descend(second);
+    CHECK(have_same_bits(w, expected.values()));
+    CHECK(have_same_bits(values_in<float>(net, "x"), expected.values()));
+}
+
+TEST_CASE("the halves of SAM are refused in another order if policies are chosen at run time", "[config]") {
+    auto const read = [](std::string const& more) {
+        return gs::read_optimizer(
+            R"({"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 0.25}, "on_nonfinite": "skip")" +
+            more + "}");
+    };
+    gs::any_parameter x{read(""), of_floats};
+    auto g = numbers<float>(5000, 3);
+    auto const refused = [](auto const& f) { return refusal<gs::sequence_error, std::logic_error>(f); };
+    CHECK(refused([&] { x.descend(g); }) == "descend: the weights have not been moved; expected ascend() first");
+    x.ascend(g);
+    std::string const expected = " ascend() has moved the weights; expected descend() or restore() first";
+    CHECK(refused([&] { x.ascend(g); }) == "ascend:" + expected);
+    CHECK(refused([&] { x.update(g); }) == "update:" + expected);
+    CHECK(refused([&] { x.set_values(of_floats); }) == "set_values:" + expected);
+    CHECK(refused([&] { x.save("never.safetensors"); }) == "save or load:" + expected);
+    std::vector<float> const moved(x.values().as<float>().begin(), x.values().as<float>().end());
+    CHECK_THROWS_AS(x.descend(std::vector<float>(4)), gs::size_error);
+    CHECK(x.is_ascended());
+    CHECK(have_same_bits(x.values().as<float>(), moved));
+    x.restore();
+    CHECK(have_same_bits(x.values().as<float>(), of_floats));
+
+    x.ascend(g);
+    g[7] = std::numeric_limits<float>::infinity();
+    CHECK(!x.descend(g).applied);
+    CHECK(have_same_bits(x.values().as<float>(), of_floats));
+    CHECK(x.ascend(g).nonfinite == std::size_t{7});
+    CHECK(!x.is_ascended());
+
+    gs::any_parameter rows{read(R"(, "regularizer": {"name": "decoupled", "rate": 0.5}, "catch_up": "exact")"),
+                           of_floats, 1000, 5};
+    CHECK(refusal<gs::value_error>([&] { rows.ascend(of_floats); }) ==
+          "ascend: rows that catch up have pending steps; expected \"catch_up\": \"touch_only\"");
+}
