@@ -52,6 +52,7 @@ GRADSTEP_DEFINE model_result model::ascend(std::span<named_gradient const> gradi
     tasks_.for_each_piece(
         [&](task_type& x, std::size_t first, std::size_t last) { x.ascend(how, scale, first, last); });
     back.dismiss();
+    for (std::size_t i = 0; i < size(); ++i) tasks_[i].set_ascended(true);
     tasks_.set_pending(&detail::refuse_ascended);
     is_ascended_ = true;
     result.norm = norm;
@@ -90,6 +91,7 @@ GRADSTEP_DEFINE void model::require_kept() const {
 GRADSTEP_DEFINE void model::restore_ascended() {
     tasks_.for_each_piece(
         [](detail::parameter_task& x, std::size_t first, std::size_t last) { x.restore_weights(first, last); });
+    for (std::size_t i = 0; i < size(); ++i) tasks_[i].set_ascended(false);
     tasks_.end_pending();
     is_ascended_ = false;
 }

@@ -1046,3 +1046,70 @@ TEST_CASE("the halves of SAM are refused in another order if policies are chosen
     CHECK(refusal<gs::value_error>([&] { rows.ascend(of_floats); }) ==
           "ascend: rows that catch up have pending steps; expected \"catch_up\": \"touch_only\"");
 }
+
+TEST_CASE("clip_adaptive limits the norm of a gradient by the norm of its weights", "[config]") {
+    std::string const with = R"(clip_adaptive", "ratio": 0.25, "epsilon": 0.5)";
+    auto const config = clipped_by(with);
+    auto const f = numbers<float>(5000, 3);
+    auto const d = numbers<double>(37, 4);
+    std::vector<double> const tiny(37, 1e-9), zeros(37);
+    gs::step_options const options{.gradient_scale = -1.5};
+    gs::serial_backend const serial{};
+    auto const expected = [&]<class T>(std::vector<T> const& w, std::vector<T> const& g) {
+        double const norm = 1.5 * gs::global_norm(serial, g), limit = 0.25 * std::max(gs::global_norm(serial, w), 0.5);
+        gs::any_parameter of{clipped_by(R"(none")"), w};
+        gs::step_options own = options;
+        own.gradient_scale *= norm <= limit ? 1 : limit / norm;
+        of.update(g, own);
+        auto const values = of.values().template as<T>();
+        return std::vector<T>(values.begin(), values.end());
+    };
+    for (auto const* const w : {&of_doubles, &tiny, &zeros})
+        for (double const size : {1.0, 1e-3, 0.0, 1e200}) {
+            std::vector<double> g = d;
+            for (double& x : g) x *= size;
+            gs::any_parameter one{config, *w};
+            one.update(g, options);
+            CHECK(have_same_bits(one.values().as<double>(), expected(*w, g)));
+        }
+    gs::thread_pool pool(2);
+    gs::model net{pool};
+    net.add("f", gs::any_parameter{config, of_floats});
+    net.add("d", gs::any_parameter{config, of_doubles});
+    net.add("other", gs::any_parameter{clipped_by(R"(none")"), of_floats});
+    net.update({{"f", f}, {"d", d}, {"other", f}}, options);
+    CHECK(have_same_bits(values_in<float>(net, "f"), expected(of_floats, f)));
+    CHECK(have_same_bits(values_in<double>(net, "d"), expected(of_doubles, d)));
+
+    // In the second half of SAM, by the weights before the first.
+    gs::any_parameter sam{config, of_doubles};
+    sam.ascend(d, {.rho = 100});
+    sam.descend(d, options);
+    CHECK(have_same_bits(sam.values().as<double>(), expected(of_doubles, d)));
+    gs::model of_sam;
+    of_sam.add("d", gs::any_parameter{config, of_doubles});
+    of_sam.ascend({{"d", d}}, {.rho = 100});
+    of_sam.descend({{"d", d}}, options);
+    CHECK(have_same_bits(values_in<double>(of_sam, "d"), expected(of_doubles, d)));
+
+    // Weights of 0, and no epsilon: nothing moves.
+    gs::any_parameter stands{clipped_by(R"(clip_adaptive", "epsilon": 0)"), zeros};
+    stands.update(d);
+    CHECK(have_same_bits(stands.values().as<double>(), zeros));
+
+    // By hand: |w| = 5, |g| = 2, and r = 0.25 * 5 / 2.
+    gs::any_parameter by_hand{config, std::vector<double>{3, 4}};
+    by_hand.update(std::vector<double>{2, 0});
+    CHECK(by_hand.values().as<double>()[0] == 3 - 0.25 * (0.625 * 2));
+
+    std::vector<double> infinite = of_doubles;
+    infinite[3] = std::numeric_limits<double>::infinity();
+    gs::any_parameter wrong{config, infinite};
+    CHECK(refusal<gs::value_error>([&] { wrong.update(d); }) ==
+          "clip: the norm of the weights is inf; expected a finite norm, which limits the gradient");
+    CHECK(refusal<gs::value_error>([&] {
+              gs::any_parameter{clipped_by(R"(clip_adaptive", "ratio": 0)"), d};
+          }) == "clip.ratio: 0 is out of range; expected finite and > 0");
+    gs::any_parameter rows{config, of_floats, 1000, 5};
+    CHECK_THROWS_AS(rows.update_rows(std::vector<std::int64_t>{1}, std::vector<float>(5)), gs::value_error);
+}

@@ -133,7 +133,7 @@ GRADSTEP_DEFINE model_result task_set::look_at(std::span<named_gradient const> g
     } else if (has_own_limits_) {
         if (auto const found = driver_.clip_by_own_limits(steps_, threads(), options.gradient_scale))
             with_context([&] { return std::string(call) + ": " + tasks_[found->task]->name + ": "; },
-                         [&] { detail::refuse_norm(found->norm); });
+                         [&] { detail::refuse_norm(found->norm, found->of_weights); });
     }
     return result;
 }

@@ -250,6 +250,7 @@ protected:
     void move_weights(sam_options const& how, double scale, std::size_t first, std::size_t last);
     void restore_weights(std::size_t first, std::size_t last);
     void require_kept() const;
+    void set_ascended(bool is) { reads_kept_ = is; }
 
 private:
     // The functions of step_task, for step_driver. They are final, so that calls on an
@@ -260,6 +261,9 @@ private:
     GRADSTEP_DEFINE_RUNTIME std::size_t find_nonfinite(std::size_t first, std::size_t last) const final;
     double block_sum(std::size_t block, double scale) const final {
         return updater_.compiled().block_sum(gradient_.data, gradient_.size, block, scale);
+    }
+    double weight_block_sum(std::size_t block, double scale) const final {
+        return updater_.compiled().block_sum((reads_kept_ ? kept_ : values_).view().data, size(), block, scale);
     }
     double sum_of_squares(double) const final { return 0; } // computed in blocks
     detail::norm_limit own_limit() const final { return limit_; }
@@ -355,7 +359,7 @@ private:
     std::array<detail::any_buffer, runtime::most_slots> state_;
     std::optional<detail::stamped_rows> stamps_;         // if rows have pending steps
     bool average_is_applied_ = false, is_taken_ = false; // is_taken_: by update_all
-    bool is_ascended_ = false;
+    bool is_ascended_ = false, reads_kept_ = false;      // reads_kept_: the weights are in kept_
     std::optional<detail::executor_reference> threads_;
     any_span gradient_; // of this update, like the following members
     gradstep::clock before_;

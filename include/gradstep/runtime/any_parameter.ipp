@@ -213,7 +213,7 @@ GRADSTEP_DEFINE_RUNTIME applied_average<any_parameter> any_parameter::apply_aver
 GRADSTEP_DEFINE_RUNTIME void any_parameter::restore() {
     if (is_ascended_) {
         restore_weights(0, size());
-        is_ascended_ = false;
+        is_ascended_ = reads_kept_ = false;
         return;
     }
     if (!average_is_applied_) detail::refuse_restore();

@@ -70,7 +70,7 @@ GRADSTEP_DEFINE_RUNTIME ascent_result any_parameter::ascend(any_span gradient, s
         detail::fail<value_error>({"ascend"}, {"the norm of the gradient is ", norm},
                                   {"finite gradients; on_nonfinite = skip leaves such steps out"});
     keep_weights(0, size());
-    is_ascended_ = true;
+    is_ascended_ = reads_kept_ = true;
     for_each_part([&](std::size_t first, std::size_t last) { move_weights(how, how.scale(norm), first, last); });
     return {true, norm, {}};
 }
@@ -84,6 +84,7 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::descend(any_span gradient, 
     if (!found) limit_.is_none() ? advance(options) : advance(clipped(options));
     still.dismiss();
     restore_weights(0, size());
+    reads_kept_ = false;
     if (found) return {false, found};
     run();
     return {};
@@ -249,7 +250,7 @@ GRADSTEP_DEFINE_RUNTIME step_options any_parameter::clipped(step_options options
     detail::step_task* const all[] = {this};
     detail::step_driver& driver = (*memory_).driver;
     if (auto const found = driver.clip_by_own_limits(all, threads_ ? &*threads_ : nullptr, options.gradient_scale))
-        detail::refuse_norm(found->norm);
+        detail::refuse_norm(found->norm, found->of_weights);
     options.gradient_scale *= driver.clip(0);
     return options;
 }

@@ -44,6 +44,7 @@ public:
     using any_parameter::move_weights;
     using any_parameter::require_kept;
     using any_parameter::restore_weights;
+    using any_parameter::set_ascended;
     using any_parameter::step;
     using any_parameter::take;
     using any_parameter::update_all;
@@ -62,6 +63,9 @@ public:
     double block_sum(std::size_t block, double scale) const override { return step().block_sum(block, scale); }
     double sum_of_squares(double scale) const override { return step().sum_of_squares(scale); }
     norm_limit own_limit() const override { return step().own_limit(); }
+    double weight_block_sum(std::size_t block, double scale) const override {
+        return step().weight_block_sum(block, scale);
+    }
     void zero_gradient() const override { step().zero_gradient(); }
 
     GRADSTEP_DEFINE_RUNTIME void prepare(step_options const& options, double clip) override;
@@ -96,6 +100,7 @@ public:
         parameter_.move_weights(how, scale, first, last);
     }
     void restore_weights(std::size_t first, std::size_t last) override { parameter_.restore_weights(first, last); }
+    void set_ascended(bool is) override { parameter_.set_ascended(is); }
     void require_kept() const override {
         named([&] { parameter_.require_kept(); });
     }
