@@ -45,7 +45,8 @@ def range_of(schema: dict) -> str:
     """The values of an argument in words, "" for any."""
     if "anyOf" in schema:
         infinities = [x["const"] for x in schema["anyOf"] if "const" in x]
-        return ", or ".join([x for x in [range_of(schema["anyOf"][0])] if x] + infinities)
+        range_ = range_of(schema["anyOf"][0])
+        return ", or ".join([range_ or "any number", *infinities]) if infinities else range_
     if "$ref" in schema or schema.get("type") == "object":
         return "made by " + names_of(schema)
     if schema.get("type") == "array":
