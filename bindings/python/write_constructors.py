@@ -44,8 +44,9 @@ def type_of(schema: dict) -> str:
 def range_of(schema: dict) -> str:
     """The values of an argument in words, "" for any."""
     if "anyOf" in schema:
-        infinite = any("const" in x for x in schema["anyOf"])
-        return range_of(schema["anyOf"][0]) + (", or infinity" if infinite else "")
+        infinities = [x["const"] for x in schema["anyOf"] if "const" in x]
+        range_ = range_of(schema["anyOf"][0])
+        return ", or ".join([range_ or "any number", *infinities]) if infinities else range_
     if "$ref" in schema or schema.get("type") == "object":
         return "made by " + names_of(schema)
     if schema.get("type") == "array":

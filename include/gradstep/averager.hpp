@@ -149,6 +149,7 @@ public:
     /// Adds the weights after a step. Throws size_error if their number differs.
     template <class Updater> void add(parameter<Updater> const& weights) {
         if (weights.average_is_applied()) detail::refuse_applied("averager::add");
+        if (weights.is_ascended()) detail::refuse_ascended("averager::add");
         add(weights.memory());
     }
     template <detail::contiguous_buffer Weights> void add(Weights const& weights) {

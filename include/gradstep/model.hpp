@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <gradstep/core/applied_average.hpp>
+#include <gradstep/core/ascent.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
@@ -131,6 +132,36 @@ public:
     /// The same if every parameter was added with its gradient.
     model_result update(step_options const& options = {}) { return update(std::span<named_gradient const>(), options); }
 
+    /// The first half of a step of sharpness-aware minimization (`sam_options`): moves all weights
+    /// along their gradients, whose norm is the norm over the whole model. Your program then
+    /// computes the second gradients, and `descend` takes the step:
+    ///
+    ///     net.ascend({{"w", g_w}, {"b", g_b}}, {.rho = 0.05});
+    ///     ...                                     // gradients at the weights that it left
+    ///     net.descend({{"w", g_w}, {"b", g_b}});
+    ///
+    /// Gradients are matched as in `update`. Integer parameters are rejected. The result has the
+    /// norm. If a gradient is not finite and on_nonfinite is `skip`, the result says so, the
+    /// weights stay, and the step is over. Between the halves, all other steps, averages, `save`
+    /// and `load` throw sequence_error; `restore` gives up the step. Throws the errors of `update`,
+    /// and value_error for a norm that is not finite. Nothing has changed then.
+    model_result ascend(std::span<named_gradient const> gradients, sam_options const& how = {});
+    model_result ascend(std::initializer_list<named_gradient> gradients, sam_options const& how = {});
+    /// The same if every parameter was added with its gradient.
+    model_result ascend(sam_options const& how = {}) { return ascend(std::span<named_gradient const>(), how); }
+    /// The second half: restores all weights bit for bit, and takes a step with these gradients, as
+    /// `update` does. If a check fails, nothing has changed, and you can call it again. If
+    /// on_nonfinite skips the step, the weights are restored. Throws sequence_error without an
+    /// `ascend`.
+    model_result descend(std::span<named_gradient const> gradients, step_options const& options = {});
+    model_result descend(std::initializer_list<named_gradient> gradients, step_options const& options = {});
+    /// The same if every parameter was added with its gradient.
+    model_result descend(step_options const& options = {}) {
+        return descend(std::span<named_gradient const>(), options);
+    }
+    /// Whether `ascend` has moved the weights, and neither `descend` nor `restore` was called.
+    bool is_ascended() const { return is_ascended_; }
+
     /// The number of parameters.
     std::size_t size() const { return tasks_.size(); }
     /// The names of the parameters, in the order in which they were added.
@@ -187,8 +218,8 @@ public:
     /// Throws value_error if no parameter keeps an average. Throws sequence_error if averages have
     /// already replaced the weights, or while a step is pending. Nothing has changed then.
     [[nodiscard]] applied_average<model> apply_average();
-    /// Restores the trained weights, bit for bit. Throws sequence_error if no averages have
-    /// replaced them.
+    /// Restores the trained weights, bit for bit, after `apply_average` or `ascend`. Throws
+    /// sequence_error if they are in place.
     void restore();
     /// Whether averages have replaced the weights.
     bool average_is_applied() const;
@@ -238,7 +269,11 @@ private:
         return static_cast<detail::parameter_of<Updater>*>(task.owned_parameter());
     }
 
+    void restore_ascended();
+    void require_kept() const;
+
     detail::task_set tasks_;
+    bool is_ascended_ = false;
 };
 
 } // namespace GRADSTEP_ABI

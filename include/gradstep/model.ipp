@@ -38,6 +38,64 @@ GRADSTEP_DEFINE model_result model::update(std::initializer_list<named_gradient>
     return update(std::span<named_gradient const>(gradients.begin(), gradients.size()), options);
 }
 
+GRADSTEP_DEFINE model_result model::ascend(std::span<named_gradient const> gradients, sam_options const& how) {
+    tasks_.require_idle("ascend");
+    if (average_is_applied()) detail::refuse_applied("ascend");
+    detail::check(how);
+    model_result result = tasks_.look_at(gradients, {}, "ascend");
+    if (!result.applied) return result;
+    for (std::size_t i = 0; i < size(); ++i) tasks_[i].begin_ascent();
+    double const norm = tasks_.ascent_norm(how, "ascend"), scale = how.scale(norm);
+    using task_type = detail::parameter_task;
+    tasks_.for_each_piece([](task_type& x, std::size_t first, std::size_t last) { x.keep_weights(first, last); });
+    detail::rollback_guard back([&] { restore_ascended(); });
+    tasks_.for_each_piece(
+        [&](task_type& x, std::size_t first, std::size_t last) { x.ascend(how, scale, first, last); });
+    back.dismiss();
+    for (std::size_t i = 0; i < size(); ++i) tasks_[i].set_ascended(true);
+    tasks_.set_pending(&detail::refuse_ascended);
+    is_ascended_ = true;
+    result.norm = norm;
+    return result;
+}
+
+GRADSTEP_DEFINE model_result model::ascend(std::initializer_list<named_gradient> gradients, sam_options const& how) {
+    return ascend(std::span<named_gradient const>(gradients.begin(), gradients.size()), how);
+}
+
+GRADSTEP_DEFINE model_result model::descend(std::span<named_gradient const> gradients, step_options const& options) {
+    if (!is_ascended_) detail::refuse_descend();
+    model_result const result = tasks_.look_at(gradients, options, "descend");
+    if (!result.applied) {
+        require_kept();
+        restore_ascended();
+        if (options.zero_gradient) tasks_.zero_gradients();
+        return result;
+    }
+    require_kept();
+    tasks_.prepare(options);
+    restore_ascended();
+    tasks_.run();
+    return result;
+}
+
+GRADSTEP_DEFINE model_result model::descend(std::initializer_list<named_gradient> gradients,
+                                            step_options const& options) {
+    return descend(std::span<named_gradient const>(gradients.begin(), gradients.size()), options);
+}
+
+GRADSTEP_DEFINE void model::require_kept() const {
+    for (std::size_t i = 0; i < size(); ++i) tasks_[i].require_kept();
+}
+
+GRADSTEP_DEFINE void model::restore_ascended() {
+    tasks_.for_each_piece(
+        [](detail::parameter_task& x, std::size_t first, std::size_t last) { x.restore_weights(first, last); });
+    for (std::size_t i = 0; i < size(); ++i) tasks_[i].set_ascended(false);
+    tasks_.end_pending();
+    is_ascended_ = false;
+}
+
 GRADSTEP_DEFINE std::vector<std::string> model::names() const {
     std::vector<std::string> out;
     for (std::size_t i = 0; i < size(); ++i) out.push_back(tasks_[i].name);
@@ -77,6 +135,10 @@ GRADSTEP_DEFINE applied_average<model> model::apply_average() {
 }
 
 GRADSTEP_DEFINE void model::restore() {
+    if (is_ascended_) {
+        require_kept();
+        return restore_ascended();
+    }
     if (!average_is_applied()) detail::refuse_restore();
     restore_all();
 }

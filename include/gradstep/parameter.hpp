@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/core/ascent.hpp>
 #include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/sequence.hpp>
 #include <gradstep/core/state_visitor.hpp>
@@ -107,41 +110,64 @@ public:
     /// throws (callback_executor), parts of the step can have happened: the clock then counts the
     /// step.
     template <class G> update_result update(G&& gradient, step_options const& options = {}) {
-        if (average_is_applied_) detail::refuse_applied("update");
-        auto const& by = updater_.backend();
-        if (auto const found = detail::refused_nonfinite(by, options_.on_nonfinite, gradient, size())) {
-            detail::check(options); // as the step would
-            if (options.zero_gradient) detail::zero_refused<storage>(by, gradient);
-            return {false, found};
-        }
-        gradstep::clock const before = updater_.clock();
-        auto const step = updater_.next_step(options);
-        detail::rollback_guard clock_back([&] { updater_.seek(before); });
-        auto const run = [&](auto begun) {
-            clock_back.dismiss();
-            begun();
-        };
-        if constexpr (detail::contiguous_buffer<G>) {
-            slice<Updater> x = as_slice_of(gradient);
-            x.id = options_.id;
-            run(step.begin(x));
-        } else {
-            if (!options_.bfloat16_copy.empty())
-                detail::fail<buffer_error>({"parameter_options.bfloat16_copy"}, {"is set, and the gradient is lazy"},
-                                           {"a gradient in memory"});
-            call([&](auto... slots) {
-                auto values = value_span();
-                run(step.begin(options_.id, values, gradient, slots...));
-            });
-        }
-        return {};
+        require_trained("update");
+        return step_by(gradient, options, [] {});
     }
+
+    /// The first half of a step of sharpness-aware minimization (`sam_options`): moves the values
+    /// along the gradient, to where your program computes the second gradient.
+    ///
+    ///     weights.ascend(gradient_at(weights.values()), {.rho = 0.05});
+    ///     weights.descend(gradient_at(weights.values()));
+    ///
+    /// The clock and the state do not change. The gradient must be memory. Throws the errors of
+    /// `update`, value_error for a gradient whose norm is not finite, and sequence_error for a
+    /// second `ascend`. Nothing has changed then. With `on_nonfinite = skip`, a gradient that is
+    /// not finite is reported, and the values stay.
+    template <class G> ascent_result ascend(G&& gradient, sam_options const& how = {}) {
+        static_assert(detail::contiguous_buffer<G>,
+                      "gradstep: ascend: the gradient is lazy, and its norm is read first; expected memory");
+        require_trained("ascend");
+        detail::check(how);
+        auto const& by = updater_.backend();
+        if (!options_.bfloat16_copy.empty())
+            detail::fail<value_error>({"ascend"}, {"parameter_options.bfloat16_copy is set, and only the values move"},
+                                      {"no copy"});
+        if (auto const found = detail::refused_nonfinite(by, options_.on_nonfinite, gradient, size()))
+            return {false, 0, found};
+        slice<Updater> const x = as_slice_of(gradient);
+        x.check_buffers();
+        std::span<storage const> const g = x.gradient;
+        ascent_.make_room(size());
+        if (how.adaptive) ascent_.measure(by, x.weight, g, how.eta, 0, size());
+        double const norm = global_norm(by, how.adaptive ? ascent_.kept() : g);
+        if (!std::isfinite(norm))
+            detail::fail<value_error>({"ascend"}, {"the norm of the gradient is ", norm},
+                                      {"finite gradients; on_nonfinite = skip leaves such steps out"});
+        ascent_.keep(by, x.weight, 0, size());
+        is_ascended_ = true;
+        ascent_.move(by, x.weight, g, how, how.scale(norm), 0, size());
+        return {true, norm, {}};
+    }
+    /// The second half: restores the values bit for bit, and updates them by one step with the
+    /// gradient at the values that `ascend` has left. Arguments, results and errors are as for
+    /// `update`. If a check fails, nothing has changed, and you can call it again. If `on_nonfinite`
+    /// skips the step, the values are restored. Throws sequence_error without an `ascend`.
+    template <class G> update_result descend(G&& gradient, step_options const& options = {}) {
+        if (!is_ascended_) detail::refuse_descend();
+        auto const back = [&] { restore(); };
+        update_result const result = step_by(gradient, options, back);
+        if (!result.applied) restore();
+        return result;
+    }
+    /// Whether `ascend` has moved the values, and neither `descend` nor `restore` was called.
+    bool is_ascended() const { return is_ascended_; }
 
     /// Returns a slice with the parameter's values and state and this gradient, for a step over
     /// several tensors. It refers to the parameter's memory.
     template <class G> slice<Updater> as_slice(G&& gradient) {
         detail::require_lasting<G>();
-        if (average_is_applied_) detail::refuse_applied("as_slice");
+        require_trained("as_slice");
         return as_slice_of(gradient);
     }
 
@@ -183,7 +209,7 @@ public:
     /// You cannot take a step in the meantime. Throws sequence_error if an average has already
     /// replaced the values.
     [[nodiscard]] applied_average<parameter> apply_average() {
-        if (average_is_applied_) detail::refuse_applied("apply_average");
+        require_trained("apply_average");
         if constexpr (detail::require_average<typename Updater::rule_type>()) {
             buffer<storage> averages(size());
             read_average(std::span<storage>(backend::data(averages), size()));
@@ -195,7 +221,7 @@ public:
     /// throws size_error and buffer_error.
     template <detail::contiguous_buffer Averages>
     [[nodiscard]] applied_average<parameter> apply_average(Averages const& averages) {
-        if (average_is_applied_) detail::refuse_applied("apply_average");
+        require_trained("apply_average");
         auto const from = detail::as_span<detail::element_type<Averages const>, host_memory>(averages);
         if (from.size() != size())
             detail::fail<size_error>({"apply_average"}, {from.size(), " averages for ", size(), " values"},
@@ -209,9 +235,14 @@ public:
         replace_values(std::move(values));
         return applied_average<parameter>(*this);
     }
-    /// Restores the trained values, bit for bit. Throws sequence_error if no average has replaced
-    /// them.
+    /// Restores the trained values, bit for bit, after `apply_average` or `ascend`. Throws
+    /// sequence_error if they are in place.
     void restore() {
+        if (is_ascended_) {
+            ascent_.restore(updater_.backend(), value_span(), 0, size());
+            is_ascended_ = false;
+            return;
+        }
         if (!average_is_applied_) detail::refuse_restore();
         values_ = std::exchange(trained_, {});
         average_is_applied_ = false;
@@ -222,8 +253,8 @@ public:
     /// Writes a checkpoint to a safetensors file: values, state, clock and policies. A header-only
     /// program must include gradstep/io/checkpoint.hpp. An existing file is replaced when the new
     /// one is complete and on the disk. If an average has replaced the values, the file contains
-    /// the trained values, from which training resumes. Throws io_error, and value_error for an
-    /// element that the format does not support.
+    /// the trained values, from which training resumes. Throws io_error, value_error for an element
+    /// that the format does not support, and sequence_error between `ascend` and `descend`.
     void save(std::string const& file) const { detail::save_file(file, *this); }
     /// Resumes from a file of `save`, bit for bit. The saved parameter must have the same size,
     /// element and rule. This parameter keeps its own hyperparameters.
@@ -282,6 +313,41 @@ private:
         detail::require_elements("shape", of, n);
         options_.shape = of;
     }
+    void require_trained(char const* call) const {
+        if (average_is_applied_) detail::refuse_applied(call);
+        if (is_ascended_) detail::refuse_ascended(call);
+    }
+    // One step; calls `before_it()` when everything has been checked.
+    template <class G, class F> update_result step_by(G& gradient, step_options const& options, F const& before_it) {
+        auto const& by = updater_.backend();
+        if (auto const found = detail::refused_nonfinite(by, options_.on_nonfinite, gradient, size())) {
+            detail::check(options); // as the step would
+            if (options.zero_gradient) detail::zero_refused<storage>(by, gradient);
+            return {false, found};
+        }
+        gradstep::clock const before = updater_.clock();
+        auto const step = updater_.next_step(options);
+        detail::rollback_guard clock_back([&] { updater_.seek(before); });
+        auto const run = [&](auto begun) {
+            before_it();
+            clock_back.dismiss();
+            begun();
+        };
+        if constexpr (detail::contiguous_buffer<G>) {
+            slice<Updater> x = as_slice_of(gradient);
+            x.id = options_.id;
+            run(step.begin(x));
+        } else {
+            if (!options_.bfloat16_copy.empty())
+                detail::fail<buffer_error>({"parameter_options.bfloat16_copy"}, {"is set, and the gradient is lazy"},
+                                           {"a gradient in memory"});
+            call([&](auto... slots) {
+                auto values = value_span();
+                run(step.begin(options_.id, values, gradient, slots...));
+            });
+        }
+        return {};
+    }
     static constexpr std::size_t index_of(std::string_view name) {
         std::size_t i = 0;
         while (i < Updater::slots && Updater::state_names[i] != name) ++i;
@@ -322,7 +388,8 @@ private:
     buffer<storage> values_;
     std::array<buffer<state_type>, Updater::slots> state_;
     buffer<storage> trained_; // the values while the average is in their place (g++ 12 warns of an optional at -O3)
-    bool average_is_applied_ = false;
+    detail::held_ascent<typename Updater::element_type, backend> ascent_;
+    bool average_is_applied_ = false, is_ascended_ = false;
 };
 template <class Updater, class Buffer> parameter(Updater, Buffer const&) -> parameter<Updater>;
 template <class Updater, class Buffer> parameter(Updater, Buffer const&, parameter_options) -> parameter<Updater>;

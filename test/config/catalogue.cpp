@@ -438,6 +438,10 @@ TEST_CASE("what an optimizer has beside its policies is read and written, and th
         CHECK(refused_with("clip", {{"name", name}}) ==
               "clip.limit: is missing; expected a number that is finite and > 0");
     }
+    CHECK(read(with("clip", {{"name", "clip_adaptive"}, {"ratio", 2}}))["clip"] ==
+          json{{"name", "clip_adaptive"}, {"ratio", 2.0}, {"epsilon", 1e-3}});
+    CHECK(refused_with("clip", {{"name", "clip_adaptive"}, {"ratio", 0}}) ==
+          "clip.ratio: 0 is out of range; expected finite and > 0");
     CHECK_THAT(refused_with("clip", {{"name", "clip_norms"}, {"limit", 1}}),
                ContainsSubstring("clip.name: \"clip_norms\" is not a clip (did you mean \"clip_norm\"?); expected "));
     CHECK(refused_with("threads", -1) == "threads: -1 is out of range; expected >= 0");

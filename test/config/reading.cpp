@@ -107,6 +107,10 @@ TEST_CASE("a number is read as JSON has it", "[config]") {
                    Catch::Matchers::Contains("\"rate\":" + std::string(rate) + "}"));
     CHECK_THAT(canonical(with_rule(R"({"name": "dgc_momentum", "local_grad_clip_norm": "infinity"})")),
                Catch::Matchers::Contains(R"("local_grad_clip_norm":"infinity")"));
+    CHECK_THAT(canonical(with("regularizer", R"({"name": "clamp_weight", "low": "-infinity", "high": 1})")),
+               Catch::Matchers::Contains(R"("low":"-infinity","high":1.0)"));
+    CHECK_THAT(canonical(with("regularizer", R"({"name": "clamp_weight", "low": 0, "high": "infinity"})")),
+               Catch::Matchers::Contains(R"("low":0.0,"high":"infinity")"));
 }
 
 TEST_CASE("a preset of another system is the rule that it stands for", "[config]") {
@@ -214,11 +218,18 @@ TEST_CASE("a name or key that is unknown is refused with the nearest one", "[con
                                                    "\"exact\"?); expected touch_only, exact or replay");
     CHECK(refused(with("regularizer", R"({"name": "l3", "rate": 1})")) ==
           "regularizer.name: \"l3\" is not a regularizer (did you mean \"l1\"?); expected none, all_of, l1, l2, "
-          "elastic_net, decoupled, after_step, proximal, clip_value or zero_nonfinite");
+          "elastic_net, decoupled, after_step, cautious_decay, proximal, clamp_weight, clip_value or zero_nonfinite");
     CHECK(refused(with("regularizer", R"({"name": "proximal", "penalty": {"name": "clip_value", "limit": 1}})")) ==
           "regularizer.penalty.name: \"clip_value\" is not allowed here; expected l1, l2 or elastic_net");
     CHECK(refused(with("regularizer", R"({"name": "after_step", "decay": {"name": "l2", "rate": 1}})")) ==
           "regularizer.decay.name: \"l2\" is not what is read here; expected decoupled");
+    auto const clamped = [](char const* low, char const* high) {
+        return refused(with("regularizer",
+                            std::string(R"({"name": "clamp_weight", "low": )") + low + R"(, "high": )" + high + "}"));
+    };
+    CHECK(clamped("1", "0.5") == "regularizer: clamp_weight.low: 1 is above high = 0.5; expected low <= high");
+    CHECK(clamped("\"infinity\"", "1") == "regularizer.low: \"infinity\"; expected a number");
+    CHECK(clamped("1", "\"-infinity\"") == "regularizer.high: \"-infinity\"; expected a number");
     CHECK(refused(with("regularizer", R"({"name": "none", "rate": 1})")) ==
           "regularizer.rate: unknown key; expected name");
     CHECK(refused(with_rule(R"({"name": "adam", "epsilon_place": "insid"})")) ==

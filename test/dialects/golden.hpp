@@ -111,8 +111,9 @@ inline std::vector<run> read(std::string const& system) {
     return runs;
 }
 
-/// Where a system has the scalars of a step in the arithmetic of the element.
-enum class scalars_in_element { none, powers, all };
+/// Where a system has the scalars of a step in the arithmetic of the element. `points`: powers, and of a schedule-free rule
+/// all scalars; it computes x from y and z, then the next x, and y from that.
+enum class scalars_in_element { none, powers, points, all };
 
 template <class Rule> using oracle_of = typename decltype(oracle::line_of(Rule{}))::oracle;
 
@@ -346,6 +347,9 @@ public:
             bool const was_at_threshold = elements_[i].at_threshold;
             elements_[i] = both(tensor[i]);
             elements_[i].at_threshold |= was_at_threshold;
+            if constexpr (gs::detail::keeps_clock_state<Rule>)
+                if (scalars_ == scalars_in_element::points)
+                    elements_[i].numbers[0].error += of_points(i, ahead.clock().state[0]);
         }
 
         auto const step = updater_.next_step({.rate = rate});
@@ -414,8 +418,10 @@ private:
             double ours = updater_.clock().state[i], theirs = theirs_.at(Rule::clock_state_names[i], t)[0];
             if (ours == std::numeric_limits<double>::min()) ours = 0; // a highest rate of 0
             real const in_double = 12 * static_cast<real>(t) * oracle::step_in<T>(t, 0).host;
+            // In T, a power is good to four roundings, and each sum rounds once.
+            real const in_element = scalars_ == scalars_in_element::points && i == 0 ? static_cast<real>(t) + 4 : 0;
             compare(Rule::clock_state_names[i], 0, static_cast<T>(ours), static_cast<T>(theirs),
-                    (in_double + 2) * abs(ours), found);
+                    (in_double + in_element + 2) * abs(ours), found);
         }
     }
     // The average of a schedule-free rule, y + b * (z - y): b is 1 - 1 / beta.
@@ -432,9 +438,27 @@ private:
             outcome const y{buffers_[0][i], 0}, z{buffers_[1][i], 0};
             real const apart = abs(1 - b.value) * elements_[i].numbers[0].error + // of y and z
                                abs(b.value) * elements_[i].numbers[1].error;
+            real const again = scalars_ == scalars_in_element::points ? of_point(b.value, y.value, z.value) : 0;
             if (elements_[i].at_threshold) ++found.at_threshold;
-            else compare("average", i, ours[i], theirs[i], apart + 2 * at.fma(b, z - y, y).error, found);
+            else compare("average", i, ours[i], theirs[i], apart + 2 * at.fma(b, z - y, y).error + again, found);
         }
+    }
+
+    // The roundings of x = (y - (1 - beta) z) / beta, with b = 1 - 1 / beta: of the two scalars, the product, the difference,
+    // and the quotient.
+    static real of_point(real b, real y, real z) { return 2 * abs(b * z) + 3 * abs(y + b * (z - y)); }
+    // And of a step from there: x' = (1 - c) x + c z', y' = beta x' + (1 - beta) z', w + (y' - w). c is good to t + 4
+    // roundings in its sum, four in its power, and one in the quotient. `W` is the sum of the weights after the step.
+    real of_points(std::size_t i, double W) const {
+        real const b = updater_.rule().template read<double>(1).beyond, beta = 1 / (1 - b);
+        real const t = static_cast<real>(updater_.clock().step + 1);
+        real const c = 1 - real(updater_.clock().state[0]) / real(W);
+        real const y = buffers_[0][i], z = buffers_[1][i], x = y + b * (z - y);
+        real const next_y = elements_[i].numbers[0].value, next_z = elements_[i].numbers[1].value;
+        real const next_x = (1 - c) * x + c * next_z;
+        real const of_x =
+            (1 - c) * of_point(b, y, z) + 3 * (1 - c) * abs(x) + 3 * c * abs(next_z) + c * (t + 9) * abs(next_z - x);
+        return beta * of_x + 3 * beta * abs(next_x) + 3 * (1 - beta) * abs(next_z) + 2 * abs(next_y) + abs(y);
     }
 
     // The mean of three sums, which both sides add and divide in one order.

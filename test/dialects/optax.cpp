@@ -84,6 +84,9 @@ TEST_CASE("the dialect optax gives optax's numbers", "[dialects]") {
     system.follow("adam_ema", adam_ema);
     system.follow("adam_incremental_update", adam_incremental_update);
     system.follow("adam_lookahead", adam_lookahead);
+    system.has_scalars(golden::scalars_in_element::points);
+    system.follow<gs::l2>("schedule_free_sgd", optax::schedule_free_sgd);
+    system.follow("schedule_free_adamw", optax::schedule_free_adamw);
     system.has_scalars(golden::scalars_in_element::all); // optax selects the betas by step, as arrays
     system.follow("adopt", optax::adopt);
     CHECK(system.left() == std::set<std::string>{});

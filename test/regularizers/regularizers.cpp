@@ -126,6 +126,78 @@ TEST_CASE("proximal acts on the weight that the rule has moved", "[regularizers]
     CHECK(w == std::vector<double>{0.5, 0, 0.5});
 }
 
+TEST_CASE("cautious_decay decays the weights that the rule does not move away from zero", "[regularizers]") {
+    auto const step = [](auto const& regularizer, double w, double g) {
+        auto optimizer = gs::make_updater<double>(gs::sgd{}, regularizer, gs::constant{lr}, gs::serial_backend{});
+        std::vector<double> weight{w}, gradient{g};
+        optimizer.next_step()(weight, gradient);
+        return weight[0];
+    };
+    gs::cautious_decay const decay{2}; // a quarter of the weight
+    for (double const sign : {1.0, -1.0}) {
+        CHECK(step(decay, sign * 4, sign * 8) == sign * 2);   // towards zero: 4 - 1 - 1
+        CHECK(step(decay, sign * 4, sign * 64) == sign * -5); // through it: 4 - 8 - 1
+        CHECK(step(decay, sign * 4, 0) == sign * 3);          // at rest
+        CHECK(step(decay, sign * 4, sign * -8) == sign * 5);  // away from it
+        CHECK(step(decay, 0, sign) == sign * -0.125);
+        CHECK(step(gs::cautious_decay{.rate = 0.25, .scaled_by = gs::decay_scale::one}, sign * 4, sign * 8) ==
+              sign * 2);
+        // The weight before the rule is the one that decoupled has left: 2, and 2 + 1 is away from zero.
+        CHECK(step(gs::all_of{gs::decoupled{4}, decay}, sign * 4, sign * -8) == sign * 3);
+        CHECK(step(gs::all_of{gs::decoupled{4}, decay}, sign * 4, 0) == sign * 1.5);
+        // What acts after the rule to its left counts as the rule's: 4 + 1, halved, is towards zero.
+        CHECK(step(gs::all_of{gs::after_step{gs::decoupled{4}}, decay}, sign * 4, sign * -8) == sign * 1.5);
+        CHECK(step(gs::all_of{decay, gs::after_step{gs::decoupled{4}}}, sign * 4, sign * -8) == sign * 2.5);
+    }
+    CHECK(std::isnan(step(decay, not_a_number, 1)));
+    CHECK(std::isnan(step(decay, 1, not_a_number)));
+    CHECK(gs::describe(decay) == "cautious_decay{rate = 2, scaled_by = learning_rate}");
+    CHECK(refusal<gs::value_error>([&] { step(gs::cautious_decay{8}, 1, 1); }) ==
+          "cautious_decay: lr * rate = 0.125 * 8; expected < 1, or the weight changes its sign");
+    CHECK_THAT(refusal<gs::value_error>([&] {
+                   step(gs::cautious_decay{1, gs::decay_scale::one}, 1, 1);
+               }),
+               Catch::Matchers::StartsWith("cautious_decay: rate: 1 is out of range; expected < 1"));
+}
+
+TEST_CASE("cautious_decay sees the weight before a step of momentum, not its gradient", "[regularizers]") {
+    auto optimizer =
+        gs::make_updater<double>(gs::momentum{0.5}, gs::cautious_decay{2}, gs::constant{lr}, gs::serial_backend{});
+    std::vector<double> w{4}, g{-16}, m{0};
+    optimizer.next_step()(w, g, m); // 4 + 2, away from zero
+    CHECK(w[0] == 6);
+    g[0] = 4; // m = -8 + 4: away from zero still
+    optimizer.next_step()(w, g, m);
+    CHECK(w[0] == 6.5);
+}
+
+TEST_CASE("clamp_weight keeps every weight in its interval", "[regularizers]") {
+    gs::clamp_weight const clamp{-0.5, 2};
+    for (double const w : {-0.5, -0.0, 0.25, 2.0}) CHECK(weight_of(clamp, w) == w);
+    CHECK(std::signbit(weight_of(clamp, -0.0)));
+    for (double const w : {2.5, 1e300, infinity}) CHECK(weight_of(clamp, w) == 2);
+    for (double const w : {-0.75, -1e300, -infinity}) CHECK(weight_of(clamp, w) == -0.5);
+    CHECK(std::isnan(weight_of(clamp, not_a_number)));
+    CHECK(weight_of(gs::clamp_weight{1, 1}, -3) == 1);
+    CHECK(weight_of(gs::clamp_weight{0, infinity}, -3) == 0);
+    CHECK(weight_of(gs::clamp_weight{0, infinity}, 1e300) == 1e300);
+    CHECK(weight_of(gs::clamp_weight{-infinity, 0}, -1e300) == -1e300);
+
+    // After the rule, and after the decay that comes before it.
+    auto optimizer = gs::make_updater<double>(gs::sgd{}, gs::all_of{gs::decoupled{4}, gs::clamp_weight{-1, 1}},
+                                              gs::constant{lr}, gs::serial_backend{});
+    std::vector<double> w = {1, 1, 4}, g = {-16, 16, 0};
+    optimizer.next_step()(w, g);
+    CHECK(w == std::vector<double>{1, -1, 1});
+
+    CHECK(gs::describe(gs::clamp_weight{-infinity, 2}) == "clamp_weight{low = -inf, high = 2}");
+    auto const refused = [](gs::clamp_weight wrong) { return refusal<gs::value_error>([&] { weight_of(wrong, 1); }); };
+    CHECK(refused({.low = 0}) == "clamp_weight.high: is missing; expected a number that is finite, or infinity");
+    CHECK(refused({1, 0.5}) == "clamp_weight.low: 1 is above high = 0.5; expected low <= high");
+    CHECK(refused({infinity, infinity}) == "clamp_weight.low: inf is out of range; expected finite, or -infinity");
+    CHECK(refused({0, -infinity}) == "clamp_weight.high: -inf is out of range; expected finite, or infinity");
+}
+
 TEST_CASE("clip_value clips the gradient and keeps NaN", "[regularizers]") {
     gs::clip_value const clip{0.5};
     for (double const g : {0.0, 0.25, -0.25, 0.5, -0.5}) CHECK(gradient_of(clip, 3, g) == g);
@@ -187,6 +259,9 @@ TEST_CASE("without_decay keeps what is no decay", "[regularizers]") {
     CHECK(becomes(type(none{}), elastic_net{.l1 = 1, .l2 = 1}));
     CHECK(becomes(type(none{}), decoupled{1}));
     CHECK(becomes(type(none{}), proximal{l2{1}}));
+    CHECK(becomes(type(none{}), gs::cautious_decay{1}));
+    gs::clamp_weight const clamp{-1, 1};
+    CHECK(becomes(type(clamp), clamp));
     CHECK(becomes(type(clip), clip));
 
     auto const same = [](auto const& with, auto const& without) {

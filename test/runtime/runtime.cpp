@@ -106,6 +106,8 @@ TEST_CASE("a regularizer that is chosen at run time has the bits of its type", "
     check(gs::proximal{gs::l1{0.25}});
     check(gs::proximal{gs::l2{0.5}});
     check(elastic);
+    check(gs::cautious_decay{0.5});
+    check(gs::clamp_weight{-0.25, 0.75});
     check(clipping);
     check(gs::zero_nonfinite{});
     CHECK(seen.size() == std::variant_size_v<gs::any_regularizer::part>);
@@ -120,6 +122,9 @@ TEST_CASE("regularizers that are chosen at run time act from left to right", "[c
     check_bits<float>(gs::sgd{}, gs::all_of{gs::decoupled{0.5}, elastic, gs::zero_nonfinite{}, decay,
                                             gs::after_step{gs::decoupled{0.25}}, clipping});
     check_bits<float>(gs::sgd{}, gs::all_of{elastic, gs::after_step{gs::decoupled{0.25}}});
+    gs::cautious_decay const cautious{0.5};
+    check_bits<float>(gs::sgd{}, gs::all_of{gs::clamp_weight{-0.5, 0.5}, gs::decoupled{0.25}, cautious});
+    check_bits<float>(gs::sgd{}, gs::all_of{cautious, gs::clamp_weight{-0.5, 0.5}});
 }
 
 TEST_CASE("regularizers that are chosen at run time have their bits in every kind of element", "[config]") {
@@ -967,4 +972,144 @@ TEST_CASE("a schedule-free rule that is chosen at run time has the bits, the clo
                    gs::any_parameter{gs::read_optimizer(decoupled), initial};
                }),
                ContainsSubstring("decoupled changes the weight itself, and schedule_free_adam computes"));
+}
+
+TEST_CASE("the halves of SAM have the bits of gs::parameter if policies are chosen at run time", "[config]") {
+    auto const configuration = gs::read_optimizer(
+        R"({"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.25}, "on_nonfinite": "skip"})");
+    auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{0.25}, gs::simd_backend{});
+    auto const g = numbers<float>(5000, 3), g2 = numbers<float>(5000, 4);
+    bool const adaptive = GENERATE(false, true);
+    gs::sam_options const how{.rho = 0.5, .adaptive = adaptive};
+    gs::any_parameter x{configuration, of_floats};
+    gs::parameter expected{optimizer, of_floats};
+    gs::thread_pool pool(3);
+    gs::model net{pool};
+    net.add("x", gs::any_parameter{configuration, of_floats});
+    std::vector<float> w = of_floats, m(5000), v(5000);
+    std::vector<gs::any_span> const slots{m, v};
+    net.add("y", gs::any_updater(configuration, gs::scalar::float32), {w, std::span<float>(), slots});
+
+    double const norm = expected.ascend(g, how).norm;
+    CHECK(x.ascend(g, how).norm == norm);
+    CHECK(have_same_bits(x.values().as<float>(), expected.values()));
+    CHECK(!have_same_bits(x.values().as<float>(), of_floats));
+    expected.descend(g2);
+    x.descend(g2);
+    CHECK(have_same_bits(x.values().as<float>(), expected.values()));
+    CHECK(x.clock().step == 1);
+
+    // Two parameters with the same gradient: the norm is a root of 2 larger. They move alike.
+    std::vector<gs::named_gradient> const first{{"x", g}, {"y", g}}, second{{"x", g2}, {"y", g2}};
+    auto const of_all = net.ascend(first, how).norm;
+    REQUIRE(of_all);
+    CHECK(std::abs(*of_all / (std::sqrt(2.0) * norm) - 1) < 1e-12);
+    CHECK(have_same_bits(values_in<float>(net, "x"), w));
+    CHECK(!have_same_bits(w, of_floats));
+    net.descend(second);
+    CHECK(have_same_bits(w, expected.values()));
+    CHECK(have_same_bits(values_in<float>(net, "x"), expected.values()));
+}
+
+TEST_CASE("the halves of SAM are refused in another order if policies are chosen at run time", "[config]") {
+    auto const read = [](std::string const& more) {
+        return gs::read_optimizer(
+            R"({"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 0.25}, "on_nonfinite": "skip")" +
+            more + "}");
+    };
+    gs::any_parameter x{read(""), of_floats};
+    auto g = numbers<float>(5000, 3);
+    auto const refused = [](auto const& f) { return refusal<gs::sequence_error, std::logic_error>(f); };
+    CHECK(refused([&] { x.descend(g); }) == "descend: the weights have not been moved; expected ascend() first");
+    x.ascend(g);
+    std::string const expected = " ascend() has moved the weights; expected descend() or restore() first";
+    CHECK(refused([&] { x.ascend(g); }) == "ascend:" + expected);
+    CHECK(refused([&] { x.update(g); }) == "update:" + expected);
+    CHECK(refused([&] { x.set_values(of_floats); }) == "set_values:" + expected);
+    CHECK(refused([&] { x.save("never.safetensors"); }) == "save or load:" + expected);
+    std::vector<float> const moved(x.values().as<float>().begin(), x.values().as<float>().end());
+    CHECK_THROWS_AS(x.descend(std::vector<float>(4)), gs::size_error);
+    CHECK(x.is_ascended());
+    CHECK(have_same_bits(x.values().as<float>(), moved));
+    x.restore();
+    CHECK(have_same_bits(x.values().as<float>(), of_floats));
+
+    x.ascend(g);
+    g[7] = std::numeric_limits<float>::infinity();
+    CHECK(!x.descend(g).applied);
+    CHECK(have_same_bits(x.values().as<float>(), of_floats));
+    CHECK(x.ascend(g).nonfinite == std::size_t{7});
+    CHECK(!x.is_ascended());
+
+    gs::any_parameter rows{read(R"(, "regularizer": {"name": "decoupled", "rate": 0.5}, "catch_up": "exact")"),
+                           of_floats, 1000, 5};
+    CHECK(refusal<gs::value_error>([&] { rows.ascend(of_floats); }) ==
+          "ascend: rows that catch up have pending steps; expected \"catch_up\": \"touch_only\"");
+}
+
+TEST_CASE("clip_adaptive limits the norm of a gradient by the norm of its weights", "[config]") {
+    std::string const with = R"(clip_adaptive", "ratio": 0.25, "epsilon": 0.5)";
+    auto const config = clipped_by(with);
+    auto const f = numbers<float>(5000, 3);
+    auto const d = numbers<double>(37, 4);
+    std::vector<double> const tiny(37, 1e-9), zeros(37);
+    gs::step_options const options{.gradient_scale = -1.5};
+    gs::serial_backend const serial{};
+    auto const expected = [&]<class T>(std::vector<T> const& w, std::vector<T> const& g) {
+        double const norm = 1.5 * gs::global_norm(serial, g), limit = 0.25 * std::max(gs::global_norm(serial, w), 0.5);
+        gs::any_parameter of{clipped_by(R"(none")"), w};
+        gs::step_options own = options;
+        own.gradient_scale *= norm <= limit ? 1 : limit / norm;
+        of.update(g, own);
+        auto const values = of.values().template as<T>();
+        return std::vector<T>(values.begin(), values.end());
+    };
+    for (auto const* const w : {&of_doubles, &tiny, &zeros})
+        for (double const size : {1.0, 1e-3, 0.0, 1e200}) {
+            std::vector<double> g = d;
+            for (double& x : g) x *= size;
+            gs::any_parameter one{config, *w};
+            one.update(g, options);
+            CHECK(have_same_bits(one.values().as<double>(), expected(*w, g)));
+        }
+    gs::thread_pool pool(2);
+    gs::model net{pool};
+    net.add("f", gs::any_parameter{config, of_floats});
+    net.add("d", gs::any_parameter{config, of_doubles});
+    net.add("other", gs::any_parameter{clipped_by(R"(none")"), of_floats});
+    net.update({{"f", f}, {"d", d}, {"other", f}}, options);
+    CHECK(have_same_bits(values_in<float>(net, "f"), expected(of_floats, f)));
+    CHECK(have_same_bits(values_in<double>(net, "d"), expected(of_doubles, d)));
+
+    // In the second half of SAM, by the weights before the first.
+    gs::any_parameter sam{config, of_doubles};
+    sam.ascend(d, {.rho = 100});
+    sam.descend(d, options);
+    CHECK(have_same_bits(sam.values().as<double>(), expected(of_doubles, d)));
+    gs::model of_sam;
+    of_sam.add("d", gs::any_parameter{config, of_doubles});
+    of_sam.ascend({{"d", d}}, {.rho = 100});
+    of_sam.descend({{"d", d}}, options);
+    CHECK(have_same_bits(values_in<double>(of_sam, "d"), expected(of_doubles, d)));
+
+    // Weights of 0, and no epsilon: nothing moves.
+    gs::any_parameter stands{clipped_by(R"(clip_adaptive", "epsilon": 0)"), zeros};
+    stands.update(d);
+    CHECK(have_same_bits(stands.values().as<double>(), zeros));
+
+    // By hand: |w| = 5, |g| = 2, and r = 0.25 * 5 / 2.
+    gs::any_parameter by_hand{config, std::vector<double>{3, 4}};
+    by_hand.update(std::vector<double>{2, 0});
+    CHECK(by_hand.values().as<double>()[0] == 3 - 0.25 * (0.625 * 2));
+
+    std::vector<double> infinite = of_doubles;
+    infinite[3] = std::numeric_limits<double>::infinity();
+    gs::any_parameter wrong{config, infinite};
+    CHECK(refusal<gs::value_error>([&] { wrong.update(d); }) ==
+          "clip: the norm of the weights is inf; expected a finite norm, which limits the gradient");
+    CHECK(refusal<gs::value_error>([&] {
+              gs::any_parameter{clipped_by(R"(clip_adaptive", "ratio": 0)"), d};
+          }) == "clip.ratio: 0 is out of range; expected finite and > 0");
+    gs::any_parameter rows{config, of_floats, 1000, 5};
+    CHECK_THROWS_AS(rows.update_rows(std::vector<std::int64_t>{1}, std::vector<float>(5)), gs::value_error);
 }

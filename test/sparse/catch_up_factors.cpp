@@ -13,7 +13,7 @@ gs::all_of const nested{gs::all_of{gs::proximal{gs::elastic_net{.l1 = 0.002, .l2
 constexpr penalties of_none, of_decoupled{.decoupled = 0.05},
     of_decay_last{.decoupled = 0.0005, .decay_is_last = true, .decay_by_one = true}, of_l1{.prox_l1 = 0.004},
     of_l2{.prox_l2 = 0.05}, of_elastic_net{.prox_l1 = 0.004, .prox_l2 = 0.05},
-    of_all{.clip = 0.5, .decoupled = 0.025, .prox_l1 = 0.002, .prox_l2 = 0.025};
+    of_all{.clip = 0.5, .decoupled = 0.025, .prox_l1 = 0.002, .prox_l2 = 0.025}, of_cautious{.cautious = 0.05};
 
 dense::script const many_gaps{.gaps = {1, 2, 3, 10, 1000, 1999}, .flush_at = 1234};
 // 100 000 steps in one history, so that a row is away for all of them.
@@ -30,6 +30,7 @@ template <class Rule> void under_every_regularizer(Rule policy, dense::settings 
     under(gs::after_step{gs::decoupled{0.0005, gs::decay_scale::one}}, of_decay_last);
     under(gs::proximal{gs::l1{0.004}}, of_l1);
     under(gs::proximal{gs::l2{0.05}}, of_l2);
+    under(gs::cautious_decay{0.05}, of_cautious);
     under(elastic_net, of_elastic_net);
     under(all_of, of_all);
     under(nested, of_all);

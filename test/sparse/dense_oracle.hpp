@@ -64,6 +64,9 @@ inline number root(number x) {
 }
 inline real limited(real x, real limit) { return std::clamp(x, -limit, limit); }
 inline number limited(number x, real limit) { return {limited(x.value, limit), x.error}; }
+// How much closer to zero `now` is than `old`, in the direction of old.
+inline real shrunk_by(real old, real now) { return old < 0 ? now - old : old - now; }
+inline real shrunk_by(number old, number now) { return shrunk_by(old.value, now.value); }
 inline real shrunk(real x, real by) { return std::copysign(std::max<real>(0, std::abs(x) - by), x); }
 inline number shrunk(number x, number by) {
     return {shrunk(x.value, by.value), x.error + by.error + std::abs(x.value)};
@@ -73,9 +76,9 @@ enum class rule { sgd, adagrad, rowwise_adagrad, decayed_adagrad, momentum, nest
 
 /// The rates of the regularizers, in this order; 0 if there is none.
 struct penalties {
-    real l2 = 0, clip = 0, decoupled = 0, prox_l1 = 0, prox_l2 = 0;
+    real l2 = 0, clip = 0, decoupled = 0, prox_l1 = 0, prox_l2 = 0, cautious = 0;
     bool decay_is_last = false, decay_by_one = false; // of decoupled: after_step, and not scaled by the learning rate
-    real decay(real rate) const { return decay_by_one ? decoupled : rate * decoupled; }
+    real decay(real rate) const { return (decay_by_one ? decoupled : rate * decoupled) + rate * cautious; }
 };
 
 /// The numbers of a run. `rates`: of all its steps.
@@ -199,8 +202,12 @@ private:
         if (p.clip != 0) g = limited(g, p.clip);
         if (p.decoupled != 0 && !p.decay_is_last) w = w * lift(1 - p.decay(rate), w);
     }
-    template <class X> void after(real rate, X& w) const {
+    template <class X> void after(real rate, X const& old, X& w) const {
         penalties const& p = s_.penalties;
+        if (p.cautious != 0) {
+            if (shrunk_by(old, w) >= 0) w = w - lift(rate * p.cautious, w) * old;
+            return;
+        }
         if (p.decay_is_last) w = w * lift(1 - p.decay(rate), w);
         if (p.prox_l1 == 0 && p.prox_l2 == 0) return;
         w = shrunk(w, lift(rate * p.prox_l1, w)) * lift(1 / (1 + rate * p.prox_l2), w);
@@ -209,6 +216,7 @@ private:
     template <class X> void advance(real rate, X& w, X g, X& s) const {
         X const lr = lift(rate, w);
         before(rate, w, g);
+        X const old = w;
         switch (s_.rule) {
         case rule::sgd:
             w = w - lr * g;
@@ -233,7 +241,7 @@ private:
             w = w - lr / (root(s) + lift(s_.epsilon, w)) * g;
             break;
         }
-        after(rate, w);
+        after(rate, old, w);
     }
     void idle(element& x, real rate, norms const& now) const {
         advance(rate, x.w, real(0), x.s);

@@ -121,6 +121,8 @@ TEST_CASE("replay of all missed steps is the dense run: the bits where the state
     CHECK(against_dense(gs::adam{}, gs::l2{0.01}).relative_state == 0);
     CHECK(against_dense(gs::momentum{}, gs::l2{0.01}).weight == 0);
     CHECK(against_dense(gs::adagrad{}, gs::proximal{gs::l1{0.01}}).weight == 0);
+    CHECK(against_dense(gs::adagrad{}, gs::cautious_decay{0.01}).weight == 0);
+    CHECK(against_dense(gs::adagrad{}, gs::clamp_weight{-0.5, 0.25}).weight == 0); // row 1 begins outside
 }
 
 TEST_CASE("replay of all missed steps is the dense run, within the roundings of the state's power", "[replay]") {
@@ -137,6 +139,9 @@ TEST_CASE("replay of all missed steps is the dense run, within the roundings of 
     check(against_dense(gs::adam{}, gs::proximal{gs::elastic_net{.l1 = 1e-4, .l2 = 0.01}}));
     check(against_dense(gs::rowwise_adam{}, gs::decoupled{0.01}));
     check(against_dense(gs::momentum{}, gs::decoupled{0.01}));
+    check(against_dense(gs::adam{}, gs::cautious_decay{0.01}));
+    check(against_dense(gs::momentum{}, gs::cautious_decay{0.01}));
+    check(against_dense(gs::rowwise_adam{}, gs::all_of{gs::decoupled{0.01}, gs::clamp_weight{-0.6, 0.6}}));
 }
 
 TEST_CASE("replay of all missed steps is the dense run of the rules beside adam", "[replay]") {

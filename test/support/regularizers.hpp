@@ -24,6 +24,11 @@ using real = long double;
 inline real sign(real w) { return w > 0 ? 1 : w < 0 ? -1 : 0; }
 inline real clip(real g, real limit) { return std::min(std::max(g, -limit), limit); }
 inline real soft(real w, real threshold) { return sign(w) * std::max<real>(0, std::abs(w) - threshold); }
+// Whether a step of sgd in float moves the weight away from zero. An update that is lost to rounding does not.
+inline bool is_away_from_zero(real w, real g, real rate) {
+    float const old = static_cast<float>(w);
+    return std::abs(old) < sign(w) * std::fma(-static_cast<float>(rate), static_cast<float>(g), old);
+}
 } // namespace formula
 
 inline auto regularizers() {
@@ -45,6 +50,15 @@ inline auto regularizers() {
                         [](real w, real g, real rate) { return w * (1 - rate * 0.5L) - rate * g; }},
         regularized_sgd{gs::after_step{gs::decoupled{0.125, gs::decay_scale::one}}, gs::none{},
                         [](real w, real g, real rate) { return (w - rate * g) * 0.875L; }},
+        regularized_sgd{
+            gs::cautious_decay{0.5}, gs::none{},
+            [](real w, real g, real rate) { return w - rate * (g + (is_away_from_zero(w, g, rate) ? 0 : 0.5L * w)); }},
+        regularized_sgd{gs::clamp_weight{-0.25, 0.75}, gs::clamp_weight{-0.25, 0.75},
+                        [](real w, real g, real rate) { return std::clamp<real>(w - rate * g, -0.25L, 0.75L); }},
+        regularized_sgd{gs::all_of{gs::decoupled{0.5}, gs::clamp_weight{-0.25, 0.75}}, gs::clamp_weight{-0.25, 0.75},
+                        [](real w, real g, real rate) {
+                            return std::clamp<real>(w * (1 - rate * 0.5L) - rate * g, -0.25L, 0.75L);
+                        }},
         regularized_sgd{gs::clip_value{1}, gs::clip_value{1},
                         [](real w, real g, real rate) { return w - rate * clip(g, 1); }},
         regularized_sgd{gs::all_of{gs::l2{0.5}, gs::clip_value{1}}, gs::clip_value{1}, // clips what l2 has added

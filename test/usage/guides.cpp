@@ -151,6 +151,17 @@ bool accumulation() {
     net.update({.gradient_scale = 1.0 / batch_size, .zero_gradient = true});
     // [accumulated]
 
+    std::vector<float> const initial(n, 0.5f);
+    std::vector<float> gradient(n);
+    auto const backward = [&](auto const& at) { std::copy(at.begin(), at.end(), gradient.begin()); };
+    // [sam of a parameter]
+    gs::parameter weights{optimizer, initial};
+    backward(weights.values());
+    weights.ascend(gradient, {.rho = 2, .adaptive = true});
+    backward(weights.values());
+    weights.descend(gradient);
+    // [sam of a parameter]
+
     gs::table embeddings{gs::make_updater<float>(gs::adagrad{}, gs::constant{0.1}), 10, 2};
     std::vector<std::int64_t> ids;
     std::vector<float> rows;

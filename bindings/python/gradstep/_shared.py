@@ -165,10 +165,12 @@ def options_address(options: Mapping[str, Any]) -> Any:
 
 
 INFINITY = "infinity"  # JSON has no number for it
+MINUS_INFINITY = "-infinity"
 
 
 def plain(value: Any, where: str = "config") -> Any:
-    """Converts a value of a configuration to types that JSON can represent. Infinity becomes the string INFINITY."""
+    """Converts a value of a configuration to types that JSON can represent. Infinities become the strings INFINITY
+    and MINUS_INFINITY."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -193,11 +195,13 @@ def plain(value: Any, where: str = "config") -> Any:
         return bool(value)
     if isinstance(value, (float, numpy.floating)):
         number = float(value)
-        if math.isnan(number) or number == -math.inf:
+        if math.isnan(number):
             raise error(Status.BAD_CONFIG, f"{where}: {number} is not a number of JSON; expected a finite number")
         if (number == 0 and value != 0) or math.isinf(number) != bool(numpy.isinf(value)):  # of numpy.longdouble
             raise error(Status.BAD_CONFIG, f"{where}: no float holds {value!r}; expected a finite number")
-        return INFINITY if math.isinf(number) else number
+        if math.isinf(number):
+            return INFINITY if number > 0 else MINUS_INFINITY
+        return number
     if hasattr(value, "tolist") and not isinstance(value, numpy.generic):  # numbers and arrays of torch
         return plain(value.tolist(), where)
     whole = integer(value)

@@ -763,12 +763,16 @@ class Training(unittest.TestCase):
         given = {"mu": 0.5, "rampup_step": 4, "sparsity": [0.5, 0.75], "nesterov": True, "local_grad_clip_norm": "infinity"}
         self.assertEqual({name: read["rule"][name] for name in given}, given)
         self.assertEqual((read["schedule"]["rate"], read["threads"]), (0.25, 2))
+        clamp = {"name": "clamp_weight", "low": -numpy.inf, "high": numpy.float32(0.5)}
+        self.assertEqual(
+            gradstep.canonical({**config("sgd", 1), "regularizer": clamp})["regularizer"], {**clamp, "low": "-infinity"}
+        )
         cycle: dict = {}
         cycle["rule"] = cycle
         for settings, message in (
             (config("sgd", float("inf")), '^schedule.rate: "infinity"; expected a number'),
             (config("sgd", numpy.float32("nan")), "^schedule.rate: nan is not"),
-            (config("sgd", -float("inf")), "^schedule.rate: -inf is not"),
+            (config("sgd", -float("inf")), '^schedule.rate: "-infinity"; expected a number'),
             (config("sgd", 10**400), "^schedule.rate: the integer has 1329 bits"),
             (config("sgd", 1j), "^schedule.rate: 1j is a complex"),
             (config("sgd", decimal.Decimal("1e-400")), "^schedule.rate: .* is a Decimal"),

@@ -21,8 +21,8 @@
  *     "threads": 1              the threads of an update; 0: one per core that the process may use.
  *                               In a process that runs OpenMP they are OpenMP's threads, otherwise
  *                               the threads of one pool of the library
- *     "clip": {"name": "none"}  {"name": "clip_norm", "limit": 1}, "clip_global_norm" or
- *                               "clip_value": clips gradients
+ *     "clip": {"name": "none"}  {"name": "clip_norm", "limit": 1}, "clip_global_norm", "clip_value",
+ *                               or {"name": "clip_adaptive", "ratio": 0.01}: clips gradients
  *     "on_nonfinite": "propagate"
  *                               "skip": a gradient with NaN or infinity does not change its parameter
  *                               or tensor; "raise": the call fails before anything is written

@@ -36,6 +36,7 @@ template <number Number> Number read_number(json const& value, json_path const& 
     using limits = std::numeric_limits<Number>;
     if constexpr (std::is_floating_point_v<Number>) {
         if (value == infinity_word && allowed.contains(ranges::infinity)) return ranges::infinity;
+        if (value == minus_infinity_word && allowed.contains(-ranges::infinity)) return -ranges::infinity;
         if constexpr (std::is_same_v<Number, double>)
             if (value.is_object() && at.schedules() != nullptr) return read_schedule_of_number(value, at, allowed);
         if (!value.is_number()) refuse_type(at, value, "a number");

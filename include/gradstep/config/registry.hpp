@@ -20,7 +20,7 @@ namespace gradstep {
 /// compares the lists with the headers of the folders.
 using averages = type_list<ema, lookahead, polyak, window>;
 using catch_ups = type_list<touch_only, exact, replay>;
-using clips = type_list<none, clip_value, clip_norm, clip_global_norm>;
+using clips = type_list<none, clip_value, clip_norm, clip_global_norm, clip_adaptive>;
 /// One of the policies above, as a std::variant: use `std::visit`.
 using any_rule = rules::as<std::variant>;
 using any_average = averages::as<std::variant>;

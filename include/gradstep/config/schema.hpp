@@ -26,6 +26,8 @@ template <number Number> json schema_of_number(range const& allowed) {
     else if (std::is_integral_v<Number>) out["maximum"] = std::numeric_limits<Number>::max();
     if (std::is_floating_point_v<Number> && allowed.contains(ranges::infinity))
         return {{"anyOf", json::array{std::move(out), {{"const", infinity_word}}}}};
+    if (std::is_floating_point_v<Number> && allowed.contains(-ranges::infinity))
+        return {{"anyOf", json::array{std::move(out), {{"const", minus_infinity_word}}}}};
     return out;
 }
 

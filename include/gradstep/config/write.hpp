@@ -16,8 +16,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The word for infinity, where it is allowed: JSON has no such number.
-inline constexpr char const* infinity_word = "infinity";
+// The words for infinities, where they are allowed: JSON has no such numbers.
+inline constexpr char const *infinity_word = "infinity", *minus_infinity_word = "-infinity";
 
 // Whether a hyperparameter has a value if a configuration omits it: false for a required number, a
 // policy, or a list of policies.
@@ -39,7 +39,7 @@ public:
     void end() override { put(closed().value); }
     void begin_list(std::string_view name) override { open_.push_back({json::array(), std::string(name)}); }
     GRADSTEP_DEFINE void end_list() override;
-    void number(double x) override { std::isinf(x) ? put(infinity_word) : put(x); }
+    void number(double x) override { std::isinf(x) ? put(x < 0 ? minus_infinity_word : infinity_word) : put(x); }
     void number(std::int64_t x) override { put(x); }
     void number(std::uint64_t x) override { put(x); }
     void boolean(bool x) override { put(x); }

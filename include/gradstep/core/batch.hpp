@@ -48,6 +48,12 @@ template <class Backend, class Kernel>
 [[gnu::noinline]] void run_single(Backend const& backend, Kernel const& kernel, std::size_t n, std::size_t bytes) {
     backend.run(single<Kernel>{kernel, n, bytes});
 }
+// The same for elements [first, last), on the caller's thread.
+template <class Backend, class Kernel>
+[[gnu::noinline]] void run_single_part(Backend const& backend, Kernel const& kernel, std::size_t n, std::size_t bytes,
+                                       std::size_t first, std::size_t last) {
+    backend.run_part(single<Kernel>{kernel, n, bytes}, first, last);
+}
 
 } // namespace GRADSTEP_ISA
 } // namespace detail

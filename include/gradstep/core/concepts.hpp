@@ -123,7 +123,20 @@ template <class State, std::size_t names> constexpr bool names_fit() {
 template <class R> concept acts_before = requires(typename R::template coeffs<float> c, float& w, float& g) {
     R::before(c, w, g);
 };
-template <class R> concept acts_after = requires(typename R::template coeffs<float> c, float& w) { R::after(c, w); };
+template <class R> concept sees_weight_alone = requires(typename R::template coeffs<float> c, float& w) {
+    R::after(c, w);
+};
+template <class R> concept sees_old_weight = requires(typename R::template coeffs<float> c, float old, float& w) {
+    R::after(c, old, w);
+};
+template <class R> concept acts_after = sees_weight_alone<R> || sees_old_weight<R>;
+
+// What a regularizer does after the rule. `old` is the weight that the rule was given. Code that
+// does not need it is compiled without it.
+template <class R, class Coeffs, class V> GRADSTEP_HD void act_after(Coeffs const& c, V const& old, V& w) {
+    if constexpr (sees_old_weight<R>) R::after(c, old, w);
+    else if constexpr (sees_weight_alone<R>) R::after(c, w);
+}
 
 template <class P> concept looks_like_rule = has_state<P> || names_its_state<P>;
 template <class P> concept looks_like_regularizer = has_coeffs<P> && !looks_like_rule<P>;
@@ -164,7 +177,8 @@ inline namespace GRADSTEP_ISA {
 ///   every tensor. After step 1 at least one number must not be 0, which tells a clock that lacks
 ///   its state. Such a rule is not for tables.
 /// - `takes_gradients_only = true`: the rule computes the weight from slots, so that it rejects
-///   regularizers that change the weight itself (decoupled, after_step, proximal).
+///   regularizers that change the weight itself (decoupled, after_step, cautious_decay, proximal,
+///   clamp_weight).
 /// - `pulls_weight = true` and `pull(coeffs<T> const&, V& w, state<V>& s)`: changes the weight in
 ///   these steps, after all regularizers and before it is rounded.
 /// - `newton_roots`, if the loop in cache is limited by roots and quotients: of four packs, how
@@ -223,9 +237,10 @@ template <class R> concept matrix_rule = rule<R> && detail::gathers<R> && detail
 
 /// A regularizer: its coefficients are prepared once per step. `before(c, w, g)` changes weight or
 /// gradient before the rule, and `after(c, w)` changes the weight after the rule. It has one of
-/// them, or both. `static constexpr bool is_decay = true` marks regularizers that a slice with
-/// decay = false leaves out. Optional, for tables: `at_zero_gradient`, and `shrink(step_info) ->
-/// shrinkage` (core/zero_gradient.hpp).
+/// them, or both. `after(c, old, w)` also gets the weight that the rule was given, after every
+/// `before`. `static constexpr bool is_decay = true` marks regularizers that a slice with decay =
+/// false leaves out. Optional, for tables: `at_zero_gradient`, and `shrink(step_info) -> shrinkage`
+/// (core/zero_gradient.hpp).
 template <class R>
 concept regularizer = detail::looks_like_regularizer<R> && detail::prepares<R> &&
     (detail::acts_before<R> || detail::acts_after<R>);
@@ -328,10 +343,12 @@ template <class R> constexpr void require_regularizer() {
         prepares<R>,
         "gradstep: regularizer: `prepare` is missing or has another form; expected `template <class T> coeffs<T> "
         "prepare(gs::step_info now) const;`, which computes the scalars of one step on the host, in double");
-    static_assert(acts_before<R> || acts_after<R>,
-                  "gradstep: regularizer: `before` and `after` are missing or have another form; expected "
-                  "`before(coeffs<T> const& c, V& w, V& g)` (before the rule), `after(coeffs<T> const& c, V& w)` "
-                  "(after it), or both, as GRADSTEP_HD static templates over T and gs::pack V");
+    static_assert(
+        acts_before<R> || acts_after<R>,
+        "gradstep: regularizer: `before` and `after` are missing or have another form; expected "
+        "`before(coeffs<T> const& c, V& w, V& g)` (before the rule), `after(coeffs<T> const& c, V& w)` "
+        "(after it) or `after(coeffs<T> const& c, V old, V& w)` (with the weight that the rule was given), or "
+        "both, as GRADSTEP_HD static templates over T and gs::pack V");
 }
 
 template <class B> constexpr void require_backend() {

@@ -39,6 +39,8 @@ inline constexpr range not_positive{-infinity, 0, true, false, "finite and <= 0"
 inline constexpr range positive{0, infinity, true, true, "finite and > 0"};
 inline constexpr range positive_or_infinite{0, infinity, true, false, "> 0, or infinite"};
 inline constexpr range finite{-infinity, infinity, true, true, "finite"};
+inline constexpr range finite_or_infinite{-infinity, infinity, true, false, "finite, or infinity"};
+inline constexpr range finite_or_below_all{-infinity, infinity, false, true, "finite, or -infinity"};
 inline constexpr range count{0, infinity, false, true, ">= 0"};
 inline constexpr range positive_count{1, infinity, false, true, ">= 1"};
 /// The same range for a hyperparameter that must be the same in all steps, because the state of

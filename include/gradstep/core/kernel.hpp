@@ -260,10 +260,11 @@ struct update_kernel {
 
         missed(w, s);
         if constexpr (detail::acts_before<Regularizer>) Regularizer::before(regularizer, w, g);
+        [[maybe_unused]] V const old = w;
         if constexpr (row_wise_rule<Rule>) Rule::apply(rule, settled, w, g, s);
         else if constexpr (in_default_form) Rule::apply_default(rule, w, g, s);
         else Rule::apply(rule, w, g, s);
-        if constexpr (detail::acts_after<Regularizer>) Regularizer::after(regularizer, w);
+        detail::act_after<Regularizer>(regularizer, old, w);
         if constexpr (detail::pulls_weight<Rule> && sees_all_slots) Rule::pull(rule, w, s);
 
         if constexpr (traits::is_stochastic) w = detail::stochastically_rounded<storage>(w, rounding, i);

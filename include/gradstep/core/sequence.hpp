@@ -9,6 +9,9 @@ inline namespace GRADSTEP_ABI {
 // While an average is in the place of the weights; `restore` while none is.
 [[noreturn]] void refuse_applied(char const* call);
 [[noreturn]] void refuse_restore();
+// Between `ascend` and `descend`; `descend` at another time.
+[[noreturn]] void refuse_ascended(char const* call);
+[[noreturn]] void refuse_descend();
 
 } // namespace GRADSTEP_ABI
 } // namespace detail

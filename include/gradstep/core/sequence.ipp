@@ -10,6 +10,12 @@ GRADSTEP_DEFINE void refuse_applied(char const* call) {
 GRADSTEP_DEFINE void refuse_restore() {
     fail<sequence_error>({"restore"}, {"no average is in the place of the weights"}, {"apply_average() first"});
 }
+GRADSTEP_DEFINE void refuse_ascended(char const* call) {
+    fail<sequence_error>({call}, {"ascend() has moved the weights"}, {"descend() or restore() first"});
+}
+GRADSTEP_DEFINE void refuse_descend() {
+    fail<sequence_error>({"descend"}, {"the weights have not been moved"}, {"ascend() first"});
+}
 
 } // namespace GRADSTEP_ABI
 } // namespace detail

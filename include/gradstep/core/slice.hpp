@@ -186,8 +186,8 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     mutable slice_buffer<typename Updater::traits::storage const> gradient;
     /// Whether the gradient is writable memory, which `zero_gradient` requires.
     bool gradient_is_writable;
-    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step and proximal for this
-    /// tensor; false or 0 leaves them out. Clipping stays. Finite and >= 0.
+    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step, cautious_decay and
+    /// proximal for this tensor; false or 0 leaves them out. Clipping stays. Finite and >= 0.
     decay_factor decay = 1;
     /// Multiplies the learning rate for this tensor; finite and >= 0.
     double rate_scale = 1;

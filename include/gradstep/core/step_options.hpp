@@ -46,8 +46,8 @@ struct step_options {
 struct member_options {
     /// Multiplies the learning rate of this parameter. Finite and >= 0.
     double rate_scale = 1;
-    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step and proximal for this
-    /// parameter; false or 0 leaves them out. Clipping stays. Finite and >= 0.
+    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step, cautious_decay and
+    /// proximal for this parameter; false or 0 leaves them out. Clipping stays. Finite and >= 0.
     decay_factor decay = 1;
 
     static constexpr auto hyperparameters =

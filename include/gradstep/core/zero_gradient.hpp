@@ -33,11 +33,13 @@ enum class zero_gradient_effect {
 /// The effect of a regularizer on the weight of a row without gradient. A regularizer defines it as
 /// `static constexpr auto at_zero_gradient`.
 enum class zero_gradient_weight {
-    other,   ///< no closed form. The default
-    no_op,   ///< nothing: clipping
-    scales,  ///< |w| <- a * |w|, with a from `shrink(step_info)`
-    shrinks, ///< |w| <- max(0, a * |w| - b), with a and b from `shrink(step_info)`
-    coupled, ///< adds a multiple of the weight to the gradient
+    other,          ///< no closed form. The default
+    no_op,          ///< nothing: clipping
+    scales,         ///< |w| <- a * |w|, with a from `shrink(step_info)`
+    scales_at_rest, ///< the same if the rule leaves the weight; otherwise it depends on the rule's step: cautious decay
+    shrinks,        ///< |w| <- max(0, a * |w| - b), with a and b from `shrink(step_info)`
+    coupled,        ///< adds a multiple of the weight to the gradient
+    moves,          ///< changes the weight and not the gradient, without a closed form: clamping
 };
 
 /// The effect of a decay in one step, which keeps the sign: |w| <- max(0, a * |w| - b), with

@@ -5,7 +5,7 @@
 /// `weight_decay` of adamw, nadamw, adamaxw, lion, adan and ademamix is the regularizer
 /// `decoupled{weight_decay}`: the same algebra, although optax adds it to the update. The
 /// `weight_decay` of lars and adadelta is `l2{weight_decay}`. A switch that changes the state is a
-/// separate function. ademamix and adopt are in optax.contrib.
+/// separate function. The rules of optax.contrib are in gradstep/dialects/optax_contrib.hpp.
 ///
 /// Only adabelief and adan have the second epsilon (eps_root). For adam with eps = 0 and an
 /// eps_root, use `gradstep::adam{.epsilon = eps_root, .epsilon_place = epsilon::inside}`. These
@@ -18,6 +18,7 @@
 
 #include <gradstep/core/compiler.hpp>
 #include <gradstep/core/epsilon.hpp>
+#include <gradstep/dialects/optax_contrib.hpp>
 #include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adabelief.hpp>
 #include <gradstep/rules/adadelta.hpp>
@@ -25,17 +26,13 @@
 #include <gradstep/rules/adam.hpp>
 #include <gradstep/rules/adamax.hpp>
 #include <gradstep/rules/adan.hpp>
-#include <gradstep/rules/ademamix.hpp>
-#include <gradstep/rules/adopt.hpp>
 #include <gradstep/rules/amsgrad.hpp>
 #include <gradstep/rules/centered_momentum_rmsprop.hpp>
 #include <gradstep/rules/centered_rmsprop.hpp>
-#include <gradstep/rules/cocob.hpp>
 #include <gradstep/rules/fromage.hpp>
 #include <gradstep/rules/lamb.hpp>
 #include <gradstep/rules/lars.hpp>
 #include <gradstep/rules/lion.hpp>
-#include <gradstep/rules/madgrad.hpp>
 #include <gradstep/rules/momentum.hpp>
 #include <gradstep/rules/momentum_rmsprop.hpp>
 #include <gradstep/rules/nesterov.hpp>
@@ -320,34 +317,6 @@ GRADSTEP_INLINE constexpr gradstep::adan adan(adan_arguments with = {}) {
             .difference_weight = difference_weight::one_minus_beta2};
 }
 
-/// The arguments of `ademamix`.
-struct ademamix_arguments {
-    double b1 = 0.9, b2 = 0.999, b3 = 0.9999, alpha = 5, eps = 1e-8;
-    static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"b1", &ademamix_arguments::b1, ranges::fraction},
-                            hyperparameter{"b2", &ademamix_arguments::b2, ranges::fraction},
-                            hyperparameter{"b3", &ademamix_arguments::b3, ranges::fraction},
-                            hyperparameter{"alpha", &ademamix_arguments::alpha, ranges::non_negative},
-                            hyperparameter{"eps", &ademamix_arguments::eps, ranges::non_negative}};
-};
-/// contrib.ademamix: with constant b3 and alpha.
-GRADSTEP_INLINE constexpr gradstep::ademamix ademamix(ademamix_arguments with = {}) {
-    return {.beta1 = with.b1, .beta2 = with.b2, .beta3 = with.b3, .alpha = with.alpha, .epsilon = with.eps};
-}
-
-/// The arguments of `adopt`.
-struct adopt_arguments {
-    double b1 = 0.9, b2 = 0.9999, eps = 1e-6;
-    static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"b1", &adopt_arguments::b1, ranges::fraction},
-                            hyperparameter{"b2", &adopt_arguments::b2, ranges::fraction},
-                            hyperparameter{"eps", &adopt_arguments::eps, ranges::non_negative}};
-};
-/// contrib.adopt: clipped by (t - 1)^(1/4). Without clipping, and with nesterov, it is missing.
-GRADSTEP_INLINE constexpr gradstep::adopt adopt(adopt_arguments with = {}) {
-    return {.beta1 = with.b1, .beta2 = with.b2, .epsilon = with.eps};
-}
-
 /// The arguments of `optimistic_gradient_descent`.
 struct optimistic_gradient_descent_arguments {
     double alpha = 1, beta = 1;
@@ -388,32 +357,6 @@ GRADSTEP_INLINE constexpr gradstep::optimistic_adam optimistic_adam_v2(optimisti
             .nesterov = with.nesterov};
 }
 
-/// The arguments of `cocob`.
-struct cocob_arguments {
-    double alpha = 100, eps = 1e-8;
-    static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"alpha", &cocob_arguments::alpha, ranges::positive},
-                            hyperparameter{"eps", &cocob_arguments::eps, ranges::non_negative}};
-};
-/// cocob of optax.contrib: optax's default rate is 1. `weight_decay` is `l2{weight_decay}`.
-GRADSTEP_INLINE constexpr gradstep::cocob cocob(cocob_arguments with = {}) {
-    return {.alpha = with.alpha, .epsilon = with.eps};
-}
-
-/// The arguments of `madgrad`.
-struct madgrad_arguments {
-    double momentum = 0.9, eps = 1e-6;
-    static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"momentum", &madgrad_arguments::momentum, ranges::fraction},
-                            hyperparameter{"eps", &madgrad_arguments::eps, ranges::non_negative}};
-};
-/// madgrad of optax.contrib: optax adds eps to the rate, so use the rate lr + eps. It
-/// multiplies the rate by sqrt(t) in float, even for double weights. `weight_decay` is
-/// `l2{weight_decay}`.
-GRADSTEP_INLINE constexpr gradstep::madgrad madgrad(madgrad_arguments with = {}) {
-    return {.mu = with.momentum, .epsilon = with.eps};
-}
-
 /// The arguments of `novograd`.
 struct novograd_arguments {
     double b1 = 0.9, b2 = 0.25, eps = 1e-6, weight_decay = 0;
@@ -442,7 +385,8 @@ GRADSTEP_INLINE constexpr gradstep::fromage fromage(fromage_arguments with = {})
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, adagrad, adadelta, rmsprop, rmsprop_centered,
                              rmsprop_momentum, rmsprop_centered_momentum, adam, adamw, nadam, nadamw, amsgrad, adamax,
                              adamaxw, radam, adabelief, yogi, lion, lamb, lars, signum, adan, ademamix, adopt,
-                             optimistic_gradient_descent, optimistic_adam_v2, cocob, madgrad, novograd, fromage>
+                             optimistic_gradient_descent, optimistic_adam_v2, cocob, madgrad, novograd, fromage,
+                             schedule_free_sgd, schedule_free_adamw>
     presets{"optax"};
 
 } // namespace gradstep::dialects::optax

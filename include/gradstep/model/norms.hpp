@@ -28,19 +28,25 @@ public:
     struct infinite_norm {
         std::size_t task;
         double norm;
+        bool of_weights = false;
     };
     std::optional<infinite_norm> own_clips(tasks all, executor_reference const* threads, double scale,
                                            std::vector<double>& clips);
 
 private:
-    // For each gradient, the sum of the squares of its elements times `scale`; with `limited`, only
-    // for gradients with a limit of their own. The block sums of all[i] begin at first_[i].
-    std::vector<double> const& sums_of(tasks all, executor_reference const* threads, double scale, bool limited);
+    // For each gradient, the sum of the squares of its elements times `scale`: for all, or only for
+    // gradients with a limit of their own; or for the weights, if the limit is adaptive. The block
+    // sums of all[i] begin at first_[i].
+    enum class numbers { gradients, limited_gradients, limiting_weights };
+    std::vector<double> const& sums_of(tasks all, executor_reference const* threads, double scale, numbers of);
+    // The limits of adaptive limits; the first norm that is not finite.
+    std::optional<infinite_norm> find_limits(tasks all, executor_reference const* threads);
 
     std::vector<std::size_t> first_;
     std::vector<double> block_sums_, sums_;
     std::array<std::vector<double>, 3> found_; // of one step: unscaled, and times powers of two
     std::vector<bool> seen_;
+    std::vector<double> limits_; // of this step, where limits are adaptive
 };
 
 } // namespace GRADSTEP_ABI

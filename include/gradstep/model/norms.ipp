@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <optional>
@@ -18,7 +19,7 @@ inline namespace GRADSTEP_ABI {
 GRADSTEP_DEFINE double gradient_norms::of_all(tasks all, executor_reference const* threads) {
     return root_of_squares([&](double scale) {
         double total = 0;
-        for (double const sum : sums_of(all, threads, scale, false)) total += sum;
+        for (double const sum : sums_of(all, threads, scale, numbers::gradients)) total += sum;
         return total;
     });
 }
@@ -26,10 +27,11 @@ GRADSTEP_DEFINE double gradient_norms::of_all(tasks all, executor_reference cons
 GRADSTEP_DEFINE std::optional<gradient_norms::infinite_norm>
 gradient_norms::own_clips(tasks all, executor_reference const* threads, double scale, std::vector<double>& clips) {
     clips.assign(all.size(), 1);
+    if (auto const wrong = find_limits(all, threads)) return wrong;
     for (auto& sums : found_) sums.clear();
     auto const sums_at = [&](double at) -> std::vector<double> const& {
         std::vector<double>& sums = found_[at == 1 ? 0 : at < 1 ? 1 : 2];
-        if (sums.empty()) sums = sums_of(all, threads, at, true);
+        if (sums.empty()) sums = sums_of(all, threads, at, numbers::limited_gradients);
         return sums;
     };
     seen_.assign(all.size(), false);
@@ -49,7 +51,8 @@ gradient_norms::own_clips(tasks all, executor_reference const* threads, double s
                                 return total;
                             });
         if (!std::isfinite(norm)) return infinite_norm{i, norm};
-        double const clip = clip_scale(norm, own.limit);
+        double const limit = own.is_adaptive() ? limits_[i] : own.limit;
+        double const clip = limit == 0 ? (norm == 0 ? 1 : 0) : clip_scale(norm, limit);
         for (std::size_t k = i; k < all.size(); ++k) {
             if (!shares(k)) continue;
             clips[k] = clip;
@@ -59,9 +62,32 @@ gradient_norms::own_clips(tasks all, executor_reference const* threads, double s
     return {};
 }
 
+GRADSTEP_DEFINE std::optional<gradient_norms::infinite_norm>
+gradient_norms::find_limits(tasks all, executor_reference const* threads) {
+    limits_.assign(all.size(), 0);
+    for (auto& sums : found_) sums.clear();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        norm_limit const own = all[i]->own_limit();
+        if (!own.is_adaptive()) continue;
+        double const norm = root_of_squares([&](double at) {
+            std::vector<double>& sums = found_[at == 1 ? 0 : at < 1 ? 1 : 2];
+            if (sums.empty()) sums = sums_of(all, threads, at, numbers::limiting_weights);
+            return sums[i];
+        });
+        if (!std::isfinite(norm)) return infinite_norm{i, norm, true};
+        limits_[i] = own.ratio * std::max(norm, own.epsilon);
+    }
+    return {};
+}
+
 GRADSTEP_DEFINE std::vector<double> const& gradient_norms::sums_of(tasks all, executor_reference const* threads,
-                                                                   double scale, bool limited) {
-    auto const wanted = [&](std::size_t i) { return !limited || !all[i]->own_limit().is_none(); };
+                                                                   double scale, numbers of) {
+    bool const of_weights = of == numbers::limiting_weights;
+    auto const wanted = [&](std::size_t i) {
+        if (of == numbers::gradients) return true;
+        norm_limit const own = all[i]->own_limit();
+        return of_weights ? own.is_adaptive() : !own.is_none();
+    };
     auto const in_pieces = [&](std::size_t i) { return wanted(i) && all[i]->reads_in_pieces(); };
     first_.resize(all.size() + 1);
     for (std::size_t i = 0; i < all.size(); ++i)
@@ -70,7 +96,7 @@ GRADSTEP_DEFINE std::vector<double> const& gradient_norms::sums_of(tasks all, ex
     for_each_block_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
         if (!in_pieces(i)) return;
         for (std::size_t b = first / block_size; b < block_count(last); ++b)
-            block_sums_[first_[i] + b] = all[i]->block_sum(b, scale);
+            block_sums_[first_[i] + b] = of_weights ? all[i]->weight_block_sum(b, scale) : all[i]->block_sum(b, scale);
     });
     sums_.resize(all.size());
     for (std::size_t i = 0; i < all.size(); ++i) {

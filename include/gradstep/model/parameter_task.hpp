@@ -1,4 +1,5 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -6,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/core/ascent.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/decay_factor.hpp>
 #include <gradstep/core/shape.hpp>
@@ -53,6 +55,19 @@ public:
     virtual void set_shape(gradstep::shape const&) {} // with as many elements; rules that need none ignore it
     virtual void visit_state(state_visitor&) = 0;     // with the trained weights
     virtual void append_slots(std::vector<std::string>& to) const = 0; // the names of its tensors in files
+
+    // An ascent, between the gradient and the next one. begin_ascent makes memory, and throws
+    // before anything changes; the others do their work on elements [first, last), on all of them
+    // unless reads_in_pieces(). ascent_squares is the sum of the squares of what measure_ascent has
+    // written, of ASAM.
+    virtual void begin_ascent() = 0;
+    virtual void measure_ascent(sam_options const&, std::size_t first, std::size_t last) = 0;
+    virtual double ascent_squares(double scale) = 0;
+    virtual void keep_weights(std::size_t first, std::size_t last) = 0;
+    virtual void ascend(sam_options const&, double scale, std::size_t first, std::size_t last) = 0;
+    virtual void restore_weights(std::size_t first, std::size_t last) = 0;
+    virtual void set_ascended(bool) {}     // whether the weights before the step are the kept ones
+    virtual void require_kept() const = 0; // throws if the size differs from the size that was kept
 
     virtual bool keeps_average() const = 0;
     virtual bool average_is_applied() const = 0;

@@ -30,6 +30,8 @@ public:
     virtual double block_sum(std::size_t block, double scale) const = 0;
     virtual double sum_of_squares(double scale) const = 0;
     virtual norm_limit own_limit() const { return {}; }
+    // The same sum for the weights before the step, if own_limit() is adaptive.
+    virtual double weight_block_sum(std::size_t, double) const { return 0; }
     virtual bool reads_in_pieces() const = 0;
 
     virtual void zero_gradient() const = 0;                     // if the step is not taken

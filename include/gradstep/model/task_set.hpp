@@ -9,12 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/core/ascent.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/model/model_options.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/parameter_task.hpp>
+#include <gradstep/model/pieces.hpp>
 #include <gradstep/model/step_driver.hpp>
 #include <gradstep/model/step_task.hpp>
 
@@ -69,6 +71,17 @@ public:
     }
     // What was prepared.
     void run() { driver_.run(steps_, threads()); }
+    // The norm of the gradients by which an ascent divides. Throws value_error if it is not finite.
+    double ascent_norm(sam_options const& how, char const* call);
+    // Calls f(task, first, last) for parts of the parameters that cover all elements, on the
+    // threads. Tasks that are not read in pieces come first, on the caller's thread.
+    template <class F> void for_each_piece(F const& f) {
+        for (auto const& task : tasks_)
+            if (!task->reads_in_pieces()) f(*task, 0, task->size());
+        for_each_block_of(tasks_, threads(), [&](std::size_t i, std::size_t first, std::size_t last) {
+            if (tasks_[i]->reads_in_pieces()) f(*tasks_[i], first, last);
+        });
+    }
     void zero_gradients() const {
         for (auto const& task : tasks_) task->zero_gradient();
     }
@@ -82,7 +95,7 @@ private:
     void match(std::span<named_gradient const> gradients, step_options const& options, char const* call);
     std::optional<std::pair<std::string, std::size_t>> find_nonfinite();
     // Scaling by a norm that is not finite would spoil every weight.
-    [[noreturn]] void refuse_norm(double norm, char const* call);
+    [[noreturn]] void refuse_norm(double norm, char const* call, char const* use = "clip_norm");
     void require_apart(bool zeroes);
 
     model_options options_;

@@ -133,7 +133,7 @@ GRADSTEP_DEFINE model_result task_set::look_at(std::span<named_gradient const> g
     } else if (has_own_limits_) {
         if (auto const found = driver_.clip_by_own_limits(steps_, threads(), options.gradient_scale))
             with_context([&] { return std::string(call) + ": " + tasks_[found->task]->name + ": "; },
-                         [&] { detail::refuse_norm(found->norm); });
+                         [&] { detail::refuse_norm(found->norm, found->of_weights); });
     }
     return result;
 }
@@ -161,11 +161,28 @@ GRADSTEP_DEFINE std::optional<std::pair<std::string, std::size_t>> task_set::fin
     return std::pair{tasks_[found->task]->name, found->number};
 }
 
-GRADSTEP_DEFINE void task_set::refuse_norm(double norm, char const* call) {
+GRADSTEP_DEFINE double task_set::ascent_norm(sam_options const& how, char const* call) {
+    double norm = 0;
+    if (how.adaptive) {
+        for_each_piece(
+            [&](parameter_task& x, std::size_t first, std::size_t last) { x.measure_ascent(how, first, last); });
+        norm = root_of_squares([&](double scale) {
+            double sum = 0;
+            for (auto const& task : tasks_) sum += task->ascent_squares(scale);
+            return sum;
+        });
+    } else {
+        norm = driver_.norm_of(steps_, threads());
+    }
+    if (!std::isfinite(norm)) refuse_norm(norm, call, "ascend");
+    return norm;
+}
+
+GRADSTEP_DEFINE void task_set::refuse_norm(double norm, char const* call, char const* use) {
     auto const found = find_nonfinite();
     if (!found)
         fail<value_error>({call}, {"the norm of all gradients is ", norm},
-                          {"a finite norm, by which clip_norm scales"});
+                          {"a finite norm, by which ", use, " scales"});
     fail<value_error>({call},
                       {"the norm of all gradients is ", norm, ", since the gradient of ", found->first,
                        " is not finite at element ", found->second},

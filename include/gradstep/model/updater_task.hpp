@@ -10,6 +10,7 @@
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/core/apart.hpp>
+#include <gradstep/core/ascent.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/element.hpp>
@@ -153,6 +154,34 @@ public:
         call_->step(call_->tensor);
     }
 
+    void begin_ascent() override {
+        named([&] {
+            slice<Updater> const x = prepared_tensor();
+            if (x.bfloat16_copy.size() != 0)
+                fail<value_error>({"ascend"}, {"bfloat16_copy is set, and only the parameter moves"}, {"no copy"});
+            ascent_.make_room(size());
+        });
+    }
+    void measure_ascent(sam_options const& how, std::size_t first, std::size_t last) override {
+        ascent_.measure(optimizer().backend(), weights(), gradient_, how.eta, first, last);
+    }
+    double ascent_squares([[maybe_unused]] double scale) override {
+        if constexpr (!is_clipped) return 0;
+        else return detail::sum_of_squares(optimizer().backend(), ascent_.kept(), scale);
+    }
+    void keep_weights(std::size_t first, std::size_t last) override {
+        ascent_.keep(optimizer().backend(), weights(), first, last);
+    }
+    void ascend(sam_options const& how, double scale, std::size_t first, std::size_t last) override {
+        ascent_.move(optimizer().backend(), weights(), gradient_, how, scale, first, last);
+    }
+    void restore_weights(std::size_t first, std::size_t last) override {
+        ascent_.restore(optimizer().backend(), weights(), first, last);
+    }
+    void require_kept() const override {
+        named([&] { ascent_.require_size(size()); });
+    }
+
     bool keeps_average() const override { return detail::keeps_average<typename Updater::rule_type>; }
     std::size_t bytes_per_element() const override { return Updater::bytes_per_element; }
     bool in_pieces() const override {
@@ -210,6 +239,7 @@ protected:
             }
         if constexpr (!needs_matrix) call_->batch.emplace(call_->step.batch(call_->tensor));
     }
+    std::span<storage> weights() { return tensor(writable_gradient()).weight; }
     slice<Updater> prepared_tensor() {
         slice<Updater> x = tensor(writable_gradient());
         prepare_tensor(x);
@@ -245,6 +275,7 @@ private:
     std::span<storage const> gradient_; // of this update
     bool is_writable_ = false;
     std::optional<prepared_call> call_;
+    held_ascent<typename Updater::element_type, backend> ascent_;
 };
 
 // A task that owns its memory.

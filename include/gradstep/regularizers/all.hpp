@@ -3,6 +3,8 @@
 
 #include <gradstep/regularizers/after_step.hpp>
 #include <gradstep/regularizers/all_of.hpp>
+#include <gradstep/regularizers/cautious_decay.hpp>
+#include <gradstep/regularizers/clamp_weight.hpp>
 #include <gradstep/regularizers/clip_value.hpp>
 #include <gradstep/regularizers/decoupled.hpp>
 #include <gradstep/regularizers/elastic_net.hpp>

@@ -13,7 +13,9 @@ constexpr zero_gradient_weight in_turn(zero_gradient_weight first, zero_gradient
     using enum zero_gradient_weight;
     auto const one_is = [=](zero_gradient_weight what) { return first == what || then == what; };
     if (one_is(other) || (first == coupled && then == no_op)) return other; // the second clips the pull
-    if (one_is(coupled)) return one_is(shrinks) ? other : coupled;
+    if (one_is(coupled)) return one_is(shrinks) || one_is(moves) || one_is(scales_at_rest) ? other : coupled;
+    if (one_is(moves)) return moves;
+    if (one_is(scales_at_rest)) return one_is(no_op) ? scales_at_rest : moves; // another decay changes what it sees
     if (one_is(shrinks)) return shrinks;
     return one_is(scales) ? scales : no_op;
 }
@@ -30,7 +32,7 @@ template <> struct all_of<> {
     all_of decayed_by(double) const { return {}; }
     template <class T> coeffs<T> prepare(step_info) const { return {}; }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const&, V&, V&) {}
-    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const&, V&) {}
+    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const&, V const&, V&) {}
 
     GRADSTEP_INLINE void describe_parts(detail::policy_visitor&) const {}
     GRADSTEP_INLINE void describe_to(detail::policy_visitor& to) const {
@@ -71,9 +73,9 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
         if constexpr (detail::acts_before<First>) First::before(c.first, w, g);
         all_of<Rest...>::before(c.rest, w, g);
     }
-    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const& c, V& w) {
-        if constexpr (detail::acts_after<First>) First::after(c.first, w);
-        all_of<Rest...>::after(c.rest, w);
+    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const& c, V const& old, V& w) {
+        detail::act_after<First>(c.first, old, w);
+        all_of<Rest...>::after(c.rest, old, w);
     }
 
     static constexpr zero_gradient_weight at_zero_gradient_after(zero_gradient_weight so_far) {

@@ -18,8 +18,8 @@
 namespace gradstep {
 
 /// The regularizers that `any_regularizer` can contain, alone or in sequence.
-using regularizers = type_list<l1, l2, elastic_net, decoupled, after_step<decoupled>, proximal<l1>, proximal<l2>,
-                               proximal<elastic_net>, clip_value, zero_nonfinite>;
+using regularizers = type_list<l1, l2, elastic_net, decoupled, after_step<decoupled>, cautious_decay, proximal<l1>,
+                               proximal<l2>, proximal<elastic_net>, clamp_weight, clip_value, zero_nonfinite>;
 
 namespace detail {
 // The number of a regularizer in the list. Types that do the same with their numbers share the
@@ -121,14 +121,14 @@ public:
                 }
             });
     }
-    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const& c, V& w) {
+    template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const& c, V const& old, V& w) {
         for (std::uint32_t i = c.first_after; i < c.count; ++i)
             regularizers::any([&]<class R>() {
                 if constexpr (!detail::acts_after<R> || detail::regularizer_kind<R> != regularizers::index_of<R>) {
                     return false;
                 } else {
                     if (c.steps[i].kind != detail::regularizer_kind<R>) return false;
-                    R::after(coeffs_of<R>(c.steps[i].numbers), w);
+                    detail::act_after<R>(coeffs_of<R>(c.steps[i].numbers), old, w);
                     return true;
                 }
             });

@@ -15,6 +15,17 @@ enum class decay_scale {
 };
 template <> inline constexpr std::array enumerators<decay_scale>{"learning_rate", "one"};
 
+namespace detail {
+// Throws value_error, in the name of a regularizer, for a decay that changes the sign of the weight.
+GRADSTEP_INLINE void require_decay_below_one(char const* name, double rate, decay_scale scaled_by, double lr) {
+    if (!((scaled_by == decay_scale::one ? 1 : lr) * rate < 1))
+        fail<value_error>({name},
+                          {scaled_by == decay_scale::one ? "rate: " + text(rate) + " is out of range"
+                                                         : "lr * rate = " + text(lr) + " * " + text(rate)},
+                          {"< 1, or the weight changes its sign"});
+}
+} // namespace detail
+
 /// Decoupled weight decay: shrinks the weight before the rule, and does not enter the rule's state.
 /// With `adam` it is AdamW.
 ///
@@ -41,12 +52,7 @@ struct decoupled {
 
     template <class T> struct coeffs { T keep; };
     template <class T> coeffs<T> prepare(step_info now) const {
-        if (!(scale(now) * rate < 1))
-            detail::fail<value_error>({"decoupled"},
-                                      {scaled_by == decay_scale::one
-                                           ? "rate: " + detail::text(rate) + " is out of range"
-                                           : "lr * rate = " + detail::text(now.rate) + " * " + detail::text(rate)},
-                                      {"< 1, or the weight changes its sign"});
+        detail::require_decay_below_one("decoupled", rate, scaled_by, now.rate);
         return {T(std::fma(-scale(now), rate, 1))};
     }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const& c, V& w, V&) {

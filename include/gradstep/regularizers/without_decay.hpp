@@ -8,9 +8,9 @@
 namespace gradstep {
 
 /// Returns a regularizer without its decaying parts (`is_decay`): l1, l2, elastic_net, decoupled,
-/// after_step and proximal become `none`, clipping stays, `all_of` keeps its other parts. A slice
-/// with `decay = false` uses the result: its bits and its cost are the same as with an updater
-/// without decay.
+/// after_step, cautious_decay and proximal become `none`, clipping and clamping stay, `all_of`
+/// keeps its other parts. A slice with `decay = false` uses the result: its bits and its cost are
+/// the same as with an updater without decay.
 template <class Regularizer> GRADSTEP_INLINE auto without_decay(Regularizer const& regularizer) {
     if constexpr (requires { requires Regularizer::is_decay; }) return none{};
     else if constexpr (requires { regularizer.without_decay(); }) return regularizer.without_decay(); // any_regularizer

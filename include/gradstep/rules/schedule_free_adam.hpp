@@ -31,7 +31,7 @@ namespace gradstep {
 /// rate_scale of a tensor. Ranges: 0 < beta1 <= 1, 0 <= beta2 < 1, epsilon and decay >= 0, 0 <=
 /// step_power, rate_power <= 16. The decay is part of u, so no regularizer can replace it, and
 /// `decay = false` of a tensor does not leave it out. Regularizers that change the weight itself
-/// (decoupled, after_step, proximal) are rejected: they would move y, and leave z. Tables reject
+/// (decoupled, clamp_weight, ...) are rejected: they would move y, and leave z. Tables reject
 /// the rule: without gradient, y moves towards z.
 /// Other frameworks: equal to schedulefree.AdamWScheduleFree, where decay is `weight_decay`,
 /// step_power `r` and rate_power `weight_lr_power`. The paper, and schedulefree's "paper" version,

@@ -14,6 +14,7 @@
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/core/apart.hpp>
 #include <gradstep/core/applied_average.hpp>
+#include <gradstep/core/ascent.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
@@ -93,6 +94,14 @@ public:
     /// them (catch_up). Throws the errors of update, and value_error for an id out of range.
     /// Nothing is written then.
     update_result update_rows(any_span ids, any_span gradient_rows, step_options const& options = {});
+
+    /// The first half of a step of sharpness-aware minimization, as gs::parameter::ascend. Also
+    /// throws value_error for a catch-up policy other than touch_only.
+    ascent_result ascend(any_span gradient, sam_options const& how = {});
+    /// The second half, as gs::parameter::descend.
+    update_result descend(any_span gradient, step_options const& options = {});
+    /// Whether `ascend` has moved the values, and neither `descend` nor `restore` was called.
+    bool is_ascended() const { return is_ascended_; }
 
     /// The first half of a `dgc_momentum` step, as in gs::compressed_parameter: returns the message
     /// for the other trainers. Throws the same errors, and value_error for another rule.
@@ -174,7 +183,7 @@ public:
     /// Replaces the values by their average, until the returned object is destroyed or you call
     /// `restore()`.
     [[nodiscard]] applied_average<any_parameter> apply_average();
-    /// Restores the trained values, bit for bit.
+    /// Restores the trained values, bit for bit, after `apply_average` or `ascend`.
     void restore();
     /// Whether an average has replaced the values.
     bool average_is_applied() const { return average_is_applied_; }
@@ -234,6 +243,15 @@ protected:
     sparse_message message() { return halves_.message(updater_, gradient_); }
     void begin_apply(detail::message_list const& messages);
     void end_halves() { halves_.end(updater_); }
+    // The parts of an ascent, as in detail::parameter_task.
+    void begin_ascent();
+    void measure_ascent(sam_options const& how, std::size_t first, std::size_t last);
+    double ascent_squares(double scale) const;
+    void keep_weights(std::size_t first, std::size_t last);
+    void move_weights(sam_options const& how, double scale, std::size_t first, std::size_t last);
+    void restore_weights(std::size_t first, std::size_t last);
+    void require_kept() const;
+    void set_ascended(bool is) { reads_kept_ = is; }
 
 private:
     // The functions of step_task, for step_driver. They are final, so that calls on an
@@ -244,6 +262,9 @@ private:
     GRADSTEP_DEFINE_RUNTIME std::size_t find_nonfinite(std::size_t first, std::size_t last) const final;
     double block_sum(std::size_t block, double scale) const final {
         return updater_.compiled().block_sum(gradient_.data, gradient_.size, block, scale);
+    }
+    double weight_block_sum(std::size_t block, double scale) const final {
+        return updater_.compiled().block_sum((reads_kept_ ? kept_ : values_).view().data, size(), block, scale);
     }
     double sum_of_squares(double) const final { return 0; } // computed in blocks
     detail::norm_limit own_limit() const final { return limit_; }
@@ -262,6 +283,13 @@ private:
     // Rows outside the step miss it from now on.
     void begin_step();
 
+    // Calls f(first, last) for parts of the elements, on the threads of an update.
+    template <class F> void for_each_part(F const& f) {
+        std::size_t const bytes = size() * bytes_per_element(), parts = threads_ ? threads_->small_parts_for(bytes) : 1;
+        auto const run_part = [&](std::size_t p) { f(p * size() / parts, (p + 1) * size() / parts); };
+        if (parts < 2) run_part(0);
+        else threads_->run(parts, task(run_part, bytes));
+    }
     // What calls need memory for, which is kept for the next call. A copy of a parameter begins
     // without it.
     class workspace {
@@ -329,9 +357,11 @@ private:
     std::uint64_t seed_ = 0;
     detail::norm_limit limit_ = {};
     detail::any_buffer values_, trained_; // trained_: while the average is applied
+    detail::any_buffer kept_;             // the values before an ascent
     std::array<detail::any_buffer, runtime::most_slots> state_;
     std::optional<detail::stamped_rows> stamps_;         // if rows have pending steps
     bool average_is_applied_ = false, is_taken_ = false; // is_taken_: by update_all
+    bool is_ascended_ = false, reads_kept_ = false;      // reads_kept_: the weights are in kept_
     std::optional<detail::executor_reference> threads_;
     any_span gradient_; // of this update, like the following members
     gradstep::clock before_;

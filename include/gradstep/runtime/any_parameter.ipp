@@ -214,6 +214,11 @@ GRADSTEP_DEFINE_RUNTIME applied_average<any_parameter> any_parameter::apply_aver
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::restore() {
+    if (is_ascended_) {
+        restore_weights(0, size());
+        is_ascended_ = reads_kept_ = false;
+        return;
+    }
     if (!average_is_applied_) detail::refuse_restore();
     if (values_.refers()) {
         if (trained_.view().size != size())
@@ -263,6 +268,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::require_apart(detail::extent const& 
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::describe_state(detail::state_visitor& to) const {
     if (awaits_messages()) detail::refuse_pending("save or load");
+    if (is_ascended_) detail::refuse_ascended("save or load");
     auto const& of = updater_.facts();
     to.policies(of.element, of.append_rule, detail::policies_of(updater_), clock(), {});
     auto const visit = [&](char const* slot, any_span x) {
@@ -309,6 +315,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::begin() {
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_trained(char const* call) const {
     if (average_is_applied_) detail::refuse_applied(call);
+    if (is_ascended_) detail::refuse_ascended(call);
     if (awaits_messages()) detail::refuse_pending(call);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <optional>
@@ -8,10 +9,12 @@
 #include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/core/apart.hpp>
+#include <gradstep/core/ascent.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/extent.hpp>
 #include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/reduce.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/model/norm_limit.hpp>
 #include <gradstep/model/step_driver.hpp>
@@ -42,6 +45,91 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update(any_span gradient, s
     limit_.is_none() ? advance(options) : advance(clipped(options));
     run();
     return {};
+}
+
+GRADSTEP_DEFINE_RUNTIME ascent_result any_parameter::ascend(any_span gradient, sam_options const& how) {
+    if (stamps_)
+        detail::fail<value_error>({"ascend"}, {"rows that catch up have pending steps"},
+                                  {"\"catch_up\": \"touch_only\""});
+    detail::check(how);
+    take(gradient, {}, "ascend");
+    if (auto const found = refused_nonfinite()) return {false, 0, found};
+    begin_ascent();
+    double norm = 0;
+    if (how.adaptive) {
+        for_each_part([&](std::size_t first, std::size_t last) { measure_ascent(how, first, last); });
+        norm = detail::root_of_squares([&](double scale) { return ascent_squares(scale); });
+    } else {
+        norm = detail::root_of_squares([&](double scale) {
+            double sum = 0;
+            for (std::size_t b = 0; b < detail::block_count(size()); ++b) sum += block_sum(b, scale);
+            return sum;
+        });
+    }
+    if (!std::isfinite(norm))
+        detail::fail<value_error>({"ascend"}, {"the norm of the gradient is ", norm},
+                                  {"finite gradients; on_nonfinite = skip leaves such steps out"});
+    keep_weights(0, size());
+    is_ascended_ = reads_kept_ = true;
+    for_each_part([&](std::size_t first, std::size_t last) { move_weights(how, how.scale(norm), first, last); });
+    return {true, norm, {}};
+}
+
+GRADSTEP_DEFINE_RUNTIME update_result any_parameter::descend(any_span gradient, step_options const& options) {
+    if (!is_ascended_) detail::refuse_descend();
+    is_ascended_ = false; // for the checks of the step
+    detail::rollback_guard still([&] { is_ascended_ = true; });
+    take(gradient, options, "descend");
+    auto const found = skip_nonfinite(options);
+    if (!found) limit_.is_none() ? advance(options) : advance(clipped(options));
+    still.dismiss();
+    restore_weights(0, size());
+    reads_kept_ = false;
+    if (found) return {false, found};
+    run();
+    return {};
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_ascent() {
+    if (detail::is_integer(updater_.storage()))
+        detail::fail<value_error>({"ascend"}, {"integers hold counts, which have no direction"},
+                                  {"floating-point elements"});
+    if (kept_.view().size != size()) kept_ = detail::any_buffer(updater_.storage(), size());
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::measure_ascent(sam_options const& how, std::size_t first,
+                                                           std::size_t last) {
+    updater_.compiled().ascend(tensor(gradient_.data), how, 0, kept_.data(), first, last);
+}
+
+GRADSTEP_DEFINE_RUNTIME double any_parameter::ascent_squares(double scale) const {
+    double sum = 0;
+    for (std::size_t b = 0; b < detail::block_count(size()); ++b)
+        sum += updater_.compiled().block_sum(kept_.view().data, size(), b, scale);
+    return sum;
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::keep_weights(std::size_t first, std::size_t last) {
+    std::size_t const each = size_of(updater_.storage());
+    if (first != last)
+        std::memcpy(static_cast<std::byte*>(kept_.data()) + first * each, value_at(first), (last - first) * each);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::move_weights(sam_options const& how, double scale, std::size_t first,
+                                                         std::size_t last) {
+    updater_.compiled().ascend(tensor(gradient_.data), how, scale, nullptr, first, last);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::require_kept() const {
+    std::size_t const kept = kept_.view().size;
+    if (kept != size())
+        detail::fail<size_error>({"descend"}, {"there are ", size(), " elements"}, {kept, ", as many as at ascend()"});
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::restore_weights(std::size_t first, std::size_t last) {
+    std::size_t const each = size_of(updater_.storage());
+    if (first != last)
+        std::memcpy(value_at(first), static_cast<std::byte*>(kept_.data()) + first * each, (last - first) * each);
 }
 
 GRADSTEP_DEFINE_RUNTIME sparse_message any_parameter::compress(any_span gradient, step_options const& options) {
@@ -165,7 +253,7 @@ GRADSTEP_DEFINE_RUNTIME step_options any_parameter::clipped(step_options options
     detail::step_task* const all[] = {this};
     detail::step_driver& driver = (*memory_).driver;
     if (auto const found = driver.clip_by_own_limits(all, threads_ ? &*threads_ : nullptr, options.gradient_scale))
-        detail::refuse_norm(found->norm);
+        detail::refuse_norm(found->norm, found->of_weights);
     options.gradient_scale *= driver.clip(0);
     return options;
 }

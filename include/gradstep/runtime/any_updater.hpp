@@ -72,8 +72,8 @@ struct any_tensor {
     /// Multiplies the learning rate for this tensor; finite and >= 0. A call prepares the step once
     /// for each different value.
     double rate_scale = 1;
-    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step and proximal for this
-    /// tensor; false or 0 leaves them out. Clipping stays. Finite and >= 0.
+    /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step, cautious_decay and
+    /// proximal for this tensor; false or 0 leaves them out. Clipping stays. Finite and >= 0.
     decay_factor decay = 1;
     /// The number of this tensor's step, from 1, if it differs from the clock's count; see
     /// `slice::step`.

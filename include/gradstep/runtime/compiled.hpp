@@ -115,6 +115,22 @@ public:
         if constexpr (std::is_integral_v<storage>) return 0;
         else return detail::block_sum(std::span(static_cast<storage const*>(gradient), size), block, scale);
     }
+    void ascend([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] sam_options const& how,
+                [[maybe_unused]] double scale, [[maybe_unused]] void* measured, [[maybe_unused]] std::size_t first,
+                [[maybe_unused]] std::size_t last) const noexcept override {
+        using compute = typename traits::compute;
+        if constexpr (std::is_floating_point_v<compute>) {
+            auto const run = [&](auto const& kernel) {
+                detail::run_single_part(updater_.backend(), kernel, x.size, 3 * sizeof(storage), first, last);
+            };
+            auto* const w = static_cast<storage*>(x.weight);
+            auto const* const g = static_cast<storage const*>(x.gradient);
+            using element = typename Updater::element_type;
+            auto const eta = compute(how.eta);
+            if (measured != nullptr) run(ascent_norm_kernel<element>{static_cast<storage*>(measured), w, g, eta});
+            else run(ascent_kernel<element>{w, g, finite_number<compute>(scale), eta, how.adaptive});
+        }
+    }
 
 protected:
     static slice<Updater> slice_of(erased_tensor const& x) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <variant>
 
+#include <gradstep/core/ascent.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
@@ -122,6 +123,10 @@ public:
     /// Returns 0 for integers.
     virtual double block_sum(void const* gradient, std::size_t size, std::size_t block,
                              double scale) const noexcept = 0;
+    /// Moves elements [first, last) along their gradient, for `ascend`. If `measured` is not null,
+    /// it writes the products of ASAM's norm there instead.
+    virtual void ascend(erased_tensor const&, sam_options const&, double scale, void* measured, std::size_t first,
+                        std::size_t last) const noexcept = 0;
 };
 
 /// The regularizers that are compiled by their types. A combination has one of this list, or

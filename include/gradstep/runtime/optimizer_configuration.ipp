@@ -94,8 +94,12 @@ GRADSTEP_DEFINE norm_limit limit_of_step(any_clip const& clip) {
     auto const limit = [&](auto const* one, bool of_all) {
         if (one == nullptr) return norm_limit{};
         check(*one);
-        return norm_limit{one->limit, of_all};
+        return norm_limit{.limit = one->limit, .of_all = of_all};
     };
+    if (auto const* const adaptive = std::get_if<clip_adaptive>(&clip)) {
+        check(*adaptive);
+        return {.ratio = adaptive->ratio, .epsilon = adaptive->epsilon};
+    }
     norm_limit const own = limit(std::get_if<clip_norm>(&clip), false);
     return own.is_none() ? limit(std::get_if<clip_global_norm>(&clip), true) : own;
 }

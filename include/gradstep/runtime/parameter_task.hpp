@@ -31,12 +31,20 @@ class stepped_parameter : public any_parameter {
 public:
     explicit stepped_parameter(any_parameter of) : any_parameter(std::move(of)) {}
     using any_parameter::advance;
+    using any_parameter::ascent_squares;
     using any_parameter::begin_apply;
+    using any_parameter::begin_ascent;
     using any_parameter::begin_message;
     using any_parameter::compresses;
     using any_parameter::end_halves;
     using any_parameter::gradient;
+    using any_parameter::keep_weights;
+    using any_parameter::measure_ascent;
     using any_parameter::message;
+    using any_parameter::move_weights;
+    using any_parameter::require_kept;
+    using any_parameter::restore_weights;
+    using any_parameter::set_ascended;
     using any_parameter::step;
     using any_parameter::take;
     using any_parameter::update_all;
@@ -55,6 +63,9 @@ public:
     double block_sum(std::size_t block, double scale) const override { return step().block_sum(block, scale); }
     double sum_of_squares(double scale) const override { return step().sum_of_squares(scale); }
     norm_limit own_limit() const override { return step().own_limit(); }
+    double weight_block_sum(std::size_t block, double scale) const override {
+        return step().weight_block_sum(block, scale);
+    }
     void zero_gradient() const override { step().zero_gradient(); }
 
     GRADSTEP_DEFINE_RUNTIME void prepare(step_options const& options, double clip) override;
@@ -76,6 +87,23 @@ public:
     void add_memory(apart_check& to, bool zeroes) override { step().add_memory(to, zeroes); }
     std::size_t buffers() const override { return step().buffers(); }
     char const* buffer_name(std::size_t i) const override { return step().buffer_name(i); }
+
+    void begin_ascent() override {
+        named([&] { parameter_.begin_ascent(); });
+    }
+    void measure_ascent(sam_options const& how, std::size_t first, std::size_t last) override {
+        parameter_.measure_ascent(how, first, last);
+    }
+    double ascent_squares(double scale) override { return parameter_.ascent_squares(scale); }
+    void keep_weights(std::size_t first, std::size_t last) override { parameter_.keep_weights(first, last); }
+    void ascend(sam_options const& how, double scale, std::size_t first, std::size_t last) override {
+        parameter_.move_weights(how, scale, first, last);
+    }
+    void restore_weights(std::size_t first, std::size_t last) override { parameter_.restore_weights(first, last); }
+    void set_ascended(bool is) override { parameter_.set_ascended(is); }
+    void require_kept() const override {
+        named([&] { parameter_.require_kept(); });
+    }
 
     bool keeps_average() const override { return parameter_.optimizer().keeps_average(); }
     bool average_is_applied() const override { return parameter_.average_is_applied(); }

@@ -75,7 +75,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
     driver.clip_none();
     if (have_limits)
         if (auto const found = driver.clip_by_own_limits(taken, threads, options.gradient_scale))
-            with_context([&] { return number_of(found->task); }, [&] { detail::refuse_norm(found->norm); });
+            with_context([&] { return number_of(found->task); },
+                         [&] { detail::refuse_norm(found->norm, found->of_weights); });
     driver.prepare_by(taken, [&](std::size_t k, double clip) {
         with_context([&] { return number_of(k); }, [&] { taken[k]->prepare(options, clip); });
     });

@@ -47,13 +47,15 @@ template <class Rule, class Regularizer> constexpr catch_up_form form_of_weight(
     constexpr zero_gradient_effect rule = zero_gradient_effect_of<Rule>();
     constexpr zero_gradient_weight weight = zero_gradient_weight_of<Regularizer>();
     constexpr bool scales = weight == zero_gradient_weight::scales, shrinks = weight == zero_gradient_weight::shrinks,
-                   stands = weight == zero_gradient_weight::no_op, pulls = weight == zero_gradient_weight::coupled;
+                   stands = weight == zero_gradient_weight::no_op, pulls = weight == zero_gradient_weight::coupled,
+                   rests = weight == zero_gradient_weight::scales_at_rest;
     if (stands && (rule == zero_gradient_effect::no_op || rule == zero_gradient_effect::no_op_if_weight_unchanged))
         return catch_up_form::stands;
-    if (rule == zero_gradient_effect::no_op && (scales || shrinks)) return catch_up_form::factors;
+    if (rule == zero_gradient_effect::no_op && (scales || shrinks || rests)) return catch_up_form::factors;
     if (rule == zero_gradient_effect::no_op && is_linear<Rule>() && slot_count<Rule> == 0 && pulls)
         return catch_up_form::factors;
-    if (rule == zero_gradient_effect::decays_state && (stands || scales || shrinks)) return catch_up_form::factors;
+    if (rule == zero_gradient_effect::decays_state && (stands || scales || shrinks || rests))
+        return catch_up_form::factors;
     if (is_linear<Rule>() && (stands || scales || pulls)) return catch_up_form::linear;
     return catch_up_form::refused;
 }
@@ -120,16 +122,23 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
                       "gradstep: exact catch-up: this regularizer has no closed form without gradient, such as a "
                       "coupled l1, which does not stop at 0, or a clipped l2; expected gs::proximal{...}, "
                       "gs::replay{max_steps} or gs::touch_only");
+        static_assert(fits || is_norm || moves || weight != zero_gradient_weight::moves,
+                      "gradstep: exact catch-up: clamping a weight, and a cautious decay beside another decay, have no "
+                      "closed form over several steps; expected gs::replay{max_steps} or gs::touch_only");
+        static_assert(fits || is_norm || moves || weight != zero_gradient_weight::scales_at_rest || !is_linear<Rule>(),
+                      "gradstep: exact catch-up: momentum moves a weight without gradient, and cautious_decay depends "
+                      "on the direction; expected gs::decoupled, gs::replay{max_steps} or gs::touch_only");
         static_assert(
             fits || of_weight != catch_up_form::factors,
             "gradstep: exact catch-up: the average of a row under l1 has no closed form, since its elements reach 0 at "
             "different steps; expected l2 or gs::decoupled, gs::replay{max_steps}, or gs::touch_only with gs::ema");
-        static_assert(fits || is_coupled ||
+        static_assert(fits || is_coupled || weight == zero_gradient_weight::moves ||
                           zero_gradient_effect_of<Rule>() != zero_gradient_effect::no_op_if_weight_unchanged,
                       "gradstep: exact catch-up: the state of this rule follows its weight; expected its own l1 and l2 "
                       "and no regularizer, or gs::touch_only");
         static_assert(
-            fits || is_coupled || !is_linear<Rule>() || of_weight == catch_up_form::factors,
+            fits || !is_linear<Rule>() || weight != zero_gradient_weight::shrinks ||
+                of_weight == catch_up_form::factors,
             "gradstep: exact catch-up: a weight that momentum carries on crosses 0, where l1 would stop it; expected "
             "l2, gs::decoupled or gs::proximal{gs::l2{...}}, gs::replay{max_steps} or gs::touch_only");
         return form;

@@ -35,8 +35,9 @@ template <class T> struct missed_factor {
 // its own factor.
 template <class Rule, class Regularizer, class T> struct missed_factors {
     static constexpr std::size_t row_slots = row_slot_count<Rule>;
-    // A coupled decay subtracts infinity from infinity.
-    static constexpr bool pulls = zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::coupled;
+    // A coupled or a cautious decay subtracts infinity from infinity.
+    static constexpr bool pulls = zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::coupled ||
+                                  zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::scales_at_rest;
     static constexpr bool moves_state = zero_gradient_effect_of<Rule>() == zero_gradient_effect::decays_state;
     static constexpr bool reads_state = false;
     struct nothing {};
@@ -95,9 +96,10 @@ GRADSTEP_HD void step_without_gradient(past_step<Rule, Regularizer, T> const& st
                                        [[maybe_unused]] Row& row) {
     V g(0);
     if constexpr (acts_before<Regularizer>) Regularizer::before(step.regularizer, w, g);
+    [[maybe_unused]] V const old = w;
     if constexpr (row_wise_rule<Rule>) Rule::apply(step.rule, Rule::finalize(step.rule, {}, width, row), w, g, s);
     else Rule::apply(step.rule, w, g, s);
-    if constexpr (acts_after<Regularizer>) Regularizer::after(step.regularizer, w);
+    act_after<Regularizer>(step.regularizer, old, w);
     if constexpr (pulls_weight<Rule>) Rule::pull(step.rule, w, s);
     after_step_of<Rule>(step.rule, w, s);
 }
@@ -270,7 +272,7 @@ private:
             Rule::apply(step_bound.rule, Rule::finalize(step_bound.rule, {}, width, row), by_rule, g, s);
         else Rule::apply(step_bound.rule, by_rule, g, s);
         if constexpr (acts_before<Regularizer>) Regularizer::before(step_bound.regularizer, by_regularizer, g);
-        if constexpr (acts_after<Regularizer>) Regularizer::after(step_bound.regularizer, by_regularizer);
+        act_after<Regularizer>(step_bound.regularizer, V(by_regularizer), by_regularizer); // if the rule rests
         return math::all<V>(by_rule == w) && math::all<V>(by_regularizer == w);
     }
 };

@@ -23,7 +23,8 @@ void regularize([[maybe_unused]] Regularizer const& regularizer, [[maybe_unused]
     if constexpr (requires { regularizer.first, regularizer.rest; }) { // all_of
         regularize(regularizer.first, now, before_rule, weight);
         regularize(regularizer.rest, now, before_rule, weight);
-    } else if constexpr (zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::scales) {
+    } else if constexpr (zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::scales ||
+                         zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::scales_at_rest) {
         if (acts_before<Regularizer> == before_rule)
             weight.multiply_by_one_and(std::expm1(regularizer.shrink(now).log_a));
     } else if constexpr (acts_before<Regularizer>) {

@@ -19,7 +19,8 @@ inline namespace GRADSTEP_ABI {
 template <class Updater> struct state_access<parameter<Updater>> {
     // The memory must stay where it is as long as this is used; so must `at`, which receives the
     // progress of a table.
-    static saved_state get(parameter<Updater> const& x, char const*, row_progress&) {
+    static saved_state get(parameter<Updater> const& x, char const* call, row_progress&) {
+        if (x.is_ascended()) refuse_ascended(call);
         saved_state out;
         saved_state_of to(out);
         x.describe_state(to);

@@ -108,6 +108,10 @@ FUNCTIONS = {
     "novograd": Function(optax.novograd, ("b1", "b2", "eps", "weight_decay"), {"m": "mu", "v": "nu"}),
     "fromage": Function(optax.fromage, ("min_norm",), {}),
     "adam_lookahead": Function(lookahead_of_adam, (*ADAM, "sync_period", "slow_step_size"), MOMENTS),
+    "schedule_free_sgd": Function(optax.contrib.schedule_free_sgd, ("b1", "weight_lr_power", "weight_decay"), {"z": "z"}),
+    "schedule_free_adamw": Function(
+        optax.contrib.schedule_free_adamw, (*ADAM, "weight_lr_power", "weight_decay"), {"z": "z", "v": "nu"}
+    ),
     "madgrad": Function(
         optax.contrib.madgrad, ("momentum", "eps", "weight_decay"), {"s": "s", "n": "grad_sum_sq", "w0": "x0"}
     ),
@@ -230,6 +234,15 @@ CASES = [
         {"b1": 0.8, "b2": 0.99, "eps": 0.001, "sync_period": 2, "slow_step_size": 0.25},
         later_lr=0.02,
     ),
+    # Their rates are constant: of a schedule, the average takes the rate of the step after.
+    default("schedule_free_sgd", 1, weight_decay=0),
+    Case("schedule_free_sgd", 0.1, {"b1": 0.6, "weight_lr_power": 0.5, "weight_decay": 0.25}),
+    default("schedule_free_adamw", 0.0025),
+    Case(
+        "schedule_free_adamw",
+        0.1,
+        {"b1": 0.8, "b2": 0.99, "eps": 0.001, "weight_lr_power": 1, "weight_decay": 0.5},
+    ),
 ]
 
 
@@ -253,6 +266,8 @@ def find(state: Any, name: str) -> jax.Array:
     """The part of a chain's state that has a field of this name."""
     if isinstance(state, optax.LookaheadState):
         return find(state.fast_state, name)
+    if isinstance(state, optax.contrib.ScheduleFreeState):
+        return state.z if name == "z" else find(state.base_optimizer_state, name)
     if name.startswith("-"):
         return -find(state, name[1:])
     return next(getattr(part, name) for part in state if hasattr(part, name))
@@ -278,6 +293,10 @@ def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[Stat
         # nu of novograd is one number of the tensor.
         of_slots = {slot: np.broadcast_to(find(state, name), weights["w"].shape) for slot, name in slots.items()}
         out = weights | of_slots
+        if isinstance(state, optax.contrib.ScheduleFreeState):
+            out["average"] = np.asarray(optax.contrib.schedule_free_eval_params(state, weight))
+            for field, ours in (("weight_sum", "weight_sum"), ("max_lr", "highest_rate")):
+                out[ours] = np.broadcast_to(getattr(state, field), weights["w"].shape)
         return out if take_in is None else out | {"average": np.asarray(average)}
 
     yield kept()

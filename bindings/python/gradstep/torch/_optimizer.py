@@ -98,6 +98,7 @@ class Optimizer(torch.optim.Optimizer):
     _updaters: dict[Any, Updater]
     _plan: Plan | None
     _plan_for: int  # the number of threads
+    _kept: list[tuple[torch.Tensor, torch.Tensor]] | None = None  # the parameters before `ascend`, and their values
 
     def __init__(
         self,
@@ -218,6 +219,7 @@ class Optimizer(torch.optim.Optimizer):
 
         Everything is checked before anything is written.
         """
+        self._require_trained("step")
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -237,6 +239,85 @@ class Optimizer(torch.optim.Optimizer):
             with torch.no_grad():
                 self._step_anew()
         return loss
+
+    def ascend(self, rho: float = 0.05, *, adaptive: bool = False, eta: float = 0.01, epsilon: float = 1e-12) -> float:
+        """The first half of a step of sharpness-aware minimization (SAM): moves every parameter along its gradient.
+
+            loss_of(batch).backward()
+            optimizer.ascend(rho=0.05)
+            optimizer.zero_grad()
+            loss_of(batch).backward()           # at the parameters that `ascend` has left
+            optimizer.descend()
+
+        Foret et al. 2021, arXiv:2010.01412: w <- w + rho / (norm + epsilon) * g, with the norm of all gradients together. The norm
+        is a sum in float64 in a fixed order, so that its bits do not depend on the number of threads. Returns it.
+
+        rho: the length of the move, >= 0.
+        adaptive: whether to move by ASAM (Kwon et al. 2021, arXiv:2102.11600): a^2 g in place of g, and the norm of a g, where a is
+            abs(w) + eta.
+        eta: of ASAM, >= 0.
+        epsilon: >= 0; keeps a gradient of zeros from a division by 0.
+
+        Between the halves, `step`, `state_dict` and a second `ascend` raise `SequenceError`; `restore` gives up the step. Raises for
+        sparse gradients, and for a norm that is not finite. Nothing has changed then.
+        """
+        self._require_trained("ascend")
+        for name, value in (("rho", rho), ("eta", eta), ("epsilon", epsilon)):
+            if not 0 <= value < math.inf:
+                raise error(Status.BAD_VALUE, f"ascend: {name}: {value}; expected a number >= 0")
+        with torch.no_grad():
+            moved = [x for group in self.param_groups for x in group["params"] if x.grad is not None]
+            for parameter in moved:
+                if parameter.grad.layout != torch.strided:
+                    raise error(Status.BAD_VALUE, "ascend: a gradient is sparse; expected dense gradients")
+            norm = math.sqrt(math.fsum(x for parameter in moved for x in _squares(parameter, adaptive, eta)))
+            if not math.isfinite(norm):
+                raise error(Status.BAD_VALUE, f"ascend: the norm of the gradients is {norm}; expected finite gradients")
+            scale = rho / (norm + epsilon) if norm > 0 else 0.0
+            self._kept = [(parameter, parameter.detach().clone()) for parameter in moved]
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    gradient = parameter.grad
+                    if gradient is not None:
+                        if adaptive:
+                            gradient = (parameter.abs() + eta).square() * gradient
+                        parameter.add_(gradient, alpha=-scale if group["maximize"] else scale)
+        return norm
+
+    def descend(self, closure: Callable[[], Any] | None = None) -> Any:
+        """The second half: restores every parameter bit for bit, and takes a step with the gradients at the moved parameters.
+
+        closure: a function that computes these gradients and returns the loss. Returns its result, or None.
+
+        If the step raises, the parameters are restored, and the step is over.
+        """
+        if self._kept is None:
+            raise error(Status.BAD_SEQUENCE, "descend: the weights have not been moved; expected ascend() first")
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self.restore()
+        self.step()
+        return loss
+
+    def restore(self) -> None:
+        """Restores the parameters after `ascend`, bit for bit, without a step."""
+        if self._kept is None:
+            raise error(Status.BAD_SEQUENCE, "restore: the weights have not been moved; expected ascend() first")
+        with torch.no_grad():
+            for parameter, before in self._kept:
+                parameter.copy_(before)
+        self._kept = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state, as in torch. Raises between `ascend` and `descend`, when the parameters are not the trained ones."""
+        self._require_trained("state_dict")
+        return super().state_dict()
+
+    def _require_trained(self, call: str) -> None:
+        if self._kept is not None:
+            raise error(Status.BAD_SEQUENCE, f"{call}: ascend() has moved the weights; expected descend() or restore() first")
 
     def _step_anew(self) -> None:
         """A step without a plan from an earlier step: finds and checks everything, then updates the parameters."""
@@ -324,6 +405,22 @@ class Optimizer(torch.optim.Optimizer):
             }
         )
         return made
+
+
+def _squares(parameter: torch.Tensor, adaptive: bool, eta: float) -> list[float]:
+    """The sums of the squares of blocks of a gradient, or of ASAM's products. Each sum is the work of one thread."""
+    gradient = parameter.grad
+    assert gradient is not None
+    if adaptive:
+        gradient = (parameter.abs() + eta) * gradient
+    if gradient.is_complex():
+        gradient = torch.view_as_real(gradient)
+    flat = gradient.double().reshape(-1)
+    rest = -flat.numel() % 4096
+    if rest:
+        flat = torch.nn.functional.pad(flat, (0, rest))
+    sums: list[float] = flat.reshape(-1, 4096).square().sum(dim=1).tolist()
+    return sums
 
 
 def _copied(value: Any, device: torch.device | None) -> Any:
