@@ -33,7 +33,7 @@ public:
     static_assert(slots <= std::tuple_size_v<decltype(view::state)>);
 
     static layout format() {
-        layout out{&type_of<storage>, &type_of<state_type>, {}, gs::row_wise_rule<typename Updater::rule_type>};
+        layout out{&type_of<storage>, &type_of<state_type>, {}, gs::settled_rule<typename Updater::rule_type>};
         for (std::size_t i = 0; i < slots; ++i) out.slots.push_back({Updater::state_names[i], Updater::is_row_slot(i)});
         return out;
     }
@@ -137,6 +137,24 @@ std::vector<oracle::outcome> settled(Oracle& formula, snapshot const& before, st
     return {after.begin(), after.end()};
 }
 
+// The sums of a model-wise rule over some tensors.
+template <class Rule, class Oracle> auto model_sums(Oracle const& formula, std::span<snapshot const> tensors) {
+    constexpr std::size_t slots = gs::slot_count<Rule>;
+    auto const observed = [&](snapshot const& x, std::size_t i) {
+        return formula.accumulate(x.weight[i], x.gradient[i], reals<slots>(x, 0, i));
+    };
+    decltype(observed(tensors[0], 0)) sums;
+    for (std::size_t m = 0; m < sums.size(); ++m) {
+        sums[m] = {0, 0};
+        for (snapshot const& x : tensors) {
+            std::vector<oracle::outcome> parts(x.weight.size());
+            for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = observed(x, i)[m];
+            sums[m] = oracle::added(sums[m], formula.total(parts), formula.at.host);
+        }
+    }
+    return sums;
+}
+
 } // namespace detail
 
 /// What `formula` expects of its step on a tensor.
@@ -158,7 +176,8 @@ template <class Rule, class Oracle> prediction predicted(Oracle formula, snapsho
 template <class Oracle, class Rule> class rule_of final : public rule {
 public:
     explicit rule_of(Rule r) : rule_(r) {
-        row_wise = gs::row_wise_rule<Rule>;
+        row_wise = gs::settled_rule<Rule>;
+        model_wise = gs::model_wise_rule<Rule>;
         compresses = gs::detail::has_own_step<Rule>;
         carries = oracle::carries<Oracle>(r);
         bounded = oracle::bounded<Oracle>();
@@ -181,10 +200,19 @@ public:
             return made<calls::with_one_tensor, Element>(gs::serial_backend{});
         });
     }
-    prediction predict(element const& e, gs::clock const& after, double rate, snapshot const& before) const override {
-        oracle::now const now = e.compute == &type_of<double> ? oracle::step_in<double>(after.step, rate, after.state)
-                                                              : oracle::step_in<float>(after.step, rate, after.state);
-        return predicted<Rule>(Oracle(rule_, now), before);
+    std::vector<prediction> predict(element const& e, gs::clock const& before, gs::clock const& after, double rate,
+                                    std::span<snapshot const> tensors) const override {
+        oracle::now const now = e.compute == &type_of<double>
+                                    ? oracle::step_in<double>(after.step, rate, after.state, before.state)
+                                    : oracle::step_in<float>(after.step, rate, after.state, before.state);
+        std::vector<prediction> out;
+        for (snapshot const& x : tensors) out.push_back(predicted<Rule>(Oracle(rule_, now), x));
+        if constexpr (gs::model_wise_rule<Rule>) {
+            Oracle const formula(rule_, now);
+            auto const clock = formula.settle(detail::model_sums<Rule>(formula, tensors));
+            out.at(0).clock.assign(clock.begin(), clock.begin() + Rule::clock_state_names.size());
+        }
+        return out;
     }
     std::unique_ptr<rule> without_epsilon() const override {
         if constexpr (requires { rule_.epsilon; }) {

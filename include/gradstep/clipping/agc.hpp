@@ -30,6 +30,8 @@ namespace gradstep {
 template <class Rule> struct agc {
     static_assert(!row_wise_rule<Rule>,
                   "gradstep: agc: the rule is row-wise; expected a rule that works element by element");
+    static_assert(!model_wise_rule<Rule>,
+                  "gradstep: agc: the rule is model-wise; expected a rule that works element by element");
     static_assert(!detail::has_own_step<Rule> && !detail::keeps_average<Rule> && detail::rare_slot_count<Rule> == 0,
                   "gradstep: agc: the rule is dgc_momentum, two_buffer_adagrad, averaged or schedule-free; expected "
                   "another rule");
