@@ -223,7 +223,10 @@ public:
         step_info next{now.step + 1, scaled};
         step_type prepared = prepare(now, next, rate * options.rate_scale, options, own.decay);
         clock_ = gradstep::clock{next.t, now.samples + options.samples, now.epoch, next.state};
-        if constexpr (model_wise_rule<Rule>) clock_.sums.is_pending = true;
+        if constexpr (model_wise_rule<Rule>) {
+            clock_.state.numbers = detail::kept_state<Rule>(next.state);
+            clock_.sums.is_pending = true;
+        }
         return prepared;
     }
 

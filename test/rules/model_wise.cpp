@@ -50,7 +50,7 @@ public:
     void train(std::size_t steps) {
         for (std::size_t t = 0; t < steps; ++t) {
             set_gradient(t);
-            updater.next_step({.rate = there::rates[t]})(slices());
+            updater.next_step({.rate = there::rates[t], .loss = there::losses[t]})(slices());
         }
     }
 
@@ -114,29 +114,92 @@ TEST_CASE("dog is that of its authors' package, and optax's", "[rules]") {
     compare(by_step, decay, there::optax_dog_learning_rate, {0, 1});
 }
 
-TEMPLATE_TEST_CASE("a step of a model-wise rule is applied once", "[rules]", gs::prodigy, gs::dog) {
+TEST_CASE("dowg is optax's", "[rules]") {
+    compare(gs::dowg{.initial = 0.25, .epsilon = 1e-3}, gs::l2{0.25}, there::optax_dowg, {0, 1});
+}
+
+TEST_CASE("dadapt_adam is that of its authors' package, and optax's", "[rules]") {
+    gs::dadapt_adam rule{.beta1 = 0.75, .beta2 = 0.875, .epsilon = 1e-3, .d0 = 1.0 / 128};
+    compare(rule, gs::decoupled{0.125}, there::dadapt_adam, {0, 1});
+    rule.use_bias_correction = true;
+    compare(rule, gs::decoupled{0.125}, there::optax_dadapt_adamw, {0, 1});
+    rule.growth_rate = 1.25;
+    compare(rule, gs::l2{0.125}, there::dadapt_adam_bounded, {0, 1});
+}
+
+TEST_CASE("dadapt_sgd is that of its authors' package", "[rules]") {
+    compare(gs::dadapt_sgd{.mu = 0.25, .d0 = 1.0 / 16}, gs::none{}, there::dadapt_sgd, {0, 1, 2});
+    compare(gs::dadapt_sgd{.d0 = 1.0 / 16, .growth_rate = 1.25}, gs::none{}, there::dadapt_sgd_bounded, {0, 1, 2});
+}
+
+TEST_CASE("polyak_sgd is optax's", "[rules]") {
+    gs::polyak_sgd rule{.f_min = 0.5, .max_learning_rate = 0.125};
+    compare(rule, gs::none{}, there::optax_polyak, {});
+    rule.f_min = 9;
+    rule.epsilon = 0.25;
+    rule.variant = gs::polyak_variant::sps_plus;
+    compare(rule, gs::none{}, there::optax_polyak_plus, {});
+}
+
+TEST_CASE("momo and momo_adam are those of their authors' package, and optax's", "[rules]") {
+    gs::momo rule{.beta = 0.75, .lower_bound = 0.5};
+    compare(rule, gs::none{}, there::optax_momo, {0, 1, 2});
+    rule.adapt_lower_bound = true;
+    compare(rule, gs::none{}, there::optax_momo_adapts, {0, 1, 2});
+    rule.decay = 0.25;
+    rule.bias_correction = true;
+    compare(rule, gs::none{}, there::momo_corrected, {0, 1, 2});
+    rule.adapt_lower_bound = rule.bias_correction = false;
+    compare(rule, gs::none{}, there::momo, {0, 1, 2});
+
+    gs::momo_adam adam{.beta1 = 0.75, .beta2 = 0.875, .epsilon = 1e-3, .lower_bound = 0.5};
+    compare(adam, gs::none{}, there::optax_momo_adam, {0, 1, 2});
+    adam.adapt_lower_bound = true;
+    compare(adam, gs::none{}, there::optax_momo_adam_adapts, {0, 1, 2});
+    compare(adam, gs::none{}, there::momo_adam_adapts, {0, 1, 2});
+    adam.adapt_lower_bound = false;
+    adam.decay = 0.25;
+    compare(adam, gs::none{}, there::momo_adam, {0, 1, 2});
+}
+
+TEST_CASE("a step of a rule that computes its step size from the loss needs it", "[rules]") {
+    auto optimizer = gs::make_updater<float>(gs::polyak_sgd{}, gs::constant{1});
+    CHECK_THROWS_WITH(optimizer.next_step(), ContainsSubstring("step_options.loss: is missing"));
+    CHECK_THROWS_WITH(optimizer.next_step({.loss = std::nan("")}),
+                      ContainsSubstring("step_options.loss: nan is out of range; expected finite"));
+    CHECK(optimizer.clock() == gs::clock{});
+    std::vector<float> w{4}, g{2};
+    optimizer.next_step({.loss = 1.0})(w, g);
+    CHECK(w[0] == 3.5f);
+    auto sgd = gs::make_updater<float>(gs::sgd{}, gs::constant{1});
+    sgd.next_step({.loss = 1.0})(w, g); // it ignores the loss
+    CHECK(w[0] == 1.5f);
+}
+
+TEMPLATE_TEST_CASE("a step of a model-wise rule is applied once", "[rules]", gs::prodigy, gs::dog, gs::dowg,
+                   gs::dadapt_adam, gs::dadapt_sgd, gs::polyak_sgd, gs::momo, gs::momo_adam) {
     two_tensors model(gs::make_updater<double>(TestType{}, gs::constant{1}));
     model.train(2);
     model.set_gradient(2);
-    auto const step = model.updater.next_step();
+    auto const step = model.updater.next_step({.loss = 1.0});
     step(model.slices());
     auto const weights = model.w;
     gs::clock const clock = model.updater.clock();
     CHECK_THROWS_WITH(step(model.slices()), ContainsSubstring("step 3: its sums are settled"));
-    auto const skipped = model.updater.next_step();
-    auto const next = model.updater.next_step();
+    auto const skipped = model.updater.next_step({.loss = 1.0});
+    auto const next = model.updater.next_step({.loss = 1.0});
     CHECK_THROWS_AS(skipped(model.slices()), gs::sequence_error);
     CHECK(model.w == weights);
     CHECK(model.updater.clock().state == clock.state);
     next(model.slices());
     CHECK(model.w != weights);
-    auto const stale = model.updater.next_step();
+    auto const stale = model.updater.next_step({.loss = 1.0});
     model.updater.seek(model.updater.clock());
     CHECK_THROWS_AS(stale(model.slices()), gs::sequence_error);
 }
 
 TEMPLATE_TEST_CASE("a gradient that is not finite does not reach the numbers in the clock", "[rules]", gs::prodigy,
-                   gs::dog) {
+                   gs::dog, gs::dowg, gs::dadapt_adam, gs::dadapt_sgd, gs::polyak_sgd, gs::momo, gs::momo_adam) {
     for (double const bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
         for (std::size_t const at : {std::size_t{0}, std::size_t{3}}) {
             two_tensors model(gs::make_updater<double>(TestType{}, gs::constant{1}));
@@ -144,7 +207,7 @@ TEMPLATE_TEST_CASE("a gradient that is not finite does not reach the numbers in 
                 model.set_gradient(t);
                 auto const before = model.updater.clock().state;
                 if (t == at) model.g[1][4] = bad;
-                model.updater.next_step()(model.slices());
+                model.updater.next_step({.loss = 1.0})(model.slices());
                 auto const& after = model.updater.clock().state;
                 if (t == at && t != 0) CHECK(after == before);
                 CHECK(std::all_of(after.begin(), after.end(), [](double x) { return std::isfinite(x); }));

@@ -94,7 +94,10 @@ template <calls Calls, class Updater> struct optimizer_of final : optimizer::con
         });
     }
     step next_step(gs::step_options const& options) override {
-        return step(std::make_unique<step_of<Calls, Updater>>(it.next_step(options)));
+        gs::step_options own = options;
+        if (gs::detail::settles_by_loss<typename Updater::rule_type> && !own.loss)
+            own.loss = loss_of(it.clock().step + 1);
+        return step(std::make_unique<step_of<Calls, Updater>>(it.next_step(own)));
     }
     gs::clock clock() const override { return it.clock(); }
     void seek(gs::clock at) override { it.seek(at); }
@@ -202,16 +205,19 @@ public:
     }
     std::vector<prediction> predict(element const& e, gs::clock const& before, gs::clock const& after, double rate,
                                     std::span<snapshot const> tensors) const override {
-        oracle::now const now = e.compute == &type_of<double>
-                                    ? oracle::step_in<double>(after.step, rate, after.state, before.state)
-                                    : oracle::step_in<float>(after.step, rate, after.state, before.state);
-        std::vector<prediction> out;
-        for (snapshot const& x : tensors) out.push_back(predicted<Rule>(Oracle(rule_, now), x));
+        oracle::now now = e.compute == &type_of<double>
+                              ? oracle::step_in<double>(after.step, rate, after.state, before.state)
+                              : oracle::step_in<float>(after.step, rate, after.state, before.state);
+        now.loss = loss_of(after.step);
+        Oracle formula(rule_, now);
+        std::vector<oracle::outcome> clock;
         if constexpr (gs::model_wise_rule<Rule>) {
-            Oracle const formula(rule_, now);
-            auto const clock = formula.settle(detail::model_sums<Rule>(formula, tensors));
-            out.at(0).clock.assign(clock.begin(), clock.begin() + Rule::clock_state_names.size());
+            auto const settled = formula.settle(detail::model_sums<Rule>(formula, tensors));
+            clock.assign(settled.begin(), settled.begin() + Rule::clock_state_names.size());
         }
+        std::vector<prediction> out;
+        for (snapshot const& x : tensors) out.push_back(predicted<Rule>(formula, x));
+        out.at(0).clock = clock;
         return out;
     }
     std::unique_ptr<rule> without_epsilon() const override {

@@ -125,6 +125,9 @@ private:
     std::unique_ptr<concept_of_it const> it_;
 };
 
+/// The loss that step t is given, for rules that need one.
+inline double loss_of(std::int64_t t) { return 1 + 0.25 * static_cast<double>(t % 4); }
+
 /// An updater of any type. Made by `erased` (support/erased.hpp) or by a rule.
 class optimizer {
 public:

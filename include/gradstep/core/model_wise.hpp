@@ -30,26 +30,26 @@ template <class Rule, class Sums> model_sums model_sums_of(Sums const& sums) {
     return out;
 }
 
+// The part of a state that the clock keeps: the numbers with a name.
+template <class Rule> clock_state kept_state(clock_state of) {
+    for (std::size_t i = Rule::clock_state_names.size(); i != of.size(); ++i) of[i] = 0;
+    return of;
+}
+
 // The state of the clock after step t, and what `finalize` reads in the places without a name.
-// Sums or results that are not finite leave the state as it was.
+// Sums or results that are not finite leave the numbers with a name as they were, the others 0.
 template <class Rule>
 clock_state settled_state(Rule const& rule, std::int64_t t, clock_state const& before, model_sums const& sums,
                           [[maybe_unused]] double loss) {
     constexpr std::size_t count = sum_count<Rule>;
-    if (!are_finite(sums)) return before;
+    if (!are_finite(sums)) return kept_state<Rule>(before);
     typename Rule::template partial_sums<double> of;
     host_each<count>([&](auto m) { nth<m, count>(of) = sums[m]; });
     clock_state after;
     if constexpr (settles_by_loss<Rule>) after = rule.settle(t, before, of, loss);
     else after = rule.settle(t, before, of);
-    return are_finite(after) ? after : before;
+    return are_finite(after) ? after : kept_state<Rule>(before);
 }
-// The part of it that the clock keeps: the numbers with a name.
-template <class Rule> clock_state kept_state(clock_state after) {
-    for (std::size_t i = Rule::clock_state_names.size(); i != after.size(); ++i) after[i] = 0;
-    return after;
-}
-
 // Sets what the elements of a tensor share in the second pass.
 template <class Updater>
 void finalize_model(prepared_step<Updater> const& step, step_scalars<Updater>& scalars, clock_state const& after) {

@@ -194,9 +194,11 @@ public:
     /// Describes the updater's type.
     runtime::updater_facts const& facts() const { return compiled_->facts(); }
 
-    /// For model-wise rules: a hash of the rule and its numbers, and the settled state of the clock
-    /// after the prepared step, for code that owns the memory.
+    /// For model-wise rules: a hash of the rule and its numbers; the first pass over the tensors of a
+    /// call, which settles; and the settled state of the clock after the prepared step. For code that
+    /// owns the memory.
     std::uint64_t hash_of_rule() const;
+    void settle(std::span<runtime::erased_tensor const> tensors, detail::executor_reference const* threads) const;
     void settle(clock_state const& after) {
         clock_.state = compiled_->settle(after);
         prepared_ = prepared::settled;

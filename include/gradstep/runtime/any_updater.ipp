@@ -212,6 +212,8 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options options, member
     step_options_ = options;
     prepared_ = options.zero_gradient ? prepared::zeroes : prepared::yes;
     clock_ = {now.step + 1, now.samples + options.samples, now.epoch, next.state};
+    if (facts().is_model_wise) // the other places are for the step alone
+        for (std::size_t i = facts().clock_state_names.size(); i != clock_.state.size(); ++i) clock_.state[i] = 0;
 }
 
 template <class Pointers>
@@ -250,6 +252,15 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::settle(std::span<tensor_of_call const*
     clock_state const after = compiled_->settled(sums);
     clock_.state = compiled_->settle(after);
     for (tensor_of_call const* const one : all) one->by->settle(after);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_updater::settle(std::span<runtime::erased_tensor const> tensors,
+                                                 detail::executor_reference const* threads) const {
+    std::vector<tensor_of_call> all;
+    std::vector<tensor_of_call const*> pointers;
+    for (runtime::erased_tensor const& x : tensors) all.push_back({x, compiled_.get()});
+    for (tensor_of_call const& x : all) pointers.push_back(&x);
+    settle(pointers, threads);
 }
 
 GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(any_tensor const& tensor) const {
@@ -367,7 +378,8 @@ GRADSTEP_DEFINE_RUNTIME runtime::compiled_updater* any_updater::other_steps::of(
                                   {ranges::non_negative.text});
     detail::check_own(number, x.decay, x.step);
     if (x.step && std::holds_alternative<dgc_momentum>(of_.policies_.rule)) detail::refuse_own_step(number);
-    if (x.step && !of_.facts().clock_state_names.empty()) detail::refuse_own_number(number, *x.step);
+    if (x.step && (!of_.facts().clock_state_names.empty() || of_.facts().is_model_wise))
+        detail::refuse_own_number(number, *x.step);
     double const decay = of_.decays() ? static_cast<double>(x.decay) : 1;
     std::int64_t const t = x.step.value_or(of_.step_.t);
     if (x.rate_scale == 1 && decay == 1 && t == of_.step_.t) return of_.compiled_.get();

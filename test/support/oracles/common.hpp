@@ -116,6 +116,7 @@ struct now {
     real host;                         // a rounding of double in units of T's
     gs::clock_state state = {};        // of the clock after the step
     gs::clock_state state_before = {}; // before it, for model-wise rules
+    real loss = 0;                     // that the step is given
 
     real u() const { return std::numeric_limits<double>::epsilon() / host / 2; }
 
