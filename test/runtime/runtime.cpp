@@ -948,7 +948,7 @@ TEST_CASE("a schedule-free rule that is chosen at run time has the bits, the clo
     CHECK(optimizer.clock() == typed.clock());
     tensor.step = 2;
     CHECK_THAT(refusal<gs::value_error>([&] { optimizer.apply(tensor); }),
-               ContainsSubstring("step: 2 is given, and the rule averages over the steps of the updater"));
+               ContainsSubstring("step: 2 is given, and the rule keeps numbers of all steps of the updater"));
     CHECK(same_bits(w, w2));
     CHECK_THAT(refusal<gs::value_error>([&] { optimizer.seek({.step = 3}); }),
                ContainsSubstring("clock: step = 3 comes without state"));

@@ -80,17 +80,22 @@ template <class Updater> struct prepared_step {
     step_scalars<Updater> scalars(double rate_scale, double decay, std::int64_t number) const {
         step_info const at{number, now.rate * rate_scale, now.state};
         detail::as_compute<compute>("the learning rate", at.rate);
-        step_info of_regularizer = at;
-        if constexpr (requires { rule.regularizer_rate(at); }) of_regularizer.rate = rule.regularizer_rate(at);
+        decltype(auto) for_regularizer = seen_by_regularizer(at);
         step_scalars<Updater> out{
-            rule.template prepare<compute>(at), {}, undecayed.template prepare<compute>(of_regularizer)};
+            rule.template prepare<compute>(at), {}, undecayed.template prepare<compute>(for_regularizer)};
         if (decay != 0 || !has_decay)
-            out.regularizer = scaled(regularizer, decay).template prepare<compute>(of_regularizer);
+            out.regularizer = scaled(regularizer, decay).template prepare<compute>(for_regularizer);
         if constexpr (model_wise_rule<rule_type>) out.by_model.rate = at.rate;
         return out;
     }
 
 private:
+    // The step with the learning rate that the regularizer sees.
+    GRADSTEP_INLINE decltype(auto) seen_by_regularizer(step_info const& at) const {
+        if constexpr (requires { rule.regularizer_rate(at); })
+            return step_info{at.t, rule.regularizer_rate(at), at.state};
+        else return (at);
+    }
     // 0 leaves parts out, by the undecayed regularizer.
     static regularizer_type scaled(regularizer_type const& from, double factor) {
         return factor == 1 || factor == 0 ? from : scaled_decay(from, factor);
