@@ -42,7 +42,7 @@ private:
 
 /// A rule with its first setting. Those that look at the whole tensor read it twice, and have no such limit.
 template <class Rule> void against_the_limit(report& out, options const& o, large_streams& memory, Rule const& rule) {
-    if constexpr (!gs::row_wise_rule<Rule>) {
+    if constexpr (!gs::settled_rule<Rule>) {
         std::string const name = name_of(rule) + ", " + size_text(o.large) + ": step / memory limit";
         if (!out.wants(name)) return;
         auto const optimizer = gs::make_updater<float>(rule, rate);

@@ -127,10 +127,10 @@ step_options options_of(gradstep_step_options const* options, std::uint64_t seed
         known_part(options, gradstep_step_options(GRADSTEP_STEP_OPTIONS_INIT), "gradstep_step_options");
     if (given.reserved != 0 || given.reserved_too != 0 || given.reserved_last != 0)
         refuse(GRADSTEP_BAD_VALUE, {"step_options.reserved, reserved_too or reserved_last"}, {"not 0"}, {"0"});
-    constexpr std::uint32_t all_bits = GRADSTEP_GIVEN_RATE | GRADSTEP_GIVEN_EPOCH;
+    constexpr std::uint32_t all_bits = GRADSTEP_GIVEN_RATE | GRADSTEP_GIVEN_EPOCH | GRADSTEP_GIVEN_LOSS;
     if ((given.given & ~all_bits) != 0)
         refuse(GRADSTEP_BAD_VALUE, {"step_options.given"}, {given.given, " has bits that this library does not know"},
-               {"a sum of GRADSTEP_GIVEN_RATE and GRADSTEP_GIVEN_EPOCH"});
+               {"a sum of GRADSTEP_GIVEN_RATE, GRADSTEP_GIVEN_EPOCH and GRADSTEP_GIVEN_LOSS"});
     if (given.zero_gradient != 0 && given.zero_gradient != 1)
         refuse(GRADSTEP_BAD_VALUE, {"step_options.zero_gradient"}, {given.zero_gradient, " is out of range"},
                {"0 or 1"});
@@ -146,6 +146,8 @@ step_options options_of(gradstep_step_options const* options, std::uint64_t seed
             ? has_epoch
             : has_bit(given, GRADSTEP_GIVEN_EPOCH, given.epoch != -1, "epoch", given.epoch, "GRADSTEP_GIVEN_EPOCH"))
         out.epoch = given.epoch;
+    if (has_bit(given, GRADSTEP_GIVEN_LOSS, !std::isnan(given.loss), "loss", given.loss, "GRADSTEP_GIVEN_LOSS"))
+        out.loss = given.loss;
     out.zero_gradient = given.zero_gradient == 1;
     return out;
 }

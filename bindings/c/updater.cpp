@@ -104,9 +104,12 @@ tensor_pointers taken_of(held_updater const& by, tensor_pointers all,
                 gradstep::detail::fail<gradstep::nonfinite_error>(
                     {buffer_name(all.size() == 1 ? only_tensor : k, "gradient")},
                     {"is not finite at element ", found[k].load(), ", and on_nonfinite is raise: no step is taken"});
+    bool takes_any = true; // a model whose rule is model-wise takes a step as a whole
+    if (by.updater.facts().is_model_wise)
+        for (std::size_t k = 0; k < all.size(); ++k) takes_any = takes_any && is_finite(k);
     std::size_t taken = 0;
     for (std::size_t k = 0; k < all.size(); ++k) {
-        if (is_finite(k)) {
+        if (is_finite(k) && takes_any) {
             all[taken++] = all[k];
         } else if (by.zeroes) {
             erased_tensor const& x = all[k]->memory;
@@ -120,6 +123,11 @@ tensor_pointers taken_of(held_updater const& by, tensor_pointers all,
 template <class Tensors>
 void run(held_updater const& by, Tensors const& tensors, gradstep::detail::executor_reference const* threads) {
     auto const& compiled = by.updater.compiled();
+    if (compiled.facts().is_model_wise && !tensors.empty()) {
+        std::vector<erased_tensor> memory;
+        for (auto const* tensor : tensors) memory.push_back(tensor->memory);
+        by.updater.settle(memory, threads);
+    }
     if (compiled.facts().is_whole()) {
         for (auto const* tensor : tensors) compiled.run_whole(tensor->memory);
         return;

@@ -225,6 +225,8 @@ func (o Option) String() string {
 		return fmt.Sprintf("Epoch(%d)", o.count)
 	case zeroGradient:
 		return "ZeroGradient()"
+	case loss:
+		return fmt.Sprintf("Loss(%v)", o.value)
 	}
 	return "Option{}"
 }
@@ -238,6 +240,7 @@ const (
 	samples
 	epoch
 	zeroGradient
+	loss
 )
 
 // GradientScale multiplies every gradient as it is read. Any finite number.
@@ -255,6 +258,10 @@ func Samples(n int64) Option { return Option{what: samples, count: n} }
 // Epoch sets the clock's epoch, from this step on. It must be >= 0.
 func Epoch(n int64) Option { return Option{what: epoch, count: n} }
 
+// Loss is the loss whose gradient the step gets, without loss scaling. The rules polyak_sgd, momo and momo_adam need it; others
+// ignore it. Finite.
+func Loss(value float64) Option { return Option{what: loss, value: value} }
+
 // ZeroGradient sets every gradient to zero after the step has read it.
 func ZeroGradient() Option { return Option{what: zeroGradient} }
 
@@ -264,7 +271,7 @@ func put(options []Option, to *C.gradstep_step_options) *C.gradstep_step_options
 		return nil
 	}
 	*to = C.gradstep_step_options{struct_size: C.sizeof_gradstep_step_options, gradient_scale: 1, rate_scale: 1,
-		rate: C.double(math.NaN()), epoch: -1}
+		rate: C.double(math.NaN()), epoch: -1, loss: C.double(math.NaN())}
 	for _, each := range options {
 		switch each.what {
 		case gradientScale:
@@ -281,6 +288,9 @@ func put(options []Option, to *C.gradstep_step_options) *C.gradstep_step_options
 			to.given |= C.GRADSTEP_GIVEN_EPOCH
 		case zeroGradient:
 			to.zero_gradient = 1
+		case loss:
+			to.loss = C.double(each.value)
+			to.given |= C.GRADSTEP_GIVEN_LOSS
 		}
 	}
 	return to

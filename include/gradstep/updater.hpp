@@ -15,6 +15,7 @@
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/held_clock.hpp>
 #include <gradstep/core/matrix_memory.hpp>
+#include <gradstep/core/model_wise.hpp>
 #include <gradstep/core/scheduled.hpp>
 #include <gradstep/core/step.hpp>
 #include <gradstep/core/weight_changes.hpp>
@@ -40,6 +41,10 @@ template <class Rule, class Updater> struct step_of { using type = step<Updater>
 template <class Rule, class Updater>
 requires(has_own_step<Rule>) struct step_of<Rule, Updater> {
     using type = typename Rule::template step_type<Updater>;
+};
+template <class Rule, class Updater>
+requires(model_wise_rule<Rule>) struct step_of<Rule, Updater> {
+    using type = model_wise_step<Updater>;
 };
 
 // The names of the slots of a tensor: the rule's, those for a row, the master copy.
@@ -96,8 +101,8 @@ public:
     using undecayed_type = without_decay_t<Regularizer>;
     /// The numbers that follow schedules, for tables.
     using moving_numbers = detail::moving_numbers_of<GivenRule, GivenRegularizer>;
-    /// The result of `next_step`: `step<updater>`, unless the rule defines its own type of step, as
-    /// dgc_momentum does.
+    /// The result of `next_step`: `step<updater>`, or `model_wise_step<updater>` for a model-wise
+    /// rule, unless the rule defines its own type of step, as dgc_momentum does.
     using step_type = typename detail::step_of<Rule, updater>::type;
 
     /// The number of state buffers of a tensor. The slots of the rule come first. Then come the row
@@ -219,7 +224,21 @@ public:
         step_info next{now.step + 1, scaled};
         step_type prepared = prepare(now, next, rate * options.rate_scale, options, own.decay);
         clock_ = gradstep::clock{next.t, now.samples + options.samples, now.epoch, next.state};
+        if constexpr (model_wise_rule<Rule>) {
+            clock_.state.numbers = detail::kept_state<Rule>(next.state);
+            clock_.sums.is_pending = true;
+        }
         return prepared;
+    }
+
+    /// For the steps of model-wise rules: whether step `number` is the last prepared step and waits
+    /// for its sums. `settle` sets the state of the clock after that step.
+    bool awaits(std::int64_t number) const requires model_wise_rule<Rule> {
+        return clock_.sums.is_pending && clock_.step == number;
+    }
+    void settle(clock_state const& after) requires model_wise_rule<Rule> {
+        clock_.state.numbers = after;
+        clock_.sums.is_pending = false;
     }
 
     /// The clock: the number of prepared steps, the number of samples, the epoch, and the state

@@ -300,7 +300,7 @@ TEST_CASE("what the schedule-free rules refuse", "[averaging][schedule_free]") {
     auto const before = w;
     CHECK(
         refusal<gs::value_error>([&] { optimizer.next_step()(late); }) ==
-        "step: 1 is given, and the rule averages over the steps of the updater; expected none; use an updater for each "
+        "step: 1 is given, and the rule keeps numbers of all steps of the updater; expected none; use an updater for each "
         "group of tensors that began together");
     CHECK(same_bits(w, before));
 

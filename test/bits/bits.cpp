@@ -70,7 +70,8 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
             constexpr bool integers = std::is_integral_v<typename updater::traits::compute>; // whole numbers only
             auto const step =
                 optimizer.next_step({.gradient_scale = scale * (i % 4 == 3 ? opaque(integers ? 3 : 0.3) : 1),
-                                     .rate = integers ? std::optional(2.0) : std::nullopt});
+                                     .rate = integers ? std::optional(2.0) : std::nullopt,
+                                     .loss = opaque(1.5)});
             if constexpr (gs::matrix_rule<Rule>) {
                 gs::slice<updater> tensor(w, g, slots...);
                 tensor.shape = {rows, cols};

@@ -140,7 +140,9 @@ TEST_CASE("An update of the C library that is refused has changed nothing", "[c]
     for (std::int64_t const epoch : {0, 3, -2})
         CHECK(has(refused(GRADSTEP_BAD_VALUE, with([=](auto& o) { o.epoch = epoch, o.given = GRADSTEP_GIVEN_RATE; })),
                   "GRADSTEP_GIVEN_EPOCH"));
-    CHECK(has(refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.given = 4; })), "step_options.given: 4"));
+    CHECK(has(refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.given = 8; })), "step_options.given: 8"));
+    CHECK(has(refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.loss = 2; })), "GRADSTEP_GIVEN_LOSS"));
+    CHECK(has(refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.given = GRADSTEP_GIVEN_LOSS; })), "step_options.loss"));
     refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.reserved_last = 1; }));
     CHECK(has(refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.gradient_scale = INFINITY; })), "gradient_scale"));
     CHECK(has(refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.samples = -1; })), "samples"));

@@ -49,6 +49,48 @@ TEST_CASE("ranks with a share of the batch each are one process with all of it",
     });
 }
 
+TEMPLATE_TEST_CASE("ranks settle a model-wise rule by the mean gradients, to the bits of one process",
+                   "[distributed][modes]", gs::prodigy, gs::dog) {
+    constexpr int ranks = 3;
+    auto const optimizer = gs::make_updater<float>(TestType{}, gs::constant{1}, gs::serial_backend{});
+    std::vector<std::vector<float>> const initial{std::vector<float>(9001, 0.5f), std::vector<float>(33, -2)};
+    std::vector<std::string> const names{"a", "b"};
+    // Small integers, whose sum is exact.
+    auto const gradient = [&](int rank, int step, std::size_t k) {
+        std::vector<float> out(initial[k].size());
+        for (std::size_t i = 0; i != out.size(); ++i)
+            out[i] = static_cast<float>((static_cast<int>(i) * 7 + rank * 3 + step) % 5 - 1);
+        return out;
+    };
+    gs::model alone;
+    for (std::size_t k = 0; k != 2; ++k) alone.add(names[k], gs::parameter{optimizer, initial[k]});
+    for (int step = 0; step != 6; ++step) {
+        std::vector<std::vector<float>> mean;
+        for (std::size_t k = 0; k != 2; ++k) {
+            mean.emplace_back(initial[k].size());
+            for (int rank = 0; rank != ranks; ++rank) {
+                auto const own = gradient(rank, step, k);
+                for (std::size_t i = 0; i != own.size(); ++i) mean[k][i] += own[i];
+            }
+            for (float& x : mean[k]) x /= ranks;
+        }
+        alone.update({{"a", mean[0]}, {"b", mean[1]}});
+    }
+    gd::thread_ranks(ranks).run([&](communicator& by) {
+        gd::synchronous worker(by);
+        for (std::size_t k = 0; k != 2; ++k) worker.add(names[k], gs::parameter{optimizer, initial[k]});
+        for (int step = 0; step != 6; ++step)
+            for (std::size_t k = 2; k-- != 0;) worker.push(names[k], gradient(by.rank(), step, k)); // in any order
+        for (std::size_t k = 0; k != 2; ++k) {
+            std::vector<float> w(initial[k].size());
+            worker.pull(names[k], w);
+            require(properties::same_bits<float>(w, alone.get<decltype(optimizer)>(names[k]).values()), names[k]);
+        }
+        require(worker.model().clock("a") == alone.clock("b"), "clock");
+        worker.stop();
+    });
+}
+
 TEST_CASE("state in blocks of 8 bits is that of one process, in pieces too", "[distributed][modes]") {
     auto const optimizer = gs::make_updater<gs::block8<float>>(gs::adam{}, gs::constant{0.1}, gs::serial_backend{});
     constexpr std::size_t elements = 3 * 4096 + 700; // pieces of one to two blocks of gradients, the last one shorter

@@ -214,14 +214,12 @@ RULE_TEST_CASE("a step on regular numbers survives traps of floating-point excep
 #endif
 
 RULE_TEST_CASE("gradient_scale equals a gradient scaled before, zero_gradient empties it", "[edges]") {
-    auto optimizer = simd(rule);
-    runs::tensor scaled(optimizer, size(), 1), expected(optimizer, size(), 2);
+    auto optimizer = simd(rule), other = simd(rule);
+    runs::tensor scaled(optimizer, size(), 1), expected(other, size(), 2);
     for (int k = 0; k < 3; ++k) {
         double const scale = 1.0 / 3;
-        gs::clock const at = optimizer.clock();
         auto const folded = optimizer.next_step({.gradient_scale = scale, .zero_gradient = k != 1, .rate = 0.1});
-        optimizer.seek(at);
-        auto const plain = optimizer.next_step({.rate = 0.1});
+        auto const plain = other.next_step({.rate = 0.1});
         for (auto* x : {&scaled, &expected}) x->set_gradient(folded.number());
         for (std::size_t i = 0; i < expected.size(); ++i) {
             auto const g = static_cast<float>(expected.gradient.get(i));

@@ -7,8 +7,10 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <span>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -89,41 +91,66 @@ void compare(arithmetic const& in, std::int64_t t, runs::snapshot const& before,
     }
 }
 
-// What the oracle of the optimizer's rule expects of a step on the tensor.
-using formula = std::function<runs::prediction(gs::clock const& after, double rate, runs::snapshot const& before)>;
-
-void follow(runs::optimizer optimizer, formula const& expected, arithmetic const& in, std::size_t n, std::size_t offset,
-            int steps, std::function<double(gs::clock)> const& schedule, findings& found) {
-    runs::tensor x(optimizer, n, offset);
-    auto const slots = static_cast<std::size_t>(
-        std::ranges::count_if(x.format().slots, [](runs::slot const& s) { return !s.is_row_slot; }));
-    for (int k = 0; k < steps; ++k) {
-        auto const step = optimizer.next_step({.rate = schedule(optimizer.clock())});
-        x.set_gradient(step.number());
-        runs::snapshot const before(x);
-        step(x);
-        runs::snapshot const after(x);
-        compare(in, step.number(), before, after, slots, expected(optimizer.clock(), step.rate(), before), found);
+// The clock's state after a step of a model-wise rule.
+void compare(arithmetic const& in, gs::clock const& before, gs::clock const& after,
+             std::vector<oracle::outcome> const& expected, findings& found) {
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        if (in.within(after.state[i], expected[i]) || !found.first_miss.empty()) continue;
+        report miss(after.step, "numbers of the clock", static_cast<double>(expected.size()));
+        found.first_miss = miss.add("number " + std::to_string(i), before.state[i], after.state[i], expected[i]).text();
     }
-    CHECK(x.guards_stand());
+}
+
+// What the oracle of the optimizer's rule expects of a step on tensors.
+using formula = std::function<std::vector<runs::prediction>(gs::clock const& before, gs::clock const& after,
+                                                            double rate, std::span<runs::snapshot const> tensors)>;
+
+void follow(runs::optimizer optimizer, formula const& expected, arithmetic const& in, std::vector<std::size_t> sizes,
+            std::size_t offset, int steps, std::function<double(gs::clock)> const& schedule, findings& found) {
+    std::vector<runs::tensor> model;
+    for (std::size_t const n : sizes) model.emplace_back(optimizer, n, offset, 7 * model.size());
+    auto const slots = static_cast<std::size_t>(
+        std::ranges::count_if(model[0].format().slots, [](runs::slot const& s) { return !s.is_row_slot; }));
+    for (int k = 0; k < steps; ++k) {
+        gs::clock const clock = optimizer.clock();
+        auto const step = optimizer.next_step({.rate = schedule(clock)});
+        std::vector<runs::snapshot> before;
+        std::vector<runs::view> views;
+        for (auto& x : model) {
+            x.set_gradient(step.number());
+            before.emplace_back(x);
+            views.push_back(x.view());
+        }
+        if (model.size() == 1) step(model[0]);
+        else step(views);
+        auto const all = expected(clock, optimizer.clock(), step.rate(), before);
+        compare(in, clock, optimizer.clock(), all[0].clock, found);
+        for (std::size_t i = 0; i < model.size(); ++i)
+            compare(in, step.number(), before[i], runs::snapshot(model[i]), slots, all[i], found);
+    }
+    for (auto const& x : model) CHECK(x.guards_stand());
 }
 
 void follow_everywhere(runs::rule const& rule, runs::element const& element) {
     auto const schedule = gs::warmup{gs::cosine{.rate = 0.05, .steps = 150, .end = 0.001}, 20, 0.01};
-    auto const expected = [&](gs::clock const& after, double rate, runs::snapshot const& before) {
-        return rule.predict(element, after, rate, before);
+    auto const expected = [&](gs::clock const& before, gs::clock const& after, double rate,
+                              std::span<runs::snapshot const> tensors) {
+        return rule.predict(element, before, after, rate, tensors);
     };
     constexpr int steps = GRADSTEP_TEST_EVERYTHING ? 200 : 50;
     findings found;
     std::size_t const l = element.lanes;
     auto const on = [&](runs::backend backend, std::size_t n, std::size_t offset) {
-        follow(rule.on(element, backend), expected, arithmetic::of(element), n, offset, steps, schedule, found);
+        follow(rule.on(element, backend), expected, arithmetic::of(element), {n}, offset, steps, schedule, found);
     };
     for (std::size_t const n : {std::size_t{0}, std::size_t{1}, l - 1, l, l + 1, 3 * l + 2})
         for (unsigned const offset : {0u, 1u})
             for (auto const backend : {runs::backend::serial, runs::backend::simd}) on(backend, n, offset);
     std::size_t const many = GRADSTEP_TEST_EVERYTHING ? 1025 : 513;
     on(runs::backend::simd, many, 0); // the serial backend, and other offsets, have its bits: bits.cpp
+    if (rule.model_wise && element.number == runs::element_of<float>().number) // tensors of a model
+        follow(rule.on(element, runs::backend::simd), expected, arithmetic::of(element), {many, 0, 5, 2 * l}, 1, steps,
+               schedule, found);
     CAPTURE(found.compared, found.worst);
     CHECK(found.first_miss == "");
     CHECK(found.at_threshold * 10'000 <= found.compared); // one in ten thousand elements
@@ -143,11 +170,13 @@ TEST_CASE("the bias corrections of adam are of this step beyond 2^24 steps, wher
     gs::adam const slow{.beta1 = 0.5, .beta2 = 1 - 1e-8};
     auto optimizer = runs::erased(gs::make_updater<double>(slow, gs::external{}));
     optimizer.seek({.step = std::int64_t{1} << 24});
-    auto const expected = [&](gs::clock const& after, double rate, runs::snapshot const& before) {
-        return runs::predicted<gs::adam>(oracle::adam(slow, oracle::step_in<double>(after.step, rate)), before);
+    auto const expected = [&](gs::clock const&, gs::clock const& after, double rate,
+                              std::span<runs::snapshot const> tensors) {
+        oracle::adam const formula(slow, oracle::step_in<double>(after.step, rate));
+        return std::vector{runs::predicted<gs::adam>(formula, tensors[0])};
     };
     findings found;
-    follow(optimizer, expected, arithmetic::of<double>(), 99, 0, 3, gs::constant{0.01}, found);
+    follow(optimizer, expected, arithmetic::of<double>(), {99}, 0, 3, gs::constant{0.01}, found);
     CHECK(found.first_miss == "");
     CHECK(found.compared == 3 * 99);
 }

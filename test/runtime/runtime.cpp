@@ -254,7 +254,7 @@ TEST_CASE("a host that has schedules of its own gives the rate to one that is ch
 std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {
     using sgd = gs::type_list<gs::sgd>;
     using averageable = gs::type_list<gs::sgd, gs::adam>;
-    using of_floats = gs::type_list<gs::sgd, gs::adam, gs::schedule_free_adam>;
+    using of_floats = gs::type_list<gs::sgd, gs::adam, gs::schedule_free_adam, gs::prodigy, gs::dog>;
     using compressing = gs::type_list<gs::dgc_momentum>;
     static gs::runtime::compiled_group const* const all[] = {
         &gs::runtime::compiled_list<float, of_floats, gs::type_list<gs::none, gs::any_regularizer>>::group,
@@ -953,7 +953,7 @@ TEST_CASE("a schedule-free rule that is chosen at run time has the bits, the clo
     CHECK(optimizer.clock() == typed.clock());
     tensor.step = 2;
     CHECK_THAT(refusal<gs::value_error>([&] { optimizer.apply(tensor); }),
-               ContainsSubstring("step: 2 is given, and the rule averages over the steps of the updater"));
+               ContainsSubstring("step: 2 is given, and the rule keeps numbers of all steps of the updater"));
     CHECK(same_bits(w, w2));
     CHECK_THAT(refusal<gs::value_error>([&] { optimizer.seek({.step = 3}); }),
                ContainsSubstring("clock: step = 3 comes without state"));

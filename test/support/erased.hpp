@@ -33,7 +33,7 @@ public:
     static_assert(slots <= std::tuple_size_v<decltype(view::state)>);
 
     static layout format() {
-        layout out{&type_of<storage>, &type_of<state_type>, {}, gs::row_wise_rule<typename Updater::rule_type>};
+        layout out{&type_of<storage>, &type_of<state_type>, {}, gs::settled_rule<typename Updater::rule_type>};
         for (std::size_t i = 0; i < slots; ++i) out.slots.push_back({Updater::state_names[i], Updater::is_row_slot(i)});
         return out;
     }
@@ -94,7 +94,10 @@ template <calls Calls, class Updater> struct optimizer_of final : optimizer::con
         });
     }
     step next_step(gs::step_options const& options) override {
-        return step(std::make_unique<step_of<Calls, Updater>>(it.next_step(options)));
+        gs::step_options own = options;
+        if (gs::detail::settles_by_loss<typename Updater::rule_type> && !own.loss)
+            own.loss = loss_of(it.clock().step + 1);
+        return step(std::make_unique<step_of<Calls, Updater>>(it.next_step(own)));
     }
     gs::clock clock() const override { return it.clock(); }
     void seek(gs::clock at) override { it.seek(at); }
@@ -137,6 +140,24 @@ std::vector<oracle::outcome> settled(Oracle& formula, snapshot const& before, st
     return {after.begin(), after.end()};
 }
 
+// The sums of a model-wise rule over some tensors.
+template <class Rule, class Oracle> auto model_sums(Oracle const& formula, std::span<snapshot const> tensors) {
+    constexpr std::size_t slots = gs::slot_count<Rule>;
+    auto const observed = [&](snapshot const& x, std::size_t i) {
+        return formula.accumulate(x.weight[i], x.gradient[i], reals<slots>(x, 0, i));
+    };
+    decltype(observed(tensors[0], 0)) sums;
+    for (std::size_t m = 0; m < sums.size(); ++m) {
+        sums[m] = {0, 0};
+        for (snapshot const& x : tensors) {
+            std::vector<oracle::outcome> parts(x.weight.size());
+            for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = observed(x, i)[m];
+            sums[m] = oracle::added(sums[m], formula.total(parts), formula.at.host);
+        }
+    }
+    return sums;
+}
+
 } // namespace detail
 
 /// What `formula` expects of its step on a tensor.
@@ -158,7 +179,8 @@ template <class Rule, class Oracle> prediction predicted(Oracle formula, snapsho
 template <class Oracle, class Rule> class rule_of final : public rule {
 public:
     explicit rule_of(Rule r) : rule_(r) {
-        row_wise = gs::row_wise_rule<Rule>;
+        row_wise = gs::settled_rule<Rule>;
+        model_wise = gs::model_wise_rule<Rule>;
         compresses = gs::detail::has_own_step<Rule>;
         carries = oracle::carries<Oracle>(r);
         bounded = oracle::bounded<Oracle>();
@@ -181,10 +203,22 @@ public:
             return made<calls::with_one_tensor, Element>(gs::serial_backend{});
         });
     }
-    prediction predict(element const& e, gs::clock const& after, double rate, snapshot const& before) const override {
-        oracle::now const now = e.compute == &type_of<double> ? oracle::step_in<double>(after.step, rate, after.state)
-                                                              : oracle::step_in<float>(after.step, rate, after.state);
-        return predicted<Rule>(Oracle(rule_, now), before);
+    std::vector<prediction> predict(element const& e, gs::clock const& before, gs::clock const& after, double rate,
+                                    std::span<snapshot const> tensors) const override {
+        oracle::now now = e.compute == &type_of<double>
+                              ? oracle::step_in<double>(after.step, rate, after.state, before.state)
+                              : oracle::step_in<float>(after.step, rate, after.state, before.state);
+        now.loss = loss_of(after.step);
+        Oracle formula(rule_, now);
+        std::vector<oracle::outcome> clock;
+        if constexpr (gs::model_wise_rule<Rule>) {
+            auto const settled = formula.settle(detail::model_sums<Rule>(formula, tensors));
+            clock.assign(settled.begin(), settled.begin() + Rule::clock_state_names.size());
+        }
+        std::vector<prediction> out;
+        for (snapshot const& x : tensors) out.push_back(predicted<Rule>(formula, x));
+        out.at(0).clock = clock;
+        return out;
     }
     std::unique_ptr<rule> without_epsilon() const override {
         if constexpr (requires { rule_.epsilon; }) {

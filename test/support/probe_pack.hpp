@@ -71,6 +71,9 @@ struct probe_backend : gradstep::detail::host_buffers {
                 for (std::size_t i = 0; i < n; ++i) kernel.template at<probe_pack>(i, gradstep::all_lanes{});
             });
     }
+    template <class Kernel> auto sums_of(gradstep::single<Kernel> const& batch) const {
+        return gradstep::detail::block_sums<Kernel>::template of_all<probe_pack>(batch.kernel, batch.elements);
+    }
     template <class Kernel, class Row> void run_row_wise(gradstep::single<Kernel> batch, Row const& row) const {
         using sums = gradstep::detail::block_sums<Kernel>;
         auto const total = sums::template of_all<probe_pack>(batch.kernel, batch.elements);

@@ -125,6 +125,9 @@ private:
     std::unique_ptr<concept_of_it const> it_;
 };
 
+/// The loss that step t is given, for rules that need one.
+inline double loss_of(std::int64_t t) { return 1 + 0.25 * static_cast<double>(t % 4); }
+
 /// An updater of any type. Made by `erased` (support/erased.hpp) or by a rule.
 class optimizer {
 public:
@@ -263,6 +266,8 @@ struct prediction {
     };
     std::vector<of_element> elements;
     std::vector<oracle::outcome> row; // of what a tensor has once
+    std::vector<oracle::outcome>
+        clock; // of what a model-wise rule keeps in the clock; the first tensor of a call has it
 };
 
 /// What kind of backend an optimizer runs on; `probe` is for float alone (support/probe_pack.hpp).
@@ -280,12 +285,14 @@ public:
         static executor alone;
         return on(e, b, alone);
     }
-    /// `after` is the clock after the step.
-    virtual prediction predict(element const& e, gs::clock const& after, double rate, snapshot const& before) const = 0;
+    /// `before` and `after` are the clocks around the step, which is one call with these tensors.
+    virtual std::vector<prediction> predict(element const& e, gs::clock const& before, gs::clock const& after,
+                                            double rate, std::span<snapshot const> tensors) const = 0;
     /// The same rule with epsilon = 0; null if it has none.
     virtual std::unique_ptr<rule> without_epsilon() const = 0;
 
-    bool row_wise;                        // it looks at the whole tensor
+    bool row_wise;                        // it looks at the whole tensor, or model
+    bool model_wise;                      // a call is the step of a whole model
     bool compresses;                      // its gradients are sent, and few weights of a tensor move
     bool carries;                         // a weight without gradient may move
     bool bounded;                         // a step is finite whatever the gradient is

@@ -18,13 +18,15 @@ template <class Rule> bool is_comparable([[maybe_unused]] Rule const& rule) {
 } // namespace
 
 TEMPLATE_LIST_TEST_CASE("Thrust gives the bits of the serial backend for every rule", "", registered) {
-    for (auto const& rule : settings_of<TestType>()) {
-        if (!is_comparable(rule)) continue;
-        CAPTURE(gs::describe(rule));
-        for (std::size_t const n : {0u, 1u, 3u, 4u, 5u, 4095u, 4097u, 10001u})
-            for (std::size_t const offset : {0u, 1u}) {
-                CAPTURE(n, offset);
-                CHECK(trains_alike<float, device_backend>(n, offset, {}, one_call, rule, falling));
-            }
-    }
+    if constexpr (gs::model_wise_rule<typename TestType::rule>) return; // Thrust refuses them
+    else
+        for (auto const& rule : settings_of<TestType>()) {
+            if (!is_comparable(rule)) continue;
+            CAPTURE(gs::describe(rule));
+            for (std::size_t const n : {0u, 1u, 3u, 4u, 5u, 4095u, 4097u, 10001u})
+                for (std::size_t const offset : {0u, 1u}) {
+                    CAPTURE(n, offset);
+                    CHECK(trains_alike<float, device_backend>(n, offset, {}, one_call, rule, falling));
+                }
+        }
 }

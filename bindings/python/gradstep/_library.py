@@ -173,10 +173,11 @@ class CStepOptions(ctypes.Structure):
         ("reserved_too", ctypes.c_int32),
         ("given", ctypes.c_uint32),
         ("reserved_last", ctypes.c_uint32),
+        ("loss", ctypes.c_double),
     ]
 
 
-GIVEN_RATE, GIVEN_EPOCH = 1, 2  # enum gradstep_given
+GIVEN_RATE, GIVEN_EPOCH, GIVEN_LOSS = 1, 2, 4  # enum gradstep_given
 
 
 class CClock(ctypes.Structure):

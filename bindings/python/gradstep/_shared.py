@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Union
 
 import numpy
 
-from ._library import GIVEN_EPOCH, GIVEN_RATE, CClock, CStepOptions, Status, check, error, library, new_error
+from ._library import GIVEN_EPOCH, GIVEN_LOSS, GIVEN_RATE, CClock, CStepOptions, Status, check, error, library, new_error
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -42,10 +42,21 @@ class StepOptions(TypedDict, total=False):
     samples: int  #: the number of samples in this step, which is added to the clock; >= 0, 0 by default
     epoch: int | None  #: sets the clock's epoch, from this step on; >= 0; None: unchanged
     zero_gradient: bool  #: sets the gradient to zero after reading it; the array must be writable; False by default
+    #: the loss whose gradient the step gets, without loss scaling, for `polyak_sgd`, `momo` and `momo_adam`, which need it;
+    #: finite; other rules ignore it
+    loss: float | None
 
 
-_OPTIONS = {"gradient_scale": 1.0, "rate_scale": 1.0, "rate": math.nan, "samples": 0, "epoch": -1, "zero_gradient": 0}
-_GIVEN = {"rate": GIVEN_RATE, "epoch": GIVEN_EPOCH}  # for these, the default means "not given" to the library
+_OPTIONS = {
+    "gradient_scale": 1.0,
+    "rate_scale": 1.0,
+    "rate": math.nan,
+    "samples": 0,
+    "epoch": -1,
+    "zero_gradient": 0,
+    "loss": math.nan,
+}
+_GIVEN = {"rate": GIVEN_RATE, "epoch": GIVEN_EPOCH, "loss": GIVEN_LOSS}  # for these, the default means "not given" to the library
 
 
 def c_options(options: Mapping[str, Any]) -> CStepOptions:

@@ -17,6 +17,9 @@ pub struct StepOptions {
     pub samples: i64,
     /// Sets the clock's epoch, from this step on; >= 0. `None`: unchanged.
     pub epoch: Option<i64>,
+    /// The loss whose gradient the step gets, without loss scaling. The rules polyak_sgd, momo and momo_adam need it; others
+    /// ignore it. Finite.
+    pub loss: Option<f64>,
 }
 
 impl Default for StepOptions {
@@ -27,6 +30,7 @@ impl Default for StepOptions {
             rate: None,
             samples: 0,
             epoch: None,
+            loss: None,
         }
     }
 }
@@ -45,8 +49,10 @@ impl StepOptions {
             zero_gradient: zero_gradient.into(),
             reserved_too: 0,
             given: bit(self.rate.is_some(), sys::GRADSTEP_GIVEN_RATE)
-                | bit(self.epoch.is_some(), sys::GRADSTEP_GIVEN_EPOCH),
+                | bit(self.epoch.is_some(), sys::GRADSTEP_GIVEN_EPOCH)
+                | bit(self.loss.is_some(), sys::GRADSTEP_GIVEN_LOSS),
             reserved_last: 0,
+            loss: self.loss.unwrap_or(f64::NAN),
         }
     }
 }

@@ -36,6 +36,7 @@ pub const GRADSTEP_BFLOAT16: i32 = 7;
 
 pub const GRADSTEP_GIVEN_RATE: i32 = 1;
 pub const GRADSTEP_GIVEN_EPOCH: i32 = 2;
+pub const GRADSTEP_GIVEN_LOSS: i32 = 4;
 
 pub const GRADSTEP_MISSING_ERROR: i32 = 0;
 pub const GRADSTEP_MISSING_KEEP: i32 = 1;
@@ -81,6 +82,7 @@ pub struct gradstep_step_options {
     pub reserved_too: i32,
     pub given: u32,
     pub reserved_last: u32,
+    pub loss: f64,
 }
 
 #[repr(C)]

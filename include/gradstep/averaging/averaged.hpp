@@ -111,8 +111,9 @@ template <class Rule, class Average> struct averaged {
                   "rule; average the parameter by gs::averager");
     static_assert(
         !detail::keeps_clock_state<Rule>,
-        "gradstep: averaged: the rule keeps numbers of all steps in the clock, as the schedule-free rules do, "
-        "which evaluate an average of their own; expected another rule");
+        "gradstep: averaged: the rule keeps numbers of all steps in the clock, as schedule-free rules do, which "
+        "evaluate an average of their own, and model-wise rules, which settle them once for the model; expected "
+        "another rule; average the parameter by gs::averager");
     static_assert(detail::average_count<averaged> <= 9,
                   "gradstep: averaged: there are more than 8 averages; expected at most 8");
     /// The number of the rule's slots (`own_slots`) and of the average's slots (`average_slots`).

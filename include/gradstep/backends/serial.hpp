@@ -47,6 +47,12 @@ struct serial_backend : detail::host_buffers {
         });
     }
 
+    /// Returns the sums of a model-wise rule over one tensor: `accumulate`.
+    template <class Kernel> auto sums_of(single<Kernel> const& batch) const noexcept {
+        detail::flush_guard const guard(subnormals::flush);
+        return detail::block_sums<Kernel>::template of_all<typename Kernel::compute>(batch.kernel, batch.elements);
+    }
+
     template <class S> double sum_of_squares(std::span<S const> x, double scale = 1) const noexcept {
         detail::flush_guard const guard(subnormals::flush);
         return detail::sum_of_blocks(x, scale);

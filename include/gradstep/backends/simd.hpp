@@ -106,6 +106,17 @@ public:
         run(batch);
     }
 
+    /// Returns the sums of a model-wise rule over one tensor: `accumulate`.
+    template <class Kernel> auto sums_of(single<Kernel> const& batch) const {
+        using sums = detail::block_sums<Kernel>;
+        using packs = pack<typename Kernel::compute>;
+        std::size_t const n = batch.elements;
+        return sum_of_blocks<typename sums::totals>(
+            detail::block_count(n), n * batch.bytes,
+            [kernel = batch.kernel, n](std::size_t b) { return sums::template of_block<packs>(kernel, n, b); },
+            [](auto& to, auto const& part) { sums::add(to, part); });
+    }
+
     template <class S> double sum_of_squares(std::span<S const> x, double scale = 1) const {
         return sum_of_blocks<double>(
             detail::block_count(x.size()), x.size_bytes(),

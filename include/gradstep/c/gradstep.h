@@ -107,14 +107,14 @@ typedef struct gradstep_slot {
     { sizeof(gradstep_slot), 0, {0}, 0 }
 
 /* The flags whose sum is gradstep_step_options.given. */
-enum gradstep_given { GRADSTEP_GIVEN_RATE = 1, GRADSTEP_GIVEN_EPOCH = 2 };
+enum gradstep_given { GRADSTEP_GIVEN_RATE = 1, GRADSTEP_GIVEN_EPOCH = 2, GRADSTEP_GIVEN_LOSS = 4 };
 
 /* Options of a single step. NULL: the defaults.
  *
  *     gradstep_step_options options = GRADSTEP_STEP_OPTIONS_INIT;
  *     options.rate = 0.01, options.given |= GRADSTEP_GIVEN_RATE;
  *
- * The library rejects a rate or an epoch that differs from GRADSTEP_STEP_OPTIONS_INIT if its
+ * The library rejects a rate, an epoch or a loss that differs from GRADSTEP_STEP_OPTIONS_INIT if its
  * flag is missing. Programs that were compiled with the header of ABI 0.1 have no flags: for
  * them, a rate of NaN and a negative epoch mean "not given". */
 typedef struct gradstep_step_options {
@@ -129,9 +129,10 @@ typedef struct gradstep_step_options {
     int32_t reserved_too;   /* 0 */
     uint32_t given;         /* the sum of the gradstep_given flags; since ABI 0.2 */
     uint32_t reserved_last; /* 0 */
+    double loss; /* with GRADSTEP_GIVEN_LOSS: the loss of this step, for rules that need it; finite; since ABI 0.3 */
 } gradstep_step_options;
 #define GRADSTEP_STEP_OPTIONS_INIT                                                                                     \
-    { sizeof(gradstep_step_options), 0, 1.0, 1.0, GRADSTEP_NAN, 0, -1, 0, 0, 0, 0 }
+    { sizeof(gradstep_step_options), 0, 1.0, 1.0, GRADSTEP_NAN, 0, -1, 0, 0, 0, 0, GRADSTEP_NAN }
 #define GRADSTEP_NAN (-(double)(1e308 * 1e308 - 1e308 * 1e308))
 
 /* The progress of a run. To resume, pass the whole clock that you got: a schedule-free rule needs
@@ -403,7 +404,7 @@ GRADSTEP_API gradstep_status gradstep_updater_slot(const gradstep_updater*, uint
 GRADSTEP_API gradstep_status gradstep_updater_initialize(const gradstep_updater*, const void* parameter,
                                                          void* const* slots, uint64_t count, gradstep_error*);
 /* Prepares the next step and advances the clock. Then call `apply` for every tensor of the
- * model. With zero_gradient, `apply` writes to the gradients. */
+ * model; if the rule is model-wise (prodigy), call apply_many once with all tensors instead. With zero_gradient, `apply` writes to the gradients. */
 GRADSTEP_API gradstep_status gradstep_updater_next_step(gradstep_updater*, const gradstep_step_options*,
                                                         gradstep_error*);
 /* Returns the progress of the run. */
@@ -425,7 +426,9 @@ GRADSTEP_API gradstep_status gradstep_updater_apply(const gradstep_updater*, voi
 /* Applies the step to n tensors in one call, which splits them over threads together. Tensor k
  * is number k for stochastic rounding. All are checked before any is written. The parameters and slots of all
  * tensors must not overlap each other or any gradient. Tensors can share a gradient, except with
- * zero_gradient. With on_nonfinite "skip" the other tensors are updated, with "raise" none is. */
+ * zero_gradient. With on_nonfinite "skip" the other tensors are updated, with "raise" none is.
+ * If the rule is model-wise, the call is the step of the whole model: apply each step once, from
+ * one thread, and "skip" skips all tensors. */
 GRADSTEP_API gradstep_status gradstep_updater_apply_many(const gradstep_updater*, void* const* parameters,
                                                          const void* const* gradients, void* const* const* slots,
                                                          const uint64_t* counts, uint64_t n, gradstep_error*);

@@ -27,9 +27,9 @@ template <class Rule> constexpr bool has_code_maps() {
 template <class Element, class Rule, class Backend> constexpr void require_blocks() {
     if constexpr (element<Element>)
         if constexpr (in_blocks<element_traits<Element>>) {
-            constexpr bool has_maps = row_wise_rule<Rule> || has_code_maps<Rule>();
-            static_assert(!row_wise_rule<Rule>, "gradstep: block8: this rule reads a whole tensor before it updates an "
-                                                "element; expected a rule that works block by block, or float");
+            constexpr bool has_maps = settled_rule<Rule> || has_code_maps<Rule>();
+            static_assert(!settled_rule<Rule>, "gradstep: block8: this rule reads a whole tensor before it updates an "
+                                               "element; expected a rule that works block by block, or float");
             static_assert(
                 has_maps,
                 "gradstep: block8: the rule does not say that 8 bits are enough for its state; expected `static "

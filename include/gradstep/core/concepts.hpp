@@ -91,11 +91,31 @@ concept applies_row_wise = requires(typename R::template coeffs<float> c, settle
                                     typename R::template state<float>& s) {
     R::apply(c, row, w, g, s);
 };
+// The parts of a model-wise rule.
+template <class R>
+concept settles_without_loss = requires(R const& rule, std::int64_t t, clock_state const& before,
+                                        typename R::template partial_sums<double> const& sums) {
+    { rule.settle(t, before, sums) } -> std::same_as<clock_state>;
+};
+template <class R>
+concept settles_by_loss = requires(R const& rule, std::int64_t t, clock_state const& before,
+                                   typename R::template partial_sums<double> const& sums, double loss) {
+    { rule.settle(t, before, sums, loss) } -> std::same_as<clock_state>;
+};
+template <class R> concept finalizes_model = requires(R const& rule, step_info now, clock_state const& after) {
+    { rule.template finalize<float>(now, after) } -> std::same_as<settled<R, float>>;
+};
+template <class R> concept has_settle = requires { &R::settle; };
+
 // A rule with numbers of all steps so far, which the clock keeps.
 template <class R> concept keeps_clock_state = requires { R::clock_state_names.size(); };
 template <class R> constexpr std::span<char const* const> clock_state_names_of() {
     if constexpr (keeps_clock_state<R>) return R::clock_state_names;
     else return {};
+}
+template <class R> constexpr bool clock_state_is_signed() {
+    if constexpr (requires { R::clock_state_is_signed; }) return R::clock_state_is_signed;
+    else return false;
 }
 template <class R> concept advances_clock_state = requires(R const& rule, step_info now) {
     { rule.advance(now) } -> std::same_as<clock_state>;
@@ -235,6 +255,37 @@ template <class R> concept matrix_rule = rule<R> && detail::gathers<R> && detail
     { R::work_size(std::size_t(), std::size_t()) } -> std::same_as<std::size_t>;
 };
 
+/// A rule that reads the gradients of the whole model before it changes an element, as rules do that
+/// estimate their own step size (prodigy, dog). It keeps numbers in the clock (`clock_state_names`,
+/// `advance`), has `partial_sums` and `accumulate` as a row-wise rule has, and two more pure functions
+/// that run on the host, in double:
+///
+///     clock_state settle(std::int64_t t, clock_state const& before, partial_sums<double> const& sums) const;
+///     template <class T> settled<T> finalize(step_info now, clock_state const& after) const;
+///
+/// A step has two passes. The first pass adds the contributions of all elements, with coefficients
+/// that `prepare` computes from the state of the clock before the step (what `advance` returned).
+/// `accumulate` gets the weight as it is stored, also if a regularizer changes the weight. `settle`
+/// runs once per step and returns the state of the clock after it. `advance` and `settle` can use the
+/// places without a name for numbers of this step alone, such as the rate of the updater. If a sum or
+/// a number of the result is not finite, the state of the clock stays as it was, and the other places
+/// are 0. `finalize` returns what all elements of a tensor share;
+/// `now` has the rate of the tensor and the state before the step. The second pass calls
+/// `apply(coeffs<T> const&, settled<T> const&, V& w, V g, state<V>& s)`. All members of
+/// `partial_sums` are sums. Optional:
+///
+/// - `settle(t, before, sums, double loss)` instead: steps then need step_options::loss.
+/// - `regularizer_rate(step_info now) -> double`: the learning rate that the regularizer sees, if it
+///   is not now.rate.
+/// - `clock_state_is_signed = true`: numbers of the state can be negative.
+template <class R>
+concept model_wise_rule = rule<R> && detail::accumulates<R> &&
+    (detail::settles_without_loss<R> ||
+     detail::settles_by_loss<R>)&&detail::finalizes_model<R>&& detail::keeps_clock_state<R>;
+
+/// A rule whose `apply` gets numbers that were settled before it moves an element.
+template <class R> concept settled_rule = row_wise_rule<R> || model_wise_rule<R>;
+
 /// A regularizer: its coefficients are prepared once per step. `before(c, w, g)` changes weight or
 /// gradient before the rule, and `after(c, w)` changes the weight after the rule. It has one of
 /// them, or both. `after(c, old, w)` also gets the weight that the rule was given, after every
@@ -296,7 +347,15 @@ template <class R> constexpr void require_rule() {
     static_assert(names_fit<row_state<R, float>, row_slot_count<R>>(),
                   "gradstep: rule: `row_state_names` does not match `row_state`; expected a name for every member, in "
                   "order, and no other");
-    if constexpr (requires { &R::template accumulate<float, float>; })
+    if constexpr (has_settle<R>)
+        static_assert(
+            accumulates<R> && (settles_without_loss<R> || settles_by_loss<R>)&&finalizes_model<R> &&
+                keeps_clock_state<R>,
+            "gradstep: model-wise rule: a part is missing or has another form; expected `template <class X> struct "
+            "partial_sums { X ...; };`, `accumulate(coeffs<T> const&, V w, V g, state<V> const&) -> partial_sums<V>`, "
+            "`settle(std::int64_t t, clock_state const& before, partial_sums<double> const&) const -> clock_state`, "
+            "`finalize<T>(step_info, clock_state const& after) const -> settled<T>`, and `clock_state_names`");
+    else if constexpr (requires { &R::template accumulate<float, float>; })
         static_assert(
             accumulates<R> && finalizes<R>,
             "gradstep: row-wise rule: a part is missing or has another form; expected `template <class X> struct "

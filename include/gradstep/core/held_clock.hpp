@@ -26,9 +26,16 @@ struct some_clock_state {
 template <class Rule>
 using clock_state_for = std::conditional_t<keeps_clock_state<Rule>, some_clock_state, no_clock_state>;
 
+// Whether the last step of a model-wise rule waits for its sums.
+struct never_waits {};
+struct waits_for_sums {
+    bool is_pending = false;
+};
+
 template <class Rule> struct held_clock {
     std::int64_t step = 0, samples = 0, epoch = 0;
     [[no_unique_address]] clock_state_for<Rule> state = {};
+    [[no_unique_address]] std::conditional_t<model_wise_rule<Rule>, waits_for_sums, never_waits> sums = {};
 
     held_clock() = default;
     held_clock(clock const& at) : step(at.step), samples(at.samples), epoch(at.epoch), state(at.state) {}

@@ -35,6 +35,7 @@ inline constexpr range non_negative{0, infinity, false, true, "finite and >= 0"}
 inline constexpr range share{0, 1, false, false, "in [0, 1]"};
 inline constexpr range positive_share{0, 1, true, false, "in (0, 1]"};
 inline constexpr range at_least_one{1, infinity, false, true, "finite and >= 1"};
+inline constexpr range at_least_one_or_infinite{1, infinity, false, false, ">= 1, or infinite"};
 inline constexpr range not_positive{-infinity, 0, true, false, "finite and <= 0"};
 inline constexpr range positive{0, infinity, true, true, "finite and > 0"};
 inline constexpr range positive_or_infinite{0, infinity, true, false, "> 0, or infinite"};

@@ -185,10 +185,10 @@ template <class Reader, class T> struct lazy_gradient {
     }
 };
 
-// The result of `finalize` for a row, if the rule is row-wise.
+// The result of `finalize`, if the rule is row-wise or model-wise.
 struct nothing_settled {};
 template <class Rule, class T>
-using settled_for = std::conditional_t<row_wise_rule<Rule>, settled<Rule, T>, nothing_settled>;
+using settled_for = std::conditional_t<settled_rule<Rule>, settled<Rule, T>, nothing_settled>;
 
 // Whether a rule has a form of its step without the operations of its options.
 template <class Rule, class T>
@@ -261,7 +261,7 @@ struct update_kernel {
         missed(w, s);
         if constexpr (detail::acts_before<Regularizer>) Regularizer::before(regularizer, w, g);
         [[maybe_unused]] V const old = w;
-        if constexpr (row_wise_rule<Rule>) Rule::apply(rule, settled, w, g, s);
+        if constexpr (settled_rule<Rule>) Rule::apply(rule, settled, w, g, s);
         else if constexpr (in_default_form) Rule::apply_default(rule, w, g, s);
         else Rule::apply(rule, w, g, s);
         detail::act_after<Regularizer>(regularizer, old, w);
@@ -279,15 +279,18 @@ struct update_kernel {
         detail::store_slots<Rule, V, sees_all_slots>(state, s, i, which, slots{});
     }
 
-    /// The partial sums of a row-wise rule for an element, before its step. Writes nothing.
+    /// The partial sums of a row-wise or model-wise rule for an element, before its step. Writes
+    /// nothing.
     template <pack V, class Which> GRADSTEP_HD auto accumulate(std::size_t i, Which which) const {
         V w = detail::load_trained<traits, V>(weight, master, i, which);
         V g = gradient.template peek<V>(i, which);
         typename Rule::template state<V> s;
         detail::load_slots<Rule, V, true>(state, s, i, which, slots{});
         missed(w, s);
+        [[maybe_unused]] V const given = w;
         if constexpr (detail::acts_before<Regularizer>) Regularizer::before(regularizer, w, g);
-        return Rule::accumulate(rule, w, g, s);
+        if constexpr (model_wise_rule<Rule>) return Rule::accumulate(rule, given, g, s);
+        else return Rule::accumulate(rule, w, g, s);
     }
 
     /// Whether all buffers are aligned for loads and stores of N elements at once.

@@ -243,6 +243,10 @@ template <class V> GRADSTEP_HD V min(V a, V b) { return pack_traits<V>::min(a, b
 template <class V> GRADSTEP_HD V max(V a, V b) { return pack_traits<V>::max(a, b); }
 /// The larger of a and b. If one of them is NaN, the result is NaN (maximum of IEEE 754-2019).
 template <class V> GRADSTEP_HD V maximum(V a, V b) { return select(b == b, max(a, b), b); }
+/// |a| in double, for sums.
+template <class V> GRADSTEP_HD typename pack_traits<V>::wide wide_abs(V a) {
+    return pack_traits<V>::to_wide(pack_traits<V>::abs(a));
+}
 /// a^2 in double, which is exact for floats. A sum of squares thus cannot overflow or underflow.
 template <class V> GRADSTEP_HD typename pack_traits<V>::wide wide_square(V a) {
     auto const x = pack_traits<V>::to_wide(a);

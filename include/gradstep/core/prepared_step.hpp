@@ -19,13 +19,24 @@ inline namespace GRADSTEP_ISA {
 
 /// The scalars of one step for one combination of rate scale, decay and step number. They are the
 /// coefficients of the rule, of the regularizer, and of the regularizer without its decaying parts.
+/// A model-wise rule also has what it settles from its sums.
 template <class Updater> struct step_scalars {
     /// The type of the arithmetic.
     using compute = typename Updater::traits::compute;
+    /// What a model-wise rule settles, and the learning rate that it needs for that.
+    struct settled_by_model {
+        double rate = 0;
+        detail::settled_for<typename Updater::rule_type, compute> value = {};
+    };
+    /// The same for other rules.
+    struct nothing_by_model {};
 
     typename Updater::rule_type::template coeffs<compute> rule;
     typename Updater::regularizer_type::template coeffs<compute> regularizer;
     typename Updater::undecayed_type::template coeffs<compute> undecayed;
+    [[no_unique_address]] std::conditional_t<model_wise_rule<typename Updater::rule_type>, settled_by_model,
+                                             nothing_by_model>
+        by_model = {};
 };
 
 /// The numbers of one step: policies, options and scalars, ready for kernels. It does not depend on
@@ -69,12 +80,22 @@ template <class Updater> struct prepared_step {
     step_scalars<Updater> scalars(double rate_scale, double decay, std::int64_t number) const {
         step_info const at{number, now.rate * rate_scale, now.state};
         detail::as_compute<compute>("the learning rate", at.rate);
-        step_scalars<Updater> out{rule.template prepare<compute>(at), {}, undecayed.template prepare<compute>(at)};
-        if (decay != 0 || !has_decay) out.regularizer = scaled(regularizer, decay).template prepare<compute>(at);
+        decltype(auto) for_regularizer = seen_by_regularizer(at);
+        step_scalars<Updater> out{
+            rule.template prepare<compute>(at), {}, undecayed.template prepare<compute>(for_regularizer)};
+        if (decay != 0 || !has_decay)
+            out.regularizer = scaled(regularizer, decay).template prepare<compute>(for_regularizer);
+        if constexpr (model_wise_rule<rule_type>) out.by_model.rate = at.rate;
         return out;
     }
 
 private:
+    // The step with the learning rate that the regularizer sees.
+    GRADSTEP_INLINE decltype(auto) seen_by_regularizer(step_info const& at) const {
+        if constexpr (requires { rule.regularizer_rate(at); })
+            return step_info{at.t, rule.regularizer_rate(at), at.state};
+        else return (at);
+    }
     // 0 leaves parts out, by the undecayed regularizer.
     static regularizer_type scaled(regularizer_type const& from, double factor) {
         return factor == 1 || factor == 0 ? from : scaled_decay(from, factor);
@@ -129,6 +150,19 @@ visit_gradient(prepared_step<Updater> const& step, slice<Updater> const& x,
     else if constexpr (detail::rare_slot_count<rule_type> == 0) f(general);
 }
 
+/// Returns the kernel, with what a model-wise rule has settled.
+template <class Updater, class Kernel>
+GRADSTEP_INLINE decltype(auto) settled_kernel(Kernel const& kernel,
+                                              [[maybe_unused]] step_scalars<Updater> const& scalars) {
+    if constexpr (model_wise_rule<typename Updater::rule_type>) {
+        Kernel out = kernel;
+        out.settled = scalars.by_model.value;
+        return out;
+    } else {
+        return (kernel);
+    }
+}
+
 /// Calls f(kernel) with the kernel of a tensor in a step. The tensor must have been checked.
 /// `scalars` are prepared for the tensor's rate scale, decay and step number.
 template <class Updater, class F>
@@ -138,7 +172,8 @@ GRADSTEP_INLINE void visit_kernel(prepared_step<Updater> const& step, step_scala
         // The plain form of a step never writes a copy: it is passed on by reference, since copying
         // a kernel, written in narrow pieces and read in wide ones, takes half of a call on a few
         // elements.
-        auto const with_copy = [&]<class Kernel>(Kernel const& kernel) GRADSTEP_INLINE_LAMBDA {
+        auto const with_copy = [&]<class Kernel>(Kernel const& made) GRADSTEP_INLINE_LAMBDA {
+            decltype(auto) kernel = settled_kernel(made, scalars);
             constexpr bool may_copy = std::is_same_v<typename Updater::traits::storage, float> &&
                                       !row_wise_rule<typename Updater::rule_type> && !requires {
                 Gradient::in_default_form;
@@ -181,9 +216,12 @@ template <class Updater> struct step_batch {
     std::size_t size(std::size_t k) const { return tensors[k].weight.size(); }
     template <class F> GRADSTEP_INLINE void visit(std::size_t k, F&& f) const {
         slice<Updater> const& x = tensors[k];
-        step_scalars<Updater> const& scalars = numbers == nullptr || numbers[k] == 0 ? of.own : others[numbers[k] - 1];
         std::int64_t const number = numbers == nullptr ? of.now.t : x.step.value_or(of.now.t);
-        visit_kernel(of, scalars, x, x.id.value_or(k), number, std::forward<F>(f));
+        visit_kernel(of, scalars(k), x, x.id.value_or(k), number, std::forward<F>(f));
+    }
+    /// The scalars of tensor k.
+    GRADSTEP_INLINE step_scalars<Updater> const& scalars(std::size_t k) const {
+        return numbers == nullptr || numbers[k] == 0 ? of.own : others[numbers[k] - 1];
     }
 };
 

@@ -11,7 +11,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The sums of a row-wise rule use the order of every sum in gradstep (core/reduce.hpp): blocks of
+// The sums of a row-wise or model-wise rule use the order of every sum in gradstep (core/reduce.hpp): blocks of
 // 4096 elements, each with 32 columns, the columns folded in halves, the blocks added in order.
 // Inside a block, they are in the type that `accumulate` returns: the compute type, so that packs
 // add columns, or double, if the squares of floats would overflow or underflow. Across blocks they

@@ -91,10 +91,15 @@ struct saved_policies {
     void const* of = nullptr;
     void (*visit)(void const* of, policy_visitor&) = nullptr;
     std::span<char const* const> clock_state_names = {};
+    bool clock_state_is_signed = false;
 };
 template <class Updater> std::span<char const* const> clock_state_names_in(Updater const& of) {
     if constexpr (requires { of.facts(); }) return of.facts().clock_state_names; // any_updater
     else return clock_state_names_of<typename Updater::rule_type>();
+}
+template <class Updater> bool clock_state_is_signed_in(Updater const& of) {
+    if constexpr (requires { of.facts(); }) return of.facts().clock_state_is_signed; // any_updater
+    else return clock_state_is_signed<typename Updater::rule_type>();
 }
 template <class Updater, bool decay = true> saved_policies policies_of(Updater const& of) {
     return {&of,
@@ -103,7 +108,7 @@ template <class Updater, bool decay = true> saved_policies policies_of(Updater c
                 if constexpr (decay) self.visit_policies(to);
                 else self.visit_policies(to, decay);
             },
-            clock_state_names_in(of)};
+            clock_state_names_in(of), clock_state_is_signed_in(of)};
 }
 
 class state_visitor {

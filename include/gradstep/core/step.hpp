@@ -12,6 +12,7 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
+template <class Updater> class model_wise_step; // core/model_wise.hpp
 
 /// One prepared step of an updater, with its learning rate and bias corrections. You can apply it
 /// to any number of tensors, from any thread. Apply it once to each tensor of the model. It is a
@@ -29,6 +30,8 @@ template <class Updater> class step {
     template <class W, class G>
     static constexpr bool
         is_lazy = (detail::lazy_buffer<G, W>)&&!detail::contiguous_buffer<G>; // in parentheses for nvcc
+
+    template <class> friend class model_wise_step;
 
 public:
     /// Made by `updater::next_step`. `decay` is the factor of the decay.

@@ -25,13 +25,15 @@ void check_rate(double rate);
 // Throws value_error for a negative count.
 void check_counts(clock at);
 // The same for the clock of a rule that keeps these numbers in it. Throws value_error for a clock
-// without them, and for numbers that are not finite and >= 0.
-void check_clock(clock const& at, std::span<char const* const> state_names);
+// without them, and for numbers that are not finite and >= 0, or not finite if they `is_signed`.
+void check_clock(clock const& at, std::span<char const* const> state_names, bool is_signed);
 // Throws value_error for a decay or a step that a tensor cannot have.
 void check_own(std::size_t tensor, double decay, std::optional<std::int64_t> step);
 
 [[noreturn]] void refuse_decay(std::size_t tensor);
 [[noreturn]] void refuse_own_number(std::size_t tensor, std::int64_t step);
+[[noreturn]] void refuse_missing_loss();
+[[noreturn]] void refuse_settled(std::int64_t step);
 [[noreturn]] void refuse_rate_scale(std::size_t tensor, double rate_scale);
 [[noreturn]] void refuse_copy(std::size_t tensor, char const* why);
 [[noreturn]] void refuse_fraction(char const* name, double x, double largest);
@@ -42,7 +44,7 @@ void check_own(std::size_t tensor, double decay, std::optional<std::int64_t> ste
 inline namespace GRADSTEP_ISA {
 
 template <class Rule> void check_clock_of(clock const& at) {
-    if constexpr (keeps_clock_state<Rule>) check_clock(at, Rule::clock_state_names);
+    if constexpr (keeps_clock_state<Rule>) check_clock(at, Rule::clock_state_names, clock_state_is_signed<Rule>());
     else check_counts(at);
 }
 

@@ -31,14 +31,15 @@ GRADSTEP_DEFINE void check_counts(clock at) {
         detail::fail<value_error>({"clock"}, {"step = ", at.step, ", samples = ", at.samples, ", epoch = ", at.epoch},
                                   {"counts >= 0"});
 }
-GRADSTEP_DEFINE void check_clock(clock const& at, std::span<char const* const> state_names) {
+GRADSTEP_DEFINE void check_clock(clock const& at, std::span<char const* const> state_names, bool is_signed) {
+    range const allowed = is_signed ? ranges::finite : ranges::non_negative;
     check_counts(at);
     bool any = at.step == 0 || state_names.empty();
     std::string all;
     for (std::size_t i = 0; i != state_names.size(); ++i) {
-        if (!ranges::non_negative.contains(at.state[i]))
+        if (!allowed.contains(at.state[i]))
             detail::fail<value_error>({"clock.state: ", state_names[i]}, {at.state[i], " is out of range"},
-                                      {ranges::non_negative.text});
+                                      {allowed.text});
         any = any || at.state[i] != 0;
         all.append(i == 0 ? "" : ", ").append(state_names[i]);
     }
@@ -60,8 +61,17 @@ GRADSTEP_DEFINE void refuse_decay(std::size_t tensor) {
 }
 GRADSTEP_DEFINE void refuse_own_number(std::size_t tensor, std::int64_t step) {
     detail::fail<value_error>({buffer_name(tensor, "step")},
-                              {step, " is given, and the rule averages over the steps of the updater"},
+                              {step, " is given, and the rule keeps numbers of all steps of the updater"},
                               {"none; use an updater for each group of tensors that began together"});
+}
+GRADSTEP_DEFINE void refuse_missing_loss() {
+    detail::fail<value_error>({"step_options.loss"}, {"is missing, and the rule computes its step size from it"},
+                              {"the loss whose gradient the step gets"});
+}
+GRADSTEP_DEFINE void refuse_settled(std::int64_t step) {
+    detail::fail<sequence_error>(
+        {"step ", step}, {"its sums are settled, or the updater has prepared another step, and the rule is model-wise"},
+        {"one call with all tensors of the model after each next_step"});
 }
 GRADSTEP_DEFINE void refuse_rate_scale(std::size_t tensor, double rate_scale) {
     detail::fail<value_error>({buffer_name(tensor, "slice.rate_scale")}, {rate_scale, " is out of range"},

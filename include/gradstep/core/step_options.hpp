@@ -28,6 +28,9 @@ struct step_options {
     /// The clock's epoch from this step on, for schedules by epochs. Without it, the epoch does not
     /// change. >= 0.
     std::optional<std::int64_t> epoch = {};
+    /// The loss whose gradient this step gets, without loss scaling. Rules that compute their step
+    /// size from it need it (polyak_sgd, momo, momo_adam); other rules ignore it. Finite.
+    std::optional<double> loss = {};
 
     static constexpr auto hyperparameters = hyperparameter_list{
         hyperparameter{"gradient_scale", &step_options::gradient_scale, ranges::finite},
@@ -39,6 +42,8 @@ struct step_options {
             detail::fail<value_error>({"step_options.rate"}, {*rate, " is out of range"}, {ranges::non_negative.text});
         if (epoch && *epoch < 0)
             detail::fail<value_error>({"step_options.epoch"}, {*epoch, " is out of range"}, {ranges::count.text});
+        if (loss && !ranges::finite.contains(*loss))
+            detail::fail<value_error>({"step_options.loss"}, {*loss, " is out of range"}, {ranges::finite.text});
     }
 };
 

@@ -70,6 +70,9 @@ public:
         using rule = typename Updater::rule_type;
         static_assert(parameter<Updater>::on_host,
                       "gradstep: server: the parameter is on a device; expected a backend of the host");
+        static_assert(!model_wise_rule<rule>,
+                      "gradstep: server: the rule needs sums over the whole model, and a server updates one parameter "
+                      "at a time; expected an element-wise or row-wise rule; use synchronous");
         constexpr bool may_be_split =
             !row_wise_rule<rule> && !Updater::traits::is_stochastic && !gradstep::detail::has_own_step<rule>;
         check_new(name, std::is_same_v<rule, add_delta>);

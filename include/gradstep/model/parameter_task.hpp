@@ -43,7 +43,9 @@ public:
         return decay == 1 ? "" : decay == 0 ? ", no decay" : ", decay * " + text(static_cast<double>(decay));
     }
 
-    explicit parameter_task(std::string of) : name(std::move(of)) {}
+    explicit parameter_task(std::string of, bool is_model_wise = false)
+        : step_task(is_model_wise), name(std::move(of)) {}
+    std::string label(std::size_t) const override { return name; }
     virtual void take_gradient(named_gradient const&, step_options const&) = 0; // checks it; throws
     virtual bool take_own_gradient(step_options const&) = 0;                    // false if it has none
 

@@ -57,20 +57,41 @@ public:
     // The same by prepare_one(i, clip), which throws if it has not prepared task i.
     template <class PrepareOne> void prepare_by(tasks all, PrepareOne const& prepare_one) {
         std::size_t done = 0;
+        bool is_model_wise = false;
+        model_.clear();
         rollback_guard clocks_back([&] {
             while (done-- != 0) all[done]->withdraw();
         });
         for (; done < all.size(); ++done) {
             fetch(all, done + 1, 512);
             prepare_one(done, clip(done));
+            is_model_wise = is_model_wise || all[done]->is_model_wise();
         }
+        if (is_model_wise) gather_model(all);
         clocks_back.dismiss();
     }
     // What was prepared.
     void run(tasks all, executor_reference const* threads);
 
 private:
+    // A task with a model-wise rule, the first one that is settled with it, and its first block.
+    struct model_member {
+        step_task* task;
+        std::size_t group, first_block;
+
+        std::size_t size() const { return task->size(); }
+        std::size_t bytes_per_element() const { return task->bytes_per_element(); }
+    };
+    // Finds the tasks with model-wise rules, and allocates memory for their sums. Throws value_error
+    // if tensors with the same rule have different clocks.
+    void gather_model(tasks all);
+    // The first pass of their steps: adds the sums of the tensors with the same rule, and settles.
+    void settle_model(executor_reference const* threads);
+
     apart_check apart_;
+    std::vector<model_member> model_;
+    std::vector<model_member*> members_; // the same, for for_each_block_of
+    std::vector<model_sums> blocks_, sums_;
     std::vector<std::atomic<std::size_t>> found_;
     std::vector<double> clips_;
     gradient_norms norms_;

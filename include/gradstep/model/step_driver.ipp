@@ -8,6 +8,8 @@
 #include <gradstep/core/apart.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
+#include <gradstep/core/model_sums.hpp>
+#include <gradstep/core/reduce.hpp>
 #include <gradstep/model/pieces.hpp>
 #include <gradstep/model/step_task.hpp>
 
@@ -51,7 +53,51 @@ GRADSTEP_DEFINE std::optional<step_driver::place> step_driver::find_nonfinite(ta
     return {};
 }
 
+GRADSTEP_DEFINE void step_driver::gather_model(tasks all) {
+    std::size_t blocks = 0;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        step_task& task = *all[i];
+        if (!task.is_model_wise()) continue;
+        std::size_t group = model_.size();
+        for (std::size_t k = 0; k < model_.size() && group == model_.size(); ++k)
+            if (model_[k].group == k && model_[k].task->hash_of_rule() == task.hash_of_rule()) group = k;
+        if (group != model_.size()) {
+            gradstep::clock const first = model_[group].task->clock_before(), own = task.clock_before();
+            std::size_t number = 0; // of the first one
+            while (all[number] != model_[group].task) ++number;
+            if (first.step != own.step || first.state != own.state)
+                fail<value_error>({task.label(i), ": clock"},
+                                  {"step = ", own.step, " and its state differ from those of ",
+                                   model_[group].task->label(number), ", step = ", first.step,
+                                   ", which has the same model-wise rule"},
+                                  {"the same clock; seek it"});
+        }
+        model_.push_back({&task, group, blocks});
+        blocks += block_count(task.size());
+    }
+    members_.clear();
+    for (model_member& one : model_) members_.push_back(&one);
+    blocks_.resize(blocks);
+    sums_.assign(model_.size(), {});
+}
+
+GRADSTEP_DEFINE void step_driver::settle_model(executor_reference const* threads) {
+    for_each_block_of(members_, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
+        model_member const& one = *members_[i];
+        for (std::size_t b = first / block_size; b < block_count(last); ++b)
+            blocks_[one.first_block + b] = one.task->sums_of_block(b);
+    });
+    for (model_member const& one : model_) {
+        model_sums of_tensor{};
+        for (std::size_t b = 0; b < block_count(one.size()); ++b) add_sums(of_tensor, blocks_[one.first_block + b]);
+        add_sums(sums_[one.group], of_tensor);
+    }
+    for (model_member const& one : model_) one.task->settle(model_[one.group].task->settled(sums_[one.group]));
+    model_.clear();
+}
+
 GRADSTEP_DEFINE void step_driver::run(tasks all, executor_reference const* threads) {
+    if (!model_.empty()) settle_model(threads);
     rollback_guard none_waits([&] { waiting_.clear(); });
     for (step_task* const task : all)
         if (!task->in_pieces()) task->run_whole(waiting_);

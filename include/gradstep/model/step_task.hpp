@@ -1,7 +1,11 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
+#include <string>
 
 #include <gradstep/core/apart.hpp>
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/model_sums.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/norm_limit.hpp>
@@ -40,16 +44,32 @@ public:
     virtual void run(std::size_t first, std::size_t last) const noexcept = 0;
     virtual void run_whole(launch_batch&) = 0; // if it has no chunks: at once, or with the batch
 
+    // For model-wise rules (is_model_wise), after `prepare`, and before `run`: `hash_of_rule`, which
+    // is the same for tensors that are settled together; the clock before the step; what a block
+    // adds to the sums; the clock's state after the step, from the sums of all tensors; and
+    // `settle`, which sets it, also for `run`. `label` names task i in errors.
+    virtual std::uint64_t hash_of_rule() const { return 0; }
+    virtual gradstep::clock clock_before() const { return {}; }
+    virtual model_sums sums_of_block(std::size_t) const noexcept { return {}; }
+    virtual clock_state settled(model_sums const&) const { return {}; }
+    virtual void settle(clock_state const&) {}
+    virtual std::string label(std::size_t i) const { return "parameter " + text(i); }
+    bool is_model_wise() const { return is_model_wise_; }
+
     virtual bool in_pieces() const = 0;
     virtual std::size_t size() const = 0;
     virtual std::size_t bytes_per_element() const = 0;
 
 protected:
     step_task() = default;
+    explicit step_task(bool is_model_wise) : is_model_wise_(is_model_wise) {}
     step_task(step_task const&) = default;
     step_task(step_task&&) = default;
     step_task& operator=(step_task const&) = default;
     step_task& operator=(step_task&&) = default;
+
+private:
+    bool is_model_wise_ = false;
 };
 
 } // namespace GRADSTEP_ABI

@@ -48,8 +48,8 @@ public:
     // The same; throws value_error in the name of `call` if there is none.
     std::size_t index_of(std::string_view name, char const* call) const;
     model_options const& options() const { return options_; }
-    // Whether a step reads all gradients before it changes a parameter: for a norm, or for elements
-    // that are not finite.
+    // Whether a step reads all gradients before it changes a parameter: for a norm, for elements
+    // that are not finite, or for a model-wise rule.
     bool looks_at_gradients() const;
 
     // While a step is pending, other calls are refused: by `refuse`, which throws.
@@ -103,7 +103,7 @@ private:
     std::vector<step_task*> steps_; // the same
     name_index index_;
     std::uint64_t header_bytes_ = 0; // an upper bound for the header of a file
-    bool has_own_limits_ = false;
+    bool has_own_limits_ = false, is_model_wise_ = false;
     // An update has checked that no two parameters share memory; an update with zero_gradient, that
     // no two gradients do.
     bool is_apart_ = false, gradients_are_apart_ = false;

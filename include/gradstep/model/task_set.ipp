@@ -75,6 +75,7 @@ GRADSTEP_DEFINE void task_set::push_back(std::unique_ptr<parameter_task> task) {
     header_bytes_ += header_bytes;
     index_.push_back(tasks_.back()->name);
     has_own_limits_ = has_own_limits_ || has_limit;
+    is_model_wise_ = is_model_wise_ || tasks_.back()->is_model_wise();
 }
 
 GRADSTEP_DEFINE std::uint64_t task_set::require_apart_in_files(parameter_task const& task) const {
@@ -105,7 +106,8 @@ GRADSTEP_DEFINE std::size_t task_set::number_of(std::string_view name) const {
 }
 
 GRADSTEP_DEFINE bool task_set::looks_at_gradients() const {
-    return options_.on_nonfinite != nonfinite::propagate || std::isfinite(options_.clip_norm) || has_own_limits_;
+    return options_.on_nonfinite != nonfinite::propagate || std::isfinite(options_.clip_norm) || has_own_limits_ ||
+           is_model_wise_;
 }
 
 GRADSTEP_DEFINE model_result task_set::look_at(std::span<named_gradient const> gradients, step_options const& options,

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,8 +16,11 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/element.hpp>
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/model_sums.hpp>
+#include <gradstep/core/model_wise.hpp>
 #include <gradstep/core/prepared_step.hpp>
 #include <gradstep/core/reduce.hpp>
+#include <gradstep/core/row_wise.hpp>
 #include <gradstep/core/sequence.hpp>
 #include <gradstep/core/slice.hpp>
 #include <gradstep/core/state_visitor.hpp>
@@ -82,7 +86,11 @@ protected:
     static constexpr bool reads_pieces = on_host && reads_in_parts<backend>;
     static constexpr bool is_clipped = !std::is_integral_v<compute>;
 
-    updater_task(std::string of, member_options options) : parameter_task(std::move(of)), options_(options) {}
+    static constexpr bool of_model = model_wise_rule<typename Updater::rule_type>;
+    static_assert(splits || !of_model, "gradstep: model-wise rule: the backend has no run_part; expected serial_backend "
+                                       "or simd_backend");
+
+    updater_task(std::string of, member_options options) : parameter_task(std::move(of), of_model), options_(options) {}
 
     virtual Updater const& optimizer() const = 0;
     virtual Updater& optimizer() = 0;
@@ -180,6 +188,28 @@ public:
     }
     void require_kept() const override {
         named([&] { ascent_.require_size(size()); });
+    }
+
+    std::uint64_t hash_of_rule() const override { return detail::hash_of_rule(optimizer().rule()); }
+    gradstep::clock clock_before() const override { return before_; }
+    model_sums sums_of_block([[maybe_unused]] std::size_t block) const noexcept override {
+        model_sums out{};
+        if constexpr (of_model)
+            optimizer().backend().for_each_part(1, [&](std::size_t) { // subnormals as the backend treats them
+                call_->step.visit_first_pass(call_->tensor, [&]<class Kernel>(Kernel const& kernel) {
+                    using packs = typename backend::template pack<compute>;
+                    out = model_sums_of<typename Updater::rule_type>(
+                        block_sums<Kernel>::template of_block<packs>(kernel, size(), block));
+                });
+            });
+        return out;
+    }
+    clock_state settled([[maybe_unused]] model_sums const& sums) const override {
+        if constexpr (of_model) return call_->step.settled(sums);
+        else return {};
+    }
+    void settle([[maybe_unused]] clock_state const& after) override {
+        if constexpr (of_model) call_->step.settle(after);
     }
 
     bool keeps_average() const override { return detail::keeps_average<typename Updater::rule_type>; }

@@ -19,8 +19,12 @@
 #include <gradstep/rules/cocob.hpp>
 #include <gradstep/rules/constant_rate_ftrl.hpp>
 #include <gradstep/rules/cowclip_adagrad.hpp>
+#include <gradstep/rules/dadapt_adam.hpp>
+#include <gradstep/rules/dadapt_sgd.hpp>
 #include <gradstep/rules/decayed_adagrad.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
+#include <gradstep/rules/dog.hpp>
+#include <gradstep/rules/dowg.hpp>
 #include <gradstep/rules/fromage.hpp>
 #include <gradstep/rules/ftml.hpp>
 #include <gradstep/rules/ftrl.hpp>
@@ -33,6 +37,8 @@
 #include <gradstep/rules/madgrad.hpp>
 #include <gradstep/rules/momentum.hpp>
 #include <gradstep/rules/momentum_rmsprop.hpp>
+#include <gradstep/rules/momo.hpp>
+#include <gradstep/rules/momo_adam.hpp>
 #include <gradstep/rules/nadam.hpp>
 #include <gradstep/rules/nesterov.hpp>
 #include <gradstep/rules/nesterov_adam.hpp>
@@ -40,6 +46,8 @@
 #include <gradstep/rules/optimistic_adam.hpp>
 #include <gradstep/rules/optimistic_sgd.hpp>
 #include <gradstep/rules/pnm.hpp>
+#include <gradstep/rules/polyak_sgd.hpp>
+#include <gradstep/rules/prodigy.hpp>
 #include <gradstep/rules/proximal_adagrad.hpp>
 #include <gradstep/rules/qhadam.hpp>
 #include <gradstep/rules/qhm.hpp>
@@ -63,9 +71,10 @@ namespace gradstep {
 /// The types of all rules. Configurations, the C library and the tests use this list.
 using rules = type_list<adabelief, adabound, adadelta, adagrad, adam, adamax, adan, adapnm, add_delta, ademamix, adopt,
                         amsgrad, centered_momentum_rmsprop, centered_rmsprop, cocob, constant_rate_ftrl,
-                        cowclip_adagrad, decayed_adagrad, dgc_momentum, fromage, ftml, ftrl, group_adagrad, group_ftrl,
-                        lamb, laprop, lars, lion, madgrad, momentum, momentum_rmsprop, nadam, nesterov, nesterov_adam,
-                        novograd, optimistic_adam, optimistic_sgd, pnm, proximal_adagrad, qhadam, qhm, radam, rmsprop,
+                        cowclip_adagrad, dadapt_adam, dadapt_sgd, decayed_adagrad, dgc_momentum, dog, dowg, fromage,
+                        ftml, ftrl, group_adagrad, group_ftrl, lamb, laprop, lars, lion, madgrad, momentum,
+                        momentum_rmsprop, momo, momo_adam, nadam, nesterov, nesterov_adam, novograd, optimistic_adam,
+                        optimistic_sgd, pnm, polyak_sgd, prodigy, proximal_adagrad, qhadam, qhm, radam, rmsprop,
                         rowwise_adagrad, rowwise_adam, rowwise_rmsprop, rprop, schedule_free_adam, schedule_free_radam,
                         schedule_free_sgd, sgd, stable_adamw, two_buffer_adagrad, yogi>;
 // clang-format on

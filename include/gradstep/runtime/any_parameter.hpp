@@ -274,6 +274,13 @@ private:
     GRADSTEP_DEFINE_RUNTIME void withdraw() final;
     GRADSTEP_DEFINE_RUNTIME void run(std::size_t first, std::size_t last) const noexcept final;
     void run_whole(detail::launch_batch&) final { run(); }
+    std::uint64_t hash_of_rule() const final { return updater_.hash_of_rule(); }
+    gradstep::clock clock_before() const final { return before_; }
+    detail::model_sums sums_of_block(std::size_t block) const noexcept final {
+        return updater_.compiled().sums_of_block(tensor(gradient_.data), block);
+    }
+    clock_state settled(detail::model_sums const& sums) const final { return updater_.compiled().settled(sums); }
+    void settle(clock_state const& after) final { updater_.settle(after); }
     bool in_pieces() const final { return !updater_.facts().is_whole() && !halves_.runs() && !stamps_; }
     void run();
 

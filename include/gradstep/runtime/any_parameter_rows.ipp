@@ -37,7 +37,7 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
         detail::fail<value_error>({"update_rows"}, {"dgc_momentum takes no step of single rows"},
                                   {"another rule, or update()"});
     require_rows("update_rows");
-    if (!updater_.facts().clock_state_names.empty())
+    if (!updater_.facts().clock_state_names.empty() || updater_.facts().is_model_wise)
         detail::fail<value_error>({"update_rows"},
                                   {"the rule keeps numbers of all steps, which an inactive row would miss"},
                                   {"update(), or another rule"});

@@ -42,6 +42,14 @@ GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::refused_nonfin
 GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update(any_span gradient, step_options const& options) {
     take(gradient, options, "update");
     if (auto const found = skip_nonfinite(options)) return {false, found};
+    if (is_model_wise()) { // a model of one parameter
+        step_options const own = limit_.is_none() ? options : clipped(options);
+        detail::step_task* const all[] = {this};
+        detail::step_driver& driver = (*memory_).driver;
+        driver.prepare_by(all, [&](std::size_t, double) { advance(own); });
+        driver.run(all, threads_ ? &*threads_ : nullptr);
+        return {};
+    }
     limit_.is_none() ? advance(options) : advance(clipped(options));
     run();
     return {};

@@ -154,8 +154,12 @@ public:
     /// misaligned or overlapping, sequence_error without next_step, and nonfinite_error with
     /// `raise`. Nothing is written then.
     std::optional<nonfinite_element> apply(any_tensor const& tensor) const;
-    /// Applies the step to many tensors in one call. The call is one pass, split by memory traffic
-    /// over the threads of an executor; tensors of row-wise and matrix rules run one after another. Without an
+    /// Applies the step to many tensors in one call. If the rule is model-wise (prodigy, dog), the
+    /// call is the step of a whole model, and sets the numbers in `clock()`: apply each step once,
+    /// from one thread; a second call throws sequence_error. Both functions do that, and a gradient
+    /// that on_nonfinite skips then skips all tensors of the call. The call is one pass, split by
+    /// memory traffic over the threads of an executor; tensors of row-wise and matrix rules run one
+    /// after another. Without an
     /// executor it uses the threads in the optimizer's text, else the caller's thread. All tensors
     /// are checked before any is written, except for overlaps between tensors. Throws the same
     /// errors, with the number of the tensor. Returns the first non-finite element.
@@ -192,6 +196,15 @@ public:
     /// Describes the updater's type.
     runtime::updater_facts const& facts() const { return compiled_->facts(); }
 
+    /// For model-wise rules: a hash of the rule and its numbers; the first pass over the tensors of a
+    /// call, which settles; and the settled state of the clock after the prepared step. For code that
+    /// owns the memory.
+    std::uint64_t hash_of_rule() const;
+    void settle(std::span<runtime::erased_tensor const> tensors, detail::executor_reference const* threads) const;
+    void settle(clock_state const& after) {
+        clock_.state = compiled_->settle(after);
+        prepared_ = prepared::settled;
+    }
     /// Throws sequence_error unless a step is prepared.
     void require_step(char const* call) const;
     /// Throws buffer_error or size_error unless the memory of a tensor exists, is aligned, and does
@@ -209,12 +222,12 @@ public:
     void zero_gradient(runtime::erased_tensor const& x) const;
 
 private:
-    enum class prepared { no, yes, zeroes };
+    enum class prepared { no, yes, zeroes, settled };
 
     // The form that for_each_block_of needs.
     struct tensor_of_call {
         runtime::erased_tensor memory;
-        runtime::compiled_updater const* by;
+        runtime::compiled_updater* by;
         std::size_t size() const { return memory.size; }
         std::size_t bytes_per_element() const { return by->facts().bytes_per_element; }
     };
@@ -222,7 +235,7 @@ private:
     class other_steps {
     public:
         explicit other_steps(any_updater const& of) : of_(of) {}
-        runtime::compiled_updater const* of(any_tensor const& x, std::size_t number);
+        runtime::compiled_updater* of(any_tensor const& x, std::size_t number);
 
     private:
         any_updater const& of_;
@@ -237,6 +250,8 @@ private:
     std::optional<nonfinite_element> apply_all(std::span<any_tensor const> tensors,
                                                detail::executor_reference const* threads, std::size_t number) const;
     template <class Pointers> void run_all(Pointers const& all, detail::executor_reference const* threads) const;
+    // The first pass of a model-wise rule: adds its sums over the tensors of a call, and settles.
+    void settle(std::span<tensor_of_call const* const> all, detail::executor_reference const* threads) const;
 
     [[noreturn, gnu::cold]] void refuse(std::array<detail::extent, 2 + runtime::most_slots> const& all,
                                         std::size_t number) const;
@@ -248,10 +263,11 @@ private:
     std::unique_ptr<runtime::compiled_updater> compiled_;
     optimizer_options options_ = {};
     std::shared_ptr<thread_pool> pool_; // for options_.threads; copies share it; null: the caller's thread
-    gradstep::clock clock_ = {};
+    // Mutable, like `prepared_`: a model-wise rule settles its numbers when a step is applied.
+    mutable gradstep::clock clock_ = {};
     runtime::erased_step step_ = {};
     step_options step_options_ = {}; // of the prepared step
-    prepared prepared_ = prepared::no;
+    mutable prepared prepared_ = prepared::no;
     double decay_ = 1;                           // of with_decay, for numbers that follow schedules
     std::shared_ptr<configuration const> whole_; // the policies before with_decay; null if no number follows a schedule
 };

@@ -23,6 +23,8 @@
 #include <gradstep/compression/message_list.hpp>
 #include <gradstep/config.hpp>
 #include <gradstep/core/buffer.hpp>
+#include <gradstep/core/model_sums.hpp>
+#include <gradstep/core/reduce.hpp>
 #include <gradstep/core/step.hpp>
 #include <gradstep/model/pieces.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
@@ -210,6 +212,8 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options options, member
     step_options_ = options;
     prepared_ = options.zero_gradient ? prepared::zeroes : prepared::yes;
     clock_ = {now.step + 1, now.samples + options.samples, now.epoch, next.state};
+    if (facts().is_model_wise) // the other places are for the step alone
+        for (std::size_t i = facts().clock_state_names.size(); i != clock_.state.size(); ++i) clock_.state[i] = 0;
 }
 
 template <class Pointers>
@@ -224,9 +228,44 @@ void any_updater::run_all(Pointers const& all, detail::executor_reference const*
     });
 }
 
+GRADSTEP_DEFINE_RUNTIME void any_updater::settle(std::span<tensor_of_call const* const> all,
+                                                 detail::executor_reference const* threads) const {
+    std::vector<std::size_t> first_blocks;
+    std::size_t blocks = 0;
+    for (tensor_of_call const* const one : all) {
+        first_blocks.push_back(blocks);
+        blocks += detail::block_count(one->size());
+    }
+    std::vector<detail::model_sums> each(blocks);
+    prepared_ = prepared::settled;
+    detail::for_each_block_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
+        for (std::size_t b = first / detail::block_size; b < detail::block_count(last); ++b)
+            each[first_blocks[i] + b] = all[i]->by->sums_of_block(all[i]->memory, b);
+    });
+    detail::model_sums sums{};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        detail::model_sums of_tensor{};
+        for (std::size_t b = 0; b < detail::block_count(all[i]->size()); ++b)
+            detail::add_sums(of_tensor, each[first_blocks[i] + b]);
+        detail::add_sums(sums, of_tensor);
+    }
+    clock_state const after = compiled_->settled(sums);
+    clock_.state = compiled_->settle(after);
+    for (tensor_of_call const* const one : all) one->by->settle(after);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_updater::settle(std::span<runtime::erased_tensor const> tensors,
+                                                 detail::executor_reference const* threads) const {
+    std::vector<tensor_of_call> all;
+    std::vector<tensor_of_call const*> pointers;
+    for (runtime::erased_tensor const& x : tensors) all.push_back({x, compiled_.get()});
+    for (tensor_of_call const& x : all) pointers.push_back(&x);
+    settle(pointers, threads);
+}
+
 GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(any_tensor const& tensor) const {
     detail::executor_reference const threads = own_threads();
-    if (tensor.rate_scale != 1 || tensor.decay != 1 || tensor.step)
+    if (tensor.rate_scale != 1 || tensor.decay != 1 || tensor.step || facts().is_model_wise)
         return apply_all({&tensor, 1}, &threads, detail::only_tensor);
     tensor_of_call const x{checked(tensor, true), compiled_.get()};
     compiled_->require_matrix(x.memory, detail::only_tensor);
@@ -245,7 +284,7 @@ GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(std:
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_updater::seek(gradstep::clock at) {
-    detail::check_clock(at, facts().clock_state_names);
+    detail::check_clock(at, facts().clock_state_names, facts().clock_state_is_signed);
     clock_ = at;
     prepared_ = prepared::no;
 }
@@ -276,8 +315,13 @@ GRADSTEP_DEFINE_RUNTIME any_updater any_updater::with_decay(double factor) const
     return out;
 }
 
+GRADSTEP_DEFINE_RUNTIME std::uint64_t any_updater::hash_of_rule() const {
+    return std::visit([](auto const& rule) { return detail::hash_of_rule(rule); }, policies_.rule);
+}
+
 GRADSTEP_DEFINE_RUNTIME void any_updater::require_step(char const* call) const {
     if (prepared_ == prepared::no) detail::fail<sequence_error>({call}, {"no step is prepared"}, {"next_step() first"});
+    if (prepared_ == prepared::settled) detail::refuse_settled(step_.t);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_updater::require(runtime::erased_tensor const& x, bool has_gradient,
@@ -328,14 +372,15 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::zero_gradient(runtime::erased_tensor c
     if (x.size != 0) std::memset(const_cast<void*>(x.gradient), 0, x.size * size_of(facts().storage));
 }
 
-GRADSTEP_DEFINE_RUNTIME runtime::compiled_updater const* any_updater::other_steps::of(any_tensor const& x,
-                                                                                      std::size_t number) {
+GRADSTEP_DEFINE_RUNTIME runtime::compiled_updater* any_updater::other_steps::of(any_tensor const& x,
+                                                                                std::size_t number) {
     if (!ranges::non_negative.contains(x.rate_scale))
         detail::fail<value_error>({detail::buffer_name(number, "rate_scale")}, {x.rate_scale, " is out of range"},
                                   {ranges::non_negative.text});
     detail::check_own(number, x.decay, x.step);
     if (x.step && std::holds_alternative<dgc_momentum>(of_.policies_.rule)) detail::refuse_own_step(number);
-    if (x.step && !of_.facts().clock_state_names.empty()) detail::refuse_own_number(number, *x.step);
+    if (x.step && (!of_.facts().clock_state_names.empty() || of_.facts().is_model_wise))
+        detail::refuse_own_number(number, *x.step);
     double const decay = of_.decays() ? static_cast<double>(x.decay) : 1;
     std::int64_t const t = x.step.value_or(of_.step_.t);
     if (x.rate_scale == 1 && decay == 1 && t == of_.step_.t) return of_.compiled_.get();
@@ -382,8 +427,13 @@ any_updater::apply_all(std::span<any_tensor const> tensors, detail::executor_ref
         (found == all[k].size() ? taken : skipped).push_back(&all[k]);
         if (found != all[k].size() && !first) first = {k, found};
     }
+    if (facts().is_model_wise && first) { // no tensor of the model takes the step
+        skipped.insert(skipped.end(), taken.begin(), taken.end());
+        taken.clear();
+    }
     if (prepared_ == prepared::zeroes)
         for (auto const* const one : skipped) zero_gradient(one->memory);
+    if (facts().is_model_wise && !first) settle(taken, threads);
     run_all(taken, threads);
     return first;
 }

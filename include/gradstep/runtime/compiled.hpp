@@ -9,6 +9,7 @@
 
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/backends/simd.hpp>
+#include <gradstep/core/model_wise.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/sparse/catch_up.hpp>
@@ -46,8 +47,9 @@ template <class Updater> struct unchecked_batch {
     std::size_t size(std::size_t) const { return tensor.weight.size(); }
     template <class F> GRADSTEP_INLINE void visit(std::size_t, F&& f) const {
         visit_gradient(of, tensor, of.own.rule, [&](auto gradient) GRADSTEP_INLINE_LAMBDA {
-            f(make_kernel<typename Updater::regularizer_type>(of, tensor, of.own.rule, of.own.regularizer, gradient,
-                                                              *tensor.id, of.now.t));
+            f(settled_kernel(make_kernel<typename Updater::regularizer_type>(
+                                 of, tensor, of.own.rule, of.own.regularizer, gradient, *tensor.id, of.now.t),
+                             of.own));
         });
     }
 };
@@ -76,6 +78,8 @@ public:
                                                detail::keeps_average<rule>,
                                                detail::counts_steps<rule>(),
                                                detail::clock_state_names_of<rule>(),
+                                               detail::clock_state_is_signed<rule>(),
+                                               model_wise_rule<rule>,
                                                detail::exact_form<rule, typename Updater::regularizer_type>() ==
                                                    detail::catch_up_form::stands,
                                                traits::has_master,
@@ -188,6 +192,54 @@ public:
             run(x, 0, x.size);
         }
     }
+};
+
+/// The same for a model-wise rule.
+template <class Updater>
+requires(model_wise_rule<typename Updater::rule_type>) class compiled<Updater> final
+    : public basic_compiled<Updater, compiled_updater> {
+    using base = basic_compiled<Updater, compiled_updater>;
+    using rule = typename Updater::rule_type;
+
+public:
+    using base::base;
+    std::unique_ptr<compiled_updater> copy() const override { return std::make_unique<compiled>(*this); }
+    void prepare(erased_step now, step_options const& options) override {
+        if constexpr (detail::settles_by_loss<rule>)
+            if (!options.loss) detail::refuse_missing_loss();
+        prepared_step<Updater> const next(this->updater_, step_info{now.t, now.rate, now.state}, options, 1);
+        prepared_.emplace(next);
+        loss_ = options.loss.value_or(0);
+    }
+    detail::model_sums sums_of_block(erased_tensor const& x, std::size_t block) const noexcept override {
+        detail::model_sums out;
+        auto const& backend = this->updater_.backend();
+        backend.for_each_part(1, [&](std::size_t) { // subnormals as in a step
+            using packs = simd_backend<>::pack<typename Updater::traits::compute>;
+            detail::visit_first_pass(
+                *prepared_, prepared_->own, this->slice_of(x), [&]<class Kernel>(Kernel const& kernel) {
+                    out = detail::model_sums_of<rule>(
+                        detail::block_sums<Kernel>::template of_block<packs>(kernel, x.size, block));
+                });
+        });
+        return out;
+    }
+    clock_state settled(detail::model_sums const& sums) const override {
+        return detail::settled_state(prepared_->rule, prepared_->now.t, prepared_->now.state, sums, loss_);
+    }
+    clock_state settle(clock_state const& after) override {
+        detail::finalize_model(*prepared_, prepared_->own, after);
+        return detail::kept_state<rule>(after);
+    }
+    void run(erased_tensor const& x, std::size_t first, std::size_t last) const noexcept override {
+        auto const tensor = this->slice_of(x);
+        this->updater_.backend().run_part(unchecked_batch<Updater>{*prepared_, tensor}, first, last);
+    }
+    void run_whole(erased_tensor const& x) const noexcept override { run(x, 0, x.size); }
+
+private:
+    std::optional<prepared_step<Updater>> prepared_;
+    double loss_ = 0;
 };
 
 } // namespace GRADSTEP_ISA

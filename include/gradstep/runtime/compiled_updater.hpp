@@ -12,6 +12,7 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/shape.hpp>
+#include <gradstep/core/model_sums.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 #include <gradstep/runtime/any_span.hpp>
@@ -46,6 +47,7 @@ struct updater_facts {
     bool is_row_wise, keeps_average;
     bool counts_steps;                              // of the run instead of the steps of a row
     std::span<char const* const> clock_state_names; // what the rule keeps in the clock
+    bool clock_state_is_signed, is_model_wise;
     bool stands; // a row does not change without gradient: `exact` has nothing to catch up on
     bool has_master, is_stochastic;
     void (*append_rule)(std::string&);
@@ -119,6 +121,12 @@ public:
     /// Writes the average after the steps of `at`, if the updater keeps one, in the type of the
     /// storage or of the state.
     virtual void read_average(erased_tensor const&, gradstep::clock at, scalar type, void* out) const = 0;
+    /// For model-wise rules, between `prepare` and `run`: what a block of a tensor adds to the sums;
+    /// the state of the clock after the step, from the sums of all tensors; and `settle`, which sets
+    /// it for `run`, and returns the part that the clock keeps.
+    virtual detail::model_sums sums_of_block(erased_tensor const&, std::size_t) const noexcept { return {}; }
+    virtual clock_state settled(detail::model_sums const&) const { return {}; }
+    virtual clock_state settle(clock_state const& after) { return after; }
     /// Returns the sum of (scale * g)^2 over a block of a gradient, computed as in gs::global_norm.
     /// Returns 0 for integers.
     virtual double block_sum(void const* gradient, std::size_t size, std::size_t block,

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,6 +9,7 @@
 #include <gradstep/core/apart.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/model_sums.hpp>
 #include <gradstep/core/scalar.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/step_options.hpp>
@@ -75,6 +77,11 @@ public:
 
     std::size_t size() const override { return parameter_.size(); }
     std::size_t bytes_per_element() const override { return parameter_.bytes_per_element(); }
+    std::uint64_t hash_of_rule() const override { return step().hash_of_rule(); }
+    gradstep::clock clock_before() const override { return step().clock_before(); }
+    model_sums sums_of_block(std::size_t block) const noexcept override { return step().sums_of_block(block); }
+    clock_state settled(model_sums const& sums) const override { return step().settled(sums); }
+    void settle(clock_state const& after) override { step().settle(after); }
     bool in_pieces() const override { return step().in_pieces(); }
     bool reads_in_pieces() const override { return true; }
     gradstep::clock clock() const override { return parameter_.clock(); }

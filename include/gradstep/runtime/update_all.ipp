@@ -50,6 +50,14 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
         if (one.threads() && (threads == nullptr || one.threads()->concurrency() > threads->concurrency()))
             threads = &*one.threads();
     }
+    // A model whose rule is model-wise takes a step as a whole, or not at all.
+    for (std::size_t k = 0; k < skipped.size(); ++k)
+        if (skipped[k]->is_model_wise())
+            std::erase_if(taken, [&](detail::step_task* const one) {
+                bool const is_left_out = one->is_model_wise() && one->hash_of_rule() == skipped[k]->hash_of_rule();
+                if (is_left_out) skipped.push_back(one);
+                return is_left_out;
+            });
     detail::step_driver& driver = (*all[0]->memory_).driver;
     if (all.size() > 1) {
         // Those with a skipped step, too: their gradients can be set to zero.

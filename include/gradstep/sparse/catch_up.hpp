@@ -89,8 +89,8 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
                   "gradstep: table: the rule needs whole tensors, and a table updates single rows; expected another "
                   "rule, as gs::momentum or gs::nesterov instead of gs::dgc_momentum");
     static_assert(!keeps_clock_state<Rule>,
-                  "gradstep: table: the rule keeps numbers of all steps, which an inactive row would miss, as a "
-                  "schedule-free rule does; expected gs::parameter, or another rule with an average, as "
+                  "gradstep: table: the rule keeps numbers of all steps, which an inactive row would miss, as "
+                  "schedule-free and model-wise rules do; expected gs::parameter, or another rule with an average, as "
                   "gs::averaged{gs::adam{}, gs::ema{0.999}}");
     constexpr bool is_exact = std::is_same_v<Policy, exact>, is_replay = std::is_same_v<Policy, replay>;
     static_assert(is_exact || is_replay || std::is_same_v<Policy, touch_only>,

@@ -13,6 +13,7 @@
 #include <support/oracles/laprop.hpp>
 #include <support/oracles/layer_wise.hpp>
 #include <support/oracles/madgrad.hpp>
+#include <support/oracles/model_wise.hpp>
 #include <support/oracles/momentum.hpp>
 #include <support/oracles/optimistic.hpp>
 #include <support/oracles/pnm.hpp>

@@ -112,9 +112,11 @@ inline outcome bias(real beta, std::int64_t t) { return exact(1) - pow(exact(bet
 struct now {
     std::int64_t t;
     real rate;
-    real product;               // roundings of the product in a multiply-add
-    real host;                  // a rounding of double in units of T's
-    gs::clock_state state = {}; // of the clock after the step
+    real product;                      // roundings of the product in a multiply-add
+    real host;                         // a rounding of double in units of T's
+    gs::clock_state state = {};        // of the clock after the step
+    gs::clock_state state_before = {}; // before it, for model-wise rules
+    real loss = 0;                     // that the step is given
 
     real u() const { return std::numeric_limits<double>::epsilon() / host / 2; }
 
@@ -148,9 +150,10 @@ struct now {
     /// Whether rounding can take x to the other side of 0.
     bool near(outcome x) const { return abs(x.value) < u() * x.error; }
 };
-template <class T> now step_in(std::int64_t t, double rate, gs::clock_state const& state = {}) {
+template <class T>
+now step_in(std::int64_t t, double rate, gs::clock_state const& state = {}, gs::clock_state const& before = {}) {
     real const host = std::numeric_limits<double>::epsilon() / std::numeric_limits<T>::epsilon();
-    return {t, rate, GRADSTEP_FMA ? 0 : 1, host, state};
+    return {t, rate, GRADSTEP_FMA ? 0 : 1, host, state, before};
 }
 
 template <std::size_t Slots> struct result {
