@@ -298,10 +298,10 @@ TEST_CASE("what the schedule-free rules refuse", "[averaging][schedule_free]") {
     gs::slice<decltype(optimizer)> late(w, g, z, v);
     late.step = 1;
     auto const before = w;
-    CHECK(
-        refusal<gs::value_error>([&] { optimizer.next_step()(late); }) ==
-        "step: 1 is given, and the rule keeps numbers of all steps of the updater; expected none; use an updater for each "
-        "group of tensors that began together");
+    CHECK(refusal<gs::value_error>([&] { optimizer.next_step()(late); }) ==
+          "step: 1 is given, and the rule keeps numbers of all steps of the updater; expected none; use an updater for "
+          "each "
+          "group of tensors that began together");
     CHECK(same_bits(w, before));
 
     auto const refused = [&](auto const& regularizer, std::string const& name) {

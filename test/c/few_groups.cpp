@@ -10,7 +10,8 @@ namespace gs = gradstep;
 
 namespace {
 using usual = gs::type_list<gs::none, gs::l2, gs::decoupled>;
-using plain = gs::runtime::compiled_list<float, gs::type_list<gs::sgd, gs::momentum, gs::adam, gs::lamb, gs::muon>, usual>;
+using plain =
+    gs::runtime::compiled_list<float, gs::type_list<gs::sgd, gs::momentum, gs::adam, gs::lamb, gs::muon>, usual>;
 using regularized = gs::runtime::compiled_list<float, gs::type_list<gs::adam>, gs::type_list<gs::any_regularizer>>;
 using averaged =
     gs::runtime::compiled_list<float, gs::type_list<gs::adam>, gs::type_list<gs::none>, gs::type_list<gs::ema>>;

@@ -144,7 +144,9 @@ typedef struct gradstep_clock {
     double state[4]; /* what the rule keeps of all steps, such as the weight of its average; else 0; since ABI 0.3 */
 } gradstep_clock;
 #define GRADSTEP_CLOCK_INIT                                                                                            \
-    { sizeof(gradstep_clock), 0, 0, 0, 0, {0, 0, 0, 0} }
+    {                                                                                                                  \
+        sizeof(gradstep_clock), 0, 0, 0, 0, { 0, 0, 0, 0 }                                                             \
+    }
 
 typedef struct gradstep_parameter gradstep_parameter;
 typedef struct gradstep_updater gradstep_updater;

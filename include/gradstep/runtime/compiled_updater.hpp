@@ -11,8 +11,8 @@
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/shape.hpp>
 #include <gradstep/core/model_sums.hpp>
+#include <gradstep/core/shape.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 #include <gradstep/runtime/any_span.hpp>

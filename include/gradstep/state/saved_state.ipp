@@ -167,7 +167,8 @@ GRADSTEP_DEFINE void require_alike(saved_source const& from, saved_state const& 
                {names_in_words(own.clock_state_names)});
     std::vector<char const*> names;
     for (std::string const& name : own.clock_state_names) names.push_back(name.c_str());
-    with_context([&] { return from.where() + ": "; }, [&] { check_clock(saved.clock, names, own.own_policies.clock_state_is_signed); });
+    with_context([&] { return from.where() + ": "; },
+                 [&] { check_clock(saved.clock, names, own.own_policies.clock_state_is_signed); });
 }
 
 GRADSTEP_DEFINE void require_same(saved_source const& from, saved_state const& own) {
