@@ -84,8 +84,9 @@ protected:
     static constexpr bool is_clipped = !std::is_integral_v<compute>;
 
     static constexpr bool of_model = model_wise_rule<typename Updater::rule_type>;
-    static_assert(splits || !of_model, "gradstep: model-wise rule: the backend has no run_part; expected serial_backend "
-                                       "or simd_backend");
+    static_assert(splits || !of_model,
+                  "gradstep: model-wise rule: the backend has no run_part; expected serial_backend "
+                  "or simd_backend");
 
     updater_task(std::string of, member_options options) : parameter_task(std::move(of), of_model), options_(options) {}
 

@@ -59,7 +59,8 @@ GRADSTEP_DEFINE_RUNTIME detail::parameter_scratch& any_parameter::workspace::ope
 GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimizer, any_span initial,
                                                      parameter_options options, std::size_t rows,
                                                      std::optional<std::size_t> width)
-    : step_task(optimizer.facts().is_model_wise), updater_(optimizer), options_(options), rows_(rows), width_(width.value_or(initial.size)) {
+    : step_task(optimizer.facts().is_model_wise), updater_(optimizer), options_(options), rows_(rows),
+      width_(width.value_or(initial.size)) {
     if (initial.type != updater_.storage())
         detail::fail<value_error>({"initial"}, {"has elements of ", detail::enumerator(initial.type)},
                                   {detail::enumerator(updater_.storage())});

@@ -29,7 +29,8 @@ namespace detail {
 inline namespace GRADSTEP_RUNTIME_ABI {
 
 GRADSTEP_DEFINE_RUNTIME any_owning_task::any_owning_task(std::string of, any_parameter owned, member_options options)
-    : parameter_task(std::move(of), owned.optimizer().facts().is_model_wise), parameter_(std::move(owned)), options_(options) {
+    : parameter_task(std::move(of), owned.optimizer().facts().is_model_wise), parameter_(std::move(owned)),
+      options_(options) {
     if (parameter_.stamps() != nullptr)
         fail<value_error>({name, ": catch_up"}, {"a parameter of a model takes every step as a whole"}, {"touch_only"});
     if (options_.decay == 1) return;
