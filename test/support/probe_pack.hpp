@@ -71,6 +71,7 @@ struct probe_backend : gradstep::detail::host_buffers {
                 for (std::size_t i = 0; i < n; ++i) kernel.template at<probe_pack>(i, gradstep::all_lanes{});
             });
     }
+    static constexpr bool sums_models = true;
     template <class Kernel> auto sums_of(gradstep::single<Kernel> const& batch) const {
         return gradstep::detail::block_sums<Kernel>::template of_all<probe_pack>(batch.kernel, batch.elements);
     }

@@ -19,6 +19,8 @@ inline namespace GRADSTEP_ISA {
 struct serial_backend : detail::host_buffers {
     /// Whether it runs the kernels of `block8`, which work on blocks.
     static constexpr bool runs_blocks = true;
+    /// Whether it has `sums_of`, for model-wise rules.
+    static constexpr bool sums_models = true;
 
     template <class Batch> void run(Batch const& batch) const noexcept {
         run_part(batch, 0, detail::total_size(batch));

@@ -35,6 +35,8 @@ class simd_backend : public detail::host_buffers {
 public:
     /// Whether it runs the kernels of `block8`, which work on blocks.
     static constexpr bool runs_blocks = true;
+    /// Whether it has `sums_of`, for model-wise rules.
+    static constexpr bool sums_models = true;
     /// Whether calls on single tensors are inlined into the caller: if there is no executor.
     static constexpr bool runs_inline = std::same_as<Executor, serial_executor>;
 

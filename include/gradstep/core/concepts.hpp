@@ -319,6 +319,8 @@ struct device_memory {
 ///
 /// - `run_row_wise(single, row)`: one step of a row-wise rule on one tensor: `accumulate`,
 ///   `finalize`, `apply`.
+/// - `sums_of(single)`, with `static constexpr bool sums_models = true`: the sums of a model-wise rule
+///   over one tensor.
 /// - `copy_of(span, space)`, `data(buffer)` and `copy_to_host(from, to)`: for parameters that own
 ///   their memory.
 /// - `sum_of_squares(span, scale)`, `find_nonfinite(span)`, `fill(span, value)` and `copy(from,

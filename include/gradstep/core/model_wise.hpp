@@ -100,9 +100,10 @@ public:
     /// Made by `updater::next_step`. `decay` is the factor of the decay.
     model_wise_step(Updater& from, step_info now, step_options const& options, double decay)
         : plain_(from, now, options, decay), of_(&from) {
-        static_assert(std::is_same_v<typename backend_type::memory_space, host_memory>,
-                      "gradstep: model-wise rule: the backend is on a device, or has no sums_of; expected "
-                      "serial_backend or simd_backend");
+        static_assert(
+            requires { requires backend_type::sums_models; },
+            "gradstep: model-wise rule: the backend has no sums over a model, as Thrust's; expected "
+            "serial_backend or simd_backend");
         if constexpr (detail::settles_by_loss<rule_type>) {
             if (!options.loss) detail::refuse_missing_loss();
             loss_ = *options.loss;
