@@ -8,11 +8,21 @@ from typing import Any
 from ._constructors import policy
 
 __all__ = [
+    "clip_adaptive",
     "clip_global_norm",
     "clip_norm",
     "clip_value",
     "none",
 ]
+
+
+def clip_adaptive(*, ratio: float = 0.01, epsilon: float = 0.001) -> dict[str, Any]:
+    """The clip `clip_adaptive` (docs/how_to/configuration.md#clipping).
+
+    ratio: largest norm of the gradient, as a multiple of the norm of the weights (> 0).
+    epsilon: smallest norm of the weights that counts (>= 0).
+    """
+    return policy({"name": "clip_adaptive", "ratio": ratio, "epsilon": epsilon})
 
 
 def clip_global_norm(limit: float) -> dict[str, Any]:

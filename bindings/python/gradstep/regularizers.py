@@ -11,6 +11,8 @@ from ._constructors import Number, Policy, policy
 __all__ = [
     "after_step",
     "all_of",
+    "cautious_decay",
+    "clamp_weight",
     "clip_value",
     "decoupled",
     "elastic_net",
@@ -36,6 +38,24 @@ def all_of(regularizers: Sequence[Policy]) -> dict[str, Any]:
     regularizers: the regularizers, applied in this order (each made by a function of `regularizers`).
     """
     return policy({"name": "all_of", "regularizers": regularizers})
+
+
+def cautious_decay(rate: Number, *, scaled_by: Literal["learning_rate", "one"] = "learning_rate") -> dict[str, Any]:
+    """The regularizer `cautious_decay` (docs/reference/regularizers.md#cautious_decay).
+
+    rate: strength of the weight decay, for weights that the rule does not move away from zero (>= 0).
+    scaled_by: factor of `rate`: the `learning_rate` of the step, or `one`.
+    """
+    return policy({"name": "cautious_decay", "rate": rate, "scaled_by": scaled_by})
+
+
+def clamp_weight(low: Number, high: Number) -> dict[str, Any]:
+    """The regularizer `clamp_weight` (docs/reference/regularizers.md#clamp_weight).
+
+    low: smallest weight after a step; `-infinity` for no bound (any number, or -infinity).
+    high: largest weight after a step; `infinity` for no bound (any number, or infinity).
+    """
+    return policy({"name": "clamp_weight", "low": low, "high": high})
 
 
 def clip_value(limit: Number) -> dict[str, Any]:

@@ -33,8 +33,12 @@ __all__ = [
     "cocob",
     "constant_rate_ftrl",
     "cowclip_adagrad",
+    "dadapt_adam",
+    "dadapt_sgd",
     "decayed_adagrad",
     "dgc_momentum",
+    "dog",
+    "dowg",
     "fromage",
     "ftml",
     "ftrl",
@@ -47,6 +51,9 @@ __all__ = [
     "madgrad",
     "momentum",
     "momentum_rmsprop",
+    "momo",
+    "momo_adam",
+    "muon",
     "nadam",
     "nesterov",
     "nesterov_adam",
@@ -54,6 +61,8 @@ __all__ = [
     "optimistic_adam",
     "optimistic_sgd",
     "pnm",
+    "polyak_sgd",
+    "prodigy",
     "proximal_adagrad",
     "qhadam",
     "qhm",
@@ -574,6 +583,64 @@ def cowclip_adagrad(
     )
 
 
+def dadapt_adam(
+    lr: Rate,
+    *,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-08,
+    d0: float = 1e-06,
+    growth_rate: Number = math.inf,
+    use_bias_correction: bool = False,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `dadapt_adam`: Defazio & Mishchenko 2023, arXiv:2301.07733, algorithm 5
+    (docs/reference/rules.md#dadapt_adam).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    d0: the first estimate of the learning rate (> 0).
+    growth_rate: largest factor by which the estimate grows in a step (>= 1, or infinity).
+    use_bias_correction: whether the moments are corrected for their beginning at 0, as in Adam.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "dadapt_adam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "d0": d0,
+            "growth_rate": growth_rate,
+            "use_bias_correction": use_bias_correction,
+        },
+        lr,
+        options,
+    )
+
+
+def dadapt_sgd(
+    lr: Rate,
+    *,
+    mu: Number = 0.0,
+    d0: float = 1e-06,
+    growth_rate: Number = math.inf,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `dadapt_sgd`: Defazio & Mishchenko 2023, arXiv:2301.07733, algorithm 4
+    (docs/reference/rules.md#dadapt_sgd).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    mu: momentum: share of the buffer that remains after a step (>= 0 and < 1).
+    d0: the first estimate of the learning rate, times the norm of the first gradient (> 0).
+    growth_rate: largest factor by which the estimate grows in a step (>= 1, or infinity).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "dadapt_sgd", "mu": mu, "d0": d0, "growth_rate": growth_rate}, lr, options)
+
+
 def decayed_adagrad(
     lr: Rate,
     *,
@@ -639,6 +706,47 @@ def dgc_momentum(
         lr,
         options,
     )
+
+
+def dog(
+    lr: Rate,
+    *,
+    initial: float = 1e-06,
+    epsilon: Number = 1e-08,
+    initial_is: Literal["relative_distance", "distance", "step_size"] = "relative_distance",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `dog`: Ivgi, Hinder & Carmon 2023, arXiv:2302.12022, eq. 3 (docs/reference/rules.md#dog).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    initial: the first distance or step size, in the unit of `initial_is` (> 0).
+    epsilon: added to the sum of all squared gradients (>= 0).
+    initial_is: what `initial` is: the distance divided by 1 + the norm of the initial weights, the
+        `distance`, or the `step_size` of step 1.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "dog",
+            "initial": initial,
+            "epsilon": epsilon,
+            "initial_is": initial_is,
+        },
+        lr,
+        options,
+    )
+
+
+def dowg(lr: Rate, *, initial: float = 0.0001, epsilon: Number = 0.0001, **options: Unpack[Options]) -> dict[str, Any]:
+    """The rule `dowg`: Khaled, Mishchenko & Jin 2023, arXiv:2305.16284, algorithm 1
+    (docs/reference/rules.md#dowg).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    initial: square of the first distance (> 0).
+    epsilon: added to the root of the weighted sum of squared gradients (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "dowg", "initial": initial, "epsilon": epsilon}, lr, options)
 
 
 def fromage(lr: Rate, *, min_norm: Number = 0.0, **options: Unpack[Options]) -> dict[str, Any]:
@@ -927,6 +1035,126 @@ def momentum_rmsprop(
     )
 
 
+def momo(
+    lr: Rate,
+    *,
+    beta: Number = 0.9,
+    lower_bound: float = 0.0,
+    decay: Number = 0.0,
+    bias_correction: bool = False,
+    adapt_lower_bound: bool = False,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `momo`: Schaipp et al. 2023, arXiv:2305.07583, algorithm 1 (docs/reference/rules.md#momo).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta: decay of the averages of gradient and loss, per step (>= 0 and < 1).
+    lower_bound: lower bound of the loss; the first one, if it is estimated.
+    decay: weight decay, which is part of the step size (>= 0).
+    bias_correction: whether the averages begin at 0 and are corrected for it, instead of at the first
+        gradient and loss.
+    adapt_lower_bound: whether the lower bound is estimated from step to step.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "momo",
+            "beta": beta,
+            "lower_bound": lower_bound,
+            "decay": decay,
+            "bias_correction": bias_correction,
+            "adapt_lower_bound": adapt_lower_bound,
+        },
+        lr,
+        options,
+    )
+
+
+def momo_adam(
+    lr: Rate,
+    *,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-08,
+    lower_bound: float = 0.0,
+    decay: Number = 0.0,
+    adapt_lower_bound: bool = False,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `momo_adam`: Schaipp et al. 2023, arXiv:2305.07583, algorithm 2
+    (docs/reference/rules.md#momo_adam).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    lower_bound: lower bound of the loss; the first one, if it is estimated.
+    decay: weight decay, which is part of the step size (>= 0).
+    adapt_lower_bound: whether the lower bound is estimated from step to step.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "momo_adam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "lower_bound": lower_bound,
+            "decay": decay,
+            "adapt_lower_bound": adapt_lower_bound,
+        },
+        lr,
+        options,
+    )
+
+
+def muon(
+    lr: Rate,
+    *,
+    mu: Number = 0.95,
+    nesterov: bool = True,
+    scale: Literal["original", "match_rms_adamw", "spectral_unclamped"] = "original",
+    ns_steps: int = 5,
+    a: Number = 3.4445,
+    b: Number = -4.775,
+    c: Number = 2.0315,
+    epsilon: Number = 1e-07,
+    momentum: Literal["average", "sum"] = "average",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `muon`: Jordan et al. 2024; Liu et al. 2025, arXiv:2502.16982 (docs/reference/rules.md#muon).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    mu: momentum: share of the buffer that remains after a step (>= 0 and < 1).
+    nesterov: Nesterov's look-ahead in the direction.
+    scale: factor of the step by the shape: `original` sqrt(max(1, rows / cols)), `match_rms_adamw` 0.2
+        sqrt(max(rows, cols)), or `spectral_unclamped` sqrt(rows / cols).
+    ns_steps: number of Newton-Schulz iterations (>= 1).
+    a: factor of X in an iteration.
+    b: factor of X Xt X in an iteration.
+    c: factor of (X Xt)^2 X in an iteration.
+    epsilon: least norm by which the direction is divided (>= 0).
+    momentum: `average`: the gradient enters the buffer by 1 - `mu`; `sum`: as it is.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "muon",
+            "mu": mu,
+            "nesterov": nesterov,
+            "scale": scale,
+            "ns_steps": ns_steps,
+            "a": a,
+            "b": b,
+            "c": c,
+            "epsilon": epsilon,
+            "momentum": momentum,
+        },
+        lr,
+        options,
+    )
+
+
 def nadam(
     lr: Rate,
     *,
@@ -1121,6 +1349,86 @@ def pnm(lr: Rate, *, beta1: Number = 0.9, beta0: Number = 1.0, **options: Unpack
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"name": "pnm", "beta1": beta1, "beta0": beta0}, lr, options)
+
+
+def polyak_sgd(
+    lr: Rate,
+    *,
+    f_min: Number = 0.0,
+    max_learning_rate: Number = 1.0,
+    epsilon: Number = 0.0,
+    variant: Literal["sps", "sps_plus"] = "sps",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `polyak_sgd`: Polyak 1987; Loizou et al. 2021, arXiv:2002.10542
+    (docs/reference/rules.md#polyak_sgd).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    f_min: the smallest loss.
+    max_learning_rate: largest step size (> 0, or infinity).
+    epsilon: added to the squared norm of the gradient (>= 0).
+    variant: what a loss below `f_min` does: `sps` steps backwards, `sps_plus` does not move.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "polyak_sgd",
+            "f_min": f_min,
+            "max_learning_rate": max_learning_rate,
+            "epsilon": epsilon,
+            "variant": variant,
+        },
+        lr,
+        options,
+    )
+
+
+def prodigy(
+    lr: Rate,
+    *,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    beta3: Number = 0.0,
+    epsilon: Number = 1e-08,
+    d0: float = 1e-06,
+    d_coef: Number = 1.0,
+    growth_rate: Number = math.inf,
+    use_bias_correction: bool = False,
+    safeguard_warmup: bool = False,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `prodigy`: Mishchenko & Defazio 2023, arXiv:2306.06101, algorithm 4
+    (docs/reference/rules.md#prodigy).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    beta3: decay of the sums of which the estimate is a quotient, per step; 0 stands for the root of `beta2`
+        (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    d0: the first estimate of the learning rate (> 0).
+    d_coef: factor of the estimate (> 0).
+    growth_rate: largest factor by which the estimate grows in a step (>= 1, or infinity).
+    use_bias_correction: whether the moments are corrected for their beginning at 0, as in Adam.
+    safeguard_warmup: leaves the learning rate out of the divisor of the estimate, for schedules that warm up.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "prodigy",
+            "beta1": beta1,
+            "beta2": beta2,
+            "beta3": beta3,
+            "epsilon": epsilon,
+            "d0": d0,
+            "d_coef": d_coef,
+            "growth_rate": growth_rate,
+            "use_bias_correction": use_bias_correction,
+            "safeguard_warmup": safeguard_warmup,
+        },
+        lr,
+        options,
+    )
 
 
 def proximal_adagrad(

@@ -39,6 +39,7 @@
 #include <gradstep/rules/momentum_rmsprop.hpp>
 #include <gradstep/rules/momo.hpp>
 #include <gradstep/rules/momo_adam.hpp>
+#include <gradstep/rules/muon.hpp>
 #include <gradstep/rules/nadam.hpp>
 #include <gradstep/rules/nesterov.hpp>
 #include <gradstep/rules/nesterov_adam.hpp>
@@ -73,10 +74,10 @@ using rules = type_list<adabelief, adabound, adadelta, adagrad, adam, adamax, ad
                         amsgrad, centered_momentum_rmsprop, centered_rmsprop, cocob, constant_rate_ftrl,
                         cowclip_adagrad, dadapt_adam, dadapt_sgd, decayed_adagrad, dgc_momentum, dog, dowg, fromage,
                         ftml, ftrl, group_adagrad, group_ftrl, lamb, laprop, lars, lion, madgrad, momentum,
-                        momentum_rmsprop, momo, momo_adam, nadam, nesterov, nesterov_adam, novograd, optimistic_adam,
-                        optimistic_sgd, pnm, polyak_sgd, prodigy, proximal_adagrad, qhadam, qhm, radam, rmsprop,
-                        rowwise_adagrad, rowwise_adam, rowwise_rmsprop, rprop, schedule_free_adam, schedule_free_radam,
-                        schedule_free_sgd, sgd, stable_adamw, two_buffer_adagrad, yogi>;
+                        momentum_rmsprop, momo, momo_adam, muon, nadam, nesterov, nesterov_adam, novograd,
+                        optimistic_adam, optimistic_sgd, pnm, polyak_sgd, prodigy, proximal_adagrad, qhadam, qhm, radam,
+                        rmsprop, rowwise_adagrad, rowwise_adam, rowwise_rmsprop, rprop, schedule_free_adam,
+                        schedule_free_radam, schedule_free_sgd, sgd, stable_adamw, two_buffer_adagrad, yogi>;
 // clang-format on
 
 } // namespace gradstep

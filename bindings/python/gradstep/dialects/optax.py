@@ -38,6 +38,8 @@ __all__ = [
     "rmsprop_centered",
     "rmsprop_centered_momentum",
     "rmsprop_momentum",
+    "schedule_free_adamw",
+    "schedule_free_sgd",
     "sgd",
     "sgd_momentum",
     "sgd_nesterov",
@@ -686,6 +688,68 @@ def rmsprop_momentum(
             "initial_scale": initial_scale,
             "eps_in_sqrt": eps_in_sqrt,
             "momentum": momentum,
+        },
+        lr,
+        options,
+    )
+
+
+def schedule_free_adamw(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.0,
+    weight_lr_power: float = 2.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """schedule_free_adamw with the arguments, defaults and numbers of optax
+    (docs/reference/presets.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: where between z and the average the gradients are taken: 1 at the average (> 0 and <= 1).
+    b2: decay of the second moment, per step (>= 0 and < 1).
+    eps: added to the divisor (>= 0).
+    weight_decay: weight decay, at the point where the gradients are taken (>= 0).
+    weight_lr_power: power of the highest rate so far in the weight of a step in the average (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "schedule_free_adamw",
+            "b1": b1,
+            "b2": b2,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "weight_lr_power": weight_lr_power,
+        },
+        lr,
+        options,
+    )
+
+
+def schedule_free_sgd(
+    lr: Rate,
+    *,
+    b1: float = 0.9,
+    weight_lr_power: float = 2.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """schedule_free_sgd with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    b1: where between z and the average the gradients are taken: 1 at the average (> 0 and <= 1).
+    weight_lr_power: power of the highest rate so far in the weight of a step in the average (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "schedule_free_sgd",
+            "b1": b1,
+            "weight_lr_power": weight_lr_power,
         },
         lr,
         options,
