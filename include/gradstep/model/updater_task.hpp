@@ -30,24 +30,11 @@
 #include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
+#include <gradstep/model/parameter_of.hpp>
 #include <gradstep/model/parameter_task.hpp>
-#include <gradstep/parameter.hpp>
 
 namespace gradstep {
 namespace detail {
-inline namespace GRADSTEP_ABI {
-
-// The parameter that owns its memory for an updater: parameter<Updater>, or what an updater names
-// (any_updater).
-template <class Updater> struct parameter_of_updater { using type = parameter<Updater>; };
-template <class Updater>
-requires(requires { typename Updater::parameter_type; }) struct parameter_of_updater<Updater> {
-    using type = typename Updater::parameter_type;
-};
-template <class Updater> using parameter_of = typename parameter_of_updater<Updater>::type;
-
-} // namespace GRADSTEP_ABI
-
 inline namespace GRADSTEP_ISA {
 // An updater with a step that takes some tensors as a whole: `comes_in_pieces(n)` is false for
 // them, and a `pending_update` has all memory that their update needs.
