@@ -254,7 +254,7 @@ private:
         }
         if (std::isfinite(options_.clip_norm)) {
             out.norm = gradstep::detail::root_of_squares([&](double scale) { return sum_of_squares(scale); });
-            if (!std::isfinite(*out.norm)) gradstep::detail::refuse_norm(*out.norm);
+            if (!std::isfinite(*out.norm)) gradstep::detail::refuse_norm(*out.norm, false);
         }
         return out;
     }
