@@ -6,6 +6,7 @@
 #include <support/refusal.hpp>
 
 #include <gradstep/gradstep.hpp>
+#include <gradstep/regularizers/any_regularizer.hpp>
 #include <gradstep/rules/muon.hpp>
 
 #include <algorithm>
@@ -375,6 +376,30 @@ TEST_CASE("muon: what it refuses", "[rules]") {
           "muon.ns_steps: 100 is out of range; expected 1 to 99");
     CHECK(refusal<gs::value_error>([] { gs::make_updater<float>(gs::muon{.mu = 1}, gs::constant{1}); }) ==
           "muon.mu: 1 is out of range; expected [0, 1)");
+}
+
+TEST_CASE("Every regularizer acts on the matrix of muon, as on the elements of other rules", "[rules]") {
+    constexpr std::size_t rows = 9, cols = 6;
+    auto const initial = converted<float>(sequence(1, rows * cols)), g = converted<float>(sequence(2, rows * cols));
+    auto const stepped = [&](auto const& regularizer) {
+        auto const optimizer = gs::make_updater<float>(gs::muon{}, regularizer, gs::constant{rate});
+        gs::parameter w{optimizer, initial, {.shape = {rows, cols}}};
+        w.update(g);
+        return std::vector<float>(w.values().begin(), w.values().end());
+    };
+    // The condition of the decay needs the weight before the step.
+    auto const plain = stepped(gs::none{}), cautious = stepped(gs::cautious_decay{0.5});
+    std::size_t decayed = 0;
+    for (std::size_t i = 0; i != plain.size(); ++i) {
+        bool const towards_zero = std::copysign(1.0f, initial[i]) * plain[i] <= std::abs(initial[i]);
+        decayed += towards_zero;
+        CHECK(cautious[i] ==
+              (towards_zero ? std::fma(-static_cast<float>(rate * 0.5), initial[i], plain[i]) : plain[i]));
+    }
+    CHECK((decayed > 0 && decayed < plain.size()));
+    CHECK(stepped(gs::all_of{gs::decoupled{0.5}, gs::clamp_weight{.low = -10, .high = 10}}) ==
+          stepped(gs::decoupled{0.5}));
+    CHECK(stepped(gs::any_regularizer{gs::l2{0.5}}) == stepped(gs::l2{0.5}));
 }
 
 TEST_CASE("A shape joins the dimensions after the first one", "[rules]") {

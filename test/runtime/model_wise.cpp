@@ -155,5 +155,60 @@ TEMPLATE_TEST_CASE("parameters chosen at run time are settled together", "[runti
         }
         CHECK(equal(one.values(), other.values()));
         CHECK(one.clock() == other.clock());
+
+        // In two halves, too: the sums are those of the trained weights.
+        for (int t = 5; t < 8; ++t) {
+            auto const first = gradients(t), second = gradients(t + 1);
+            one.ascend(first[0]);
+            other.ascend(first[0]);
+            one.descend(second[0]);
+            other.descend(second[0]);
+        }
+        CHECK(equal(one.values(), other.values()));
+        CHECK(one.clock() == other.clock());
     }
+}
+
+TEST_CASE("a rule that needs the model takes no place of another kind of rule", "[runtime]") {
+    auto const text = [](std::string const& rule) {
+        return gs::read_optimizer(R"({"rule": {"name": ")" + rule +
+                                  R"("}, "schedule": {"name": "constant", "rate": 1}})");
+    };
+    std::vector<float> const w = numbers<float>(100, 1), g = numbers<float>(100, 2);
+    for (bool const becomes_model_wise : {false, true}) {
+        gs::any_parameter x{text(becomes_model_wise ? "momentum" : "momo"), w};
+        x.optimizer() = gs::any_updater(text(becomes_model_wise ? "momo" : "momentum"), gs::scalar::float32);
+        CHECK_THROWS_WITH(x.update(g, {.loss = 1}), ContainsSubstring("optimizer: was replaced"));
+        CHECK(equal(x.values(), w));
+        CHECK(x.clock().step == 0);
+    }
+}
+
+TEST_CASE("tensors that are settled together have one learning rate", "[runtime]") {
+    auto const text = [](char const* rate) {
+        return gs::read_optimizer(R"({"rule": {"name": "momo"}, "schedule": {"name": "constant", "rate": )" +
+                                  std::string(rate) + "}}");
+    };
+    std::vector<float> const w = numbers<float>(100, 1), g = numbers<float>(100, 2);
+    gs::any_parameter a{text("1"), w}, b{text("0.1"), w};
+    std::array<gs::any_parameter*, 2> const all{&a, &b};
+    std::array<gs::any_span, 2> const spans{g, g};
+    CHECK_THROWS_WITH(gs::update_all(all, spans, {.loss = 1}), ContainsSubstring("parameter 1: rate: differs"));
+    gs::model net;
+    net.add("a", gs::parameter{gs::make_updater<float>(gs::momo{}, gs::constant{1}), w});
+    net.add("b", gs::parameter{gs::make_updater<float>(gs::momo{}, gs::constant{0.1}), w});
+    CHECK_THROWS_WITH(net.update({{"a", g}, {"b", g}}, {.loss = 1}),
+                      ContainsSubstring("b: rate: differs from the learning rate of a"));
+    for (gs::any_parameter const* x : all) {
+        CHECK(equal(x->values(), w));
+        CHECK(x->clock().step == 0);
+    }
+    CHECK(net.clock("a").step == 0);
+
+    // A multiple of the rate belongs to a tensor.
+    gs::model scaled;
+    auto const optimizer = gs::make_updater<float>(gs::momo{}, gs::constant{1});
+    scaled.add("a", gs::parameter{optimizer, w});
+    scaled.add("b", gs::parameter{optimizer, w}, {.rate_scale = 0.1});
+    CHECK(scaled.update({{"a", g}, {"b", g}}, {.loss = 1}).applied);
 }

@@ -254,7 +254,8 @@ TEST_CASE("a host that has schedules of its own gives the rate to one that is ch
 std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {
     using sgd = gs::type_list<gs::sgd>;
     using averageable = gs::type_list<gs::sgd, gs::adam>;
-    using of_floats = gs::type_list<gs::sgd, gs::adam, gs::schedule_free_adam, gs::prodigy, gs::dog>;
+    using of_floats =
+        gs::type_list<gs::sgd, gs::momentum, gs::adam, gs::schedule_free_adam, gs::prodigy, gs::dog, gs::momo>;
     using compressing = gs::type_list<gs::dgc_momentum>;
     static gs::runtime::compiled_group const* const all[] = {
         &gs::runtime::compiled_list<float, of_floats, gs::type_list<gs::none, gs::any_regularizer>>::group,

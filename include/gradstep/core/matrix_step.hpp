@@ -85,8 +85,9 @@ struct move_kernel : matrix_pass<Element, Rule, Regularizer, Gradient> {
             V g = this->gradient.template load<V>(i, which);
             Regularizer::before(this->regularizer, w, g);
         }
+        [[maybe_unused]] V const old = w;
         Rule::apply(this->rule, of_matrix, w, io::load(this->matrix + i, which));
-        if constexpr (acts_after<Regularizer>) Regularizer::after(this->regularizer, w);
+        act_after<Regularizer>(this->regularizer, old, w);
         if constexpr (io_traits::is_stochastic) w = stochastically_rounded<typename io_traits::storage>(w, rounding, i);
         io::store(this->weight + i, w, which);
         if constexpr (io_traits::has_master) io::store(this->master + i, w, which);

@@ -65,12 +65,17 @@ GRADSTEP_DEFINE void step_driver::gather_model(tasks all) {
             gradstep::clock const first = model_[group].task->clock_before(), own = task.clock_before();
             std::size_t number = 0; // of the first one
             while (all[number] != model_[group].task) ++number;
+            std::string const leader = model_[group].task->label(number);
             if (first.step != own.step || first.state != own.state)
                 fail<value_error>({task.label(i), ": clock"},
-                                  {"step = ", own.step, " and its state differ from those of ",
-                                   model_[group].task->label(number), ", step = ", first.step,
-                                   ", which has the same model-wise rule"},
+                                  {"step = ", own.step, " and its state differ from those of ", leader,
+                                   ", step = ", first.step, ", which has the same model-wise rule"},
                                   {"the same clock; seek it"});
+            if (model_[group].task->before_sums() != task.before_sums())
+                fail<value_error>({task.label(i), ": rate"},
+                                  {"differs from the learning rate of ", leader,
+                                   ", and the rule, which is settled once for both, depends on it"},
+                                  {"the same rate; use rate_scale"});
         }
         model_.push_back({&task, group, blocks});
         blocks += block_count(task.size());

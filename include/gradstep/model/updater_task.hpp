@@ -180,6 +180,7 @@ public:
 
     std::uint64_t hash_of_rule() const override { return detail::hash_of_rule(optimizer().rule()); }
     gradstep::clock clock_before() const override { return before_; }
+    clock_state before_sums() const override { return call_->step.prepared().now.state; }
     model_sums sums_of_block([[maybe_unused]] std::size_t block) const noexcept override {
         model_sums out{};
         if constexpr (of_model)

@@ -149,7 +149,8 @@ public:
     /// sequence_error between the halves of a step, while averages are applied, and if rows have a
     /// history of steps with the old numbers. Nothing has changed then.
     void change_numbers(optimizer_configuration const& from);
-    /// The policies.
+    /// The policies. You can assign an updater with the same element and slots. A step throws
+    /// value_error if only one of the two has a model-wise rule.
     any_updater const& optimizer() const { return updater_; }
     any_updater& optimizer() { return updater_; }
     /// The bytes that a step reads and writes for one element.
@@ -276,6 +277,7 @@ private:
     void run_whole(detail::launch_batch&) final { run(); }
     std::uint64_t hash_of_rule() const final { return updater_.hash_of_rule(); }
     gradstep::clock clock_before() const final { return before_; }
+    clock_state before_sums() const final { return updater_.prepared_step().state; }
     detail::model_sums sums_of_block(std::size_t block) const noexcept final {
         return updater_.compiled().sums_of_block(tensor(gradient_.data), block);
     }
@@ -283,6 +285,8 @@ private:
     void settle(clock_state const& after) final { updater_.settle(after); }
     bool in_pieces() const final { return !updater_.facts().is_whole() && !halves_.runs() && !stamps_; }
     void run();
+    // A step of which everything is checked; calls `before_it` when nothing can fail any more.
+    template <class F> void take_step(step_options const& options, F const& before_it);
 
     // The element for which `on_nonfinite` leaves the step out. Throws nonfinite_error under
     // `raise`.

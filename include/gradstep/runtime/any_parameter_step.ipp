@@ -39,19 +39,24 @@ GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::refused_nonfin
     return found;
 }
 
+template <class F> void any_parameter::take_step(step_options const& options, F const& before_it) {
+    step_options const own = limit_.is_none() ? options : clipped(options);
+    if (!is_model_wise()) {
+        advance(own);
+        before_it();
+        return run();
+    }
+    detail::step_task* const all[] = {this}; // a model of one parameter
+    detail::step_driver& driver = (*memory_).driver;
+    driver.prepare_by(all, [&](std::size_t, double) { advance(own); });
+    before_it();
+    driver.run(all, threads_ ? &*threads_ : nullptr);
+}
+
 GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update(any_span gradient, step_options const& options) {
     take(gradient, options, "update");
     if (auto const found = skip_nonfinite(options)) return {false, found};
-    if (is_model_wise()) { // a model of one parameter
-        step_options const own = limit_.is_none() ? options : clipped(options);
-        detail::step_task* const all[] = {this};
-        detail::step_driver& driver = (*memory_).driver;
-        driver.prepare_by(all, [&](std::size_t, double) { advance(own); });
-        driver.run(all, threads_ ? &*threads_ : nullptr);
-        return {};
-    }
-    limit_.is_none() ? advance(options) : advance(clipped(options));
-    run();
+    take_step(options, [] {});
     return {};
 }
 
@@ -88,14 +93,15 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::descend(any_span gradient, 
     is_ascended_ = false; // for the checks of the step
     detail::rollback_guard still([&] { is_ascended_ = true; });
     take(gradient, options, "descend");
+    auto const go_back = [&] {
+        still.dismiss();
+        restore_weights(0, size());
+        reads_kept_ = false;
+    };
     auto const found = skip_nonfinite(options);
-    if (!found) limit_.is_none() ? advance(options) : advance(clipped(options));
-    still.dismiss();
-    restore_weights(0, size());
-    reads_kept_ = false;
-    if (found) return {false, found};
-    run();
-    return {};
+    if (found) go_back();
+    else take_step(options, go_back);
+    return {!found, found};
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_ascent() {
@@ -267,6 +273,11 @@ GRADSTEP_DEFINE_RUNTIME step_options any_parameter::clipped(step_options options
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options options, member_options const& own) {
+    if (updater_.facts().is_model_wise != is_model_wise())
+        detail::fail<value_error>({"optimizer"},
+                                  {"was replaced, and the rule ", is_model_wise() ? "was" : "is",
+                                   " model-wise, while the other one sees one tensor"},
+                                  {"a new parameter"});
     before_ = clock();
     if (options.seed == 0) options.seed = seed_;
     updater_.next_step(options, own);

@@ -79,6 +79,7 @@ public:
     std::size_t bytes_per_element() const override { return parameter_.bytes_per_element(); }
     std::uint64_t hash_of_rule() const override { return step().hash_of_rule(); }
     gradstep::clock clock_before() const override { return step().clock_before(); }
+    clock_state before_sums() const override { return step().before_sums(); }
     model_sums sums_of_block(std::size_t block) const noexcept override { return step().sums_of_block(block); }
     clock_state settled(model_sums const& sums) const override { return step().settled(sums); }
     void settle(clock_state const& after) override { step().settle(after); }
