@@ -74,7 +74,8 @@ public:
     /// Adds a parameter, which the model owns from now on. Throws value_error for a name that the
     /// model already has, for more than 10^6 parameters, and for a rate_scale out of range. It also
     /// throws value_error for a name that no file can contain: an empty name, text that is not
-    /// UTF-8 or has a zero byte, "__metadata__", or "w/m" if "w" has a slot m.
+    /// UTF-8 or has a zero byte, "__metadata__", or "w/m" if "w" has a slot m. Throws sequence_error
+    /// while a step is pending.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
         tasks_.check_new(name, options);
         tasks_.push_back(std::make_unique<detail::owning_task<Updater>>(std::move(name), std::move(owned), options));
@@ -142,8 +143,9 @@ public:
     ///
     /// Gradients are matched as in `update`. Integer parameters are rejected. The result has the
     /// norm. If a gradient is not finite and on_nonfinite is `skip`, the result says so, the
-    /// weights stay, and the step is over. Between the halves, all other steps, averages, `save`
-    /// and `load` throw sequence_error; `restore` gives up the step. Throws the errors of `update`,
+    /// weights stay, and the step is over. Between the halves, `add`, all other steps, averages,
+    /// `save` and `load` throw sequence_error, also of the parameters that the model owns;
+    /// `restore` gives up the step. Throws the errors of `update`,
     /// and value_error for a norm that is not finite. Nothing has changed then.
     model_result ascend(std::span<named_gradient const> gradients, sam_options const& how = {});
     model_result ascend(std::initializer_list<named_gradient> gradients, sam_options const& how = {});
@@ -270,6 +272,7 @@ private:
     }
 
     void restore_ascended();
+    void hold(bool is); // owned parameters, while they are ascended
     void require_kept() const;
 
     detail::task_set tasks_;

@@ -53,6 +53,7 @@ GRADSTEP_DEFINE model_result model::ascend(std::span<named_gradient const> gradi
         [&](task_type& x, std::size_t first, std::size_t last) { x.ascend(how, scale, first, last); });
     back.dismiss();
     for (std::size_t i = 0; i < size(); ++i) tasks_[i].set_ascended(true);
+    hold(true);
     tasks_.set_pending(&detail::refuse_ascended);
     is_ascended_ = true;
     result.norm = norm;
@@ -65,16 +66,20 @@ GRADSTEP_DEFINE model_result model::ascend(std::initializer_list<named_gradient>
 
 GRADSTEP_DEFINE model_result model::descend(std::span<named_gradient const> gradients, step_options const& options) {
     if (!is_ascended_) detail::refuse_descend();
+    hold(false); // for the checks of the step
+    detail::rollback_guard still([&] { hold(true); });
     model_result const result = tasks_.look_at(gradients, options, "descend");
     if (!result.applied) {
         require_kept();
         restore_ascended();
+        still.dismiss();
         if (options.zero_gradient) tasks_.zero_gradients();
         return result;
     }
     require_kept();
     tasks_.prepare(options);
     restore_ascended();
+    still.dismiss();
     tasks_.run();
     return result;
 }
@@ -88,10 +93,17 @@ GRADSTEP_DEFINE void model::require_kept() const {
     for (std::size_t i = 0; i < size(); ++i) tasks_[i].require_kept();
 }
 
+GRADSTEP_DEFINE void model::hold(bool is) {
+    for (std::size_t i = 0; i < size(); ++i) tasks_[i].hold(is);
+}
+
 GRADSTEP_DEFINE void model::restore_ascended() {
+    hold(false);
+    detail::rollback_guard still([&] { hold(is_ascended_); });
     tasks_.for_each_piece(
         [](detail::parameter_task& x, std::size_t first, std::size_t last) { x.restore_weights(first, last); });
     for (std::size_t i = 0; i < size(); ++i) tasks_[i].set_ascended(false);
+    still.dismiss();
     tasks_.end_pending();
     is_ascended_ = false;
 }

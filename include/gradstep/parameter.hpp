@@ -25,6 +25,7 @@ namespace gradstep {
 
 namespace detail {
 inline namespace GRADSTEP_ISA {
+template <class Updater> class owning_task;
 
 // The first element of the gradient that is not finite, if the options of its parameter, which has
 // `size` elements, leave the step out for it. Throws nonfinite_error under `raise`.
@@ -61,6 +62,7 @@ inline namespace GRADSTEP_ISA {
 ///     gs::parameter weights{optimizer, initial};    // copies the values; the clock starts at 0
 ///     weights.update(gradient);
 template <class Updater> class parameter {
+    friend detail::owning_task<Updater>;
     using traits = typename Updater::traits;
     using backend = typename Updater::backend_type;
     template <class T> using buffer = typename backend::template buffer<T>;
@@ -152,15 +154,18 @@ public:
     /// The second half: restores the values bit for bit, and updates them by one step with the
     /// gradient at the values that `ascend` has left. Arguments, results and errors are as for
     /// `update`. If a check fails, nothing has changed, and you can call it again. If `on_nonfinite`
-    /// skips the step, the values are restored. Throws sequence_error without an `ascend`.
+    /// skips the step, the values are restored. Throws sequence_error without an `ascend`, and if
+    /// the model of this parameter has moved the values.
     template <class G> update_result descend(G&& gradient, step_options const& options = {}) {
+        if (is_held_) detail::refuse_held("descend");
         if (!is_ascended_) detail::refuse_descend();
         auto const back = [&] { restore(); };
         update_result const result = step_by(gradient, options, back);
         if (!result.applied) restore();
         return result;
     }
-    /// Whether `ascend` has moved the values, and neither `descend` nor `restore` was called.
+    /// Whether `ascend` has moved the values, here or in the model, and neither `descend` nor
+    /// `restore` was called.
     bool is_ascended() const { return is_ascended_; }
 
     /// Returns a slice with the parameter's values and state and this gradient, for a step over
@@ -198,8 +203,9 @@ public:
 
     /// Returns a copy of the average of the values that the rule keeps (`averaged`). It has the
     /// type of the state, which keeps all digits of the average. Waits for a device. It does not
-    /// compile if the rule keeps no average.
+    /// compile if the rule keeps no average. Throws sequence_error between `ascend` and `descend`.
     std::vector<state_type> average() const {
+        if (is_ascended_) detail::refuse_ascended("average");
         if constexpr (detail::require_average<typename Updater::rule_type>())
             return detail::averages_on_host(updater_, size(), [&](auto out) { read_average(out); });
         else return {};
@@ -236,8 +242,9 @@ public:
         return applied_average<parameter>(*this);
     }
     /// Restores the trained values, bit for bit, after `apply_average` or `ascend`. Throws
-    /// sequence_error if they are in place.
+    /// sequence_error if they are in place, and if `ascend` of the model has moved them.
     void restore() {
+        if (is_held_) detail::refuse_held("restore");
         if (is_ascended_) {
             ascent_.restore(updater_.backend(), value_span(), 0, size());
             is_ascended_ = false;
@@ -293,8 +300,9 @@ public:
 
     /// Describes trained values, state, policies and clock to a visitor, for gradstep's files and
     /// saved states; without the decay if the parameter has none. Only `load` writes to the memory
-    /// that the visitor gets.
+    /// that the visitor gets. Throws sequence_error between `ascend` and `descend`.
     void describe_state(detail::state_visitor& to, bool decay = true) const {
+        if (is_ascended_) detail::refuse_ascended("save or load");
         auto& self = const_cast<parameter&>(*this);
         auto const values = self.trained_span();
         self.call([&](auto... slots) {
@@ -317,6 +325,8 @@ private:
         if (average_is_applied_) detail::refuse_applied(call);
         if (is_ascended_) detail::refuse_ascended(call);
     }
+    // Whether the model has moved the values, and keeps those before.
+    void hold(bool is) { is_ascended_ = is_held_ = is; }
     // One step; calls `before_it()` when everything has been checked.
     template <class G, class F> update_result step_by(G& gradient, step_options const& options, F const& before_it) {
         auto const& by = updater_.backend();
@@ -389,7 +399,7 @@ private:
     std::array<buffer<state_type>, Updater::slots> state_;
     buffer<storage> trained_; // the values while the average is in their place (g++ 12 warns of an optional at -O3)
     detail::held_ascent<typename Updater::element_type, backend> ascent_;
-    bool average_is_applied_ = false, is_ascended_ = false;
+    bool average_is_applied_ = false, is_ascended_ = false, is_held_ = false;
 };
 template <class Updater, class Buffer> parameter(Updater, Buffer const&) -> parameter<Updater>;
 template <class Updater, class Buffer> parameter(Updater, Buffer const&, parameter_options) -> parameter<Updater>;

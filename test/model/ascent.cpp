@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/folder.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
 
@@ -271,4 +272,104 @@ TEST_CASE("the halves of a model are refused in another order", "[sam]") {
     CHECK(net.clock("b").step == 0);
     CHECK(!net.ascend({{"a", of_a}}).applied);
     CHECK(!net.is_ascended());
+}
+
+TEST_CASE("parameters of a model are locked between its halves", "[sam]") {
+    using type = decltype(adam());
+    gs::model net;
+    std::vector<float> w = weights_of(7), m(7), g = gradient_of(7, 1);
+    net.add("a", gs::parameter{adam(), weights_of(5)});
+    net.add("b", momentum(), {w, g, m});
+    auto const of_a = gradient_of(5, 1);
+    gs::parameter<type>& a = net.get<type>("a");
+    auto const refused = [](auto const& f) { return refusal<gs::sequence_error, std::logic_error>(f); };
+    std::string const expected = " ascend() has moved the weights; expected descend() or restore() first",
+                      of_model = " ascend() of the model has moved the weights; expected descend() or restore() of the "
+                                 "model first";
+    gs::averager average{gs::ema{0.9}, weights_of(5)};
+    folder const files;
+    std::string const file = files / "a.safetensors";
+    a.save(file);
+    auto const check_locked = [&] {
+        auto const moved = copied(a.values());
+        CHECK(a.is_ascended());
+        CHECK(refused([&] { a.update(of_a); }) == "update:" + expected);
+        CHECK(refused([&] { a.ascend(of_a); }) == "ascend:" + expected);
+        CHECK(refused([&] { a.save("never.safetensors"); }) == "save:" + expected);
+        CHECK(refused([&] { a.load(file); }) == "load:" + expected);
+        CHECK(refused([&] { static_cast<void>(a.as_slice(of_a)); }) == "as_slice:" + expected);
+        CHECK(refused([&] { average.add(a); }) == "averager::add:" + expected);
+        CHECK(refused([&] { a.descend(of_a); }) == "descend:" + of_model);
+        CHECK(refused([&] { a.restore(); }) == "restore:" + of_model);
+        CHECK(copied(a.values()) == moved);
+        CHECK(a.clock().step == 0);
+    };
+    net.ascend({{"a", of_a}});
+    check_locked();
+    // A check of `descend` that fails, before and after the first parameter is prepared.
+    CHECK_THROWS_AS(net.descend({{"a", std::vector<float>(4)}}), gs::size_error);
+    check_locked();
+    CHECK_THROWS_AS(net.descend({{"a", of_a}}, {.rate_scale = -1}), gs::value_error);
+    check_locked();
+    net.seek("b", {.step = std::numeric_limits<std::int64_t>::max()});
+    CHECK_THROWS_AS(net.descend({{"a", of_a}}), gs::value_error);
+    check_locked();
+    net.seek("b", {});
+    net.descend({{"a", of_a}});
+    CHECK(!a.is_ascended());
+    gs::parameter plain{adam(), weights_of(5)};
+    plain.update(of_a);
+    CHECK(copied(a.values()) == copied(plain.values()));
+    a.update(of_a);
+
+    auto const trained = copied(a.values());
+    net.ascend({{"a", of_a}});
+    CHECK(a.is_ascended());
+    net.restore();
+    CHECK(!a.is_ascended());
+    CHECK(copied(a.values()) == trained);
+    a.update(of_a);
+}
+
+TEST_CASE("a model does not step while one of its parameters is ascended", "[sam]") {
+    auto const averaging = gs::make_updater<float>(gs::averaged{gs::sgd{}, gs::ema{0.5}}, gs::constant{0.5}, backend);
+    using type = decltype(averaging);
+    gs::model net;
+    net.add("b", gs::parameter{momentum(), weights_of(7)});
+    net.add("a", gs::parameter{averaging, weights_of(5)});
+    auto const of_a = gradient_of(5, 1), of_b = gradient_of(7, 1);
+    std::vector<gs::named_gradient> const gradients{{"b", of_b}, {"a", of_a}};
+    auto& a = net.get<type>("a");
+    auto const refused = [](auto const& f) { return refusal<gs::sequence_error, std::logic_error>(f); };
+    std::string const expected = " ascend() has moved the weights; expected descend() or restore() first";
+    a.ascend(of_a);
+    CHECK(refused([&] { net.update(gradients); }) == "a: as_slice:" + expected);
+    CHECK(refused([&] { net.ascend(gradients); }) == "a: as_slice:" + expected);
+    CHECK(refused([&] { net.save("never.safetensors"); }) == "save or load:" + expected);
+    CHECK(refused([&] { static_cast<void>(net.average("a")); }) == "average:" + expected);
+    CHECK(refused([&] { static_cast<void>(a.average()); }) == "average:" + expected);
+    CHECK(refused([&] { static_cast<void>(net.apply_average()); }) == "apply_average:" + expected);
+    CHECK(copied(net.get<decltype(momentum())>("b").values()) == weights_of(7));
+    CHECK(net.clock("b").step == 0);
+    CHECK(!net.is_ascended());
+    CHECK(a.is_ascended());
+    a.restore();
+    CHECK(copied(a.values()) == weights_of(5));
+    CHECK(net.update(gradients).applied);
+}
+
+TEST_CASE("a model takes no parameter between its halves", "[sam]") {
+    gs::model net;
+    net.add("a", gs::parameter{adam(), weights_of(5)});
+    auto const of_a = gradient_of(5, 1);
+    std::vector<float> w = weights_of(7), m(7), g = gradient_of(7, 1);
+    net.ascend({{"a", of_a}});
+    auto const refused = [](auto const& f) { return refusal<gs::sequence_error, std::logic_error>(f); };
+    std::string const expected = "add: ascend() has moved the weights; expected descend() or restore() first";
+    CHECK(refused([&] { net.add("b", gs::parameter{adam(), weights_of(5)}); }) == expected);
+    CHECK(refused([&] { net.add("b", momentum(), {w, g, m}); }) == expected);
+    CHECK(net.size() == 1);
+    net.descend({{"a", of_a}});
+    net.add("b", momentum(), {w, g, m});
+    CHECK(net.update({{"a", of_a}}).applied);
 }

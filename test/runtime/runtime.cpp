@@ -1048,6 +1048,64 @@ TEST_CASE("the halves of SAM are refused in another order if policies are chosen
           "ascend: rows that catch up have pending steps; expected \"catch_up\": \"touch_only\"");
 }
 
+TEST_CASE("run-time parameters of a model are locked between its halves", "[config]") {
+    auto const configuration =
+        gs::read_optimizer(R"({"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.25}})");
+    gs::model net;
+    std::vector<float> w = of_floats, m(5000), v(5000);
+    std::vector<gs::any_span> const slots{m, v};
+    gs::any_updater const optimizer(configuration, gs::scalar::float32);
+    net.add("y", optimizer, {w, std::span<float>(), slots});
+    net.add("x", gs::any_parameter{configuration, of_floats});
+    auto const g = numbers<float>(5000, 3), g2 = numbers<float>(5000, 5);
+    std::vector<gs::named_gradient> const first{{"x", g}, {"y", g}}, second{{"x", g2}, {"y", g2}};
+    auto& x = net.get<gs::any_updater>("x");
+    auto const refused = [](auto const& f) { return refusal<gs::sequence_error, std::logic_error>(f); };
+    std::string const expected = " ascend() has moved the weights; expected descend() or restore() first",
+                      of_model = " ascend() of the model has moved the weights; expected descend() or restore() of the "
+                                 "model first";
+    auto const check_locked = [&] {
+        std::vector<float> const moved(x.values().as<float>().begin(), x.values().as<float>().end());
+        CHECK(!have_same_bits(moved, of_floats));
+        CHECK(x.is_ascended());
+        CHECK(refused([&] { x.update(g); }) == "update:" + expected);
+        CHECK(refused([&] { x.ascend(g); }) == "ascend:" + expected);
+        CHECK(refused([&] { x.set_values(of_floats); }) == "set_values:" + expected);
+        CHECK(refused([&] { x.save("never.safetensors"); }) == "save or load:" + expected);
+        CHECK(refused([&] { x.average(m); }) == "average:" + expected);
+        CHECK(refused([&] { x.descend(g); }) == "descend:" + of_model);
+        CHECK(refused([&] { x.restore(); }) == "restore:" + of_model);
+        CHECK(refused([&] { net.add("z", optimizer, {w, std::span<float>(), slots}); }) == "add:" + expected);
+        CHECK(refused([&] { net.add("z", gs::any_parameter{configuration, of_floats}); }) == "add:" + expected);
+        CHECK(have_same_bits(x.values().as<float>(), moved));
+        CHECK(x.clock().step == 0);
+    };
+    net.ascend(first);
+    check_locked();
+    CHECK_THROWS_AS(net.descend({{"x", std::vector<float>(4)}, {"y", g2}}), gs::size_error);
+    check_locked();
+    net.restore();
+    CHECK(!x.is_ascended());
+    CHECK(have_same_bits(x.values().as<float>(), of_floats));
+    CHECK(have_same_bits(w, of_floats));
+    net.ascend(first);
+    net.descend(second);
+    CHECK(!x.is_ascended());
+    gs::any_parameter plain{configuration, of_floats};
+    plain.update(g2);
+    CHECK(have_same_bits(x.values().as<float>(), plain.values().as<float>()));
+    CHECK(have_same_bits(w, plain.values().as<float>()));
+
+    // The other way round: a parameter that is ascended by itself.
+    x.ascend(g);
+    CHECK(refused([&] { net.ascend(first); }) == "x: update:" + expected);
+    CHECK(refused([&] { net.update(first); }) == "x: update:" + expected);
+    CHECK(refused([&] { net.save("never.safetensors"); }) == "save or load:" + expected);
+    x.restore();
+    CHECK(have_same_bits(x.values().as<float>(), plain.values().as<float>()));
+    CHECK(net.update(first).applied);
+}
+
 TEST_CASE("clip_adaptive limits the norm of a gradient by the norm of its weights", "[config]") {
     std::string const with = R"(clip_adaptive", "ratio": 0.25, "epsilon": 0.5)";
     auto const config = clipped_by(with);

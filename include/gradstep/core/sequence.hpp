@@ -9,8 +9,10 @@ inline namespace GRADSTEP_ABI {
 // While an average is in the place of the weights; `restore` while none is.
 [[noreturn]] void refuse_applied(char const* call);
 [[noreturn]] void refuse_restore();
-// Between `ascend` and `descend`; `descend` at another time.
+// Between `ascend` and `descend`; `descend` and `restore` of a parameter whose model has ascended;
+// `descend` at another time.
 [[noreturn]] void refuse_ascended(char const* call);
+[[noreturn]] void refuse_held(char const* call);
 [[noreturn]] void refuse_descend();
 
 } // namespace GRADSTEP_ABI

@@ -13,6 +13,10 @@ GRADSTEP_DEFINE void refuse_restore() {
 GRADSTEP_DEFINE void refuse_ascended(char const* call) {
     fail<sequence_error>({call}, {"ascend() has moved the weights"}, {"descend() or restore() first"});
 }
+GRADSTEP_DEFINE void refuse_held(char const* call) {
+    fail<sequence_error>({call}, {"ascend() of the model has moved the weights"},
+                         {"descend() or restore() of the model first"});
+}
 GRADSTEP_DEFINE void refuse_descend() {
     fail<sequence_error>({"descend"}, {"the weights have not been moved"}, {"ascend() first"});
 }

@@ -33,7 +33,8 @@ public:
     // Throws value_error for a clip_norm that is not > 0.
     explicit task_set(model_options const& options, std::optional<executor_reference> threads = {});
 
-    // Throws value_error if the name or the options of a new parameter are not allowed.
+    // Throws value_error if the name or the options of a new parameter are not allowed, and
+    // sequence_error while a step is pending.
     void check_new(std::string const& name, member_options const& options) const;
     // The same for a tensor in the application's memory with its own options. Returns both options
     // in one. `step` is the tensor's own step, which is not allowed; `what` is its name.

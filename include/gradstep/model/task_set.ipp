@@ -36,6 +36,7 @@ GRADSTEP_DEFINE task_set::task_set(model_options const& options, std::optional<e
 }
 
 GRADSTEP_DEFINE void task_set::check_new(std::string const& name, member_options const& options) const {
+    require_idle("add");
     require_storable_name("add", name);
     if (number_of(name) != name_index::none)
         fail<value_error>({"add"}, {"there is a parameter ", name, " already"}, {"another name"});

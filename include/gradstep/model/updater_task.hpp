@@ -217,14 +217,16 @@ public:
         }
     }
     void add_memory(apart_check& to, bool zeroes) override {
-        slice<Updater> const x = prepared_tensor();
         auto const add = [&](auto const& buffer, bool is_written) {
             to.add(buffer.data(), buffer.size_bytes(), is_written);
         };
-        add(x.weight, true);
-        add(x.gradient, zeroes);
-        for (auto const& slot : x.state) add(slot, true);
-        add(x.bfloat16_copy, true);
+        named([&] {
+            slice<Updater> const x = prepared_tensor();
+            add(x.weight, true);
+            add(x.gradient, zeroes);
+            for (auto const& slot : x.state) add(slot, true);
+            add(x.bfloat16_copy, true);
+        });
     }
     std::size_t buffers() const override { return 3 + Updater::slots; }
     char const* buffer_name(std::size_t i) const override {
@@ -318,6 +320,7 @@ public:
         if constexpr (keeps_average<typename Updater::rule_type>) parameter_.apply_average().dismiss();
     }
     void restore() override { parameter_.restore(); }
+    void hold(bool is) override { parameter_.hold(is); }
     void set_shape(gradstep::shape const& of) override { parameter_.set_shape(of); }
     void visit_state(state_visitor& to) override { parameter_.describe_state(to, base::options().decay != 0); }
 

@@ -100,7 +100,8 @@ public:
     ascent_result ascend(any_span gradient, sam_options const& how = {});
     /// The second half, as gs::parameter::descend.
     update_result descend(any_span gradient, step_options const& options = {});
-    /// Whether `ascend` has moved the values, and neither `descend` nor `restore` was called.
+    /// Whether `ascend` has moved the values, here or in the model, and neither `descend` nor
+    /// `restore` was called.
     bool is_ascended() const { return is_ascended_; }
 
     /// The first half of a `dgc_momentum` step, as in gs::compressed_parameter: returns the message
@@ -179,12 +180,14 @@ public:
     void read_rows(any_span ids, any_span out);
 
     /// Writes the average that the policies keep to the caller's memory, after a flush. `out` has
-    /// the type of the state or of the values. Throws value_error if the policies keep no average.
+    /// the type of the state or of the values. Throws value_error if the policies keep no average,
+    /// and sequence_error between `ascend` and `descend`.
     void average(any_span out);
     /// Replaces the values by their average, until the returned object is destroyed or you call
     /// `restore()`.
     [[nodiscard]] applied_average<any_parameter> apply_average();
-    /// Restores the trained values, bit for bit, after `apply_average` or `ascend`.
+    /// Restores the trained values, bit for bit, after `apply_average` or `ascend`. Throws
+    /// sequence_error if `ascend` of the model has moved them.
     void restore();
     /// Whether an average has replaced the values.
     bool average_is_applied() const { return average_is_applied_; }
@@ -253,6 +256,7 @@ protected:
     void restore_weights(std::size_t first, std::size_t last);
     void require_kept() const;
     void set_ascended(bool is) { reads_kept_ = is; }
+    void hold(bool is) { is_ascended_ = is_held_ = is; }
 
 private:
     // The functions of step_task, for step_driver. They are final, so that calls on an
@@ -373,6 +377,7 @@ private:
     std::optional<detail::stamped_rows> stamps_;         // if rows have pending steps
     bool average_is_applied_ = false, is_taken_ = false; // is_taken_: by update_all
     bool is_ascended_ = false, reads_kept_ = false;      // reads_kept_: the weights are in kept_
+    bool is_held_ = false;                               // ascended by the model
     std::optional<detail::executor_reference> threads_;
     any_span gradient_; // of this update, like the following members
     gradstep::clock before_;

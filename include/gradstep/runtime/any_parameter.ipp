@@ -188,6 +188,7 @@ GRADSTEP_DEFINE_RUNTIME any_span any_parameter::state(std::string_view name) con
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::average(any_span out) {
+    if (is_ascended_) detail::refuse_ascended("average");
     require_average("average");
     out = out.now();
     if (out.type != updater_.storage()) require_room(out, updater_.state_type(), size(), "average");
@@ -215,6 +216,7 @@ GRADSTEP_DEFINE_RUNTIME applied_average<any_parameter> any_parameter::apply_aver
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::restore() {
+    if (is_held_) detail::refuse_held("restore");
     if (is_ascended_) {
         restore_weights(0, size());
         is_ascended_ = reads_kept_ = false;

@@ -89,6 +89,7 @@ GRADSTEP_DEFINE_RUNTIME ascent_result any_parameter::ascend(any_span gradient, s
 }
 
 GRADSTEP_DEFINE_RUNTIME update_result any_parameter::descend(any_span gradient, step_options const& options) {
+    if (is_held_) detail::refuse_held("descend");
     if (!is_ascended_) detail::refuse_descend();
     is_ascended_ = false; // for the checks of the step
     detail::rollback_guard still([&] { is_ascended_ = true; });

@@ -40,6 +40,7 @@ public:
     using any_parameter::compresses;
     using any_parameter::end_halves;
     using any_parameter::gradient;
+    using any_parameter::hold;
     using any_parameter::keep_weights;
     using any_parameter::measure_ascent;
     using any_parameter::message;
@@ -109,6 +110,7 @@ public:
     }
     void restore_weights(std::size_t first, std::size_t last) override { parameter_.restore_weights(first, last); }
     void set_ascended(bool is) override { parameter_.set_ascended(is); }
+    void hold(bool is) override { parameter_.hold(is); }
     void require_kept() const override {
         named([&] { parameter_.require_kept(); });
     }
