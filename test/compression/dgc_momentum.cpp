@@ -603,7 +603,7 @@ TEST_CASE("While an average is in the place of its values, a parameter neither c
 
 TEST_CASE("Where an executor fails, compress counts the step if u and v have the gradient, and only then",
           "[core][compression]") {
-    std::size_t const n = 100'000;
+    std::size_t const n = 200'000;
     closing_pool host;
     auto const optimizer =
         gs::make_updater<float>(gs::dgc_momentum{.sparsity = {0.9}, .local_grad_clip_norm = 1, .dense_below = 0},
@@ -624,7 +624,7 @@ TEST_CASE("Where an executor fails, compress counts the step if u and v have the
 }
 
 TEST_CASE("Where an executor fails in apply, the messages cannot move the values twice", "[core][compression]") {
-    std::size_t const n = 100'000;
+    std::size_t const n = 200'000;
     closing_pool host;
     auto const optimizer =
         gs::make_updater<float>(gs::dgc_momentum{.sparsity = {0.9}, .local_grad_clip_norm = 1, .dense_below = 0},
