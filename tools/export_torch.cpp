@@ -138,6 +138,10 @@ private:
     configuration policies_of(saved_state const& state) const {
         if (state.rows) refuse(state, {"is a table"}, {"a parameter; torch's optimizers keep no state of tables"});
         if (state.find("") == nullptr) refuse(state, {"has no values"}, {"a parameter"});
+        if (!state.clock_state_names.empty())
+            refuse(state,
+                   {detail::shortened(state.rule), " keeps numbers in the clock: ", state.clock_state_names.front()},
+                   {"another rule, since a file for torch has no clock"});
         if (std::ranges::find(layouts, state.element, &layout::element) == layouts.end())
             refuse(state, {"is of ", detail::shortened(state.element)}, {"an element whose state torch keeps"});
         if (state.policies.empty())

@@ -134,6 +134,11 @@ step_options options_of(gradstep_step_options const* options, std::uint64_t seed
     if (given.zero_gradient != 0 && given.zero_gradient != 1)
         refuse(GRADSTEP_BAD_VALUE, {"step_options.zero_gradient"}, {given.zero_gradient, " is out of range"},
                {"0 or 1"});
+    if ((given.given & GRADSTEP_GIVEN_LOSS) != 0 &&
+        options->struct_size < offsetof(gradstep_step_options, loss) + sizeof given.loss)
+        refuse(GRADSTEP_BAD_SIZE, {"gradstep_step_options.struct_size"},
+               {options->struct_size, " is too small for GRADSTEP_GIVEN_LOSS"},
+               {"sizeof(gradstep_step_options), ", sizeof given, " since ABI 0.3"});
     out.gradient_scale = given.gradient_scale;
     out.rate_scale = given.rate_scale;
     out.samples = given.samples;

@@ -148,6 +148,11 @@ TEST_CASE("An update of the C library that is refused has changed nothing", "[c]
     CHECK(has(refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.samples = -1; })), "samples"));
     refused(GRADSTEP_BAD_VALUE, with([](auto& o) { o.zero_gradient = 2; }));
     refused(GRADSTEP_BAD_SIZE, with([](auto& o) { o.struct_size = 4; }));
+    // The struct of ABI 0.2 ends before the loss.
+    CHECK(has(refused(GRADSTEP_BAD_SIZE, with([](auto& o) {
+                          o.struct_size = offsetof(gradstep_step_options, loss), o.given = GRADSTEP_GIVEN_LOSS;
+                      })),
+              "struct_size: 64 is too small for GRADSTEP_GIVEN_LOSS; expected sizeof(gradstep_step_options), 72"));
 
     std::int64_t const ids[] = {0, 4}, negative[] = {-1};
     auto const rows = [&](void const* which, std::int32_t dtype, std::uint64_t n, void const* gradient,

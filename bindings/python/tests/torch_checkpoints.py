@@ -466,6 +466,12 @@ class Refusals(Case):
         arguments = ["export-torch", self.folder / "lion", self.folder / "out", "--rate", "1e-3"]
         self.assertIn("gradstep.torch.Optimizer", self.run_program(*arguments))
         self.assertIn("AdamW does not keep the state of lion", self.run_program(*arguments, "--optimizer", "AdamW", fails=True))
+        for name in ("schedule_free_sgd", "prodigy"):
+            net = gradstep.Model({"w": gradstep.Parameter({"rule": {"name": name}, "schedule": constant}, shape=(3,))})
+            net.update({"w": numpy.ones(3, numpy.float32)})
+            net.save(self.folder / "clock")
+            said = self.run_program("export-torch", self.folder / "clock", self.folder / "out", fails=True)
+            self.assertIn(f'"w": {name} keeps numbers in the clock', said)
         self.assertIn('--optimizer: "Muon" is not known; expected one of SGD', self.run_program(*arguments, "--optimizer", "Muon", fails=True))
 
 

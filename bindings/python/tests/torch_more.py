@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import io
 import math
 import pickle
 import unittest
@@ -12,6 +13,7 @@ import warnings
 
 import torch
 
+import gradstep
 import gradstep.torch
 
 CASES = [
@@ -273,6 +275,113 @@ class Muon(unittest.TestCase):
         filters.grad = torch.rand(4, 3, 2, 2)
         gradstep.torch.Optimizer([filters], {"rule": {"name": "muon"}}, lr=0.1).step()  # as 4 x 12
         self.assertLess(float(filters.detach().min()), 1)
+
+
+class NumbersOfTheClock(unittest.TestCase):
+    """Rules that keep numbers in the clock: each parameter has its own, in its state; rules over the whole model are refused."""
+
+    SCHEDULE_FREE = [
+        {"name": "schedule_free_sgd", "beta": 0.75},
+        {"name": "schedule_free_adam", "beta1": 0.75},
+        {"name": "schedule_free_radam", "beta1": 0.75, "beta2": 0.75},
+    ]
+    RATES = (0.5, 0.25, 0.25)
+
+    def optimizer_of(self, rule: dict, parameters: list) -> gradstep.torch.Optimizer:
+        groups = [{"params": parameters[:1]}, {"params": parameters[1:], "lr": self.RATES[1]}]
+        return gradstep.torch.Optimizer(groups, {"rule": rule}, lr=self.RATES[0])
+
+    def test_every_parameter_has_the_numbers_of_its_own_steps(self):
+        for rule in self.SCHEDULE_FREE:
+            with self.subTest(**rule):
+                generator = torch.Generator().manual_seed(3)
+                ours = [(torch.rand(5, generator=generator) - 0.5).requires_grad_() for _ in self.RATES]
+                theirs = [
+                    gradstep.Parameter({"rule": rule, "schedule": {"name": "constant", "rate": rate}}, x.detach().numpy())
+                    for rate, x in zip(self.RATES, ours)
+                ]
+                optimizer = self.optimizer_of(rule, ours)
+                for t in range(8):
+                    if t == 4:  # the run goes on from a file
+                        file = io.BytesIO()
+                        torch.save(optimizer.state_dict(), file)
+                        file.seek(0)
+                        optimizer = self.optimizer_of(rule, ours)
+                        optimizer.load_state_dict(torch.load(file))
+                    if t == 6:
+                        optimizer = copy.copy(pickle.loads(pickle.dumps(optimizer)))
+                        ours = [x for group in optimizer.param_groups for x in group["params"]]
+                    for index, (p, twin) in enumerate(zip(ours, theirs)):
+                        p.grad = None
+                        if index < 2 or t >= 2:  # the last one has its first gradient later
+                            p.grad = torch.rand(5, generator=generator) - 0.25
+                            twin.update(p.grad.numpy())
+                    optimizer.step()
+                    for p, twin in zip(ours, theirs):
+                        self.assertEqual(p.tolist(), twin.values().tolist())
+                for p, twin in zip(ours, theirs):
+                    state = optimizer.state[p]
+                    self.assertEqual(state["clock"].tolist()[:2], list(twin.clock.state)[:2])
+                    average = torch.lerp(p.detach(), state["z"], 1 - 1 / 0.75)
+                    twin.apply_average()
+                    # y and z are below 8, and three roundings of numbers below 8 / 3 + 8 make the difference.
+                    self.assertLess(float((average - torch.from_numpy(twin.values().copy())).abs().max()), 3 * 11 * 2.0**-24)
+
+    def test_a_parameter_that_is_in_two_groups(self):
+        rule = self.SCHEDULE_FREE[0]
+        p = torch.ones(3, requires_grad=True)
+        twin = gradstep.Parameter({"rule": rule, "schedule": {"name": "constant", "rate": 0.5}}, p.detach().numpy())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            optimizer = gradstep.torch.Optimizer([p, p], {"rule": rule}, lr=0.5)
+        p.grad = torch.tensor([0.5, -1.0, 2.0])
+        for _ in range(3):
+            optimizer.step()
+            twin.update(p.grad.numpy())
+            twin.update(p.grad.numpy())
+            self.assertEqual(p.tolist(), twin.values().tolist())
+
+    def test_a_clock_that_does_not_fit_is_refused(self):
+        p = torch.ones(3, requires_grad=True)
+        optimizer = gradstep.torch.Optimizer([p], {"rule": self.SCHEDULE_FREE[0]}, lr=0.5)
+        p.grad = torch.ones(3)
+        optimizer.step()
+        before, kept = p.tolist(), optimizer.state[p]["clock"]
+        for clock, said in (
+            (torch.zeros(4, dtype=torch.float64), "comes without state"),
+            (torch.ones(3, dtype=torch.float64), r"its state clock has the shape \(3,\); expected \(4,\)"),
+            (7, "its state clock is a int; expected a torch.Tensor"),
+        ):
+            optimizer.state[p]["clock"] = clock
+            with self.assertRaisesRegex(gradstep.InvalidError, said):
+                optimizer.step()
+        del optimizer.state[p]["clock"]
+        with self.assertRaisesRegex(gradstep.torch.StateError, "no 'clock'"):
+            optimizer.step()
+        self.assertEqual(p.tolist(), before)
+        optimizer.state[p]["clock"] = kept.float()  # exact: the sum is 1, and the rate 0.5
+        optimizer.step()
+        self.assertEqual(optimizer.state[p]["clock"].dtype, torch.float64)
+
+    def test_rules_over_the_whole_model_are_refused(self):
+        p, q = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+        refused = []
+        for name in gradstep.rules.__all__:
+            for element in ("plain", "mixed"):
+                dtype = torch.float32 if element == "plain" else torch.bfloat16
+                config = {"rule": {"name": name}, "element": element}
+                try:
+                    gradstep.torch.Optimizer([p.detach().to(dtype).requires_grad_()], config)
+                except gradstep.NotCompiledError as e:
+                    if "from all parameters together" in str(e):
+                        refused.append((name, element))
+                        self.assertRegex(str(e), f"^rule: {name} computes .*; expected another rule, or gradstep.Model or gradstep.Parameter$")
+        names = ["dadapt_adam", "dadapt_sgd", "dog", "dowg", "momo", "momo_adam", "polyak_sgd", "prodigy"]
+        self.assertEqual(sorted({name for name, element in refused if element == "plain"}), names)
+        optimizer = gradstep.torch.Optimizer([p], {"rule": {"name": "sgd"}})
+        with self.assertRaisesRegex(gradstep.NotCompiledError, "^rule: prodigy"):
+            optimizer.add_param_group({"params": [q], "config": {"rule": {"name": "prodigy"}}})
+        self.assertEqual(len(optimizer.param_groups), 1)
 
 
 if __name__ == "__main__":

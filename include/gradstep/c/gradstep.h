@@ -98,10 +98,9 @@ typedef struct gradstep_error {
 /* Describes one array of an optimizer's state. */
 typedef struct gradstep_slot {
     uint32_t struct_size;
-    int32_t dtype; /* enum gradstep_dtype */
-    char name[32]; /* "m", "v", "master", ... */
-    /* Elements. For an updater: 1 if the slot has one number per tensor; 0 if it has one per element. */
-    uint64_t count;
+    int32_t dtype;  /* enum gradstep_dtype */
+    char name[32];  /* "m", "v", "master", ... */
+    uint64_t count; /* elements; of an updater: 1 if the slot has one number per tensor, 0 if one per element */
 } gradstep_slot;
 #define GRADSTEP_SLOT_INIT                                                                                             \
     { sizeof(gradstep_slot), 0, {0}, 0 }
@@ -373,10 +372,10 @@ GRADSTEP_API void gradstep_parameter_release(gradstep_parameter*);
 GRADSTEP_API gradstep_status gradstep_parameter_message_bound(const gradstep_parameter*, uint64_t* bytes,
                                                               gradstep_error*);
 /* The first phase of a step: adds the gradient to the state, advances the clock, and writes the
- * message for all trainers to `buffer`, `written` bytes. If `bytes` is below the bound, the
- * code is GRADSTEP_BAD_SIZE, and only `written` is written: it is the bound. If the gradient
- * contains NaN or infinity, on_nonfinite "skip" makes a message without entries. If your thread pool fails in
- * the middle (GRADSTEP_EXECUTOR_FAILED), the clock has advanced and there is no message. */
+ * message for all trainers to `buffer`, `written` bytes. If `bytes` is below the bound, the code is
+ * GRADSTEP_BAD_SIZE, and only `written` is written: it is the bound. If the gradient contains NaN or
+ * infinity, on_nonfinite "skip" makes a message without entries. If your thread pool fails in the
+ * middle (GRADSTEP_EXECUTOR_FAILED), the clock has advanced and there is no message. */
 GRADSTEP_API gradstep_status gradstep_parameter_compress(gradstep_parameter*, const void* gradient, uint64_t count,
                                                          const gradstep_step_options*, void* buffer, uint64_t bytes,
                                                          uint64_t* written, gradstep_error*);
@@ -405,8 +404,9 @@ GRADSTEP_API gradstep_status gradstep_updater_slot(const gradstep_updater*, uint
  * pointers, NULL if there are none. */
 GRADSTEP_API gradstep_status gradstep_updater_initialize(const gradstep_updater*, const void* parameter,
                                                          void* const* slots, uint64_t count, gradstep_error*);
-/* Prepares the next step and advances the clock. Then call `apply` for every tensor of the
- * model; if the rule is model-wise (prodigy), call apply_many once with all tensors instead. With zero_gradient, `apply` writes to the gradients. */
+/* Prepares the next step and advances the clock. Then call `apply` for every tensor of the model,
+ * or if the rule is model-wise (prodigy), apply_many once with all. With zero_gradient, they write
+ * to the gradients. */
 GRADSTEP_API gradstep_status gradstep_updater_next_step(gradstep_updater*, const gradstep_step_options*,
                                                         gradstep_error*);
 /* Returns the progress of the run. */
@@ -421,16 +421,15 @@ GRADSTEP_API gradstep_status gradstep_updater_config(const gradstep_updater*, ch
                                                      uint64_t* written, gradstep_error*);
 /* Applies the step that next_step prepared to one tensor. The buffers must not overlap. Several
  * threads can apply the same step to different tensors. With on_nonfinite "skip" and "raise", a
- * non-finite gradient changes neither parameter nor slots; the clock has already been advanced
- * by next_step. */
+ * non-finite gradient changes neither parameter nor slots; next_step has advanced the clock. */
 GRADSTEP_API gradstep_status gradstep_updater_apply(const gradstep_updater*, void* parameter, const void* gradient,
                                                     void* const* slots, uint64_t count, gradstep_error*);
-/* Applies the step to n tensors in one call, which splits them over threads together. Tensor k
- * is number k for stochastic rounding. All are checked before any is written. The parameters and slots of all
- * tensors must not overlap each other or any gradient. Tensors can share a gradient, except with
- * zero_gradient. With on_nonfinite "skip" the other tensors are updated, with "raise" none is.
- * If the rule is model-wise, the call is the step of the whole model: apply each step once, from
- * one thread, and "skip" skips all tensors. */
+/* Applies the step to n tensors in one call, which splits them over threads together. Tensor k is
+ * number k for stochastic rounding. All are checked before any is written. The parameters and slots
+ * of all tensors must not overlap each other or any gradient. Tensors can share a gradient, except
+ * with zero_gradient. With on_nonfinite "skip" the other tensors are updated, with "raise" none is.
+ * If the rule is model-wise, the call is the step of the whole model: apply each step once, from one
+ * thread, and "skip" skips all tensors. */
 GRADSTEP_API gradstep_status gradstep_updater_apply_many(const gradstep_updater*, void* const* parameters,
                                                          const void* const* gradients, void* const* const* slots,
                                                          const uint64_t* counts, uint64_t n, gradstep_error*);

@@ -52,7 +52,8 @@ template <class T, class F> struct matmul_caller {
 ///     gs::muon{.matmul = [](gs::matmul_call<float> const& x) { my_gemm(x); }}
 ///
 /// A lambda without captures is copied. Other function objects are referred to, and must outlive
-/// the updater. The function must not throw, and several threads can call it at the same time.
+/// the updater. Several threads can call the function at the same time. It must not throw: the step
+/// passes its exception on, and leaves a part of the matrices updated.
 ///
 /// The built-in product has the same bits with every backend, number of threads and instruction set
 /// with multiply-adds, and uses the threads of the backend. A BLAS can be faster, above all with

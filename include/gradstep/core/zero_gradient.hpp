@@ -26,7 +26,8 @@ namespace gradstep {
 enum class zero_gradient_effect {
     general,                   ///< the weight changes. The default
     no_op,                     ///< weight and state do not change
-    no_op_if_weight_unchanged, ///< they do not change unless a regularizer changes the weight, on which the state depends
+    no_op_if_weight_unchanged, ///< as no_op, unless a regularizer changes the weight, on which the
+                               ///< state depends
     decays_state,              ///< the weight does not change; each slot is multiplied by `decay()`
 };
 

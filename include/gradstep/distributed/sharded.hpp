@@ -130,8 +130,8 @@ inline namespace GRADSTEP_ISA {
 /// this shard, and sends the new values to the other ranks. All ranks have the same values, bit for
 /// bit, and the bits of `synchronous`. You use it like `synchronous`. A rule that needs a matrix
 /// (`muon`) has each matrix whole on one rank, which updates it once a step: the rank that has the
-/// fewest elements of matrices so far. It does not compile with rules that read a whole tensor (lars, lamb and the row-wise rules), with dgc_momentum, or with
-/// stochastic rounding.
+/// fewest elements of matrices so far. It does not compile with rules that read a whole tensor
+/// (lars, lamb and the row-wise rules), with dgc_momentum, or with stochastic rounding.
 ///
 /// In addition to the model of its shards, each rank stores every gradient once and all values
 /// once. A checkpoint contains the shards of one rank. Every rank saves a checkpoint, and loads it

@@ -33,8 +33,9 @@ template <> inline constexpr std::array enumerators<dog_start>{"relative_distanc
 /// State: x0, the initial weight. max_distance and squares, initially 0, are the clock's state: a
 /// checkpoint and `clock()` contain them, and `seek` needs them. Ranges: initial > 0, epsilon >= 0.
 /// Weight decay is `l2`; regularizers that change the weight itself (decoupled, after_step,
-/// proximal) are rejected, since their rate would not be the step size. Model-wise: one call of a
-/// step is a whole model. Tables, averages around the rule and sharded training reject it.
+/// cautious_decay, proximal, clamp_weight) are rejected, since their rate would not be the step
+/// size, and what they move would count as distance. Model-wise: one call of a step is a whole
+/// model. Tables, averages around the rule and sharded training reject it.
 /// Other frameworks: equal to optax.contrib.dog, and to dog.DoG of the authors' package, where
 /// initial is `reps_rel`, or `init_eta` for step_size, which lr does not scale there. The package
 /// has one distance and one sum for each parameter group; here all tensors of a call have one.

@@ -27,8 +27,8 @@ namespace gradstep {
 ///
 /// Each step needs its loss: step_options::loss. The learning rate is an upper limit of the step size,
 /// so choose a large one. decay is the weight decay; it is part of the step size, so regularizers that
-/// change the weight itself (decoupled, after_step, proximal) are rejected. With a rate_scale, a
-/// tensor takes a multiple of the step.
+/// change the weight itself (decoupled, after_step, cautious_decay, proximal, clamp_weight) are
+/// rejected. With a rate_scale, a tensor takes a multiple of the step.
 ///
 /// State: m, initially zero. loss_average, gamma and lower_bound are the clock's state: a checkpoint
 /// and `clock()` contain them, and `seek` needs them. Ranges: 0 <= beta < 1, lower_bound finite,

@@ -25,8 +25,9 @@ template <> inline constexpr std::array enumerators<polyak_variant>{"sps", "sps_
 /// `constant{1}`.
 ///
 /// No state. Ranges: f_min finite, max_learning_rate > 0 or infinite, epsilon >= 0. Weight decay is
-/// `l2`; decoupled, after_step and proximal are rejected, as by dog. Model-wise: one call of a step
-/// is a whole model. Tables, averages around the rule and sharded training reject it.
+/// `l2`; decoupled, after_step, cautious_decay, proximal and clamp_weight are rejected, as by dog.
+/// Model-wise: one call of a step is a whole model. Tables, averages around the rule and sharded
+/// training reject it.
 /// Other frameworks: equal to optax.scale_by_polyak, which takes no step while |g|^2 + eps is at most
 /// the machine epsilon. optax.polyak_sgd multiplies g by its `scaling` before it takes the norm.
 struct polyak_sgd {

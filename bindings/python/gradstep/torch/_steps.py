@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import _arrays
-from .._library import CClock, CSlot, NotCompiledError, Status, check, error, library, new_error
+from .._library import CClock, CSlot, InvalidError, NotCompiledError, SequenceError, Status, check, error, library, new_error
 from .._shared import Handle, c_options, canonical, config_bytes
 from . import _memory
 
@@ -78,9 +78,46 @@ class Updater:
         self.options = c_options({"rate": 0.0})  # every step sets the rate
         self.options_at = ctypes.addressof(self.options)
         self.at: int | None = 0  # the step of the library's clock; None: unknown
+        self.keeps_clock = not self._takes_clock_without_state()
+        if not self.needs_matrix and self._is_model_wise():
+            raise error(
+                Status.NOT_COMPILED,
+                f"rule: {self.canonical['rule']['name']} computes its step size from all parameters together, and this optimizer "
+                "updates them in parts; expected another rule, or gradstep.Model or gradstep.Parameter",
+            )
 
     def _call(self, function: str, *arguments: Any) -> None:
         check(getattr(library, "gradstep_updater_" + function)(*arguments, self.failure_at), self.failure)
+
+    def _takes_clock_without_state(self) -> bool:
+        """Whether the library accepts a clock of step 1 without state: the rule keeps no numbers in the clock."""
+        self.clock.step = 1
+        try:
+            self._call("seek", self.handle, ctypes.byref(self.clock))
+        except InvalidError:
+            return False
+        finally:
+            self.clock.step = 0
+            self._call("seek", self.handle, ctypes.byref(self.clock))
+        return True
+
+    def _is_model_wise(self) -> bool:
+        """Whether the library refuses to apply a step twice: one call of such a rule is a step of the whole model."""
+        weight, gradient, *slots = [ctypes.create_string_buffer(_ROOM) for _ in range(2 + len(self.slots))]
+        of_slots = (ctypes.c_void_p * max(1, len(slots)))(*map(ctypes.addressof, slots))
+        at, counts = ctypes.c_void_p * 1, (ctypes.c_uint64 * 1)(1)
+        numbers = at(ctypes.addressof(weight)), at(ctypes.addressof(gradient)), at(ctypes.addressof(of_slots)), counts, 1
+        options = c_options({"rate": 0.0, "loss": 0.0})
+        self._call("initialize", self.handle, ctypes.addressof(weight), of_slots, 1)
+        self._call("next_step", self.handle, ctypes.byref(options))
+        try:
+            self._call("apply_many", self.handle, *numbers)
+            self._call("apply_many", self.handle, *numbers)
+        except SequenceError:
+            return True
+        finally:
+            self._call("seek", self.handle, ctypes.byref(self.clock))
+        return False
 
     def changes_to(self, config: Mapping[str, Any]) -> dict[str, float] | None:
         """The numbers to change for another configuration, by the library's paths; None if other parts differ."""
@@ -114,11 +151,13 @@ class Updater:
                 found = found[name]
             found[last] = value
 
-    def next_step(self, after: int, rate: float, gradient_scale: float) -> None:
-        """Prepares step `after + 1`."""
-        if self.at != after:
+    def next_step(self, after: int, rate: float, gradient_scale: float, kept: tuple[float, ...] | None) -> None:
+        """Prepares step `after + 1`. kept: the numbers that the rule keeps in the clock, or None."""
+        if self.at != after or kept is not None:
             self.at = None
             self.clock.step = after
+            if kept is not None:
+                self.clock.state[:] = kept
             self._call("seek", self.handle, ctypes.byref(self.clock))
         self.at = None
         self.options.rate, self.options.gradient_scale = rate, gradient_scale
@@ -126,6 +165,11 @@ class Updater:
         if status:
             check(status, self.failure)
         self.at = after + 1
+
+    def kept(self) -> tuple[float, ...]:
+        """The numbers that the rule keeps in the clock, after the prepared step."""
+        self._call("clock", self.handle, ctypes.byref(self.clock))
+        return tuple(self.clock.state)
 
     def initialize(self, parameter: torch.Tensor, slots: list[torch.Tensor]) -> None:
         """Writes the state at step 0."""
@@ -148,6 +192,8 @@ class Updater:
         if status:
             check(status, self.failure)
 
+
+_ROOM = 4096  # bytes for one element of any dtype
 
 # The numbers of a configuration that can be changed, and their paths if the torch preset uses another name.
 _CHANGEABLE = ("rule.", "regularizer.")
@@ -357,6 +403,7 @@ class Entry:
             self.loads += [x.zero_ for x in result]
         self.numbers: list[torch.Tensor] = []
         self._count(begun.get("step", state.get("step")), bool(missing), what)
+        self.clock_cell = self._clock(begun.get("clock", state.get("clock")), what) if self.updater.keeps_clock else None
         kept = self.group.kept_rate
         self.rate_cell: Any = None if kept is None else self._kept_rate(kept, begun.get(kept, state.get(kept)), what)
         return result
@@ -395,6 +442,17 @@ class Entry:
             raise error(Status.BAD_VALUE, f"{what}: its {name} is {given}; expected a rate >= 0")
         return self._cell(name, rate, given, [torch.float32, torch.float64])
 
+    def _clock(self, old: Any, what: str) -> Any:
+        """The memory of the numbers that the rule keeps in the clock: each parameter has its own clock."""
+        like = torch.zeros(len(self.updater.clock.state), dtype=torch.float64, device="cpu")
+        if old is not None:
+            found = self._usable(old, False, tuple(like.shape), torch.float64, f"{what}: its state clock")
+            like = found if _memory.fits(found, like, torch.float64) else like.copy_(found)
+        if like is not old:
+            self.changes["clock"] = like
+        self.numbers.append(like)
+        return (ctypes.c_double * len(like)).from_address(like.data_ptr())
+
     @staticmethod
     def _number(name: str, value: Any, what: str, expected: str) -> float:
         """A number of the state, which can be a tensor."""
@@ -426,12 +484,18 @@ class Entry:
 
     @property
     def _names_of_numbers(self) -> list[str]:
-        return [*(["step"] if self.group.counts else []), *([self.group.kept_rate] if self.group.kept_rate else [])]
+        kept = [self.group.kept_rate] if self.group.kept_rate else []
+        return [*(["step"] if self.group.counts else []), *(["clock"] if self.updater.keeps_clock else []), *kept]
 
     @property
     def kept_rate(self) -> float | None:
         """The learning rate of the step, if the state contains it."""
         return None if self.rate_cell is None else float(self.rate_cell.value)
+
+    @property
+    def kept(self) -> tuple[float, ...] | None:
+        """The numbers that the rule keeps in the clock."""
+        return None if self.clock_cell is None else tuple(self.clock_cell)
 
 
 class _Batch:
@@ -441,6 +505,7 @@ class _Batch:
         first, self.number = entries[0], len(entries)
         self.updater, self.scale, self.after = first.updater, first.group.gradient_scale, first.after
         self.rate_options, self.rate, self.kept_rate = first.group.rate_options, 0.0, first.kept_rate
+        self.kept = first.kept
         self.groups = sorted({x.group.number for x in entries})
         pointers = ctypes.c_void_p * self.number
         self.parameters = pointers(*[x.memory.data_ptr() for x in entries])
@@ -454,13 +519,14 @@ class _Batch:
         self.gradients = array("Q", [x.gradient.data_ptr() for x in entries])
         self.cells = [x.cell for x in entries if x.cell is not None]
         self.rate_cells = [x.rate_cell for x in entries if x.rate_cell is not None]
+        self.clock_cells = [x.clock_cell for x in entries if x.clock_cell is not None]
         self.loads = [x for each in entries for x in each.loads]
         self.stores = [x for each in entries for x in each.stores]
 
     def prepare(self, rate_of: Callable[[tuple[float, ...], int], float]) -> None:
         """Prepares the step in the library. Raises if a number is out of range."""
         self._find_rate(rate_of)
-        self.updater.next_step(self.after, self.rate, self.scale)
+        self.updater.next_step(self.after, self.rate, self.scale, self.kept)
 
     def _find_rate(self, rate_of: Callable[[tuple[float, ...], int], float]) -> None:
         if self.kept_rate is None:
@@ -475,19 +541,23 @@ class _Batch:
         self.after = int(self.cells[0].value)
         if self.rate_cells:
             self.kept_rate = self.rate_cells[0].value
+        if self.clock_cells:
+            self.kept = tuple(self.clock_cells[0])
         self._find_rate(rate_of)
         return True
 
     @property
     def is_current(self) -> bool:
         """Whether the numbers in the state have not changed since the last step."""
-        return (not self.cells or list(map(_value_of, self.cells)) == [self.after] * self.number) and (
-            not self.rate_cells or list(map(_value_of, self.rate_cells)) == [self.kept_rate] * self.number
+        return (
+            (not self.cells or list(map(_value_of, self.cells)) == [self.after] * self.number)
+            and (not self.rate_cells or list(map(_value_of, self.rate_cells)) == [self.kept_rate] * self.number)
+            and all(tuple(x) == self.kept for x in self.clock_cells)
         )
 
     def run(self, is_prepared: bool) -> None:
         if not is_prepared:  # another batch of the same updater has taken its step since
-            self.updater.next_step(self.after, self.rate, self.scale)
+            self.updater.next_step(self.after, self.rate, self.scale, self.kept)
         for load in self.loads:
             load()
         gradients = self.gradients.buffer_info()[0]
@@ -505,6 +575,10 @@ class _Batch:
                 for cell in self.rate_cells:
                     cell.value = self.next_rate
                 self.kept_rate = self.rate_cells[0].value
+            if self.clock_cells:
+                self.kept = self.updater.kept()
+                for cell in self.clock_cells:
+                    cell[:] = self.kept
         elif self.after == 0:
             self.after = 1
 
@@ -519,7 +593,7 @@ class Plan:
         self.is_sequence = _memory.overlap(written) or _memory.meet(written, [_memory.extent(x.gradient) for x in entries])
         found: dict[Any, list[int]] = {}
         for index, x in enumerate(entries):
-            alike = x.updater, x.group.gradient_scale, x.group.rate_options, x.after, x.kept_rate
+            alike = x.updater, x.group.gradient_scale, x.group.rate_options, x.after, x.kept_rate, x.kept
             key = index if self.is_sequence else alike
             found.setdefault(key, []).append(index)
         self.indices = list(found.values())
