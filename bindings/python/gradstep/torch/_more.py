@@ -147,9 +147,12 @@ class Muon(_Dense):
         self._begin_as_torch(locals(), {"maximize": False})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a group of matrices. Raises if a parameter has another number of dimensions than two."""
+        """Adds a group of matrices. Raises if a parameter has another number of dimensions than two, or is complex."""
         super().add_param_group(param_group)
         for parameter in self.param_groups[-1]["params"]:
+            if parameter.is_complex():
+                self.param_groups.pop()
+                raise NotImplementedError("Muon does not support complex parameters; expected a real matrix")
             if parameter.ndim != 2:
                 self.param_groups.pop()
                 raise error(
