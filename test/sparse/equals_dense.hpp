@@ -6,24 +6,7 @@
 #include <vector>
 
 #include <support/catch.hpp>
-#include <support/registry.hpp>
 #include <support/rows.hpp>
-
-/// The rules that tensors and rows share, all that touch_only tables take, and those whose tensor is one row.
-inline auto rules_of_rows() {
-    auto const if_touched_rows_have_it = []<class Entry>(Entry const& entry) {
-        using rule = typename Entry::rule;
-        if constexpr (gs::detail::has_own_step<rule> || gs::detail::counts_steps<rule>()) return std::tuple<>();
-        else return std::tuple(entry);
-    };
-    return std::tuple_cat(
-        std::apply([&](auto const&... entry) { return std::tuple_cat(if_touched_rows_have_it(entry)...); }, registry()),
-        std::tuple{
-            oracle::line<void>(gs::rowwise_adagrad{}, gs::rowwise_adagrad{.epsilon = 0, .initial_accumulator = 1}),
-            oracle::line<void>(gs::rowwise_adam{}, gs::rowwise_adam{.beta1 = 0}),
-            oracle::line<void>(gs::lars{.trust = 0.5}), oracle::line<void>(gs::lamb{})});
-}
-using all_rules_of_rows = decltype(rules_of_rows());
 
 template <class Element, class Rule> void check_that_rows_equal_tensors(Rule const& rule) {
     using storage = typename gs::element_traits<Element>::storage;
