@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
@@ -50,7 +51,8 @@ public:
             } catch (std::bad_alloc const&) { // the step has begun, and waits for the memory of another one
             }
 #endif
-            is_idle_.wait(lock);
+            // `wait` would need the standard library of g++ 12, and wheels run with older ones.
+            is_idle_.wait_for(lock, std::chrono::milliseconds(10));
         }
     }
     void give_back(std::unique_ptr<block> of) {
