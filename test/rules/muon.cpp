@@ -208,8 +208,10 @@ TEST_CASE("muon: a rule that is wrong is not within the bound", "[rules]") {
 TEMPLATE_TEST_CASE("muon: equal bits on every backend and number of threads", "[rules]", float, double, gs::bfloat16,
                    gs::mixed<gs::bfloat16>, gs::stochastic<gs::bfloat16>) {
     gs::thread_pool pool{3};
-    for (gs::muon const& rule : settings())
+    std::vector<gs::muon> const all = settings();
+    for (gs::muon const& rule : all)
         for (auto const [rows, cols] : {shape_of_test{5, 8}, shape_of_test{301, 260}}) {
+            if (rows > 5 && &rule != &all[0]) continue; // the products are the same
             CAPTURE(gs::describe(rule), rows, cols);
             auto const expected = trained<TestType>(rule, rows, cols, gs::serial_backend{});
             auto const same = [&](auto const& found) {
