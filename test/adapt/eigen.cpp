@@ -206,9 +206,9 @@ TEST_CASE("A rule that needs a matrix takes the shape from Eigen", "[eigen]") {
     gs::muon const rule;
     auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
     Eigen::MatrixXd const w0 = Eigen::MatrixXd::Random(7, 4);
-    using row_major = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    using by_rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
     Eigen::MatrixXd columns = w0, g = Eigen::MatrixXd::Random(7, 4), m = Eigen::MatrixXd::Zero(7, 4);
-    row_major rows = w0, g_rows = g, m_rows = m;
+    by_rows rows = w0, g_rows = g, m_rows = m;
     auto const step = optimizer.next_step();
     step(columns, g, m);
     step(rows, g_rows, m_rows);

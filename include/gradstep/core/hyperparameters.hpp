@@ -33,6 +33,7 @@ inline constexpr range fraction{0, 1, false, true, "in [0, 1)"};
 inline constexpr range positive_fraction{0, 1, true, true, "in (0, 1)"};
 inline constexpr range non_negative{0, infinity, false, true, "finite and >= 0"};
 inline constexpr range share{0, 1, false, false, "in [0, 1]"};
+inline constexpr range power_of_rate{0, 16, false, false, "in [0, 16]"};
 inline constexpr range positive_share{0, 1, true, false, "in (0, 1]"};
 inline constexpr range at_least_one{1, infinity, false, true, "finite and >= 1"};
 inline constexpr range at_least_one_or_infinite{1, infinity, false, false, ">= 1, or infinite"};

@@ -384,9 +384,9 @@ GRADSTEP_INLINE constexpr gradstep::fromage fromage(fromage_arguments with = {})
 /// The presets of optax: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, adagrad, adadelta, rmsprop, rmsprop_centered,
                              rmsprop_momentum, rmsprop_centered_momentum, adam, adamw, nadam, nadamw, amsgrad, adamax,
-                             adamaxw, radam, adabelief, yogi, lion, lamb, lars, signum, adan, ademamix, adopt,
-                             optimistic_gradient_descent, optimistic_adam_v2, cocob, madgrad, novograd, fromage,
-                             schedule_free_sgd, schedule_free_adamw>
+                             adamaxw, radam, adabelief, yogi, lion, lamb, lars, signum, adan,
+                             optimistic_gradient_descent, optimistic_adam_v2, novograd, fromage, ademamix, adopt, cocob,
+                             madgrad, schedule_free_sgd, schedule_free_adamw>
     presets{"optax"};
 
 } // namespace gradstep::dialects::optax

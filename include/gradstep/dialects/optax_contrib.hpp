@@ -71,7 +71,7 @@ struct schedule_free_sgd_arguments {
     double b1 = 0.9, weight_lr_power = 2;
     static constexpr auto hyperparameters = hyperparameter_list{
         hyperparameter{"b1", &schedule_free_sgd_arguments::b1, ranges::positive_share},
-        hyperparameter{"weight_lr_power", &schedule_free_sgd_arguments::weight_lr_power, ranges::non_negative}};
+        hyperparameter{"weight_lr_power", &schedule_free_sgd_arguments::weight_lr_power, ranges::power_of_rate}};
 };
 /// schedule_free_sgd of optax.contrib: optax's default rate is 1. `weight_decay` is
 /// `l2{weight_decay}`. `warmup_steps` is a schedule: optax then weighs a step in the average by the
@@ -88,7 +88,7 @@ struct schedule_free_adamw_arguments {
         hyperparameter{"b2", &schedule_free_adamw_arguments::b2, ranges::fraction},
         hyperparameter{"eps", &schedule_free_adamw_arguments::eps, ranges::non_negative},
         hyperparameter{"weight_decay", &schedule_free_adamw_arguments::weight_decay, ranges::non_negative},
-        hyperparameter{"weight_lr_power", &schedule_free_adamw_arguments::weight_lr_power, ranges::non_negative}};
+        hyperparameter{"weight_lr_power", &schedule_free_adamw_arguments::weight_lr_power, ranges::power_of_rate}};
 };
 /// schedule_free_adamw of optax.contrib: optax's default rate is 0.0025. The decay belongs to the
 /// rule, since it moves z too. For `warmup_steps`, see `schedule_free_sgd`.
