@@ -712,7 +712,7 @@ def schedule_free_adamw(
     b2: decay of the second moment, per step (>= 0 and < 1).
     eps: added to the divisor (>= 0).
     weight_decay: weight decay, at the point where the gradients are taken (>= 0).
-    weight_lr_power: power of the highest rate so far in the weight of a step in the average (>= 0).
+    weight_lr_power: power of the highest rate so far in the weight of a step in the average (>= 0 and <= 16).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -741,7 +741,7 @@ def schedule_free_sgd(
 
     lr: the learning rate, a number or a schedule of `gradstep.schedules`.
     b1: where between z and the average the gradients are taken: 1 at the average (> 0 and <= 1).
-    weight_lr_power: power of the highest rate so far in the weight of a step in the average (>= 0).
+    weight_lr_power: power of the highest rate so far in the weight of a step in the average (>= 0 and <= 16).
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
