@@ -103,7 +103,7 @@ std::vector<std::string> words_after(std::string const& text, std::string_view p
 }
 
 std::filesystem::path const folder = HEADER_FOLDER "/dialects";
-/// Its header, and that of its functions in a `contrib` module.
+/// The text of a dialect's header, followed by the header of its `contrib` module if there is one.
 std::string text_of(char const* dialect) {
     std::ifstream file(folder / (dialect + std::string(".hpp"))),
         contrib(folder / (dialect + std::string("_contrib.hpp")));

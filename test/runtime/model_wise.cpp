@@ -156,7 +156,7 @@ TEMPLATE_TEST_CASE("parameters chosen at run time are settled together", "[runti
         CHECK(equal(one.values(), other.values()));
         CHECK(one.clock() == other.clock());
 
-        // In two halves, too: the sums are those of the trained weights.
+        // SAM restores the trained weights before the sums are computed.
         for (int t = 5; t < 8; ++t) {
             auto const first = gradients(t), second = gradients(t + 1);
             one.ascend(first[0]);

@@ -181,7 +181,7 @@ public:
     explicit rule_of(Rule r) : rule_(r) {
         row_wise = gs::settled_rule<Rule>;
         model_wise = gs::model_wise_rule<Rule>;
-        compresses = gs::detail::has_own_step<Rule>;
+        compresses = gs::detail::compresses_gradient<Rule>;
         carries = oracle::carries<Oracle>(r);
         bounded = oracle::bounded<Oracle>();
         keeps_rates = oracle::keeps_rates<Oracle>(r);

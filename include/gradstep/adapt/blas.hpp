@@ -5,12 +5,10 @@
 ///     gs::muon{.matmul = gs::blas_matmul}
 
 #include <cstddef>
-#include <limits>
 #include <type_traits>
 
 #include <cblas.h>
 
-#include <gradstep/core/error.hpp>
 #include <gradstep/core/matrix_product.hpp>
 
 namespace gradstep {

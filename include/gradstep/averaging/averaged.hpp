@@ -106,7 +106,7 @@ template <class Rule, class Average> struct averaged {
                   "gradstep: averaged: the rule is row-wise; expected a rule that works element by element");
     static_assert(!matrix_rule<Rule>, "gradstep: averaged: the rule needs a matrix; expected a rule that works element "
                                       "by element; average the parameter by gs::averager");
-    static_assert(!detail::has_own_step<Rule> || matrix_rule<Rule>,
+    static_assert(!detail::compresses_gradient<Rule>,
                   "gradstep: averaged: the rule is dgc_momentum, whose steps touch few elements; expected another "
                   "rule; average the parameter by gs::averager");
     static_assert(

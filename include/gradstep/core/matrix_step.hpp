@@ -242,13 +242,8 @@ private:
     }
 
     step_scalars<Updater> scalars_of(slice<Updater> const& x, std::size_t number) const {
-        detail::check_own(number, x.decay, x.step);
-        if constexpr (detail::keeps_clock_state<rule_type>)
-            if (x.step) detail::refuse_own_number(number, *x.step);
-        if (!ranges::non_negative.contains(x.rate_scale)) detail::refuse_rate_scale(number, x.rate_scale);
-        if (x.rate_scale == 1 && (x.decay.is_one() || x.decay.is_zero()) && !x.step) return prepared().own;
-        double const decay = prepared().decays ? static_cast<double>(x.decay) : 0;
-        return prepared().scalars(x.rate_scale, decay, x.step.value_or(this->number()));
+        auto const others = checks_.prepare_others({&x, 1}, number);
+        return others.by_number.empty() ? prepared().own : others.by_number[0];
     }
 
     void run(slice<Updater> const& x, step_scalars<Updater> const& scalars, memory_plan const& plan) const {
@@ -289,10 +284,7 @@ private:
         if constexpr (traits::is_stochastic)
             last.rounding = detail::element_words::of(prepared().seed, x.step.value_or(number()), x.id.value_or(0));
         detail::run_single(backend(), last, work.size(), bytes);
-        if constexpr (std::is_same_v<storage, float>)
-            if (!x.bfloat16_copy.empty())
-                detail::run_single(backend(), detail::rounding_kernel{x.weight.data(), x.bfloat16_copy.data()},
-                                   work.size(), sizeof(float) + sizeof(bfloat16));
+        checks_.write_copy(x);
     }
 
     step<Updater> checks_; // the numbers of the step, and its checks

@@ -21,6 +21,12 @@ using model_sums = std::array<double, 4>;
 inline void add_sums(model_sums& to, model_sums const& part) {
     for (std::size_t i = 0; i != to.size(); ++i) to[i] += part[i];
 }
+// The sums of a tensor: its blocks are added in order.
+inline model_sums total_of(std::span<model_sums const> blocks) {
+    model_sums out{};
+    for (model_sums const& block : blocks) add_sums(out, block);
+    return out;
+}
 inline bool are_finite(std::span<double const> numbers) {
     for (double const x : numbers)
         if (!std::isfinite(x)) return false;

@@ -32,6 +32,7 @@ template <class Updater> class step {
         is_lazy = (detail::lazy_buffer<G, W>)&&!detail::contiguous_buffer<G>; // in parentheses for nvcc
 
     template <class> friend class model_wise_step;
+    template <class> friend class matrix_step;
 
 public:
     /// Made by `updater::next_step`. `decay` is the factor of the decay.
@@ -205,14 +206,14 @@ private:
                     single<std::remove_cvref_t<decltype(kernel)>> const one{kernel, x.weight.size(), batch.bytes};
                     backend_.run_row_wise(one, detail::row_pointers(x));
                 });
-                copy_row_wise(x);
+                write_copy(x);
             }
         } else {
             backend_.run(batch);
         }
     }
-    // Row-wise rules read a tensor twice in any case, and have the copy written behind them.
-    void copy_row_wise([[maybe_unused]] slice<Updater> const& x) const {
+    // Rules that read a tensor more than once in any case have the copy written behind them.
+    void write_copy([[maybe_unused]] slice<Updater> const& x) const {
         if constexpr (std::is_same_v<storage, float>)
             if (!x.bfloat16_copy.empty())
                 detail::run_single(backend_, detail::rounding_kernel{x.weight.data(), x.bfloat16_copy.data()},

@@ -1,7 +1,9 @@
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -63,17 +65,19 @@ GRADSTEP_DEFINE void step_driver::gather_model(tasks all) {
             if (model_[k].group == k && model_[k].task->hash_of_rule() == task.hash_of_rule()) group = k;
         if (group != model_.size()) {
             gradstep::clock const first = model_[group].task->clock_before(), own = task.clock_before();
-            std::size_t number = 0; // of the first one
-            while (all[number] != model_[group].task) ++number;
-            std::string const leader = model_[group].task->label(number);
+            auto const leader = [&] { // in an error
+                step_task const* const task_of_group = model_[group].task;
+                return task_of_group->label(
+                    static_cast<std::size_t>(std::find(all.begin(), all.end(), task_of_group) - all.begin()));
+            };
             if (first.step != own.step || first.state != own.state)
                 fail<value_error>({task.label(i), ": clock"},
-                                  {"step = ", own.step, " and its state differ from those of ", leader,
+                                  {"step = ", own.step, " and its state differ from those of ", leader(),
                                    ", step = ", first.step, ", which has the same model-wise rule"},
                                   {"the same clock; seek it"});
             if (model_[group].task->before_sums() != task.before_sums())
                 fail<value_error>({task.label(i), ": rate"},
-                                  {"differs from the learning rate of ", leader,
+                                  {"differs from the learning rate of ", leader(),
                                    ", and the rule, which is settled once for both, depends on it"},
                                   {"the same rate; use rate_scale"});
         }
@@ -92,11 +96,8 @@ GRADSTEP_DEFINE void step_driver::settle_model(executor_reference const* threads
         for (std::size_t b = first / block_size; b < block_count(last); ++b)
             blocks_[one.first_block + b] = one.task->sums_of_block(b);
     });
-    for (model_member const& one : model_) {
-        model_sums of_tensor{};
-        for (std::size_t b = 0; b < block_count(one.size()); ++b) add_sums(of_tensor, blocks_[one.first_block + b]);
-        add_sums(sums_[one.group], of_tensor);
-    }
+    for (model_member const& one : model_)
+        add_sums(sums_[one.group], total_of(std::span(blocks_).subspan(one.first_block, block_count(one.size()))));
     for (model_member const& one : model_) one.task->settle(model_[one.group].task->settled(sums_[one.group]));
     model_.clear();
 }

@@ -159,10 +159,10 @@ public:
     /// from one thread; a second call throws sequence_error. Both functions do that, and a gradient
     /// that on_nonfinite skips then skips all tensors of the call. The call is one pass, split by
     /// memory traffic over the threads of an executor; tensors of row-wise and matrix rules run one
-    /// after another. Without an
-    /// executor it uses the threads in the optimizer's text, else the caller's thread. All tensors
-    /// are checked before any is written, except for overlaps between tensors. Throws the same
-    /// errors, with the number of the tensor. Returns the first non-finite element.
+    /// after another. Without an executor it uses the threads in the optimizer's text, else the
+    /// caller's thread. All tensors are checked before any is written, except for overlaps between
+    /// tensors. Throws the same errors, with the number of the tensor. Returns the first non-finite
+    /// element.
     std::optional<nonfinite_element> apply(std::span<any_tensor const> tensors) const;
     template <executor Executor>
     std::optional<nonfinite_element> apply(std::span<any_tensor const> tensors, Executor& threads) const {

@@ -243,12 +243,9 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::settle(std::span<tensor_of_call const*
             each[first_blocks[i] + b] = all[i]->by->sums_of_block(all[i]->memory, b);
     });
     detail::model_sums sums{};
-    for (std::size_t i = 0; i < all.size(); ++i) {
-        detail::model_sums of_tensor{};
-        for (std::size_t b = 0; b < detail::block_count(all[i]->size()); ++b)
-            detail::add_sums(of_tensor, each[first_blocks[i] + b]);
-        detail::add_sums(sums, of_tensor);
-    }
+    for (std::size_t i = 0; i < all.size(); ++i)
+        detail::add_sums(
+            sums, detail::total_of(std::span(each).subspan(first_blocks[i], detail::block_count(all[i]->size()))));
     clock_state const after = compiled_->settled(sums);
     clock_.state = compiled_->settle(after);
     for (tensor_of_call const* const one : all) one->by->settle(after);
