@@ -16,7 +16,8 @@
 /// A row-wise rule has an oracle of three parts: `accumulate` says what an element adds to each sum, `finalize` what the row
 /// becomes and, for the steps that follow, what its elements share; the step of an element is the oracle's call, as that
 /// of every other rule. A model-wise rule has `settle` instead of `finalize`, which says what the clock's state becomes;
-/// the call sees the state that the library has settled (now::state). `total` adds the parts in the order that docs/reference/rules.md states, and counts its roundings.
+/// the call sees the state that the library has settled (now::state). `total` adds the parts in the order that
+/// docs/reference/rules.md states, and counts its roundings.
 ///
 /// Left out are products of errors (below error * u each) and the roundings of long double (2^-11 of double's each, on
 /// as many operations): less than 1 % together, by which `allowed` in oracle.cpp widens. Nothing under- or overflows:
