@@ -62,7 +62,7 @@ inline namespace GRADSTEP_ISA {
 ///     gs::parameter weights{optimizer, initial};    // copies the values; the clock starts at 0
 ///     weights.update(gradient);
 template <class Updater> class parameter {
-    friend detail::owning_task<Updater>;
+    friend class detail::owning_task<Updater>;
     using traits = typename Updater::traits;
     using backend = typename Updater::backend_type;
     template <class T> using buffer = typename backend::template buffer<T>;

@@ -57,9 +57,10 @@ struct ascent_result {
     std::optional<std::size_t> nonfinite = {};
 };
 
+namespace detail {
 inline namespace GRADSTEP_ISA {
-/// Moves weights along their gradient, for `ascend`. `traits` are the element's; there is no
-/// `gradient_type`.
+
+// Moves weights along their gradient, for `ascend`.
 template <class Element> struct ascent_kernel {
     using traits = element_traits<Element>;
     using gradient_type = void;
@@ -70,7 +71,6 @@ template <class Element> struct ascent_kernel {
     compute scale, eta;
     bool adaptive;
 
-    /// See `update_kernel::at`.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         using io = pack_traits<V>;
         V const w = io::load(weight + i, which);
@@ -81,14 +81,13 @@ template <class Element> struct ascent_kernel {
         }
         io::store(weight + i, math::fma(V(scale), g, w), which);
     }
-    /// See `update_kernel::is_aligned`.
     template <std::size_t N> bool is_aligned() const {
         return detail::is_aligned<N>(weight) && detail::is_aligned<N>(gradient);
     }
 };
 
-/// Writes the products of ASAM's norm, a g, to `weight`, which is other memory than the parameter
-/// `trained`.
+// Writes the products of ASAM's norm, a g, to `weight`, which is other memory than the parameter
+// `trained`.
 template <class Element> struct ascent_norm_kernel {
     using traits = element_traits<Element>;
     using gradient_type = void;
@@ -97,22 +96,15 @@ template <class Element> struct ascent_norm_kernel {
     typename traits::storage const *trained, *gradient;
     typename traits::compute eta;
 
-    /// See `update_kernel::at`.
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         using io = pack_traits<V>;
         V const a = math::abs(V(io::load(trained + i, which))) + V(eta);
         io::store(weight + i, math::mul(a, V(io::load(gradient + i, which))), which);
     }
-    /// See `update_kernel::is_aligned`.
     template <std::size_t N> bool is_aligned() const {
         return detail::is_aligned<N>(weight) && detail::is_aligned<N>(trained) && detail::is_aligned<N>(gradient);
     }
 };
-} // namespace GRADSTEP_ISA
-
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
 // The weights before an ascent, and the work of its parts, for one tensor. A caller measures with
 // ASAM, then keeps, then moves. `restore` takes the weights back, bit for bit. On the host, all work
 // except `make_room` can be done on parts of the elements, [first, last). The memory is kept for the

@@ -131,8 +131,9 @@ public:
             auto const* const g = static_cast<storage const*>(x.gradient);
             using element = typename Updater::element_type;
             auto const eta = compute(how.eta);
-            if (measured != nullptr) run(ascent_norm_kernel<element>{static_cast<storage*>(measured), w, g, eta});
-            else run(ascent_kernel<element>{w, g, finite_number<compute>(scale), eta, how.adaptive});
+            if (measured != nullptr)
+                run(detail::ascent_norm_kernel<element>{static_cast<storage*>(measured), w, g, eta});
+            else run(detail::ascent_kernel<element>{w, g, finite_number<compute>(scale), eta, how.adaptive});
         }
     }
 
