@@ -7,14 +7,16 @@ set(GRADSTEP_TEST_RULES "" CACHE STRING "Rules of test/support/registry.hpp that
 mark_as_advanced(GRADSTEP_TEST_RULES)
 
 set(gradstep_tests_selected ${GRADSTEP_TEST_GROUPS})
-# What a user needs to trust the library on this machine: ./dev test
 if(GRADSTEP_TEST_GROUPS MATCHES "^(default|all)$")
-    set(gradstep_tests_selected kernels library threads once properties regularizers c usage compile_fail bindings
-        consumer docs layers)
+    set(gradstep_tests_selected kernels library threads once properties regularizers c compile_fail bindings docs layers)
 endif()
-# What needs a second compiler, packages or nvcc, what checks the sources, and what asks the same at greater length: ./dev test all
+if(GRADSTEP_TEST_GROUPS STREQUAL "default") # what a user needs to trust the library on this machine: ./dev test
+    list(APPEND gradstep_tests_selected usage consumer)
+endif()
+# What needs other compilers, what checks the sources, and what asks the same at greater length: ./dev test all. What users compile is
+# in the preset gcc.
 if(GRADSTEP_TEST_GROUPS STREQUAL "all")
-    list(APPEND gradstep_tests_selected bits consumers cuda headers packaging report simulation static thorough thrust_systems)
+    list(APPEND gradstep_tests_selected bits cuda headers static thorough)
 endif()
 
 # gradstep_selected(<variable> <name>...): whether one of the names is selected
