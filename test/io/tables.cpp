@@ -77,7 +77,7 @@ TEST_CASE("A table that is saved, and loaded by another, goes on with the same b
     }
     SECTION("exact, after it has grown") {
         auto seldom_swept = options; // what takes nearly all of the time
-        seldom_swept.max_history = 32;
+        seldom_swept.max_history = 256;
         require_same_run([&] { return gs::table{adagrad, 600'000, width, gs::exact{}, seldom_swept}; }, true);
     }
 #if GRADSTEP_TEST_EVERYTHING // two more types of tables take as long to compile as all the rest

@@ -146,7 +146,7 @@ void follow_everywhere(runs::rule const& rule, runs::element const& element) {
     for (std::size_t const n : {std::size_t{0}, std::size_t{1}, l - 1, l, l + 1, 3 * l + 2})
         for (unsigned const offset : {0u, 1u})
             for (auto const backend : {runs::backend::serial, runs::backend::simd}) on(backend, n, offset);
-    std::size_t const many = GRADSTEP_TEST_EVERYTHING ? 1025 : 513;
+    std::size_t const many = 513;
     on(runs::backend::simd, many, 0); // the serial backend, and other offsets, have its bits: bits.cpp
     if (rule.model_wise && element.number == runs::element_of<float>().number) // tensors of a model
         follow(rule.on(element, runs::backend::simd), expected, arithmetic::of(element), {many, 0, 5, 2 * l}, 1, steps,
