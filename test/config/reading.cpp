@@ -276,6 +276,8 @@ TEST_CASE("a number out of its range is refused on either side of it", "[config]
     CHECK(beta1("-0.1") == "rule.beta1: -0.1 is out of range; expected [0, 1)");
     CHECK(refused(with_rule(R"({"name": "ftrl", "lr_power": 0.5})")) ==
           "rule.lr_power: 0.5 is out of range; expected finite and <= 0");
+    CHECK(refused(with_rule(R"({"name": "dgc_momentum", "sparsity": [0,0,0,0, 0,0,0,0, 0,0,0,0, 0,0,0,0, 0]})")) ==
+          "rule.sparsity: has length 17; expected at most 16");
     CHECK(refused(with_rule(R"({"name": "dgc_momentum", "sparsity": [0.5, 1]})")) ==
           "rule.sparsity[1]: 1 is out of range; expected [0, 1)");
 

@@ -61,7 +61,8 @@ std::string values_of(json const& schema) {
     if (type == "number") return "number" + range_of(schema);
     if (type == "integer") return "whole number" + range_of(schema);
     if (type == "array")
-        return "list, each a " + values_of(schema["items"]).substr(schema["items"].contains("$ref") ? 2 : 0);
+        return (schema.contains("maxItems") ? "list of at most " + schema["maxItems"].dump() : "list") + ", each a " +
+               values_of(schema["items"]).substr(schema["items"].contains("$ref") ? 2 : 0);
     return "`" + schema["properties"]["name"]["const"].get<std::string>() + "` with its keys";
 }
 std::string default_of(json const& schema) {

@@ -28,6 +28,8 @@ inline namespace GRADSTEP_ABI {
 [[noreturn, gnu::cold]] void refuse_type(json_path const& at, json const& value, char const* wanted);
 void require_object(json const& value, json_path const& at);
 void require_list(json const& value, json_path const& at);
+// Refuses a list of more than `most` items.
+void require_length(json const& list, json_path const& at, std::size_t most);
 
 // A JSON number: 1e4 is a whole number, and so is every text that is exactly one. Numbers are never
 // rounded to whole numbers.
@@ -90,6 +92,7 @@ template <class Value, class Allowed> Value read_value(json const& value, json_p
         return read_choice<Value>(value, at, allowed);
     } else if constexpr (requires(Value list) { list.push_back(list[0]); }) {
         require_list(value, at);
+        if constexpr (requires { Value::capacity; }) require_length(value, at, Value::capacity);
         Value out;
         for (json const& item : value.items())
             out.push_back(read_value<typename Value::value_type>(item, json_path(at, out.size()), allowed));

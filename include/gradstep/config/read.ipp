@@ -36,6 +36,10 @@ GRADSTEP_DEFINE void require_list(json const& value, json_path const& at) {
     if (!value.is_array()) refuse_type(at, value, "a list");
 }
 
+GRADSTEP_DEFINE void require_length(json const& list, json_path const& at, std::size_t most) {
+    if (list.items().size() > most) at.refuse({"has length ", list.items().size()}, {"at most ", most});
+}
+
 GRADSTEP_DEFINE std::string const& name_in(json const& object, json_path const& at, char const* what) {
     require_object(object, at);
     json const* const name = object.find("name");

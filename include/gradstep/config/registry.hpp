@@ -1,4 +1,5 @@
 #pragma once
+#include <type_traits>
 #include <variant>
 
 #include <gradstep/averaging/ema.hpp>
@@ -23,6 +24,7 @@ using catch_ups = type_list<touch_only, exact, replay>;
 using clips = type_list<none, clip_value, clip_norm, clip_global_norm, clip_adaptive>;
 /// One of the policies above, as a std::variant: use `std::visit`.
 using any_rule = rules::as<std::variant>;
+static_assert(std::is_trivially_copyable_v<any_rule>, "copying code would cost every file that reads configurations");
 using any_average = averages::as<std::variant>;
 using any_catch_up = catch_ups::as<std::variant>;
 using any_clip = clips::as<std::variant>;

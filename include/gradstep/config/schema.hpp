@@ -48,7 +48,9 @@ template <class Value, class Allowed> json schema_of_hyperparameter(Allowed cons
     } else if constexpr (std::is_same_v<Value, any_clip>) {
         return reference_to("clip");
     } else if constexpr (requires(Value list) { list.push_back(list[0]); }) {
-        return {{"type", "array"}, {"items", schema_of_hyperparameter<typename Value::value_type>(allowed)}};
+        json out{{"type", "array"}, {"items", schema_of_hyperparameter<typename Value::value_type>(allowed)}};
+        if constexpr (requires { Value::capacity; }) out["maxItems"] = Value::capacity;
+        return out;
     } else {
         return schema_of_policy<Value>();
     }

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <vector>
 
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/short_list.hpp>
 
 namespace gradstep {
 
@@ -23,7 +23,6 @@ template <> inline constexpr std::array enumerators<selection>{"exact", "sampled
 inline namespace GRADSTEP_ISA {
 template <class Updater> class dgc_step;
 }
-inline namespace GRADSTEP_ABI { // it owns memory, so copying and freeing it is code
 
 /// Momentum with compressed gradients: each trainer sends the largest entries of what it has
 /// accumulated, and keeps the rest. Lin, Han, Mao, Wang & Dally 2018, "Deep Gradient Compression"
@@ -50,14 +49,14 @@ inline namespace GRADSTEP_ABI { // it owns memory, so copying and freeing it is 
 ///
 /// State: u, v, initially zero; v does not change before the ramp. If the parameter has 16 bits, v
 /// keeps the rounding error of each sent entry. Regularizers: none, l1, l2 or elastic_net. Ranges:
-/// 0 <= mu < 1, rampup_begin_step >= 0, rampup_step >= 1; at least one sparsity, all in [0, 1) and
-/// never decreasing; local_grad_clip_norm > 0, infinity for no clipping; num_trainers >= 1, the
+/// 0 <= mu < 1, rampup_begin_step >= 0, rampup_step >= 1; 1 to 16 numbers of sparsity, all in [0, 1)
+/// and never decreasing; local_grad_clip_norm > 0, infinity for no clipping; num_trainers >= 1, the
 /// same on all trainers; dense_below >= 0. Other frameworks: Paddle's DGCMomentumOptimizer allows k
 /// = 0, and uses dense steps for tensors of fewer than 16384 elements.
 struct dgc_momentum {
     double mu = 0.9;
     std::int64_t rampup_begin_step = 0, rampup_step = 1;
-    std::vector<double> sparsity = {0.999};
+    short_list<double, 16> sparsity = {0.999};
     bool nesterov = false;
     double local_grad_clip_norm = std::numeric_limits<double>::infinity();
     std::int64_t num_trainers = 1, dense_below = 16384;
@@ -141,5 +140,4 @@ struct dgc_momentum {
 };
 static_assert(rule<dgc_momentum>);
 
-} // namespace GRADSTEP_ABI
 } // namespace gradstep
