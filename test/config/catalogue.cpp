@@ -80,6 +80,7 @@ bool fits(json const& schema_of, json const& value) {
         else if (word == "oneOf") right = count(what) == 1;
         else if (word == "anyOf") right = count(what) >= 1;
         else if (word == "items") right = all(what);
+        else if (word == "maxItems") right = value.size() <= what;
         else if (word == "properties") {
             for (auto const& [key, member] : what.items())
                 right = right && (!value.contains(key) || fits(member, value[key]));
