@@ -29,7 +29,7 @@ public:
         assign(items.data(), items.size());
     }
 
-    /// Items are read as those of a std::vector.
+    /// The members of a std::vector.
     GRADSTEP_INLINE constexpr std::size_t size() const { return size_; }
     GRADSTEP_INLINE constexpr bool empty() const { return size_ == 0; }
     GRADSTEP_INLINE constexpr T const* begin() const { return items_.data(); }
