@@ -112,6 +112,7 @@ void rules() {
     has_defaults("ema", gs::ema{.decay = 0.999, .debias = false, .start = 0});
     has_defaults("lookahead", gs::lookahead{.period = 5, .alpha = 0.5});
     has_defaults("polyak", gs::polyak{.start = 0});
+    has_defaults("towards_initial", gs::towards_initial{.rate = gs::missing});
     has_defaults("window", gs::window{.rate = gs::missing, .min = 10'000, .max = 10'000});
     for (auto const place : {gs::epsilon::outside, gs::epsilon::inside, gs::epsilon::hat})
         is_named("adam", gs::adam{.epsilon_place = place});

@@ -200,7 +200,8 @@ inline namespace GRADSTEP_ISA {
 ///   regularizers that change the weight itself (decoupled, after_step, cautious_decay, proximal,
 ///   clamp_weight).
 /// - `pulls_weight = true` and `pull(coeffs<T> const&, V& w, state<V>& s)`: changes the weight in
-///   these steps, after all regularizers and before it is rounded.
+///   these steps, after all regularizers and before it is rounded. With `pulls_every_step = true`,
+///   in every step.
 /// - `newton_roots`, if the loop in cache is limited by roots and quotients: of four packs, how
 ///   many roots multiply-adds should compute instead of the divider (backends/newton_divider.hpp).
 template <class R>

@@ -34,11 +34,16 @@ constexpr std::size_t rare_slot_count = [] {
 // The same as a constant, for kernels.
 template <class Rule, std::size_t I> inline constexpr bool rare_slot = is_rare_slot<Rule>(I);
 
-// Whether rare steps change the weight after all regularizers, and before it is rounded (`pull`):
-// lookahead.
+// Whether steps change the weight after all regularizers, and before it is rounded (`pull`):
+// lookahead in rare steps, towards_initial in every step.
 template <class Rule>
 inline constexpr bool pulls_weight = [] {
     if constexpr (requires { Rule::pulls_weight; }) return Rule::pulls_weight;
+    else return false;
+}();
+template <class Rule>
+inline constexpr bool pulls_every_step = [] {
+    if constexpr (requires { Rule::pulls_every_step; }) return Rule::pulls_every_step;
     else return false;
 }();
 
@@ -265,7 +270,8 @@ struct update_kernel {
         else if constexpr (in_default_form) Rule::apply_default(rule, w, g, s);
         else Rule::apply(rule, w, g, s);
         detail::act_after<Regularizer>(regularizer, old, w);
-        if constexpr (detail::pulls_weight<Rule> && sees_all_slots) Rule::pull(rule, w, s);
+        if constexpr (detail::pulls_every_step<Rule> || (detail::pulls_weight<Rule> && sees_all_slots))
+            Rule::pull(rule, w, s);
 
         if constexpr (traits::is_stochastic) w = detail::stochastically_rounded<storage>(w, rounding, i);
         io::store(weight + i, w, which);

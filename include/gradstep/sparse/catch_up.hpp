@@ -158,7 +158,8 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
     } else {
         static_assert(!counts_steps<Rule>() || keeps_clock_state<Rule>,
                       "gradstep: touch_only: an average that counts the steps of the run misses the steps of an "
-                      "inactive row; expected gs::exact or gs::replay{max_steps}, or the average gs::ema");
+                      "inactive row; expected gs::exact or gs::replay{max_steps}, or the average gs::ema or "
+                      "gs::towards_initial");
         return catch_up_form::untracked;
     }
 }
