@@ -199,8 +199,13 @@ template <class Rule, class Average> struct averaged {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {rule.template prepare<T>(now), average.template prepare<T>(now)};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
+    template <class T, pack V>
+    GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) requires(!noisy_rule<Rule>) {
         Rule::apply(c.rule, w, g, s.rule);
+    }
+    template <class T, pack V>
+    GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s, V noise) requires(noisy_rule<Rule>) {
+        Rule::apply(c.rule, w, g, s.rule, noise);
     }
     template <class T, pack V>
     GRADSTEP_HD static void apply_default(coeffs<T> const& c, V& w, V g,

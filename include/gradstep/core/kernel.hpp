@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/normal.hpp>
 #include <gradstep/core/rounding.hpp>
 #include <gradstep/core/slots.hpp>
 
@@ -253,6 +254,7 @@ struct update_kernel {
     [[no_unique_address]] Missed missed = {};
     [[no_unique_address]] detail::settled_for<Rule, compute> settled = {};
     [[no_unique_address]] detail::rounding_of<Element> rounding = {};
+    [[no_unique_address]] detail::noise_of<Rule> noise = {};
 
     /// Updates element i, or the elements from i on in the lanes of the pack V that `which`
     /// selects.
@@ -267,6 +269,7 @@ struct update_kernel {
         if constexpr (detail::acts_before<Regularizer>) Regularizer::before(regularizer, w, g);
         [[maybe_unused]] V const old = w;
         if constexpr (settled_rule<Rule>) Rule::apply(rule, settled, w, g, s);
+        else if constexpr (noisy_rule<Rule>) Rule::apply(rule, w, g, s, detail::standard_normal<V>(noise, i));
         else if constexpr (in_default_form) Rule::apply_default(rule, w, g, s);
         else Rule::apply(rule, w, g, s);
         detail::act_after<Regularizer>(regularizer, old, w);
@@ -315,9 +318,10 @@ struct update_kernel {
     template <class Other>
     auto from(std::size_t first, Other other, typename Rule::template state<state_type*> there) const {
         update_kernel<Element, Rule, Regularizer, Other, Missed> out{
-            rule, regularizer, weight + first, other, there, master, missed, settled, rounding};
+            rule, regularizer, weight + first, other, there, master, missed, settled, rounding, noise};
         if constexpr (traits::has_master) out.master += first;
         if constexpr (traits::is_stochastic) out.rounding = out.rounding.from(first);
+        if constexpr (noisy_rule<Rule>) out.noise = out.noise.from(first);
         return out;
     }
 
