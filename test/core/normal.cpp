@@ -145,7 +145,7 @@ TEMPLATE_TEST_CASE("packs have the bits of single elements", "[core][normal]", f
     std::uint64_t const wrap = std::uint64_t(1) << 32;
     auto const check = [&]<class V>(V) {
         using io = gs::pack_traits<V>;
-        std::array<TestType, io::size> out;
+        alignas(64) std::array<TestType, io::size> out; // lanes load and store whole groups
         std::size_t wrong = 0;
         for (std::uint64_t const first : {std::uint64_t(0), std::uint64_t(12'345), wrap - 3000})
             for (std::uint64_t i = first; i < first + 4000; ++i) {

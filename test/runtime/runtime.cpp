@@ -788,7 +788,7 @@ TEST_CASE("noise at run time goes by the seed, the id and the number of an eleme
 
     std::size_t const rows = 20, width = 5;
     std::vector<float> const initial(rows * width, 1), of_rows(2 * width, 0.5f);
-    gs::any_parameter owned{gs::read_optimizer(text), initial, rows};
+    gs::any_parameter owned{gs::read_optimizer(text), initial, rows, width};
     gs::table table{
         types, static_cast<std::int64_t>(rows), static_cast<int>(width), gs::touch_only{}, {.initial = 1.0, .id = 3}};
     std::vector<std::int64_t> const ids{17, 2};
