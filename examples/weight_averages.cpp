@@ -47,6 +47,18 @@ bool pulled_to_slow_weights() {
     return stood && weights.values()[0] > before && weights.average()[0] == weights.values()[0];
 }
 
+bool near_the_pretrained_weights() {
+    std::vector<float> const pretrained(100, 1.0f), gradient(100, 0.5f);
+    // [towards_initial]
+    gs::parameter weights{
+        gs::make_updater<float>(gs::averaged{gs::adam{}, gs::towards_initial{.rate = 0.01}}, gs::constant{1e-3}),
+        pretrained};
+    // [towards_initial]
+    gs::parameter alone{gs::make_updater<float>(gs::adam{}, gs::constant{1e-3}), pretrained};
+    for (int t = 0; t < 100; ++t) weights.update(gradient), alone.update(gradient);
+    return alone.values()[0] < weights.values()[0] && weights.values()[0] < 1 && weights.state("initial")[0] == 1;
+}
+
 bool in_other_memory() {
     std::vector<float> const initial(100, 1.0f), gradient(100, 0.5f);
     int const steps = 5;
@@ -84,7 +96,8 @@ bool without_a_schedule() {
 } // namespace
 
 int main() {
-    bool const right = in_the_update() && pulled_to_slow_weights() && in_other_memory() && without_a_schedule();
+    bool const right = in_the_update() && pulled_to_slow_weights() && near_the_pretrained_weights() &&
+                       in_other_memory() && without_a_schedule();
     std::puts(right ? "the averages are as they should be" : "the averages are wrong");
     return right ? 0 : 1;
 }

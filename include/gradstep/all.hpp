@@ -18,6 +18,7 @@
 #include <gradstep/averaging/ema.hpp>
 #include <gradstep/averaging/lookahead.hpp>
 #include <gradstep/averaging/polyak.hpp>
+#include <gradstep/averaging/towards_initial.hpp>
 #include <gradstep/averaging/window.hpp>
 
 #include <gradstep/dialects/keras.hpp>

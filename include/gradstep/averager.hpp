@@ -112,8 +112,8 @@ inline namespace GRADSTEP_ISA {
 /// `Backend`. Not thread-safe.
 template <class Element, class Average, class Source, class Backend> class averager {
     static_assert(!detail::pulls_weight<Average>,
-                  "gradstep: averager: lookahead changes the weights, which other code updates; expected "
-                  "gs::averaged{rule, gs::lookahead{}}, or gs::ema{...}, gs::polyak{} or gs::window{...}");
+                  "gradstep: averager: lookahead and towards_initial change the weights, which other code updates; "
+                  "expected gs::averaged{rule, gs::lookahead{}}, or gs::ema{...}, gs::polyak{} or gs::window{...}");
     using rule_type = averaged<detail::updated_elsewhere, Average>;
     using traits = element_traits<Element>;
     using compute = typename traits::compute;

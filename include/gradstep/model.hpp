@@ -95,7 +95,7 @@ public:
     /// a new run, call `optimizer.initialize(w, m, v)` first.
     ///
     /// With an empty gradient, as std::span<float>(), every update needs a gradient by name. The
-    /// slice's decay and rate_scale are multiplied with `options`. Its id for stochastic rounding
+    /// slice's decay and rate_scale are multiplied with `options`. Its id for random numbers
     /// is a hash of the name unless the slice has one. Throws the errors of the first `add`, and
     /// size_error or buffer_error for buffers that do not fit each other.
     template <class Element, class Rule, class Regularizer, class Schedule, class Backend>

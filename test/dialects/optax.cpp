@@ -53,6 +53,7 @@ TEST_CASE("the dialect optax gives optax's numbers", "[dialects]") {
     system.follow("sgd", optax::sgd);
     system.follow("sgd_momentum", optax::sgd_momentum);
     system.follow("sgd_nesterov", optax::sgd_nesterov);
+    system.follow("noisy_sgd", optax::noisy_sgd); // without noise, whose random numbers differ: test/rules/noisy.cpp
     system.follow("adagrad", optax::adagrad);
     system.follow("adadelta", optax::adadelta);
     system.follow("rmsprop", optax::rmsprop);

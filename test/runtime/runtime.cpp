@@ -254,8 +254,8 @@ TEST_CASE("a host that has schedules of its own gives the rate to one that is ch
 std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {
     using sgd = gs::type_list<gs::sgd>;
     using averageable = gs::type_list<gs::sgd, gs::adam>;
-    using of_floats =
-        gs::type_list<gs::sgd, gs::momentum, gs::adam, gs::schedule_free_adam, gs::prodigy, gs::dog, gs::momo>;
+    using of_floats = gs::type_list<gs::sgd, gs::momentum, gs::adam, gs::schedule_free_adam, gs::prodigy, gs::dog,
+                                    gs::momo, gs::sgld>;
     using compressing = gs::type_list<gs::dgc_momentum>;
     static gs::runtime::compiled_group const* const all[] = {
         &gs::runtime::compiled_list<float, of_floats, gs::type_list<gs::none, gs::any_regularizer>>::group,
@@ -767,6 +767,40 @@ TEST_CASE("an updater rounds at random by the seed and the id of its text", "[co
     optimizer.apply({w, g, {}, 9});
     step.update(9, w2, g);
     CHECK(same_bits(w, w2));
+}
+
+TEST_CASE("noise at run time goes by the seed, the id and the number of an element, also in rows", "[config]") {
+    std::string const text =
+        R"({"rule": {"name": "sgld", "temperature": 0.25}, "schedule": {"name": "constant", "rate": 0.01},
+                                 "seed": 7, "id": 3})";
+    gs::any_updater optimizer{gs::read_optimizer(text), gs::scalar::float32};
+    auto types = gs::make_updater<float>(gs::sgld{.temperature = 0.25}, gs::constant{0.01});
+    std::vector<float> w = numbers<float>(500, 1), w2 = w, other = w, other2 = w;
+    std::vector<float> const g = numbers<float>(500, 2);
+    optimizer.next_step();
+    optimizer.apply(std::array<gs::any_tensor, 2>{{{w, g, {}}, {other, g, {}}}});
+    auto const step = types.next_step({.seed = 7});
+    step.update(3, w2, g);
+    step.update(4, other2, g);
+    CHECK(same_bits(w, w2));
+    CHECK(same_bits(other, other2));
+    CHECK(!same_bits(w, other));
+
+    std::size_t const rows = 20, width = 5;
+    std::vector<float> const initial(rows * width, 1), of_rows(2 * width, 0.5f);
+    gs::any_parameter owned{gs::read_optimizer(text), initial, rows, width};
+    gs::table table{
+        types, static_cast<std::int64_t>(rows), static_cast<int>(width), gs::touch_only{}, {.initial = 1.0, .id = 3}};
+    std::vector<std::int64_t> const ids{17, 2};
+    owned.update_rows(ids, of_rows);
+    table.update(ids, of_rows, {.seed = 7});
+    std::vector<float> got(2 * width);
+    owned.read_rows(ids, got);
+    for (std::size_t k = 0; k < 2; ++k) {
+        std::vector<float> const row(got.begin() + static_cast<std::ptrdiff_t>(k * width),
+                                     got.begin() + static_cast<std::ptrdiff_t>((k + 1) * width));
+        CHECK(same_bits(row, table.row(ids[k])));
+    }
 }
 
 TEST_CASE("many tensors of run time in one call have the bits of slices", "[config][threads]") {

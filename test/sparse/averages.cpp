@@ -204,6 +204,47 @@ TEST_CASE("lookahead pulls rows that are away as it does in a dense run", "[spar
     CHECK(away.average(0)[0] == dense.average()[0]);
 }
 
+TEST_CASE("rows that are away decay towards their initial values as in a dense run", "[sparse][averages]") {
+    // A pull rounds the distance, the share and the weight: as many roundings more as of an average, and one.
+    gs::towards_initial const some{0.02};
+    follow(gs::averaged{gs::sgd{}, some}, gs::none{}, gs::exact{}, 3000, 2);
+    follow(gs::averaged{gs::adam{.beta1 = 0.5, .beta2 = 0.75}, some}, gs::none{}, gs::replay{100'000}, 1000, 80);
+#if GRADSTEP_TEST_EVERYTHING // beside a decay towards 0, under momentum, beside lookahead and an average
+    follow(gs::averaged{gs::sgd{}, some}, gs::decoupled{0.01}, gs::exact{}, 2000, 2);
+    follow(gs::averaged{gs::momentum{0.9}, some}, gs::l2{0.01}, gs::exact{}, 2000, 80);
+    follow(gs::averaged{gs::averaged{gs::adagrad{}, some}, gs::lookahead{.period = 7, .alpha = 0.3}}, gs::none{},
+           gs::exact{}, 2000, 4);
+    follow(gs::averaged{gs::averaged{gs::adagrad{}, some}, growing}, gs::none{}, gs::exact{}, 2000, 8);
+    follow<float>(gs::averaged{gs::adagrad{}, some}, gs::none{}, gs::exact{}, 2000, 2);
+#endif
+    // A row at its initial value stays there, and a distance of 1 shrinks as its closed form says, however small the
+    // decay is beside the 1: the bounds do not grow with the number of steps.
+    auto const optimizer =
+        gs::make_updater<double>(gs::averaged{gs::sgd{}, gs::towards_initial{0x1p-40}}, gs::constant{0.75});
+    gs::table table{optimizer, 2, 1, gs::exact{}, {.initial = 3.0, .max_history = 1 << 18}};
+    std::vector<std::int32_t> const one{0}, none;
+    table.update(one, std::vector<double>{-4.0 / 3});
+    int const away = 100'000;
+    for (int t = 0; t < away; ++t) table.update(none, std::vector<double>{});
+    long double const share = 0.75L * 0x1p-40L;
+    long double const distance = (1 - share) * std::exp(away * std::log1p(-share));
+    CHECK(std::abs(table.row(0)[0] - (3 + distance)) <= 8 * 0x1p-53L * 4);
+    CHECK(std::abs(table.row(0)[0] - 4) > 1e-8); // it has moved
+    CHECK(std::abs(table.row(1)[0] - 3) <= 2 * 0x1p-53 * 4);
+    // touch_only: only the steps that contain a row.
+    gs::table lazy{gs::make_updater<double>(gs::averaged{gs::sgd{}, gs::towards_initial{1}}, gs::constant{0.5}),
+                   2,
+                   1,
+                   gs::touch_only{},
+                   {.initial = 8.0}};
+    lazy.update(one, std::vector<double>{4});
+    CHECK(lazy.row(0)[0] == 7);
+    lazy.update(none, std::vector<double>{});
+    CHECK(lazy.row(0)[0] == 7);
+    lazy.update(one, std::vector<double>{0});
+    CHECK(lazy.row(0)[0] == 7.5);
+}
+
 TEST_CASE("averages take in the steps that replay repeats, and those that it does not", "[sparse][averages]") {
 #if GRADSTEP_TEST_EVERYTHING
     follow(gs::averaged{gs::adam{.beta1 = 0.5, .beta2 = 0.75}, growing}, gs::none{}, gs::replay{100'000}, 3000, 40);

@@ -158,6 +158,13 @@ template <class Rule, class Oracle> auto model_sums(Oracle const& formula, std::
     return sums;
 }
 
+// The normal number of element i in a step of a tensor with the id 0 and the seed 0, as the library has it.
+inline oracle::real noise_of(oracle::now const& at, std::size_t i) {
+    auto const words = gs::detail::noise_words(0, at.t, 0);
+    if (at.host == 1) return gs::detail::standard_normal<double>(words, i);
+    return gs::detail::standard_normal<float>(words, i);
+}
+
 } // namespace detail
 
 /// What `formula` expects of its step on a tensor.
@@ -167,7 +174,12 @@ template <class Rule, class Oracle> prediction predicted(Oracle formula, snapsho
     prediction out;
     if constexpr (gs::row_wise_rule<Rule>) out.row = detail::settled<Rule>(formula, before, n);
     for (std::size_t i = 0; i < n; ++i) {
-        auto const one = formula(before.weight[i], before.gradient[i], detail::reals<slots>(before, 0, i));
+        auto const one = [&] {
+            auto const state = detail::reals<slots>(before, 0, i);
+            if constexpr (gs::noisy_rule<Rule>)
+                return formula(before.weight[i], before.gradient[i], state, detail::noise_of(formula.at, i));
+            else return formula(before.weight[i], before.gradient[i], state);
+        }();
         prediction::of_element& to = out.elements.emplace_back();
         to = {one.weight, one.update, {}, one.at_threshold};
         for (std::size_t s = 0; s < slots; ++s) to.state[s] = one.state[s];
@@ -181,6 +193,7 @@ public:
     explicit rule_of(Rule r) : rule_(r) {
         row_wise = gs::settled_rule<Rule>;
         model_wise = gs::model_wise_rule<Rule>;
+        noisy = gs::noisy_rule<Rule>;
         compresses = gs::detail::compresses_gradient<Rule>;
         carries = oracle::carries<Oracle>(r);
         bounded = oracle::bounded<Oracle>();

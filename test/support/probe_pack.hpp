@@ -3,6 +3,7 @@
 /// with float because it branches (`if (g < p)`, `g < p ? a : b`) does not compile with this one.
 
 #include <cstddef>
+#include <cstdint>
 
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/concepts.hpp>
@@ -53,6 +54,11 @@ template <> struct gradstep::pack_traits<probe_pack> {
     static V sqrt(V a) { return V(one::sqrt(a.value)); }
     static V pow(V a, V b) { return V(one::pow(a.value, b.value)); }
     static V cbrt_estimate(V a) { return V(one::cbrt_estimate(a.value)); }
+    template <class Words> static V signed_word(Words const& words, std::uint64_t i) {
+        return V(one::signed_word(words, i));
+    }
+    static V significand(V a) { return V(one::significand(a.value)); }
+    static V exponent(V a) { return V(one::exponent(a.value)); }
     static V abs(V a) { return V(one::abs(a.value)); }
     static V copysign(V magnitude, V sign) { return V(one::copysign(magnitude.value, sign.value)); }
     static V multiply_sign(V a, V sign) { return V(one::multiply_sign(a.value, sign.value)); }

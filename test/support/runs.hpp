@@ -293,6 +293,7 @@ public:
 
     bool row_wise;                        // it looks at the whole tensor, or model
     bool model_wise;                      // a call is the step of a whole model
+    bool noisy;                           // an element's number in its tensor, and the tensor's id, decide on its noise
     bool compresses;                      // its gradients are sent, and few weights of a tensor move
     bool carries;                         // a weight without gradient may move
     bool bounded;                         // a step is finite whatever the gradient is

@@ -103,6 +103,8 @@ void rules() {
     has_defaults("adopt", gs::adopt{.beta1 = 0.9, .beta2 = 0.9999, .epsilon = 1e-6});
     has_defaults("qhm", gs::qhm{.beta = 0.999, .nu = 0.7});
     has_defaults("qhadam", gs::qhadam{.beta1 = 0.995, .beta2 = 0.999, .nu1 = 0.7, .nu2 = 1, .epsilon = 1e-8});
+    has_defaults("sgld", gs::sgld{.temperature = 1});
+    has_defaults("noisy_sgd", gs::noisy_sgd{.eta = 0.01, .gamma = 0.55});
     has_defaults("ftrl", gs::ftrl{.l1 = 0, .l2 = 0, .beta = 1, .lr_power = -0.5, .initial_accumulator = 0});
     has_defaults("proximal_adagrad", gs::proximal_adagrad{.l1 = 0, .l2 = 0, .initial_accumulator = 0.1});
     has_defaults("rowwise_adagrad", gs::rowwise_adagrad{.epsilon = 1e-10, .initial_accumulator = 0});
@@ -112,6 +114,7 @@ void rules() {
     has_defaults("ema", gs::ema{.decay = 0.999, .debias = false, .start = 0});
     has_defaults("lookahead", gs::lookahead{.period = 5, .alpha = 0.5});
     has_defaults("polyak", gs::polyak{.start = 0});
+    has_defaults("towards_initial", gs::towards_initial{.rate = gs::missing});
     has_defaults("window", gs::window{.rate = gs::missing, .min = 10'000, .max = 10'000});
     for (auto const place : {gs::epsilon::outside, gs::epsilon::inside, gs::epsilon::hat})
         is_named("adam", gs::adam{.epsilon_place = place});

@@ -27,13 +27,14 @@ namespace gradstep {
 ///     template <class T> reading<T> read(std::int64_t t) const;
 ///     template <class T, pack V> GRADSTEP_HD static V value(reading<T>, V w, state<V> const& s);
 ///
-/// `add` and `pull` must be linear in w and s; otherwise tables could not average inactive rows. Optional
-/// members:
+/// `add` and `pull` must be linear in w and s; otherwise tables could not average inactive rows. `pull`
+/// must leave a weight that equals the slots as it is. Optional members:
 ///
 /// - `is_rare_slot(i)` and `coeffs<T>::is_rare()`, as for a rule, with `add_rarely` for these
 ///   steps;
 /// - `pulls_weight = true` and `pull(coeffs<T> const&, V& w, state<V>& s)`, which changes the weight
-///   in steps with `is_rare()`, after all regularizers and before it is rounded: `lookahead`;
+///   in steps with `is_rare()`, after all regularizers and before it is rounded: `lookahead`. With
+///   `pulls_every_step = true` it does so in every step: `towards_initial`;
 /// - `counts_steps = true`, which excludes it from `touch_only` tables: there, steps without a row
 ///   never happened for this row;
 /// - `arrival<T>`, `arrive<T>(t)` and `initialize(arrival<T>, V w)`, if the state depends on the
@@ -49,7 +50,8 @@ concept weight_average = requires(A const& a, typename A::template coeffs<float>
 };
 
 /// A rule with an average of its weights, computed in the same pass over memory: `averaged{adam{},
-/// ema{0.999}}`, or `polyak{}`, or `window{.rate = 0.15}`, or `lookahead{}`. The average has additional state slots.
+/// ema{0.999}}`, or `polyak{}`, or `window{.rate = 0.15}`, or `lookahead{}`, or `towards_initial{0.01}`. The
+/// average has additional state slots.
 /// It averages the weight as it is stored, after all regularizers and after rounding. With a master
 /// copy, it averages the master copy, which has more digits.
 ///
@@ -172,6 +174,7 @@ template <class Rule, class Average> struct averaged {
     // inactive row.
     static constexpr bool counts_steps = detail::counts_steps<Rule>() || detail::counts_steps<Average>();
     static constexpr bool pulls_weight = detail::pulls_weight<Rule> || detail::pulls_weight<Average>;
+    static constexpr bool pulls_every_step = detail::pulls_every_step<Rule> || detail::pulls_every_step<Average>;
     static constexpr bool takes_gradients_only = detail::takes_gradients_only<Rule>();
     static constexpr auto at_zero_gradient = detail::zero_gradient_effect_of<Rule>();
     static constexpr bool is_linear = detail::is_linear<Rule>();
@@ -196,8 +199,13 @@ template <class Rule, class Average> struct averaged {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {rule.template prepare<T>(now), average.template prepare<T>(now)};
     }
-    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
+    template <class T, pack V>
+    GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) requires(!noisy_rule<Rule>) {
         Rule::apply(c.rule, w, g, s.rule);
+    }
+    template <class T, pack V>
+    GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s, V noise) requires(noisy_rule<Rule>) {
+        Rule::apply(c.rule, w, g, s.rule, noise);
     }
     template <class T, pack V>
     GRADSTEP_HD static void apply_default(coeffs<T> const& c, V& w, V g,

@@ -300,6 +300,21 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
 #endif
             return lane_by_lane(x, [&](T lane, std::size_t k) { return one::drop_bits(lane, dropped, words, i + k); });
     }
+    template <class Words> GRADSTEP_HD static V signed_word(Words const& words, std::uint64_t i) {
+#if defined(__AVX2__)
+        if constexpr (is_float && (avx2 || avx512))
+            return V(batch(detail::x86::signed_words(typename batch::register_type(), words, i)));
+        else
+#endif
+            return lane_by_lane(V(T(0)), [&](T, std::size_t k) { return one::signed_word(words, i + k); });
+    }
+    // Like cbrt_estimate.
+    GRADSTEP_HD static V significand(V a) {
+        return lane_by_lane(a, [](T x, std::size_t) GRADSTEP_INLINE_LAMBDA { return one::significand(x); });
+    }
+    GRADSTEP_HD static V exponent(V a) {
+        return lane_by_lane(a, [](T x, std::size_t) GRADSTEP_INLINE_LAMBDA { return one::exponent(x); });
+    }
     using codes = typename detail::codes_for<avx512 ? 16 : avx2 ? 8 : 1>::type;
     GRADSTEP_HD static V copysign(V magnitude, V sign) {
         return V(xsimd::abs(magnitude.value) | (sign.value & batch(T(-0.0))));

@@ -163,7 +163,7 @@ GRADSTEP_HD __m256 trained(float16, __m256 master, __m256 stored) {
 // core/rounding.hpp on 8 lanes, whose counts follow each other from `begin`. Each key goes through
 // the shift that follows it in advance, since both operations are linear: AVX-512 can then do both
 // exclusive ors in one instruction.
-GRADSTEP_HD __m256 drop_bits(__m256 x, std::uint32_t dropped, element_words const& of, std::uint64_t i) {
+GRADSTEP_HD __m256i words_8(element_words const& of, std::uint64_t i) {
     using words = element_words;
     auto const all = [](std::uint32_t value) { return _mm256_set1_epi32(static_cast<int>(value)); };
     auto const mixed = [](__m256i v, int shift) { return _mm256_xor_si256(v, _mm256_srli_epi32(v, shift)); };
@@ -177,10 +177,15 @@ GRADSTEP_HD __m256 drop_bits(__m256 x, std::uint32_t dropped, element_words cons
     r = _mm256_mullo_epi32(mixed(r, 17), all(words::multiplier1));
     r = _mm256_mullo_epi32(_mm256_xor_si256(mixed(r, 11), all(of.key[1] ^ of.key[1] >> 11)), all(words::multiplier2));
     r = _mm256_mullo_epi32(_mm256_xor_si256(mixed(r, 15), all(of.key[2] ^ of.key[2] >> 15)), all(words::multiplier3));
-    r = mixed(r, 14);
-    __m256i const mask = all((1u << dropped) - 1);
-    __m256i const sum = _mm256_add_epi32(_mm256_castps_si256(x), _mm256_and_si256(r, mask));
+    return mixed(r, 14);
+}
+GRADSTEP_HD __m256 drop_bits(__m256 x, std::uint32_t dropped, element_words const& of, std::uint64_t i) {
+    __m256i const mask = _mm256_set1_epi32(static_cast<int>((1u << dropped) - 1));
+    __m256i const sum = _mm256_add_epi32(_mm256_castps_si256(x), _mm256_and_si256(words_8(of, i), mask));
     return _mm256_castsi256_ps(_mm256_andnot_si256(mask, sum));
+}
+GRADSTEP_HD __m256 signed_words(__m256, element_words const& of, std::uint64_t i) {
+    return _mm256_cvtepi32_ps(words_8(of, i));
 }
 #endif
 
@@ -279,7 +284,7 @@ GRADSTEP_HD void store(float16* p, __m512 x, __mmask16 lanes) {
     _mm256_mask_storeu_epi16(p, lanes, round_to_float16(x));
 }
 // core/rounding.hpp on 16 lanes, whose counts follow each other from `begin`.
-GRADSTEP_HD __m512 drop_bits(__m512 x, std::uint32_t dropped, element_words const& of, std::uint64_t i) {
+GRADSTEP_HD __m512i words_16(element_words const& of, std::uint64_t i) {
     using words = element_words;
     auto const all = [](std::uint32_t value) { return _mm512_set1_epi32(static_cast<int>(value)); };
     auto const mixed = [](__m512i v, unsigned shift) { return _mm512_xor_si512(v, _mm512_srli_epi32(v, shift)); };
@@ -292,10 +297,15 @@ GRADSTEP_HD __m512 drop_bits(__m512 x, std::uint32_t dropped, element_words cons
     r = _mm512_mullo_epi32(mixed(r, 17), all(words::multiplier1));
     r = _mm512_mullo_epi32(_mm512_xor_si512(mixed(r, 11), all(of.key[1] ^ of.key[1] >> 11)), all(words::multiplier2));
     r = _mm512_mullo_epi32(_mm512_xor_si512(mixed(r, 15), all(of.key[2] ^ of.key[2] >> 15)), all(words::multiplier3));
-    r = mixed(r, 14);
-    __m512i const mask = all((1u << dropped) - 1);
-    __m512i const sum = _mm512_add_epi32(_mm512_castps_si512(x), _mm512_and_si512(r, mask));
+    return mixed(r, 14);
+}
+GRADSTEP_HD __m512 drop_bits(__m512 x, std::uint32_t dropped, element_words const& of, std::uint64_t i) {
+    __m512i const mask = _mm512_set1_epi32(static_cast<int>((1u << dropped) - 1));
+    __m512i const sum = _mm512_add_epi32(_mm512_castps_si512(x), _mm512_and_si512(words_16(of, i), mask));
     return _mm512_castsi512_ps(_mm512_andnot_si512(mask, sum));
+}
+GRADSTEP_HD __m512 signed_words(__m512, element_words const& of, std::uint64_t i) {
+    return _mm512_cvtepi32_ps(words_16(of, i));
 }
 // 32 bfloat16 at once: one permutation for each half widens, one for both narrows.
 GRADSTEP_HD void load_32(bfloat16 const* p, __m512& low, __m512& high) {

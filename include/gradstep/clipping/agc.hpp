@@ -39,6 +39,9 @@ template <class Rule> struct agc {
                   "gradstep: agc: the rule is dgc_momentum, two_buffer_adagrad, averaged or schedule-free; expected "
                   "another rule");
 
+    static_assert(!noisy_rule<Rule>, "gradstep: agc: the rule adds noise, and a row-wise rule gets none; expected "
+                                     "another rule; clip the gradient before the step");
+
     Rule rule;
     double clip = 0.01, epsilon = 1e-3;
     static constexpr auto hyperparameters =

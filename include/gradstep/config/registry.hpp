@@ -5,6 +5,7 @@
 #include <gradstep/averaging/ema.hpp>
 #include <gradstep/averaging/lookahead.hpp>
 #include <gradstep/averaging/polyak.hpp>
+#include <gradstep/averaging/towards_initial.hpp>
 #include <gradstep/averaging/window.hpp>
 #include <gradstep/clipping/clip_norm.hpp>
 #include <gradstep/core/type_list.hpp>
@@ -19,7 +20,7 @@ namespace gradstep {
 /// clips. The other lists are in rules/all.hpp, regularizers/any_regularizer.hpp and
 /// config/catalogue.hpp (schedules). A configuration names a policy by its C++ name. A test
 /// compares the lists with the headers of the folders.
-using averages = type_list<ema, lookahead, polyak, window>;
+using averages = type_list<ema, lookahead, polyak, towards_initial, window>;
 using catch_ups = type_list<touch_only, exact, replay>;
 using clips = type_list<none, clip_value, clip_norm, clip_global_norm, clip_adaptive>;
 /// One of the policies above, as a std::variant: use `std::visit`.

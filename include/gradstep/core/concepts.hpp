@@ -132,7 +132,12 @@ concept applies_to_matrix = requires(typename R::template coeffs<float> c, settl
     R::apply(c, of_matrix, w, x);
 };
 template <class R>
-concept applies = applies_elementwise<R> ||(accumulates<R>&& applies_row_wise<R>) ||
+concept applies_with_noise = requires(typename R::template coeffs<float> c, float& w, float g,
+                                      typename R::template state<float>& s, float noise) {
+    R::apply(c, w, g, s, noise);
+};
+template <class R>
+concept applies = applies_elementwise<R> || applies_with_noise<R> ||(accumulates<R>&& applies_row_wise<R>) ||
                   (gathers<R> && applies_to_matrix<R>);
 
 template <class State, std::size_t names> constexpr bool names_fit() {
@@ -200,7 +205,8 @@ inline namespace GRADSTEP_ISA {
 ///   regularizers that change the weight itself (decoupled, after_step, cautious_decay, proximal,
 ///   clamp_weight).
 /// - `pulls_weight = true` and `pull(coeffs<T> const&, V& w, state<V>& s)`: changes the weight in
-///   these steps, after all regularizers and before it is rounded.
+///   these steps, after all regularizers and before it is rounded. With `pulls_every_step = true`,
+///   in every step.
 /// - `newton_roots`, if the loop in cache is limited by roots and quotients: of four packs, how
 ///   many roots multiply-adds should compute instead of the divider (backends/newton_divider.hpp).
 template <class R>
@@ -281,6 +287,15 @@ template <class R>
 concept model_wise_rule = rule<R> && detail::accumulates<R> &&
     (detail::settles_without_loss<R> ||
      detail::settles_by_loss<R>)&&detail::finalizes_model<R>&& detail::keeps_clock_state<R>;
+
+/// A rule that needs random numbers: `apply(coeffs<T> const&, V& w, V g, state<V>& s, V noise)`.
+/// `noise` is a standard normal number for each element, a pure function of step_options::seed, the
+/// number of the step, the id of the tensor, and the number of the element in it; in a table, of
+/// the row's id or key and the column. So it has the same bits on every backend and for every
+/// split, and the clock is all that a checkpoint needs. core/normal.hpp has the method and its
+/// accuracy. Different tensors need different ids, as for stochastic rounding. `exact`, `replay`,
+/// `agc` and sharded training reject such rules.
+template <class R> concept noisy_rule = rule<R> && detail::applies_with_noise<R>;
 
 /// A rule whose `apply` gets numbers that were settled before it moves an element.
 template <class R> concept settled_rule = row_wise_rule<R> || model_wise_rule<R>;
@@ -375,7 +390,8 @@ template <class R> constexpr void require_rule() {
     static_assert(
         applies<R>,
         "gradstep: rule: `apply` is missing or has another form; expected `template <class T, gs::pack V> GRADSTEP_HD "
-        "static void apply(coeffs<T> const& c, V& w, V g, state<V>& s);`, the update of one element");
+        "static void apply(coeffs<T> const& c, V& w, V g, state<V>& s);`, the update of one element, with `V noise` as "
+        "the last argument if it needs a normal number");
 }
 
 template <class R> constexpr bool takes_integers() {

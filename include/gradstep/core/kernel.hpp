@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/normal.hpp>
 #include <gradstep/core/rounding.hpp>
 #include <gradstep/core/slots.hpp>
 
@@ -34,11 +35,16 @@ constexpr std::size_t rare_slot_count = [] {
 // The same as a constant, for kernels.
 template <class Rule, std::size_t I> inline constexpr bool rare_slot = is_rare_slot<Rule>(I);
 
-// Whether rare steps change the weight after all regularizers, and before it is rounded (`pull`):
-// lookahead.
+// Whether steps change the weight after all regularizers, and before it is rounded (`pull`):
+// lookahead in rare steps, towards_initial in every step.
 template <class Rule>
 inline constexpr bool pulls_weight = [] {
     if constexpr (requires { Rule::pulls_weight; }) return Rule::pulls_weight;
+    else return false;
+}();
+template <class Rule>
+inline constexpr bool pulls_every_step = [] {
+    if constexpr (requires { Rule::pulls_every_step; }) return Rule::pulls_every_step;
     else return false;
 }();
 
@@ -248,6 +254,7 @@ struct update_kernel {
     [[no_unique_address]] Missed missed = {};
     [[no_unique_address]] detail::settled_for<Rule, compute> settled = {};
     [[no_unique_address]] detail::rounding_of<Element> rounding = {};
+    [[no_unique_address]] detail::noise_of<Rule> noise = {};
 
     /// Updates element i, or the elements from i on in the lanes of the pack V that `which`
     /// selects.
@@ -262,10 +269,12 @@ struct update_kernel {
         if constexpr (detail::acts_before<Regularizer>) Regularizer::before(regularizer, w, g);
         [[maybe_unused]] V const old = w;
         if constexpr (settled_rule<Rule>) Rule::apply(rule, settled, w, g, s);
+        else if constexpr (noisy_rule<Rule>) Rule::apply(rule, w, g, s, detail::standard_normal<V>(noise, i));
         else if constexpr (in_default_form) Rule::apply_default(rule, w, g, s);
         else Rule::apply(rule, w, g, s);
         detail::act_after<Regularizer>(regularizer, old, w);
-        if constexpr (detail::pulls_weight<Rule> && sees_all_slots) Rule::pull(rule, w, s);
+        if constexpr (detail::pulls_every_step<Rule> || (detail::pulls_weight<Rule> && sees_all_slots))
+            Rule::pull(rule, w, s);
 
         if constexpr (traits::is_stochastic) w = detail::stochastically_rounded<storage>(w, rounding, i);
         io::store(weight + i, w, which);
@@ -309,9 +318,10 @@ struct update_kernel {
     template <class Other>
     auto from(std::size_t first, Other other, typename Rule::template state<state_type*> there) const {
         update_kernel<Element, Rule, Regularizer, Other, Missed> out{
-            rule, regularizer, weight + first, other, there, master, missed, settled, rounding};
+            rule, regularizer, weight + first, other, there, master, missed, settled, rounding, noise};
         if constexpr (traits::has_master) out.master += first;
         if constexpr (traits::is_stochastic) out.rounding = out.rounding.from(first);
+        if constexpr (noisy_rule<Rule>) out.noise = out.noise.from(first);
         return out;
     }
 

@@ -150,6 +150,15 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
     GRADSTEP_HD static V drop_bits(V const& x, std::uint32_t dropped, Words const& words, std::uint64_t i) {
         return V::each([&](std::size_t k) { return one::drop_bits(x.value[k], dropped, words, i + k * one::size); });
     }
+    template <class Words> GRADSTEP_HD static V signed_word(Words const& words, std::uint64_t i) {
+        return V::each([&](std::size_t k) { return one::signed_word(words, i + k * one::size); });
+    }
+    GRADSTEP_HD static V significand(V const& a) {
+        return V::each([&](std::size_t k) { return one::significand(a.value[k]); });
+    }
+    GRADSTEP_HD static V exponent(V const& a) {
+        return V::each([&](std::size_t k) { return one::exponent(a.value[k]); });
+    }
     GRADSTEP_HD static V abs(V const& a) {
         return V::each([&](std::size_t k) { return one::abs(a.value[k]); });
     }

@@ -31,6 +31,9 @@ inline namespace GRADSTEP_ISA {
 ///     cbrt_estimate                       the cube root of a normal number > 0, off by less than 4 %,
 ///                                         for math::cbrt (core/cube_root.hpp)
 ///     drop_bits                           core/rounding.hpp; packs of float only
+///     signed_word(words, i)               the random words of the elements from i on, as signed
+///                                         32-bit numbers, rounded to nearest (core/normal.hpp)
+///     significand, exponent               m in [1, 2) and e with a = m * 2^e, for normal a > 0
 ///     trained<S>(master, stored)          the weight from which a step continues: `master`, a copy
 ///                                         with more digits, if it is not NaN and rounds to the
 ///                                         bits in memory of type S, which were loaded as `stored`;
@@ -76,6 +79,7 @@ inline namespace GRADSTEP_ISA {
 struct element_words; // core/rounding.hpp
 struct scalar_codes;  // core/coded_block.hpp
 GRADSTEP_HD float drop_bits(float x, std::uint32_t dropped, element_words const& words, std::uint64_t i);
+GRADSTEP_HD std::int32_t signed_word(element_words const& words, std::uint64_t i);
 
 template <class S> inline constexpr bool is_half = std::is_same_v<S, bfloat16> || std::is_same_v<S, float16>;
 
@@ -144,6 +148,19 @@ template <class T> struct scalar_pack_traits {
     GRADSTEP_HD static bool all(bool mask) { return mask; }
     GRADSTEP_HD static T drop_bits(T x, std::uint32_t dropped, element_words const& words, std::uint64_t i) {
         return detail::drop_bits(x, dropped, words, i);
+    }
+    GRADSTEP_HD static T signed_word(element_words const& words, std::uint64_t i) {
+        return T(detail::signed_word(words, i));
+    }
+    GRADSTEP_HD static T significand(T a) {
+        if constexpr (std::is_same_v<T, float>) return __builtin_bit_cast(T, (bits_of(a) & 0x7fffff) | 0x3f800000);
+        else return __builtin_bit_cast(T, (bits_of(a) & 0xfffff'ffffffff) | 0x3ff00000'00000000);
+    }
+    // The biased exponent becomes the last digits of 2^23, or of 2^52.
+    GRADSTEP_HD static T exponent(T a) {
+        if constexpr (std::is_same_v<T, float>)
+            return __builtin_bit_cast(T, bits_of(a) >> 23 | 0x4b000000) - T(0x1p23f + 127);
+        else return __builtin_bit_cast(T, bits_of(a) >> 52 | 0x43300000'00000000) - T(0x1p52 + 1023);
     }
     using codes = scalar_codes;
     GRADSTEP_HD static T pow(T a, T b) {

@@ -32,8 +32,8 @@ struct parameter_options {
     /// What a step does if a gradient, before gradient_scale, contains NaN or infinity. `skip` and
     /// `raise` read every gradient once more, and wait for a device.
     nonfinite on_nonfinite = nonfinite::propagate;
-    /// The id of this parameter for stochastic rounding: parameters of one model need different
-    /// ids.
+    /// The id of this parameter for stochastic rounding and noise: parameters of one model need
+    /// different ids.
     std::uint64_t id = 0;
     /// Memory to which each step also writes the new values, rounded to bfloat16. You keep the
     /// memory. It cannot be combined with a lazy gradient or with an optimizer that is chosen at

@@ -103,7 +103,7 @@ private:
 };
 
 /// Returns the kernel of a tensor in a step, for a regularizer and a reader of the gradient. `id`
-/// and `number` are the ids of the tensor and of the step for stochastic rounding.
+/// and `number` are the ids of the tensor and of the step for random numbers.
 template <class Regularizer, class Updater, class Gradient>
 GRADSTEP_INLINE auto
 make_kernel([[maybe_unused]] prepared_step<Updater> const& step, detail::tensor<Updater> const& x,
@@ -114,13 +114,16 @@ make_kernel([[maybe_unused]] prepared_step<Updater> const& step, detail::tensor<
     using rule_type = typename Updater::rule_type;
     if constexpr (detail::in_blocks<traits>) {
         using update = update_kernel<typename traits::storage, rule_type, Regularizer, Gradient>;
-        return detail::block_kernel<update>{
+        detail::block_kernel<update> out{
             {rule, regularizer, x.weight.data(), gradient, {}, nullptr}, detail::state_pointers(x), x.weight.size()};
+        if constexpr (noisy_rule<rule_type>) out.update.noise = detail::noise_words(step.seed, number, id);
+        return out;
     } else {
         using kernel_type = update_kernel<typename Updater::element_type, rule_type, Regularizer, Gradient>;
         kernel_type out{
             rule, regularizer, x.weight.data(), gradient, detail::state_pointers(x), detail::master_pointer(x)};
         if constexpr (traits::is_stochastic) out.rounding = detail::element_words::of(step.seed, number, id);
+        if constexpr (noisy_rule<rule_type>) out.noise = detail::noise_words(step.seed, number, id);
         return out;
     }
 }

@@ -52,6 +52,10 @@ struct element_words {
     }
 };
 
+GRADSTEP_HD std::int32_t signed_word(element_words const& words, std::uint64_t i) {
+    return static_cast<std::int32_t>(words.word(i));
+}
+
 // Rounds away the lowest `dropped` bits of x at random: up, with the probability of the dropped
 // bits in units of the kept ones. Exact for every finite x. For one element; packs do it lane by
 // lane.

@@ -191,8 +191,8 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     decay_factor decay = 1;
     /// Multiplies the learning rate for this tensor; finite and >= 0.
     double rate_scale = 1;
-    /// The id of the tensor for stochastic rounding: its random bits depend on it. By default it is
-    /// the position of the tensor in the call, 0 in a call with one tensor.
+    /// The id of the tensor for stochastic rounding and noise: its random bits depend on it. By
+    /// default it is the position of the tensor in the call, 0 in a call with one tensor.
     std::optional<std::uint64_t> id = {};
     /// The number of this tensor's own step, from 1, if it differs from the clock's count. Rule and
     /// regularizer are prepared for this number; the learning rate is still the step's. By default

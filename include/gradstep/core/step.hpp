@@ -58,8 +58,8 @@ public:
         update_one([] {}, 0, weight, gradient, state...);
     }
 
-    /// The same, with the id `id` for stochastic rounding. Tensors of one step need different ids
-    /// to round independently.
+    /// The same, with the id `id` for stochastic rounding and noise. Tensors of one step need
+    /// different ids for independent random numbers.
     template <class W, class G, class... S>
     void update(std::uint64_t id, W&& weight, G&& gradient, S&&... state) const {
         detail::require_lasting<W, S...>();

@@ -22,8 +22,8 @@ struct step_options {
     bool zero_gradient = false;
     /// The learning rate of this step instead of the schedule's. Finite and >= 0.
     std::optional<double> rate = {};
-    /// The seed of stochastic rounding. With the number of the step and the id of a tensor, it
-    /// determines which way each element rounds.
+    /// The seed of stochastic rounding, and of the noise of a rule. With the number of the step and
+    /// the id of a tensor, it determines the random bits of each element.
     std::uint64_t seed = 0;
     /// The clock's epoch from this step on, for schedules by epochs. Without it, the epoch does not
     /// change. >= 0.

@@ -82,9 +82,10 @@ template <template <class> class Step> struct own_step;
 template <class Rule> concept has_own_step = requires { typename own_step<Rule::template step_type>; };
 // Whether its steps send a compressed gradient: dgc_momentum.
 template <class Rule> concept compresses_gradient = has_own_step<Rule> && !matrix_rule<Rule>;
-// Whether the steps of an updater depend on the id of a tensor, for rounding or for sampling.
+// Whether the steps of an updater depend on the id of a tensor, for rounding, noise or sampling.
 template <class Updater>
-inline constexpr bool uses_id = Updater::traits::is_stochastic || compresses_gradient<typename Updater::rule_type>;
+inline constexpr bool uses_id = Updater::traits::is_stochastic || noisy_rule<typename Updater::rule_type> ||
+                                compresses_gradient<typename Updater::rule_type>;
 // Whether the state after any number of steps without gradient has a closed form.
 template <class Rule> concept decays_by_factors = requires(Rule const& rule) { rule.decay(); }
 &&(row_slot_count<Rule> == 0 || requires(Rule const& rule) { rule.row_decay(); });

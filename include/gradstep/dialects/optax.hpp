@@ -37,6 +37,7 @@
 #include <gradstep/rules/momentum_rmsprop.hpp>
 #include <gradstep/rules/nesterov.hpp>
 #include <gradstep/rules/nesterov_adam.hpp>
+#include <gradstep/rules/noisy_sgd.hpp>
 #include <gradstep/rules/novograd.hpp>
 #include <gradstep/rules/optimistic_adam.hpp>
 #include <gradstep/rules/optimistic_sgd.hpp>
@@ -381,12 +382,24 @@ struct fromage_arguments {
 /// fromage: both norms are at least min_norm.
 GRADSTEP_INLINE constexpr gradstep::fromage fromage(fromage_arguments with = {}) { return {.min_norm = with.min_norm}; }
 
+/// The arguments of `noisy_sgd`. Its key is the seed of the step.
+struct noisy_sgd_arguments {
+    double eta = 0.01, gamma = 0.55;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"eta", &noisy_sgd_arguments::eta, ranges::non_negative},
+                            hyperparameter{"gamma", &noisy_sgd_arguments::gamma, ranges::non_negative}};
+};
+/// noisy_sgd: noise of the variance eta / t^gamma in the gradient. The random numbers are not optax's.
+GRADSTEP_INLINE constexpr gradstep::noisy_sgd noisy_sgd(noisy_sgd_arguments with = {}) {
+    return {.eta = with.eta, .gamma = with.gamma};
+}
+
 /// The presets of optax: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, adagrad, adadelta, rmsprop, rmsprop_centered,
                              rmsprop_momentum, rmsprop_centered_momentum, adam, adamw, nadam, nadamw, amsgrad, adamax,
                              adamaxw, radam, adabelief, yogi, lion, lamb, lars, signum, adan,
                              optimistic_gradient_descent, optimistic_adam_v2, novograd, fromage, ademamix, adopt, cocob,
-                             madgrad, schedule_free_sgd, schedule_free_adamw>
+                             madgrad, schedule_free_sgd, schedule_free_adamw, noisy_sgd>
     presets{"optax"};
 
 } // namespace gradstep::dialects::optax

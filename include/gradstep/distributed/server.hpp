@@ -74,7 +74,7 @@ public:
                       "gradstep: server: the rule needs sums over the whole model, and a server updates one parameter "
                       "at a time; expected an element-wise or row-wise rule; use synchronous");
         constexpr bool may_be_split =
-            !row_wise_rule<rule> && !Updater::traits::is_stochastic && !gradstep::detail::has_own_step<rule>;
+            !row_wise_rule<rule> && !gradstep::detail::uses_id<Updater> && !gradstep::detail::has_own_step<rule>;
         check_new(name, std::is_same_v<rule, add_delta>);
         auto const all = gradstep::detail::as_span<storage const, host_memory>(initial);
         detail::wire_entry entry = dense_entry(std::move(name), detail::wire_element_of<storage>(), all.size(),

@@ -117,6 +117,9 @@ template <class Updater> constexpr bool require_pieces() {
         !Updater::traits::is_stochastic,
         "gradstep: sharded: stochastic rounding depends on the position in the whole tensor, and each rank updates "
         "a shard; expected an element without it; use synchronous");
+    static_assert(!noisy_rule<rule>,
+                  "gradstep: sharded: the noise of the rule depends on the position in the whole tensor, and each rank "
+                  "updates a shard; expected a rule without it; use synchronous");
     return true;
 }
 
@@ -131,7 +134,7 @@ inline namespace GRADSTEP_ISA {
 /// bit, and the bits of `synchronous`. You use it like `synchronous`. A rule that needs a matrix
 /// (`muon`) has each matrix whole on one rank, which updates it once a step: the rank that has the
 /// fewest elements of matrices so far. It does not compile with rules that read a whole tensor
-/// (lars, lamb and the row-wise rules), with dgc_momentum, or with stochastic rounding.
+/// (lars, lamb and the row-wise rules), with dgc_momentum, with sgld, or with stochastic rounding.
 ///
 /// In addition to the model of its shards, each rank stores every gradient once and all values
 /// once. A checkpoint contains the shards of one rank. Every rank saves a checkpoint, and loads it

@@ -27,7 +27,7 @@ struct keyed_options {
     nonfinite on_nonfinite = nonfinite::propagate;
     /// The largest norm of a row; 0 means no limit.
     double max_norm = 0;
-    /// The table's id for stochastic rounding.
+    /// The table's id for stochastic rounding and noise.
     std::uint64_t id = 0;
 
     /// The appearance in updates at which a key gets a row (admission): the n-th one, where n is

@@ -25,7 +25,7 @@ inline namespace GRADSTEP_ISA {
 ///
 /// It is an index in front of the rows of a `table`. Rules, elements, catch-up policies and
 /// duplicate-id policies are the same, and each row is computed in the same way. Random initial
-/// values and stochastic rounding depend on the key, not on the row's number. A row begins in the
+/// values, rounding and noise depend on the key, not on the row's number. A row begins in the
 /// first step that contains its key after admission: earlier steps are not pending for it. Keys
 /// without a row (never seen, not admitted, or evicted) read as their initial values. CPU backends
 /// only; at most 2^31 - 1 rows.

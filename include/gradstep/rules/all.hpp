@@ -43,6 +43,7 @@
 #include <gradstep/rules/nadam.hpp>
 #include <gradstep/rules/nesterov.hpp>
 #include <gradstep/rules/nesterov_adam.hpp>
+#include <gradstep/rules/noisy_sgd.hpp>
 #include <gradstep/rules/novograd.hpp>
 #include <gradstep/rules/optimistic_adam.hpp>
 #include <gradstep/rules/optimistic_sgd.hpp>
@@ -62,6 +63,7 @@
 #include <gradstep/rules/schedule_free_radam.hpp>
 #include <gradstep/rules/schedule_free_sgd.hpp>
 #include <gradstep/rules/sgd.hpp>
+#include <gradstep/rules/sgld.hpp>
 #include <gradstep/rules/stable_adamw.hpp>
 #include <gradstep/rules/two_buffer_adagrad.hpp>
 #include <gradstep/rules/yogi.hpp>
@@ -74,10 +76,10 @@ using rules = type_list<adabelief, adabound, adadelta, adagrad, adam, adamax, ad
                         amsgrad, centered_momentum_rmsprop, centered_rmsprop, cocob, constant_rate_ftrl,
                         cowclip_adagrad, dadapt_adam, dadapt_sgd, decayed_adagrad, dgc_momentum, dog, dowg, fromage,
                         ftml, ftrl, group_adagrad, group_ftrl, lamb, laprop, lars, lion, madgrad, momentum,
-                        momentum_rmsprop, momo, momo_adam, muon, nadam, nesterov, nesterov_adam, novograd,
+                        momentum_rmsprop, momo, momo_adam, muon, nadam, nesterov, nesterov_adam, noisy_sgd, novograd,
                         optimistic_adam, optimistic_sgd, pnm, polyak_sgd, prodigy, proximal_adagrad, qhadam, qhm, radam,
                         rmsprop, rowwise_adagrad, rowwise_adam, rowwise_rmsprop, rprop, schedule_free_adam,
-                        schedule_free_radam, schedule_free_sgd, sgd, stable_adamw, two_buffer_adagrad, yogi>;
+                        schedule_free_radam, schedule_free_sgd, sgd, sgld, stable_adamw, two_buffer_adagrad, yogi>;
 // clang-format on
 
 } // namespace gradstep

@@ -218,9 +218,9 @@ public:
     void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::optional<std::uint64_t> seed);
     /// The same for the pending steps of rows.
     void resume(rows_type rows) { stamps_ = std::move(rows); }
-    /// The id for stochastic rounding, if the updater draws random bits.
+    /// The id for random numbers, if the updater draws random bits.
     std::optional<std::uint64_t> drawing_id() const;
-    /// The seed of the run for stochastic rounding.
+    /// The seed of the run for random numbers.
     std::uint64_t seed() const { return seed_; }
     /// The rows with pending steps, or null, for checkpoints. These checkpoints equal the
     /// checkpoints of a gs::table.

@@ -290,7 +290,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::resume(gradstep::clock at, std::opti
 }
 
 GRADSTEP_DEFINE_RUNTIME std::optional<std::uint64_t> any_parameter::drawing_id() const {
-    return updater_.facts().is_stochastic || compresses() ? std::optional(options_.id) : std::nullopt;
+    return updater_.facts().uses_id || compresses() ? std::optional(options_.id) : std::nullopt;
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::copy_bytes(void* to, detail::any_buffer const& from) {

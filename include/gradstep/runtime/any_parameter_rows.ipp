@@ -45,7 +45,7 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
         detail::fail<value_error>(
             {"update_rows"},
             {"the average counts the steps of the run, and under touch_only would miss those of an inactive row"},
-            {"ema, or under catch_up exact or replay"});
+            {"ema or towards_initial, or under catch_up exact or replay"});
     if (!limit_.is_none())
         detail::fail<value_error>({"update_rows: clip"}, {"a norm needs the whole gradient"},
                                   {"none or clip_value, which clips rows by value"});

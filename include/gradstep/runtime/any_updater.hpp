@@ -65,7 +65,7 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 struct any_tensor {
     any_span values, gradient;
     std::span<any_span const> slots;
-    /// The id of the tensor for stochastic rounding; it must differ between the tensors of a step.
+    /// The id of the tensor for random numbers; it must differ between the tensors of a step.
     /// By default it is the position of the tensor in the call (0 in a call with one tensor) plus
     /// the `id` in the optimizer's text.
     std::optional<std::uint64_t> id = {};

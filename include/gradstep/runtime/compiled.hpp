@@ -83,7 +83,7 @@ public:
                                                detail::exact_form<rule, typename Updater::regularizer_type>() ==
                                                    detail::catch_up_form::stands,
                                                traits::has_master,
-                                               traits::is_stochastic,
+                                               detail::uses_id<Updater>,
                                                &detail::append_policy_name<rule>,
                                                matrix_rule<rule>};
         return of_type;

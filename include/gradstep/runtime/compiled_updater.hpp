@@ -48,8 +48,8 @@ struct updater_facts {
     bool counts_steps;                              // of the run instead of the steps of a row
     std::span<char const* const> clock_state_names; // what the rule keeps in the clock
     bool clock_state_is_signed, is_model_wise;
-    bool stands; // a row does not change without gradient: `exact` has nothing to catch up on
-    bool has_master, is_stochastic;
+    bool stands;              // a row does not change without gradient: `exact` has nothing to catch up on
+    bool has_master, uses_id; // uses_id: random numbers depend on the id of a tensor
     void (*append_rule)(std::string&);
     bool needs_matrix; // a tensor is updated as a whole, and has a shape
 
@@ -69,7 +69,7 @@ struct erased_tensor {
     void const* gradient = nullptr;
     std::size_t size = 0;
     std::array<void*, most_slots> slots = {};
-    std::uint64_t id = 0;       // for stochastic rounding
+    std::uint64_t id = 0;       // for random numbers
     gradstep::shape shape = {}; // for rules that need a matrix
 };
 

@@ -25,7 +25,7 @@ struct optimizer_options {
     /// each element (as the regularizer clip_value does), by the norm of the gradient, or by the
     /// norm of all gradients of the call.
     any_clip clip = none{};
-    /// The seed and the id for stochastic rounding, which determine its random numbers. `seed` is
+    /// The seed and the id of the random numbers of stochastic rounding and noise. `seed` is
     /// for the run, unless step_options has a seed, and `id` for this parameter. >= 0.
     std::int64_t seed = 0, id = 0;
     /// The number of threads of an update, and of `apply` without an executor. 0: one for each core

@@ -88,6 +88,10 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
     static_assert(!compresses_gradient<Rule>,
                   "gradstep: table: the rule needs whole tensors, and a table updates single rows; expected another "
                   "rule, as gs::momentum or gs::nesterov instead of gs::dgc_momentum");
+    static_assert(
+        !noisy_rule<Rule> || std::is_same_v<Policy, touch_only>,
+        "gradstep: table: the rule adds noise to every row in every step, and the noise of many pending steps "
+        "has no closed form with the same bits; expected gs::touch_only, which adds it to the rows of a step");
     static_assert(!keeps_clock_state<Rule>,
                   "gradstep: table: the rule keeps numbers of all steps, which an inactive row would miss, as "
                   "schedule-free and model-wise rules do; expected gs::parameter, or another rule with an average, as "
@@ -158,7 +162,8 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
     } else {
         static_assert(!counts_steps<Rule>() || keeps_clock_state<Rule>,
                       "gradstep: touch_only: an average that counts the steps of the run misses the steps of an "
-                      "inactive row; expected gs::exact or gs::replay{max_steps}, or the average gs::ema");
+                      "inactive row; expected gs::exact or gs::replay{max_steps}, or the average gs::ema or "
+                      "gs::towards_initial");
         return catch_up_form::untracked;
     }
 }

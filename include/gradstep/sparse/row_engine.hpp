@@ -61,6 +61,7 @@ make_row_update(Updater const& of, prepared_step<Updater> const& step, rows_at<U
                                       hold_policy<Updater>(of.rule()),
                                       options.max_norm};
     if constexpr (Updater::traits::is_stochastic) out.rounding = element_words::of(step.seed, step.now.t, options.id);
+    if constexpr (noisy_rule<typename Updater::rule_type>) out.noise = noise_words(step.seed, step.now.t, options.id);
     return out;
 }
 

@@ -209,6 +209,7 @@ template <class Updater, class View, class Id> struct row_update {
     policy_of_step<Updater> policy; // set if every row has its own bias corrections
     double max_norm;                // of a row after its step; 0: no limit
     [[no_unique_address]] rounding_of<element> rounding = {};
+    [[no_unique_address]] noise_of<rule_type> noise = {};
 
     GRADSTEP_HD std::uint64_t id(std::size_t r) const { return static_cast<std::uint64_t>(batch.ids[r]); }
     GRADSTEP_HD std::size_t first_source(std::size_t r) const { return batch.begin == nullptr ? r : batch.begin[r]; }
@@ -275,6 +276,7 @@ template <class Updater, class View, class Id> struct row_update {
         auto const at = rows.at(row);
         kernel<Gradient> out{rule, regularizer, at.weight, g, at.state, at.master, m};
         if constexpr (traits::is_stochastic) out.rounding = rounding.from(rows.name_of(row) * rows.width);
+        if constexpr (noisy_rule<rule_type>) out.noise = noise.from(rows.name_of(row) * rows.width);
         return out;
     }
 

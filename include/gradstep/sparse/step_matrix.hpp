@@ -82,11 +82,14 @@ template <class Rule> auto matrix_of_averages(Rule const& rule, step_info now) {
         double w = k == 0;
         if constexpr (pulls_weight<Rule>) {
             Rule::pull(coeffs, w, s);
-            out.at[0][k] = w - double(k == 0);
+            if (k != 0) out.at[0][k] = w;
         }
         after_step_of<Rule>(coeffs, w, s);
         host_each<size - 1>([&](auto i) { out.at[i + 1][k] = slot<first + i, Rule>(s) - double(k == i + 1); });
     }
+    // A pull leaves a weight that equals the slots. So the change of a weight of 1 follows from the
+    // others, and a small one is not lost beside the 1.
+    for (std::size_t k = 1; k < size; ++k) out.at[0][0] -= out.at[0][k];
     out.center();
     return out;
 }
@@ -114,9 +117,12 @@ matrix<1 + slot_count<Rule> - first_linear_slot<Rule>()> matrix_of_step(Rule con
             for (std::size_t k = 1; k + before < size; ++k) out.at[before + i][before + k] = averages.at[i][k];
         }
         if constexpr (pulls_weight<Rule>) {
-            if (rule.template prepare<double>(now).is_rare()) {
-                out.base[0] = 0;
+            if (pulls_every_step<Rule> || rule.template prepare<double>(now).is_rare()) {
+                bool const beside_one = pulls_every_step<Rule> && averages.base[0] == 1 && own.base[0] == 1;
+                out.base[0] = beside_one;
                 for (std::size_t k = 0; k <= before; ++k) out.at[0][k] = averages.value(0, 0) * own.value(0, k);
+                if (beside_one) // (1 + a) * (1 + b) - 1
+                    out.at[0][0] = std::fma(averages.at[0][0], own.at[0][0], averages.at[0][0] + own.at[0][0]);
                 for (std::size_t k = 1; k + before < size; ++k) out.at[0][before + k] = averages.at[0][k];
                 out.center();
             }

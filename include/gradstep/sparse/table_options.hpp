@@ -48,8 +48,8 @@ struct table_options {
     /// |w| is then max_norm up to rounding. Applies to the master copy if there is one. Not for
     /// stochastic elements and integers, and not on a GPU.
     double max_norm = 0;
-    /// The table's id for stochastic rounding: tables that are updated in the same step need
-    /// different ids.
+    /// The table's id for stochastic rounding and noise: tables that are updated in the same step
+    /// need different ids.
     std::uint64_t id = 0;
 
     static constexpr auto hyperparameters =

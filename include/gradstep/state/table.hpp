@@ -54,7 +54,7 @@ template <class Updater, class CatchUp> struct state_access<table<Updater, Catch
                                 core.updater.visit_policies(to);
                                 visit_policy(to, core.catch_up_policy);
                             }};
-        if constexpr (Updater::traits::is_stochastic) out.id = x.options().id;
+        if constexpr (uses_id<Updater>) out.id = x.options().id;
         describe_progress(out, at, x.options().initial);
         return out;
     }

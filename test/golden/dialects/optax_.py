@@ -55,6 +55,7 @@ FUNCTIONS = {
     "sgd": Function(optax.sgd, (), {}),
     "sgd_momentum": Function(optax.sgd, ("momentum",), {"m": "trace"}),
     "sgd_nesterov": Function(optax.sgd, ("momentum",), {"m": "trace"}, {"nesterov": True}),
+    "noisy_sgd": Function(optax.noisy_sgd, ("eta", "gamma"), {}, {"key": 0}),
     "adagrad": Function(optax.adagrad, ("initial_accumulator_value", "eps"), {"n": "sum_of_squares"}),
     "adadelta": Function(optax.adadelta, ("rho", "eps"), {"n": "e_g", "u": "e_x"}),
     "rmsprop": Function(optax.rmsprop, RMSPROP, {"n": "nu"}),
@@ -134,6 +135,9 @@ CASES = [
     Case("sgd_momentum", 0.1, {"momentum": 0.5}, later_lr=0.02),
     default("sgd_nesterov", 0.001, momentum=0.9),
     Case("sgd_nesterov", 0.1, {"momentum": 0.6}, later_lr=0.02),
+    # eta = 0: what does not depend on random numbers.
+    default("noisy_sgd", 0.001, eta=0),
+    Case("noisy_sgd", 0.1, {"eta": 0, "gamma": 0.25}, later_lr=0.02),
     default("adagrad", 0.001),
     Case("adagrad", 0.1, {"initial_accumulator_value": 0, "eps": 0.001}, later_lr=0.02),
     default("adadelta", 1),

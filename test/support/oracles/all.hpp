@@ -15,6 +15,7 @@
 #include <support/oracles/madgrad.hpp>
 #include <support/oracles/model_wise.hpp>
 #include <support/oracles/momentum.hpp>
+#include <support/oracles/noisy.hpp>
 #include <support/oracles/optimistic.hpp>
 #include <support/oracles/pnm.hpp>
 #include <support/oracles/quasi_hyperbolic.hpp>

@@ -5,6 +5,7 @@
 #include <gradstep/averaging/ema.hpp>
 #include <gradstep/averaging/lookahead.hpp>
 #include <gradstep/averaging/polyak.hpp>
+#include <gradstep/averaging/towards_initial.hpp>
 #include <gradstep/averaging/window.hpp>
 #include <gradstep/core/type_list.hpp>
 
@@ -94,6 +95,22 @@ struct lookahead {
     }
 };
 
+/// The initial weights, towards which every step decays: w' - w0 = (1 - lr * rate) * (w - w0).
+struct towards_initial {
+    static constexpr std::size_t slots = 1;
+    static constexpr bool pulls = true, ends = true;
+    static std::vector<std::string> unread(gs::towards_initial const&) { return {}; }
+
+    now at;
+    outcome share; // one operation of the host: the product
+
+    towards_initial(gradstep::towards_initial const& average, now n)
+        : at(n), share(at.held({n.rate * real(average.rate), n.rate * real(average.rate)})) {}
+
+    std::array<outcome, 1> operator()(outcome, std::array<real, 1> s) const { return {exact(s[0])}; }
+    outcome pulled(outcome w, std::array<real, 1> s) const { return at.fnma(share, w - exact(s[0]), w); }
+};
+
 /// Whether an average changes the weight, which then carries on a weight without gradient. Left out by most.
 template <class Average> constexpr bool pulls() {
     return requires { requires Average::pulls; };
@@ -127,14 +144,17 @@ template <class Inner, class Average> struct averaged {
         auto const step = inner(w, g, of_rule);
         auto const after = average(step.weight, of_average);
         result<Slots> out{step.weight, step.update, {}, step.at_threshold};
-        if constexpr (pulls<Average>())
+        if constexpr (requires { average.pulled(step.weight, of_average); })
+            out.weight = average.pulled(step.weight, of_average);
+        else if constexpr (pulls<Average>())
             if (average.ends) out.weight = after[0];
         std::copy(after.begin(), after.end(), std::copy(step.state.begin(), step.state.end(), out.state.begin()));
         return out;
     }
     /// As optax writes a pull: as a change of the weight, of which it takes 1 - alpha of the distance.
     template <std::size_t Slots>
-    outcome weight_elsewhere(real w, real g, std::array<real, Slots> s) const requires(pulls<Average>()) {
+    outcome weight_elsewhere(real w, real g, std::array<real, Slots> s) const
+        requires(std::is_same_v<Average, lookahead>) {
         std::array<real, Slots - 1> of_rule;
         std::copy_n(s.begin(), Slots - 1, of_rule.begin());
         outcome const step = inner(w, g, of_rule).weight, update{step.value - w, step.error};
@@ -144,8 +164,9 @@ template <class Inner, class Average> struct averaged {
 };
 
 /// Each average of a rule that the tests run over.
-using averaged_rules = gs::type_list<gs::averaged<gs::adam, gs::ema>, gs::averaged<gs::sgd, gs::polyak>,
-                                     gs::averaged<gs::sgd, gs::window>, gs::averaged<gs::adam, gs::lookahead>>;
+using averaged_rules =
+    gs::type_list<gs::averaged<gs::adam, gs::ema>, gs::averaged<gs::sgd, gs::polyak>, gs::averaged<gs::sgd, gs::window>,
+                  gs::averaged<gs::adam, gs::lookahead>, gs::averaged<gs::adam, gs::towards_initial>>;
 constexpr auto line_of(gs::averaged<gs::adam, gs::ema>) {
     return line<averaged<adam, ema>>(
         gs::averaged{gs::adam{}, gs::ema{}}, gs::averaged{gs::adam{.beta1 = 0}, gs::ema{.decay = 0.5}},
@@ -169,6 +190,12 @@ constexpr auto line_of(gs::averaged<gs::adam, gs::lookahead>) {
                                            gs::averaged{gs::adam{}, gs::lookahead{.period = 1}},
                                            gs::averaged{gs::adam{.beta1 = 0}, gs::lookahead{3, 1}},
                                            gs::averaged{gs::adam{.beta1 = 0.5}, gs::lookahead{4, 0.3}});
+}
+// Tests have learning rates up to 3, and lr * rate is at most 1.
+constexpr auto line_of(gs::averaged<gs::adam, gs::towards_initial>) {
+    return line<averaged<adam, towards_initial>>(gs::averaged{gs::adam{}, gs::towards_initial{0.25}},
+                                                 gs::averaged{gs::adam{.beta1 = 0}, gs::towards_initial{0.3}},
+                                                 gs::averaged{gs::adam{.beta1 = 0.5}, gs::towards_initial{0.01}});
 }
 
 } // namespace oracle

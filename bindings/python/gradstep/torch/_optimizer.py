@@ -72,6 +72,13 @@ def _uncompiled(step: Callable[..., Any]) -> Any:
 _MOST_UPDATERS = 100
 
 
+def _draws_random_numbers(policies: Mapping[str, Any]) -> bool:
+    """Whether a step depends on the ids of parameters, which then must differ between groups."""
+    rule = policies.get("rule")
+    is_noisy = isinstance(rule, Mapping) and rule.get("name") in ("sgld", "noisy_sgd")
+    return is_noisy or policies.get("element") == "stochastic"
+
+
 class Optimizer(torch.optim.Optimizer):
     """Runs any configuration of gradstep on torch's tensors on the CPU.
 
@@ -175,7 +182,7 @@ class Optimizer(torch.optim.Optimizer):
         """The updater of policies and a dtype. Groups share it if their results do not depend on the group."""
         config = {
             "threads": self.threads or torch.get_num_threads(),
-            "id": index << 32 if policies.get("element") == "stochastic" else 0,
+            "id": index << 32 if _draws_random_numbers(policies) else 0,
             **policies,
             "schedule": {"name": "external"},
         }
