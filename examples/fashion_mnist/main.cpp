@@ -61,7 +61,7 @@ struct trainings {
     std::string name;
     std::vector<result> of_seed;
 
-    /// Of the seeds, in %.
+    /// The mean accuracy of the seeds, in %.
     double mean_accuracy() const { return mean_curve(&result::accuracy).back().y; }
     /// The mean of the seeds' curves, which have the same x.
     std::vector<curve::point> mean_curve(std::vector<curve::point> result::*curve) const {

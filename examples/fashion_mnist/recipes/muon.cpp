@@ -6,11 +6,9 @@
 
 #include "recipes.hpp"
 
-// [muon]
 void recipe::muon(learner_of_model& net, double peak_rate, std::int64_t steps) {
     auto const schedule = demo_schedule(peak_rate, steps);
     gs::muon const rule{.scale = gs::muon_scale::match_rms_adamw};
     net.add(gs::make_updater<float>(rule, gs::decoupled{weight_decay}, schedule), {"hidden.weight"});
     net.add(gs::make_updater<float>(gs::adam{}, gs::decoupled{weight_decay}, schedule), {"output.weight", "*.bias"});
 }
-// [muon]

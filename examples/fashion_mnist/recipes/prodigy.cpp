@@ -4,9 +4,7 @@
 
 #include "recipes.hpp"
 
-// [prodigy]
 void recipe::prodigy(learner_of_model& net, double peak_rate, std::int64_t steps) {
     gs::cosine const schedule{.rate = peak_rate, .steps = steps};
     net.add(gs::make_updater<float>(gs::prodigy{}, gs::decoupled{weight_decay}, schedule), {"*"});
 }
-// [prodigy]

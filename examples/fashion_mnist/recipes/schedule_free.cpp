@@ -4,11 +4,9 @@
 
 #include "recipes.hpp"
 
-// [schedule_free]
 void recipe::schedule_free(learner_of_model& net, double rate, std::int64_t steps) {
     gs::warmup const schedule{gs::constant{rate}, steps / 20};
     gs::schedule_free_adam const with_decay{.decay = weight_decay}; // a part of the rule
     net.add(gs::make_updater<float>(with_decay, schedule), {"*.weight"});
     net.add(gs::make_updater<float>(gs::schedule_free_adam{}, schedule), {"*.bias"});
 }
-// [schedule_free]
