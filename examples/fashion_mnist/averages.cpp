@@ -5,12 +5,14 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "../common/program.hpp"
+#include "learner_of_model.hpp"
 #include "training.hpp"
 
 namespace {
@@ -35,20 +37,14 @@ constexpr std::array judged{"last weights", "ema", "polyak", "window"};
 using accuracies = std::array<double, judged.size()>; // in %
 
 /// The network's tensors as a model over them, which after an epoch is judged with each average in their place.
-class learner_with_averages : public learner {
-    using optimizer = decltype(averaging(0, 0));
-    using slots = std::array<std::vector<float>, optimizer::slots>; // m, average, average2, sum_1, sum_2, sum_3
+class learner_with_averages : public learner_of_model {
+    using optimizer = decltype(averaging(0, 0)); // its slots: m, average, average2, sum_1, sum_2, sum_3
 
 public:
     learner_with_averages(optimizer const& by, network& net, image_set const& test, accuracies& out)
-        : net_(net), test_(test), out_(out) {
-        state_.reserve(4); // the model refers to it
-        for (auto [name, layer] : {std::pair{"hidden.", &net.hidden}, std::pair{"output.", &net.output}}) {
-            add(by, std::string(name) + "weight", layer->weight, layer->weight_gradient);
-            add(by, std::string(name) + "bias", layer->bias, layer->bias_gradient);
-        }
+        : learner_of_model(net), test_(test), out_(out) {
+        add(by, {"*"});
     }
-    void step() override { model_.update(); }
     void end_of_epoch() override {
         out_[0] = accuracy();
         for (std::size_t const slot : {1u, 2u}) {
@@ -61,34 +57,18 @@ public:
         out_[3] = accuracy();
         // [apply]
     }
-    std::size_t bytes_per_element() const override { return optimizer::bytes_per_element; }
-    std::size_t bytes_to_keep(std::size_t parameters) const override {
-        return 2 * parameters * sizeof(float) + optimizer::state_bytes(parameters);
-    }
 
 private:
-    template <class Tensor> void add(optimizer const& by, std::string const& name, Tensor& value, Tensor& gradient) {
-        auto& state = state_.emplace_back();
-        for (auto& slot : state) slot.resize(value.size());
-        weights_.emplace_back(value.data(), value.size());
-        std::apply(
-            [&](auto&... slot) {
-                by.initialize(value, slot...);
-                model_.add(name, by, {value, gradient, slot...});
-            },
-            state);
-    }
     void swap_with(std::size_t slot) {
-        for (std::size_t k = 0; k < weights_.size(); ++k) std::ranges::swap_ranges(weights_[k], state_[k][slot]);
+        net_.each_tensor([&](char const*, auto& value, auto&) {
+            std::ranges::swap_ranges(std::span(value.data(), value.size()), state_[slot]);
+            slot += optimizer::slots; // the same slot of the next tensor
+        });
     }
-    double accuracy() { return 100 * evaluate(net_, test_).accuracy; }
+    double accuracy() { return 100 * ::evaluate(net_, test_).accuracy; }
 
-    network& net_;
     image_set const& test_;
     accuracies& out_;
-    std::vector<slots> state_;
-    std::vector<std::span<float>> weights_;
-    gs::model model_;
 };
 
 int run(options const& chosen) {

@@ -20,7 +20,7 @@ inline double copy_limit(std::size_t working_set) {
         best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
         from[0] = to.back(); // the next copy depends on this one, so none is left out
     }
-    return static_cast<double>(from.size() + to.size()) / best;
+    return 2 * static_cast<double>(working_set / 2) / best;
 }
 
 /// The smallest memory that the working set fits in: "L1", "L2", "L3" or "RAM"; "?" where the system does not tell.

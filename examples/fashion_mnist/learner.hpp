@@ -16,6 +16,14 @@
 
 namespace gs = gradstep;
 
+/// The memory of a training, in bytes.
+struct footprint {
+    std::size_t moved = 0;      // that a step reads and writes
+    std::size_t state = 0;      // of the optimizer
+    std::size_t parameters = 0; // and their gradients
+    std::size_t kept() const { return parameters + state; }
+};
+
 /// An optimizer attached to the parameters of a network, whatever its type is: the training loop is compiled once.
 class learner {
 public:
@@ -24,9 +32,21 @@ public:
     virtual void step() = 0;
     /// Gives the network the parameters, where they are not its own.
     virtual void publish() {}
+    /// Calls `judge` while the network has the weights that are to be judged: the last ones, or an average of them.
+    virtual void evaluate(std::function<void()> const& judge) { judge(); }
     virtual void end_of_epoch() {}
-    virtual std::size_t bytes_per_element() const = 0;                   // that a step reads and writes
-    virtual std::size_t bytes_to_keep(std::size_t parameters) const = 0; // of them, their gradients and state
+    footprint const& memory() const { return memory_; }
+
+protected:
+    /// Adds a tensor of n elements to the footprint.
+    template <class Optimizer> void count(std::size_t n) {
+        memory_.moved += n * Optimizer::bytes_per_element;
+        memory_.parameters += 2 * n * sizeof(typename Optimizer::traits::storage);
+        for (std::size_t i = 0; i < Optimizer::slots; ++i)
+            memory_.state += Optimizer::slot_size(i, n) * sizeof(typename Optimizer::traits::state);
+    }
+
+    footprint memory_;
 };
 
 /// Attaches an optimizer for a training of so many steps, to the network of each trainer.
@@ -39,23 +59,16 @@ template <class Optimizer> class learner_in_place : public learner {
 public:
     learner_in_place(Optimizer optimizer, network& net) : optimizer_(optimizer) {
         state_.reserve(4); // the slices refer to it
-        add(net.hidden.weight, net.hidden.weight_gradient, true);
-        add(net.hidden.bias, net.hidden.bias_gradient, false); // weight decay is for weights
-        add(net.output.weight, net.output.weight_gradient, true);
-        add(net.output.bias, net.output.bias_gradient, false);
+        net.each_tensor([&](char const*, auto& value, auto& gradient) { add(value, gradient); });
     }
     void step() override { optimizer_.next_step()(slices_); }
-    std::size_t bytes_per_element() const override { return Optimizer::bytes_per_element; }
-    std::size_t bytes_to_keep(std::size_t parameters) const override {
-        return 2 * parameters * sizeof(float) + Optimizer::state_bytes(parameters);
-    }
 
 protected:
     Optimizer optimizer_;
     std::vector<gs::slice<Optimizer>> slices_;
 
 private:
-    template <class Tensor> void add(Tensor& value, Tensor const& gradient, bool decay) {
+    template <class Tensor> void add(Tensor& value, Tensor const& gradient) {
         auto& slots = state_.emplace_back();
         for (std::size_t i = 0; i < slots.size(); ++i) slots[i].resize(Optimizer::slot_size(i, value.size()));
         std::apply(
@@ -64,7 +77,8 @@ private:
                 slices_.push_back({value, gradient, slot...});
             },
             slots);
-        slices_.back().decay = decay;
+        slices_.back().decay = value.dimension() > 1; // weight decay is for weights, not for biases
+        this->template count<Optimizer>(value.size());
     }
 
     std::vector<std::array<std::vector<state_type>, Optimizer::slots>> state_;
@@ -94,10 +108,6 @@ public:
             for (std::size_t i = 0; i < now.size(); ++i) one.value[i] = static_cast<float>(now[i]);
         }
     }
-    std::size_t bytes_per_element() const override { return Optimizer::bytes_per_element; }
-    std::size_t bytes_to_keep(std::size_t parameters) const override {
-        return 2 * parameters * sizeof(storage) + Optimizer::state_bytes(parameters);
-    }
 
 private:
     struct copy {
@@ -110,6 +120,7 @@ private:
         std::vector<storage> initial(value.size());
         for (std::size_t i = 0; i < initial.size(); ++i) initial[i] = storage(value.data()[i]);
         copies_.push_back({value.data(), gradient.data(), initial, gs::parameter{optimizer_, initial, {.id = id}}});
+        this->template count<Optimizer>(initial.size());
     }
 
     Optimizer optimizer_;

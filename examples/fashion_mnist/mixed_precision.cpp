@@ -70,7 +70,7 @@ int run(options const& chosen) {
     std::puts("\nadam, constant rate   loss at the end   test accuracy   bytes to keep");
     for (result const& r : results)
         std::printf("%-20s %16.4f %13.2f %% %14zu\n", r.name.c_str(), r.loss.back().y, r.test_accuracy(),
-                    r.working_set);
+                    r.memory.kept());
     plot({"Adam at a constant rate of " + formatted("%g", chosen.rate),
           "epoch",
           static_cast<double>(work.epochs),

@@ -71,15 +71,11 @@ struct plan {
     std::size_t samples_of_all() const { return batch * static_cast<std::size_t>(trainers); }
 };
 
-/// f(name, values, gradient) for the four tensors of a network.
+/// The same for spans over the tensors of a network.
 template <class F> void each_tensor(network& net, F const& f) {
-    auto const call = [&](char const* name, auto& value, auto& gradient) {
+    net.each_tensor([&](char const* name, auto& value, auto& gradient) {
         f(name, std::span(value.data(), value.size()), std::span(gradient.data(), gradient.size()));
-    };
-    call("hidden.weight", net.hidden.weight, net.hidden.weight_gradient);
-    call("hidden.bias", net.hidden.bias, net.hidden.bias_gradient);
-    call("output.weight", net.output.weight, net.output.weight_gradient);
-    call("output.bias", net.output.bias, net.output.bias_gradient);
+    });
 }
 
 /// A rank that trains, in whatever mode: what the training loop knows of it.

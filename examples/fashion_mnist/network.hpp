@@ -67,6 +67,14 @@ struct network {
         return hidden.weight.size() + hidden.bias.size() + output.weight.size() + output.bias.size();
     }
 
+    /// f(name, parameter, gradient) for its four tensors.
+    template <class F> void each_tensor(F const& f) {
+        f("hidden.weight", hidden.weight, hidden.weight_gradient);
+        f("hidden.bias", hidden.bias, hidden.bias_gradient);
+        f("output.weight", output.weight, output.weight_gradient);
+        f("output.bias", output.bias, output.bias_gradient);
+    }
+
     /// Judges a batch. Afterwards `output.output` is the gradient of the mean loss with respect to the class scores.
     score forward(batch const& samples);
     /// The gradients of the batch that was judged last.

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-// Every rule of gradstep. The peak rates are good ones for this network, found by a few trials. Your own rules go into
-// your_rules.cpp.
+// Rules that train all tensors by one schedule. The peak rates are good ones for this network, found by a few trials. Rules
+// that need more than that are in recipes/, and your own rules go into your_rules.cpp.
 std::vector<contender> const& contenders() {
     static std::vector<contender> const all = [] {
         std::vector<contender> rules{
@@ -18,7 +18,6 @@ std::vector<contender> const& contenders() {
             with("adadelta", 1.0, gs::adadelta{}),
             with("adamax", 1e-2, gs::adamax{}),
             with("amsgrad", 3e-3, gs::amsgrad{}),
-            with("averaged_adam", 3e-3, gs::averaged{gs::adam{}, gs::ema{0.999}}),
             with("centered_momentum_rmsprop", 3e-4, gs::centered_momentum_rmsprop{}),
             with("centered_rmsprop", 2e-3, gs::centered_rmsprop{}),
             // forgets the initial weights: for linear models only
@@ -39,6 +38,7 @@ std::vector<contender> const& contenders() {
             with("rowwise_adam", 1e-2, gs::rowwise_adam{}),
             with("yogi", 1e-2, gs::yogi{}),
         };
+        for (contender& one : recipes()) rules.push_back(std::move(one));
         for (contender& one : your_rules()) rules.push_back(std::move(one));
         return rules;
     }();

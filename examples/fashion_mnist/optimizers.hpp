@@ -10,5 +10,7 @@ std::vector<contender> const& contenders();
 /// How many of them it compares by default.
 inline constexpr std::size_t default_contenders = 6;
 
+/// Rules with a recipe of their own: recipes/.
+std::vector<contender> recipes();
 /// Rules that gradstep does not have: your_rules.cpp.
 std::vector<contender> your_rules();

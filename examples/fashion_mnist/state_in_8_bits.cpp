@@ -87,8 +87,8 @@ int run(options const& chosen, bool judges) {
             if (!in_8_bits) return exit_code::interrupted;
             outcomes[k].in_float.push_back(in_float->test_accuracy());
             outcomes[k].in_8_bits.push_back(in_8_bits->test_accuracy());
-            outcomes[k].bytes_in_float = in_float->working_set;
-            outcomes[k].bytes_in_8_bits = in_8_bits->working_set;
+            outcomes[k].bytes_in_float = in_float->memory.kept();
+            outcomes[k].bytes_in_8_bits = in_8_bits->memory.kept();
         }
     print_table(all, outcomes, chosen.seeds);
 

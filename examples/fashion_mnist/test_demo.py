@@ -51,8 +51,8 @@ class Training(unittest.TestCase):
     def command(self, *more):
         return [self.program, "--data", self.folder, "--output", self.picture, "--batch", "16", "--hidden", "8", *more]
 
-    def demo(self, *more):
-        return subprocess.run(self.command("--epochs", "3", *more), capture_output=True, text=True, timeout=120)
+    def demo(self, *more, epochs=3):
+        return subprocess.run(self.command("--epochs", str(epochs), *more), capture_output=True, text=True, timeout=120)
 
     def change_packed(self, name, change):
         path = self.folder / f"{name}.gz"
@@ -110,7 +110,70 @@ class Demo(Training):
         ran = self.demo("--optimizers", "adam,sgd")
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertNotIn("adagrad", ran.stdout)
-        self.assertNotEqual(self.demo("--optimizers", "none_such").returncode, 0)
+
+    def test_unknown_optimizer(self):
+        for chosen in ("none_such", "adam,none_such", "muon, adam", "Adam", ""):
+            ran = self.demo("--optimizers", chosen)
+            self.assertNotEqual(ran.returncode, 0, chosen)
+            self.assertIn("--optimizers", ran.stderr)
+            if chosen:
+                for name in ("sgd", "adamw", "muon", "prodigy", "schedule_free", "cautious_adam"):
+                    self.assertRegex(ran.stderr, rf"[{{,]{name}[,}}]")
+            self.assertFalse(self.picture.exists())
+
+    def test_recipes(self):
+        """64-8-3: 512 weights of a hidden layer, of which muon keeps one float, and 35 other parameters."""
+        ran = self.demo("--optimizers", "muon,schedule_free,schedule_free_adam,prodigy,averaged_adam,adamw", epochs=20)
+        self.assert_drawn(ran)
+        rows = {name: numbers for name, *numbers in re.findall(
+            r"(?m)^(\w+) +([\d.]+) % +([\d.]+) +[\d.]+ +\d+ % +([\d.]+) ", ran.stdout)}
+        state = {"muon": (512 * 4 + 35 * 8) / 547, "schedule_free": 8, "schedule_free_adam": 8, "prodigy": 16,
+                 "averaged_adam": 12, "adamw": 8}
+        self.assertEqual(rows.keys(), state.keys())
+        for name, (accuracy, _, per_parameter) in rows.items():
+            if name != "averaged_adam":  # the training is shorter than its average
+                self.assertGreater(float(accuracy), 80, name)  # of three classes that stand apart
+            self.assertEqual(per_parameter, f"{state[name]:.1f}", name)
+        self.assertEqual(self.epochs(ran, "schedule_free"), self.epochs(ran, "schedule_free_adam"))
+
+    @staticmethod
+    def epochs(ran, name):
+        """Loss and accuracy after each epoch."""
+        return re.findall(rf"(?m)^{name} +epoch +\d+  loss ([\d.]+)  test accuracy ([\d.]+) %", ran.stderr)
+
+    def test_average_is_judged(self):
+        """It does not change what is trained, but what is judged."""
+        ran = self.demo("--optimizers", "adam,averaged_adam")
+        last, average = (list(zip(*self.epochs(ran, name))) for name in ("adam", "averaged_adam"))
+        self.assertEqual(last[0], average[0])
+        self.assertNotEqual(last[1], average[1])
+
+    def test_seeds(self):
+        def table(*more):
+            return [re.findall(r"\d+\.\d\d", line) for line in self.demo("--optimizers", "adam,muon", *more).stdout.splitlines()
+                    if line.startswith(("adam ", "muon "))]
+        seventh, eighth, both = table("--seed", "7"), table("--seed", "8"), table("--seed", "7", "--seeds", "2")
+        for a, b, (mean, lowest, highest) in zip(seventh, eighth, both):
+            accuracies = sorted((float(a[0]), float(b[0])))
+            self.assertEqual([float(lowest), float(highest)], accuracies)
+            self.assertAlmostEqual(float(mean), sum(accuracies) / 2, delta=0.011)  # of rounded numbers
+        self.assertNotEqual(seventh, eighth)
+        self.assertNotEqual(self.demo("--seeds", "0").returncode, 0)
+
+    def test_held_out(self):
+        def judged():
+            ran = self.demo("--optimizers", "adam", "--held-out", "100")
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertIn("200 training and 100 test images", ran.stdout)
+            return self.epochs(ran, "adam")
+        before = judged()
+        self.change(TEST_LABELS, lambda data: data[:8] + bytes(60))
+        self.assertEqual(judged(), before)  # the test set has no influence
+        self.picture.unlink()
+        ran = self.demo("--held-out", "300")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("300 of 300 training images", ran.stderr)
+        self.assertFalse(self.picture.exists())
 
     def test_rate_scale(self):
         tiny = self.demo("--optimizers", "sgd", "--rate-scale", "1e-9")

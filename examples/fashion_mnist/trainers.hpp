@@ -32,7 +32,7 @@ public:
     using letter = std::vector<std::vector<std::byte>>;
 
     trainer(Optimizer const& optimizer, network& net) : base(optimizer, net) {}
-    using base::bytes_per_element, base::bytes_to_keep;
+    using base::memory;
 
     /// The first half of a step.
     letter compress() {
@@ -67,6 +67,7 @@ public:
     trainers(Optimizer const& optimizer, std::span<network> nets, exchanges& record) : record_(record) {
         all_.reserve(nets.size());
         for (network& net : nets) all_.push_back(std::make_unique<trainer<Optimizer>>(optimizer, net));
+        memory_ = all_.front()->memory(); // one trainer's
     }
     void step() override {
         std::vector<typename trainer<Optimizer>::letter> letters;
@@ -79,8 +80,6 @@ public:
         record_.identical &=
             std::ranges::all_of(all_, [&](auto const& each) { return each->agrees_with(*all_.front()); });
     }
-    std::size_t bytes_per_element() const override { return all_.front()->bytes_per_element(); }
-    std::size_t bytes_to_keep(std::size_t parameters) const override { return all_.front()->bytes_to_keep(parameters); }
 
 private:
     std::vector<std::unique_ptr<trainer<Optimizer>>> all_;

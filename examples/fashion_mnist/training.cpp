@@ -2,11 +2,26 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <random>
 #include <span>
 
 #include "../common/interrupt.hpp"
+#include "../common/program.hpp"
+
+data_set with_held_out(data_set const& data, std::size_t images) {
+    if (images >= data.train.size())
+        throw data_error("--held-out: " + std::to_string(images) + " of " + std::to_string(data.train.size()) +
+                         " training images leave none to learn from.");
+    auto const part = [&](std::size_t begin, std::size_t end) {
+        image_set const& all = data.train;
+        auto const at = [](auto const& bytes, std::size_t i) { return bytes.begin() + static_cast<std::ptrdiff_t>(i); };
+        return image_set{all.pixels,
+                         {at(all.images, begin * all.pixels), at(all.images, end * all.pixels)},
+                         {at(all.labels, begin), at(all.labels, end)}};
+    };
+    std::size_t const rest = data.train.size() - images;
+    return {part(0, rest), part(rest, data.train.size()), data.classes};
+}
 
 void gather(image_set const& set, std::span<std::size_t const> which, batch& out) {
     out.images.resize({which.size(), set.pixels});
@@ -76,15 +91,18 @@ std::optional<result> train(std::string const& name, make_learner const& make, t
                 outcome.loss.push_back({static_cast<double>(epoch - 1) + share, recent.value().loss});
             }
         }
-        outcome.accuracy.push_back({static_cast<double>(epoch), 100 * evaluate(nets.front(), work.data.test).accuracy});
+        learner->evaluate([&] {
+            double const share = evaluate(nets.front(), work.data.test).accuracy;
+            outcome.accuracy.push_back({static_cast<double>(epoch), 100 * share});
+        });
         bar.milestone(formatted("%-8s  epoch %2zu  loss %.3f  test accuracy %4.1f %%", name.c_str(), epoch,
                                 outcome.loss.back().y, outcome.test_accuracy()));
         learner->end_of_epoch();
     }
-    outcome.seconds = std::reduce(seconds.begin(), seconds.end());
     auto const median = seconds.begin() + std::ssize(seconds) / 2;
     std::ranges::nth_element(seconds, median);
-    outcome.bytes_per_second = static_cast<double>(nets.front().parameters() * learner->bytes_per_element()) / *median;
-    outcome.working_set = learner->bytes_to_keep(nets.front().parameters());
+    outcome.seconds = *median;
+    outcome.parameters = nets.front().parameters();
+    outcome.memory = learner->memory();
     return outcome;
 }

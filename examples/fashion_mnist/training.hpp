@@ -30,12 +30,16 @@ struct result {
     std::string name;
     std::vector<curve::point> loss;     // over epochs: mean loss of the last training batches
     std::vector<curve::point> accuracy; // over epochs: on the test set, in %
-    double seconds = 0;                 // in the update, of all steps
-    double bytes_per_second = 0;        // that the update reads and writes, in the median step
-    std::size_t working_set = 0;        // bytes of parameters, gradients and state
+    double seconds = 0;                 // in the update, of the median step
+    std::size_t parameters = 0;
+    footprint memory;
 
     double test_accuracy() const { return accuracy.back().y; }
 };
+
+/// The last `images` training images in place of the test set, and the others to learn from: hyperparameters that are
+/// chosen by them owe nothing to the test set. Throws data_error if none would be left to learn from.
+data_set with_held_out(data_set const& data, std::size_t images);
 
 /// Copies some samples of a set into a batch.
 void gather(image_set const& set, std::span<std::size_t const> which, batch& out);
