@@ -22,6 +22,7 @@
 #include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adabelief.hpp>
 #include <gradstep/rules/adadelta.hpp>
+#include <gradstep/rules/adafactor.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>
 #include <gradstep/rules/adamax.hpp>
@@ -381,12 +382,38 @@ struct fromage_arguments {
 /// fromage: both norms are at least min_norm.
 GRADSTEP_INLINE constexpr gradstep::fromage fromage(fromage_arguments with = {}) { return {.min_norm = with.min_norm}; }
 
+/// The arguments of `adafactor`. For clipping_threshold=None, use an infinite one.
+struct adafactor_arguments {
+    double decay_rate = 0.8;
+    bool multiply_by_parameter_scale = true;
+    double clipping_threshold = 1, eps = 1e-30;
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"decay_rate", &adafactor_arguments::decay_rate, ranges::non_negative},
+        hyperparameter{"multiply_by_parameter_scale", &adafactor_arguments::multiply_by_parameter_scale},
+        hyperparameter{"clipping_threshold", &adafactor_arguments::clipping_threshold, ranges::positive_or_infinite},
+        hyperparameter{"eps", &adafactor_arguments::eps, ranges::non_negative}};
+};
+/// adafactor without momentum. The parameter needs a shape if optax factors it: if both dimensions
+/// are at least min_dim_size_to_factor, 128 by default.
+///
+///     beta <- 1 - t^-decay_rate
+///     r, c <- averages of the means of g^2 + eps over rows and columns, with beta
+///     u = g / sqrt(r c / mean(r))
+///     w <- w - max(1e-3, RMS(w)) * lr / max(1, RMS(u) / clipping_threshold) * u
+GRADSTEP_INLINE constexpr gradstep::adafactor adafactor(adafactor_arguments with = {}) {
+    return {.beta2_decay = -with.decay_rate,
+            .epsilon = with.eps,
+            .d = with.clipping_threshold,
+            .relative_step = false,
+            .scale_parameter = with.multiply_by_parameter_scale};
+}
+
 /// The presets of optax: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, adagrad, adadelta, rmsprop, rmsprop_centered,
                              rmsprop_momentum, rmsprop_centered_momentum, adam, adamw, nadam, nadamw, amsgrad, adamax,
                              adamaxw, radam, adabelief, yogi, lion, lamb, lars, signum, adan,
-                             optimistic_gradient_descent, optimistic_adam_v2, novograd, fromage, ademamix, adopt, cocob,
-                             madgrad, schedule_free_sgd, schedule_free_adamw>
+                             optimistic_gradient_descent, optimistic_adam_v2, novograd, fromage, adafactor, ademamix,
+                             adopt, cocob, madgrad, schedule_free_sgd, schedule_free_adamw>
     presets{"optax"};
 
 } // namespace gradstep::dialects::optax
