@@ -211,7 +211,8 @@ template <class Rule> void check_options(Rule const& rule) {
               r + ": has 6 elements; expected 37, for a parameter of 222 elements and the shape 37 x 6");
         CHECK(with(vector, {rows, cols}) ==
               r + ": has 0 elements; expected 6, for a parameter of 222 elements and the shape 6 x 37");
-        x.state[gs::slot_count<Rule>].push_back(0);
+        for (std::size_t i = 0; i != gs::factor_slot_count<Rule>; ++i)
+            if (Rule::factor_slots[i].length == gs::factor_length::rows) x.state[gs::slot_count<Rule> + i].push_back(0);
         CHECK(with(x, {}) ==
               r + ": the slots are those of a matrix of 7 x 37, and the parameter has 222 elements; expected "
                   "slots for the shape of the parameter, or for a tensor without one");

@@ -32,8 +32,8 @@ template <pack V, class State> struct factored_element {
     V row, column; ///< of a matrix: the numbers of its row and column in `factored_work::values`
 };
 
-/// What an element adds to the sums of a pass, in double: to those of its row and column, and to two
-/// sums over the whole tensor.
+/// What an element adds to the sums of a pass, in double: to the sum of its row and the sum of its
+/// column, and to two sums over the whole tensor.
 template <pack W> struct factored_sums {
     W factor = W(0);
     std::array<W, 2> totals = {W(0), W(0)};
@@ -223,9 +223,9 @@ inline namespace GRADSTEP_ISA {
 ///         static factored_sums<wide_pack<V>> at(coeffs<T> const&, settled<T> const&, factored_element<V, S>& x);
 ///     };
 ///
-/// `settled<T>` are numbers that `update` has computed for the pass. Rows and columns are those of the
-/// parameter. Inside a pass they are those of the memory: for a parameter in column-major order, x.row
-/// is the number of the column. Use both in the same way.
+/// `settled<T>` are numbers that `update` has computed for the pass. The work has the rows and
+/// columns of the parameter. A pass has the rows and columns of the memory: for a parameter in
+/// column-major order, x.row is the number of the column. Use both in the same way.
 template <class Updater, class Regularizer> class factored_work {
     using tensor_type = detail::factored_pass<Updater, Regularizer>;
     using backend_type = typename Updater::backend_type;
@@ -297,14 +297,14 @@ public:
     }
 
 private:
-    // The sums of a matrix behind those of its tiles: of the rows of the memory, then of its columns.
+    // The sums of a matrix, behind the sums of whole tiles: of the rows of the memory, then of its columns.
     double* first_sums(bool is_down) const {
         return sums_ + 2 * tiles_.count() + (is_down ? 0 : tiles_.across() * tiles_.rows);
     }
     bool is_along_memory(factor_length of) const {
         return (of == factor_length::rows) == (shape_.order == memory_order::row_major);
     }
-    // Adds the sums of all tiles to those of the first one.
+    // Adds the sums of all tiles to the sums of the first one.
     template <factor_sum kind> static void fold(double* sums, std::size_t n, std::size_t tiles) {
         for (std::size_t t = 1; t < tiles; ++t)
             for (std::size_t k = 0; k < n; ++k)

@@ -153,7 +153,7 @@ private:
                                                                std::size_t number) const {
         std::size_t const n = weight.size();
         std::string const name = buffer_name(number, Updater::state_names[first_factor + i]);
-        if (of.is_known() && !of.has(n)) // the shape is that of the slots
+        if (of.is_known() && !of.has(n)) // the slots have this shape
             detail::fail<size_error>(
                 {name},
                 {"the slots are those of a matrix of ", text_of(of), ", and the parameter has ", n, " elements"},

@@ -36,6 +36,7 @@
 #include <gradstep/rules/lion.hpp>
 #include <gradstep/rules/momentum.hpp>
 #include <gradstep/rules/momentum_rmsprop.hpp>
+#include <gradstep/rules/momentum_sm3.hpp>
 #include <gradstep/rules/nesterov.hpp>
 #include <gradstep/rules/nesterov_adam.hpp>
 #include <gradstep/rules/novograd.hpp>
@@ -408,12 +409,21 @@ GRADSTEP_INLINE constexpr gradstep::adafactor adafactor(adafactor_arguments with
             .scale_parameter = with.multiply_by_parameter_scale};
 }
 
+/// The arguments of `sm3`.
+struct sm3_arguments {
+    double momentum = 0.9;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"momentum", &sm3_arguments::momentum, ranges::fraction}};
+};
+/// sm3: epsilon, 1e-8, is inside the root. The parameter needs a shape if it is a matrix.
+GRADSTEP_INLINE constexpr gradstep::momentum_sm3 sm3(sm3_arguments with = {}) { return {.beta1 = with.momentum}; }
+
 /// The presets of optax: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, adagrad, adadelta, rmsprop, rmsprop_centered,
                              rmsprop_momentum, rmsprop_centered_momentum, adam, adamw, nadam, nadamw, amsgrad, adamax,
                              adamaxw, radam, adabelief, yogi, lion, lamb, lars, signum, adan,
-                             optimistic_gradient_descent, optimistic_adam_v2, novograd, fromage, adafactor, ademamix,
-                             adopt, cocob, madgrad, schedule_free_sgd, schedule_free_adamw>
+                             optimistic_gradient_descent, optimistic_adam_v2, novograd, fromage, adafactor, sm3,
+                             ademamix, adopt, cocob, madgrad, schedule_free_sgd, schedule_free_adamw>
     presets{"optax"};
 
 } // namespace gradstep::dialects::optax

@@ -241,7 +241,7 @@ GRADSTEP_INLINE constexpr gradstep::rprop rprop(rprop_arguments with = {}) {
 }
 
 /// The arguments of Adafactor: eps is (eps1, eps2). The default of eps1 is torch's for float32, the
-/// machine epsilon; torch takes that of the dtype.
+/// machine epsilon; torch takes the machine epsilon of the dtype.
 struct adafactor_arguments {
     double beta2_decay = -0.8, eps1 = 0x1p-23, eps2 = 1e-3, d = 1;
     static constexpr auto hyperparameters =

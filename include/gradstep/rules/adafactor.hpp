@@ -29,8 +29,7 @@ namespace gradstep {
 ///
 /// State: r with a number for each row, c with one for each column, and v, which a matrix does not
 /// have; all initially zero. A 4096 x 4096 matrix of floats has 33 kB, where adam has 134 MB. Work
-/// memory: about an eighth of the size of the largest matrix in float, which the parameters of an
-/// updater share. Ranges: beta2_decay finite and <= 0; epsilon, clamp and epsilon2 >= 0; d > 0, and
+/// memory: about 3 % of the largest matrix, which the parameters of an updater share. Ranges: beta2_decay finite and <= 0; epsilon, clamp and epsilon2 >= 0; d > 0, and
 /// infinite for no clipping.
 ///
 /// A step reads the gradient three times, because RMS(u) needs r and c of the whole matrix, and the
