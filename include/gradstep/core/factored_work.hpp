@@ -45,11 +45,11 @@ namespace detail {
 inline namespace GRADSTEP_ISA {
 
 // A pass over tiles of a tensor, which is a matrix in row-major order or one row. A tile has up to 64
-// rows and 1024 columns. Each tile adds the elements of a row in 16 lanes, in order, then the lanes in
+// rows and 4096 columns. Each tile adds the elements of a row in 16 lanes, in order, then the lanes in
 // halves; the elements of a column in order; and all elements in 16 lanes, two rows side by side. The
 // tiles are added in order. All in double: the bits depend on the shape alone.
 struct factored_tiles {
-    static constexpr std::size_t tall = 64, wide = 1024, lanes = 16, together = 2;
+    static constexpr std::size_t tall = 64, wide = 4096, lanes = 16, together = 2;
     std::size_t rows, cols;
 
     std::size_t down() const { return (rows + tall - 1) / tall; }
@@ -161,36 +161,39 @@ private:
         }
         std::size_t const whole_end = width - width % lanes;
         if (whole_end != 0) {
+            // Loops over packs, rows and sums have constant indices, which keeps the sums in registers.
             W row_sum[Rows][packs], total[2][packs];
-            for (std::size_t p = 0; p < packs; ++p) {
-                for (std::size_t k = 0; k < Rows; ++k) row_sum[k][p] = W(0);
-                for (std::size_t m = 0; m < Pass::totals; ++m)
+            host_each<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
+                host_each<Rows>([&](auto k) GRADSTEP_INLINE_LAMBDA { row_sum[k][p] = W(0); });
+                host_each<Pass::totals>([&](auto m) GRADSTEP_INLINE_LAMBDA {
                     total[m][p] = wide_io::load(all[m] + p * size, all_lanes{});
-            }
-            for (std::size_t j = 0; j < whole_end; j += lanes) {
-                GRADSTEP_UNROLL
-                for (std::size_t p = 0; p < packs; ++p) {
+                });
+            });
+            for (std::size_t j = 0; j < whole_end; j += lanes)
+                host_each<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
                     std::size_t const at = j + p * size;
                     [[maybe_unused]] W column = W(0);
                     if constexpr (has_factors) column = wide_io::load(column_sums + at, all_lanes{});
-                    for (std::size_t k = 0; k < Rows; ++k) {
+                    host_each<Rows>([&](auto k) GRADSTEP_INLINE_LAMBDA {
                         auto const sums = tensor.template at<Pass, V>(settled, begin[k] + at, V(row[k]), left + at);
                         if constexpr (has_factors) {
                             add(row_sum[k][p], sums.factor);
                             add(column, sums.factor);
                         }
-                        for (std::size_t m = 0; m < Pass::totals; ++m) total[m][p] = total[m][p] + sums.totals[m];
-                    }
+                        host_each<Pass::totals>(
+                            [&](auto m) GRADSTEP_INLINE_LAMBDA { total[m][p] = total[m][p] + sums.totals[m]; });
+                    });
                     if constexpr (has_factors) wide_io::store(column_sums + at, column, all_lanes{});
-                }
-            }
-            for (std::size_t p = 0; p < packs; ++p) {
+                });
+            host_each<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
                 if constexpr (has_factors)
-                    for (std::size_t k = 0; k < Rows; ++k)
+                    host_each<Rows>([&](auto k) GRADSTEP_INLINE_LAMBDA {
                         wide_io::store(of_rows[k] + p * size, row_sum[k][p], all_lanes{});
-                for (std::size_t m = 0; m < Pass::totals; ++m)
+                    });
+                host_each<Pass::totals>([&](auto m) GRADSTEP_INLINE_LAMBDA {
                     wide_io::store(all[m] + p * size, total[m][p], all_lanes{});
-            }
+                });
+            });
         }
         for (std::size_t j = whole_end; j < width; ++j)
             for (std::size_t k = 0; k < Rows; ++k) {
