@@ -213,6 +213,10 @@ gradstep_status gradstep_updater_create(const char* config, size_t config_bytes,
             refuse(GRADSTEP_BAD_CONFIG, {"catch_up"}, {"an updater has no rows"},
                    {"touch_only, or gradstep_parameter_create"});
         any_updater updater = of_config([&] { return updater_of(read, storage); });
+        if (!updater.facts().factor_slots.empty())
+            refuse(GRADSTEP_NOT_COMPILED, {"rule"},
+                   {"its state has lengths for the rows and columns of a tensor, and an updater has no shapes"},
+                   {"another rule, or gradstep_parameter_create"});
         auto pool = threads_for(read.options.threads);
         *out = shells<gradstep_updater>::add(
             std::make_unique<held_updater>(std::move(read), std::move(updater), std::move(pool)));

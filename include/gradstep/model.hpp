@@ -188,9 +188,10 @@ public:
     void seek(std::string_view name, gradstep::clock at) { tasks_[tasks_.index_of(name, "seek")].seek(at); }
 
     /// Sets the shape of a parameter's values, which checkpoints then contain. `load` rejects a
-    /// file with a different shape. Rules that need a matrix (`muon`) use it, with all dimensions
-    /// after the first one joined. Throws value_error for an unknown name, and size_error for a
-    /// shape with another number of elements.
+    /// file with a different shape. `muon` and `adafactor` use it, with all dimensions after
+    /// the first one joined. Throws value_error for an unknown name, and size_error for a shape with
+    /// another number of elements. The state of adafactor has its lengths: after the first step
+    /// another shape throws sequence_error.
     void set_shape(std::string_view name, std::vector<std::uint64_t> extents);
     /// Defines which shard of a larger tensor a parameter is. Checkpoints contain it, and `load`
     /// compares it. Throws value_error for an unknown name and for a rank that is not in [0,

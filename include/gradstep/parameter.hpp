@@ -90,8 +90,7 @@ public:
         detail::require_layout(initial, from);
         set_shape(options.shape.is_known() ? options.shape : detail::shape_of(initial), from.size());
         values_ = updater_.backend().copy_of(from, space{});
-        for (std::size_t i = 0; i != Updater::slots; ++i) // there may be none, and nvcc warns of a < 0
-            state_[i] = buffer<state_type>(Updater::slot_size(i, from.size()));
+        make_state();
         updater_.seek({});
         call([&](auto... slots) { updater_.initialize(value_span(), slots...); });
     }
@@ -184,8 +183,24 @@ public:
     Updater& optimizer() { return updater_; }
     /// The options of the constructor, with the shape.
     parameter_options const& options() const { return options_; }
-    /// Sets the shape. Throws size_error for a shape with another number of elements.
-    void set_shape(gradstep::shape const& of) { set_shape(of, size()); }
+    /// Sets the shape. Throws size_error for a shape with another number of elements. The state of a
+    /// factored rule (adafactor) has its lengths: before the first step it is allocated again, and
+    /// afterwards another shape throws sequence_error.
+    void set_shape(gradstep::shape const& of) {
+        if constexpr (factored_rule<typename Updater::rule_type>) {
+            if (of.rows != options_.shape.rows || of.cols != options_.shape.cols) {
+                detail::require_elements("shape", of, size());
+                if (clock().step != 0) detail::refuse_reshaped();
+                require_trained("set_shape");
+                auto before = std::exchange(options_.shape, of);
+                detail::rollback_guard back([&] { options_.shape = before; });
+                make_state();
+                call([&](auto... slots) { updater_.initialize(value_span(), slots...); });
+                back.dismiss();
+            }
+        }
+        set_shape(of, size());
+    }
 
     /// The values, read-only, valid until the next update. On a device use `copy_to`.
     std::span<storage const> values() const requires on_host { return {values_.data(), values_.size()}; }
@@ -317,6 +332,13 @@ public:
     }
 
 private:
+    // Allocates the state for the shape.
+    void make_state() {
+        std::array<buffer<state_type>, Updater::slots> made;
+        for (std::size_t i = 0; i != Updater::slots; ++i) // there may be none, and nvcc warns of a < 0
+            made[i] = buffer<state_type>(Updater::slot_size(i, values_.size(), options_.shape));
+        state_ = std::move(made);
+    }
     void set_shape(gradstep::shape const& of, std::size_t n) {
         detail::require_elements("shape", of, n);
         options_.shape = of;

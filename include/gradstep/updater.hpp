@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -46,16 +45,6 @@ template <class Rule, class Updater>
 requires(model_wise_rule<Rule>) struct step_of<Rule, Updater> {
     using type = model_wise_step<Updater>;
 };
-
-// The names of the slots of a tensor: the rule's, those for a row, the master copy.
-template <class Rule, class Traits, std::size_t Slots> constexpr auto all_state_names() {
-    std::array<char const*, Slots> names{};
-    auto next = std::copy(Rule::state_names.begin(), Rule::state_names.end(), names.begin());
-    if constexpr (row_slot_count<Rule> != 0)
-        std::copy(Rule::row_state_names.begin(), Rule::row_state_names.end(), next);
-    if constexpr (Traits::has_master) names[Slots - 1] = "master";
-    return names;
-}
 
 } // namespace GRADSTEP_ISA
 } // namespace detail
@@ -106,9 +95,11 @@ public:
     using step_type = typename detail::step_of<Rule, updater>::type;
 
     /// The number of state buffers of a tensor. The slots of the rule come first. Then come the row
-    /// slots of a row-wise rule, which have one number for the whole tensor (or row of a table).
-    /// The last one is the master copy, if the element keeps one.
-    static constexpr std::size_t slots = slot_count<Rule> + row_slot_count<Rule> + traits::has_master;
+    /// slots of a row-wise rule, which have one number for the whole tensor (or row of a table), or the
+    /// slots of a factored rule for rows and columns. The last one is the master copy, if the element
+    /// keeps one.
+    static constexpr std::size_t slots =
+        slot_count<Rule> + row_slot_count<Rule> + factor_slot_count<Rule> + traits::has_master;
     /// The names of the state buffers.
     static constexpr std::array<char const*, slots> state_names = detail::all_state_names<Rule, traits, slots>();
     /// Whether slot i has one number for a whole tensor, or row, instead of one for each element.
@@ -116,16 +107,25 @@ public:
         if constexpr (row_slot_count<Rule> == 0) return false;
         else return i - slot_count<Rule> < row_slot_count<Rule>; // unsigned: smaller i wrap around
     }
-    /// The length of slot i for a tensor of n elements, in blocks for `block8`.
-    static constexpr std::size_t slot_size(std::size_t i, std::size_t n) {
+    /// Whether the length of slot i depends on the shape: a slot of a factored rule for rows or
+    /// columns, or for tensors without a shape.
+    static constexpr bool is_factor_slot([[maybe_unused]] std::size_t i) {
+        if constexpr (factor_slot_count<Rule> == 0) return false;
+        else return i - slot_count<Rule> < factor_slot_count<Rule>;
+    }
+    /// The length of slot i for a tensor of n elements with this shape, in blocks for `block8`.
+    static constexpr std::size_t slot_size(std::size_t i, std::size_t n,
+                                           [[maybe_unused]] gradstep::shape const& of = {}) {
         if constexpr (detail::in_blocks<traits>) return coded_block::count(n);
+        else if constexpr (factor_slot_count<Rule> != 0)
+            return is_factor_slot(i) ? Rule::factor_slots[i - slot_count<Rule>].size(n, of) : n;
         else return is_row_slot(i) ? 1 : n;
     }
 
-    /// The size of the state of n elements in bytes, without row slots.
+    /// The size of the state of n elements in bytes, without row slots and factors.
     static constexpr std::size_t state_bytes(std::size_t n) {
         std::size_t const each = detail::in_blocks<traits> ? coded_block::count(n) : n;
-        return each * (slots - row_slot_count<Rule>)*sizeof(typename traits::state);
+        return each * (slots - row_slot_count<Rule> - factor_slot_count<Rule>)*sizeof(typename traits::state);
     }
     /// The number of bytes that a step reads and writes for one element, rounded down. This memory
     /// traffic limits the speed of a step. Slots that most steps skip do not count.
@@ -263,7 +263,7 @@ public:
     Schedule const& schedule() const { return schedule_; }
     Backend const& backend() const { return backend_; }
 
-    /// The work memory of a matrix rule, which copies of the updater and their steps share.
+    /// The work memory of a rule that uses shapes, which copies of the updater and their steps share.
     detail::matrix_memory_of<Rule> const& work_memory() const { return work_memory_; }
 
     /// Describes the updater in one line, for logs: the policies with their numbers, the element,
@@ -316,11 +316,12 @@ private:
     }
     static constexpr bool begins_with_weight = initialize_kernel<Element, Rule>::reads_weight;
     static constexpr bool require_state_alone() {
+        constexpr bool may = !begins_with_weight && !detail::in_blocks<traits> && !factored_rule<Rule>;
         static_assert(
-            !begins_with_weight && !detail::in_blocks<traits>,
-            "gradstep: initialize_state: a slot of this updater begins with the parameter, or is kept in blocks: "
-            "give the parameter first, as initialize(w, m, v)");
-        return !begins_with_weight && !detail::in_blocks<traits>;
+            may,
+            "gradstep: initialize_state: a slot of this updater begins with the parameter, is kept in blocks, or has a "
+            "length of its own: give the parameter first, as initialize(w, m, v)");
+        return may;
     }
     // Tensors or slices. A pointer and a count, since a new type of std::span for each updater
     // would dominate the time to compile. `number` is the number of the first one, for errors.
@@ -351,6 +352,9 @@ private:
                                                       detail::master_pointer(x)},
                   x.weight.size());
         }
+        for (std::size_t i = 0; i != factor_slot_count<Rule>; ++i)
+            detail::fill(backend_, std::span<typename traits::state>(x.state[slot_count<Rule> + i]),
+                         typename traits::state(0));
         if constexpr (row_slot_count<Rule> != 0)
             begin(initialize_row_kernel<Element, Rule>{rule_, detail::row_pointers<updater>(x)}, 1);
     }

@@ -57,10 +57,10 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
     gs::warmup const schedule{gs::cosine{.rate = opaque(0.05), .steps = 15, .end = opaque(0.001)}, 3, opaque(0.01)};
     auto optimizer = gs::make_updater<Element>(rule, regularizer, schedule, backend);
     using updater = decltype(optimizer);
-    constexpr std::size_t rows = 67, cols = size / rows, n = gs::matrix_rule<Rule> ? rows * cols : size;
+    constexpr std::size_t rows = 67, cols = size / rows, n = gs::shaped_rule<Rule> ? rows * cols : size;
     std::vector<typename updater::traits::storage> w(n), g(n);
     std::array<std::vector<typename updater::traits::state>, updater::slots> state;
-    for (std::size_t k = 0; k < state.size(); ++k) state[k].resize(updater::slot_size(k, n));
+    for (std::size_t k = 0; k < state.size(); ++k) state[k].resize(updater::slot_size(k, n, {rows, cols}));
     fill(w, 1);
     std::vector<gs::bfloat16> copy(copies ? n : 0);
     auto const run = [&](auto&... slots) {
@@ -72,7 +72,7 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
                 optimizer.next_step({.gradient_scale = scale * (i % 4 == 3 ? opaque(integers ? 3 : 0.3) : 1),
                                      .rate = integers ? std::optional(2.0) : std::nullopt,
                                      .loss = opaque(1.5)});
-            if constexpr (gs::matrix_rule<Rule>) {
+            if constexpr (gs::shaped_rule<Rule>) {
                 gs::slice<updater> tensor(w, g, slots...);
                 tensor.shape = {rows, cols};
                 step(tensor);
@@ -129,7 +129,7 @@ void line(std::string const& what, Rule const& rule, Regularizer const& regulari
     auto const on = [&](auto const& backend) { return hash_of<Element>(rule, regularizer, backend, scale, copies); };
     auto others = by_divider_or_without([&] { return on(gs::simd_backend{}); });
 #if defined(BITS_THRUST)
-    if constexpr (!gs::matrix_rule<Rule>) others.push_back(on(gs::thrust_backend{thrust::device}));
+    if constexpr (!gs::shaped_rule<Rule>) others.push_back(on(gs::thrust_backend{thrust::device}));
 #endif
     print(what, on(gs::serial_backend{}), others);
 }

@@ -1,10 +1,11 @@
-// muon through the C library: parameters with a shape, and updaters with rows and columns.
+// muon and adafactor through the C library: parameters with a shape, and updaters with rows and columns.
 #include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
+#include <gradstep/rules/adafactor.hpp>
 #include <gradstep/rules/muon.hpp>
 
 #include <support/catch.hpp>
@@ -94,4 +95,40 @@ TEST_CASE("An updater of C takes rows and columns for muon", "[c][bits_of_cpp]")
     CHECK(w[0] == expected(rows, columns));
     CHECK(w[1] == expected(columns, rows));
     gradstep_updater_release(made);
+}
+
+TEST_CASE("A parameter of C gives adafactor its shape, and an updater has none", "[c][bits_of_cpp]") {
+    std::string const factored = R"({"rule": {"name": "adafactor"}, "schedule": {"name": "constant", "rate": 0.02}})";
+    auto const of_cpp = [](gs::shape const& of) {
+        gs::parameter x{gs::make_updater<float>(gs::adafactor{}, gs::constant{0.02}), numbers(1), {.shape = of}};
+        for (std::size_t s = 2; s < 4; ++s) x.update(numbers(s));
+        return std::vector<float>(x.values().begin(), x.values().end());
+    };
+    auto const g2 = numbers(2), g3 = numbers(3);
+    c_parameter const vector = make(factored, numbers(1)), matrix = make(factored, numbers(1)),
+                      of_rows = make(factored, numbers(1), columns, rows);
+    std::array<std::uint64_t, 3> const extents{rows, 3, 2};
+    ok([&](gradstep_error* e) { return gradstep_parameter_set_shape(matrix, extents.data(), 3, e); });
+    for (auto const* const x : {&vector, &matrix, &of_rows}) {
+        update(*x, g2);
+        update(*x, g3);
+    }
+    CHECK(values<float>(vector) == of_cpp({}));
+    CHECK(values<float>(matrix) == of_cpp({rows, columns}));
+    CHECK(values<float>(of_rows) == of_cpp({columns, rows}));
+    gradstep_slot slot = GRADSTEP_SLOT_INIT;
+    void const* data = nullptr;
+    ok([&](gradstep_error* e) { return gradstep_parameter_slot(matrix, 1, &slot, &data, e); });
+    CHECK(slot.count == columns);
+    CHECK(refused(GRADSTEP_BAD_SEQUENCE, [&](gradstep_error* e) {
+              return gradstep_parameter_set_shape(vector, extents.data(), 3, e);
+          }).starts_with("set_shape: the rule keeps numbers for the rows and columns of another shape"));
+
+    gradstep_updater* made = nullptr;
+    CHECK(refused(GRADSTEP_NOT_COMPILED,
+                  [&](gradstep_error* e) {
+                      return gradstep_updater_create(factored.data(), factored.size(), GRADSTEP_FLOAT32, &made, e);
+                  }) ==
+          "rule: its state has lengths for the rows and columns of a tensor, and an updater has no shapes; expected "
+          "another rule, or gradstep_parameter_create");
 }

@@ -8,6 +8,7 @@
 #include <gradstep/distributed/synchronous.hpp>
 #include <gradstep/distributed/threads.hpp>
 #include <gradstep/gradstep.hpp>
+#include <gradstep/rules/adafactor.hpp>
 #include <gradstep/rules/muon.hpp>
 
 #include <support/catch.hpp>
@@ -22,6 +23,7 @@ namespace {
 
 constexpr std::size_t rows = 80, cols = 100, n = rows * cols, steps = 2; // two blocks of 4096 elements
 auto const muon = gs::make_updater<float>(gs::muon{.ns_steps = 2}, gs::decoupled{0.1}, gs::constant{0.02});
+auto const adafactor = gs::make_updater<float>(gs::adafactor{}, gs::decoupled{0.1}, gs::constant{0.02});
 auto const adam = gs::make_updater<float>(gs::adam{}, gs::constant{0.01});
 
 std::vector<float> numbers(std::size_t size, std::size_t seed) {
@@ -96,4 +98,27 @@ TEST_CASE("a matrix without a shape is refused by every rank", "[distributed][mo
                          }),
                          "shape: 80 x 80 for 8000 elements; expected a shape with as many elements");
     });
+}
+
+TEST_CASE("factored state of ranks: each tensor is whole on one of them", "[distributed][modes]") {
+    std::vector<std::vector<float>> const expected = [] {
+        std::vector<std::vector<float>> out;
+        for (std::size_t k = 0; k != 3; ++k) {
+            gs::parameter w{adafactor, numbers(n, 1), {.shape = k == 2 ? gs::shape{} : gs::shape{rows, cols}}};
+            for (std::size_t s = 0; s != steps; ++s) w.update(numbers(n, s + k + 2));
+            out.emplace_back(w.values().begin(), w.values().end());
+        }
+        return out;
+    }();
+    for (int const ranks : {1, 2})
+        gd::thread_ranks(ranks).run([&](auto& by) {
+            gd::sharded worker(by);
+            worker.add("a", adafactor, numbers(n, 1), {}, {rows, cols});
+            worker.add("b", adafactor, numbers(n, 1), {}, {rows, cols});
+            worker.add("c", adafactor, numbers(n, 1)); // no matrix
+            require(trained(worker) == expected, "sharded");
+            auto const& first = worker.model().template get<decltype(adafactor)>("a");
+            require(first.template state<"r">().size() == (by.rank() == 0 ? rows : 0), "the state of one rank");
+            worker.stop();
+        });
 }

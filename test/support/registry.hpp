@@ -11,10 +11,10 @@
 
 namespace gs = gradstep;
 
-// "no matching function for call to line_of": the rule that is named there has no line in support/oracles. Rules that need
-// a matrix have none: their oracles are in the tests of test/rules with their names.
+// "no matching function for call to line_of": the rule that is named there has no line in support/oracles. Rules that use
+// shapes have none: their oracles are in the tests of test/rules with their names.
 template <class Rule> constexpr auto line_or_none() {
-    if constexpr (gs::matrix_rule<Rule>) return std::tuple<>();
+    if constexpr (gs::shaped_rule<Rule>) return std::tuple<>();
     else return std::tuple{oracle::line_of(Rule{})};
 }
 template <class... Rule> constexpr auto lines_of(gs::type_list<Rule...>) {

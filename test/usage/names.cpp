@@ -1,6 +1,10 @@
 // The names of the public contract: every policy with its members, in their order, and their defaults.
 #include <gradstep/gradstep.hpp>
+#include <gradstep/rules/adafactor.hpp>
+#include <gradstep/rules/came.hpp>
+#include <gradstep/rules/momentum_sm3.hpp>
 #include <gradstep/rules/muon.hpp>
+#include <gradstep/rules/sm3.hpp>
 
 #include <cmath>
 #include <cstdio>
@@ -55,6 +59,17 @@ void rules() {
                                   .epsilon = 1e-7,
                                   .momentum = gs::muon_momentum::average,
                                   .matmul = {}});
+    has_defaults("adafactor", gs::adafactor{.beta2_decay = -0.8,
+                                            .epsilon = 1e-30,
+                                            .clamp = 0,
+                                            .epsilon2 = 1e-3,
+                                            .d = 1,
+                                            .relative_step = true,
+                                            .scale_parameter = true});
+    has_defaults("sm3", gs::sm3{.beta2 = 1, .epsilon = 0});
+    has_defaults("momentum_sm3", gs::momentum_sm3{.beta1 = 0.9, .beta2 = 1, .epsilon = 1e-8});
+    has_defaults("came",
+                 gs::came{.beta1 = 0.9, .beta2 = 0.999, .beta3 = 0.9999, .epsilon1 = 1e-30, .epsilon2 = 1e-16, .d = 1});
     has_defaults("adagrad", gs::adagrad{.epsilon = 1e-10, .initial_accumulator = 0});
     has_defaults("decayed_adagrad", gs::decayed_adagrad{.rho = 0.95, .epsilon = 1e-6});
     has_defaults("adadelta", gs::adadelta{.rho = 0.95, .epsilon = 1e-6});

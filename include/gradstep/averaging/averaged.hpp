@@ -106,7 +106,7 @@ template <class Rule, class Average> struct averaged {
                   "gs::moving<\"rule.beta1\">(schedule)}");
     static_assert(!row_wise_rule<Rule>,
                   "gradstep: averaged: the rule is row-wise; expected a rule that works element by element");
-    static_assert(!matrix_rule<Rule>, "gradstep: averaged: the rule needs a matrix; expected a rule that works element "
+    static_assert(!shaped_rule<Rule>, "gradstep: averaged: the rule needs a matrix; expected a rule that works element "
                                       "by element; average the parameter by gs::averager");
     static_assert(!detail::compresses_gradient<Rule>,
                   "gradstep: averaged: the rule is dgc_momentum, whose steps touch few elements; expected another "

@@ -30,7 +30,7 @@ namespace gradstep {
 template <class Rule> struct agc {
     static_assert(!row_wise_rule<Rule>,
                   "gradstep: agc: the rule is row-wise; expected a rule that works element by element");
-    static_assert(!matrix_rule<Rule>,
+    static_assert(!shaped_rule<Rule>,
                   "gradstep: agc: the rule needs a matrix; expected a rule that works element by element");
     static_assert(!model_wise_rule<Rule>,
                   "gradstep: agc: the rule is model-wise; expected a rule that works element by element");

@@ -9,6 +9,7 @@
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/coded_block.hpp>
 #include <gradstep/core/element.hpp>
+#include <gradstep/core/factored.hpp>
 #include <gradstep/core/pack.hpp>
 
 namespace gradstep {
@@ -54,6 +55,9 @@ requires(requires { typename R::template settled<X>; }) struct settled_of<R, X> 
 inline namespace GRADSTEP_ISA {
 /// The number of state slots of a row-wise rule with one number per row of a table, or per tensor.
 template <class R> inline constexpr std::size_t row_slot_count = detail::count_row_slots<R>();
+/// The number of slots of a factored rule for the rows and columns of a matrix, or for tensors
+/// without a shape.
+template <class R> inline constexpr std::size_t factor_slot_count = detail::count_factor_slots<R>();
 /// A type with one member of type X for each of these slots.
 template <class R, class X> using row_state = typename detail::row_state_of<R, X>::type;
 /// What `finalize` of a row-wise rule returns in arithmetic X: X, or the rule's `settled<X>`.
@@ -138,7 +142,7 @@ concept applies_with_noise = requires(typename R::template coeffs<float> c, floa
 };
 template <class R>
 concept applies = applies_elementwise<R> || applies_with_noise<R> ||(accumulates<R>&& applies_row_wise<R>) ||
-                  (gathers<R> && applies_to_matrix<R>);
+                  (gathers<R> && applies_to_matrix<R>) || has_factor_slots<R>;
 
 template <class State, std::size_t names> constexpr bool names_fit() {
     return names == 0 ? std::is_empty_v<State> : sizeof(State) == names * sizeof(float);
@@ -260,6 +264,19 @@ template <class R> concept row_wise_rule = rule<R> && detail::accumulates<R> && 
 template <class R> concept matrix_rule = rule<R> && detail::gathers<R> && detail::applies_to_matrix<R> && requires {
     { R::work_size(std::size_t(), std::size_t()) } -> std::same_as<std::size_t>;
 };
+
+/// A rule with slots for the rows and columns of a matrix, and a step of several passes over it:
+///
+///     static constexpr std::array factor_slots{factor_slot{"r", factor_length::rows}, ...};
+///     template <class Updater> using step_type = matrix_step<Updater>;
+///     template <class T, class Work> void update(coeffs<T> const&, Work& work) const;
+///
+/// `update` runs once per step and tensor, on the host. It runs passes, and settles the slots
+/// between them (core/factored_work.hpp). Tensors without a shape have slots of their own. Tables do
+/// not support such rules, and no other rule can wrap them.
+template <class R> concept factored_rule = rule<R> && detail::has_factor_slots<R>;
+/// A rule whose step uses the shape of a parameter.
+template <class R> concept shaped_rule = matrix_rule<R> || factored_rule<R>;
 
 /// A rule that reads the gradients of the whole model before it changes an element, as rules do that
 /// estimate their own step size (prodigy, dog). It keeps numbers in the clock (`clock_state_names`,

@@ -16,7 +16,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The work memory of a matrix rule. An updater, its copies and their steps share it. It keeps a
+// The work memory of a rule that uses shapes. An updater, its copies and their steps share it. It keeps a
 // block of memory for the largest matrix, and another one for each thread that takes a step at the
 // same time. So steps allocate nothing after the first ones.
 class matrix_memory {
@@ -80,13 +80,13 @@ private:
     std::size_t live_ = 0, largest_ = 0; // the number of blocks, idle or not, and the bytes of the largest one
 };
 
-// What an updater has of it: nothing unless its rule is a matrix rule.
+// What an updater has of it: nothing unless its rule uses shapes.
 struct no_matrix_memory {};
 struct shared_matrix_memory {
     std::shared_ptr<matrix_memory> memory = std::make_shared<matrix_memory>();
 };
 template <class Rule>
-using matrix_memory_of = std::conditional_t<matrix_rule<Rule>, shared_matrix_memory, no_matrix_memory>;
+using matrix_memory_of = std::conditional_t<shaped_rule<Rule>, shared_matrix_memory, no_matrix_memory>;
 
 } // namespace GRADSTEP_ISA
 } // namespace detail

@@ -13,6 +13,7 @@ inline namespace GRADSTEP_ABI {
 // `descend` at another time.
 [[noreturn]] void refuse_ascended(char const* call);
 [[noreturn]] void refuse_held(char const* call);
+[[noreturn]] void refuse_reshaped();
 [[noreturn]] void refuse_descend();
 
 } // namespace GRADSTEP_ABI

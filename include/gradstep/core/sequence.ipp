@@ -17,6 +17,10 @@ GRADSTEP_DEFINE void refuse_held(char const* call) {
     fail<sequence_error>({call}, {"ascend() of the model has moved the weights"},
                          {"descend() or restore() of the model first"});
 }
+GRADSTEP_DEFINE void refuse_reshaped() {
+    fail<sequence_error>({"set_shape"}, {"the rule keeps numbers for the rows and columns of another shape"},
+                         {"the shape before the first step"});
+}
 GRADSTEP_DEFINE void refuse_descend() {
     fail<sequence_error>({"descend"}, {"the weights have not been moved"}, {"ascend() first"});
 }

@@ -14,8 +14,8 @@ enum class memory_order {
     column_major, ///< columns are contiguous, as in Fortran, and in Eigen by default
 };
 
-/// The shape of a parameter that is a matrix, for rules that need one (`muon`). Other rules ignore
-/// it, and checkpoints contain it.
+/// The shape of a parameter that is a matrix, for rules that use it (`muon`, `adafactor`). Other
+/// rules ignore it, and checkpoints contain it.
 ///
 ///     gs::parameter weights{optimizer, initial, {.shape = {512, 256}}};
 ///     gs::slice<decltype(optimizer)> x{w, g, m};
@@ -29,7 +29,7 @@ struct shape {
     memory_order order = memory_order::row_major;
 
     /// Whether the shape is known.
-    GRADSTEP_INLINE bool is_known() const { return rows != 0 || cols != 0; }
+    GRADSTEP_INLINE constexpr bool is_known() const { return rows != 0 || cols != 0; }
     /// Whether it has n elements.
     GRADSTEP_INLINE bool has(std::size_t n) const {
         if (rows == 0 || cols == 0) return n == 0;

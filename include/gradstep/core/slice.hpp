@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/decay_factor.hpp>
+#include <gradstep/core/factored.hpp>
 #include <gradstep/core/fixed_string.hpp>
 #include <gradstep/core/shape.hpp>
 #include <gradstep/core/slots.hpp>
@@ -91,7 +93,8 @@ template <class Updater> struct tensor {
     explicit tensor(W& weight_buffer, S&... state_buffers) : weight(as_span<storage, memory_space>(weight_buffer)) {
         if constexpr (require_state_buffers<slots_sentence<Updater>(), sizeof...(S) == Updater::slots>()) {
             state = {slice_buffer<state_type>(as_span<state_type, memory_space>(state_buffers))...};
-            (require_layout(state_buffers, weight_buffer), ...);
+            std::size_t next = 0; // factors have other lengths than the parameter
+            ((Updater::is_factor_slot(next++) ? void() : require_layout(state_buffers, weight_buffer)), ...);
         }
     }
 
@@ -99,6 +102,7 @@ template <class Updater> struct tensor {
     // overlap. For a gradient without memory (0 bytes) only the length is checked. `number` is the
     // tensor's number in a call with several.
     void check(extent const& gradient, std::size_t number = only_tensor, bool has_weight = true) const {
+        if constexpr (has_factor_slots<typename Updater::rule_type>) check_factors(shape_of_factors(), number);
         std::array<extent, 2 + Updater::slots> buffers;
         buffers[0] = extent::of<storage>("parameter", weight);
         if (!has_weight) buffers[0] = {Updater::slots == 0 ? "" : Updater::state_names[0], nullptr, weight.size(), 0};
@@ -112,10 +116,25 @@ template <class Updater> struct tensor {
             } else if (Updater::is_row_slot(i)) {
                 if (slot.size() != 1) refuse_row_slot(i, number);
                 buffers[2 + i].size = weight.size();
+            } else if (Updater::is_factor_slot(i)) {
+                buffers[2 + i].size = weight.size();
             }
             ++i;
         }
         check_extents(buffers, number);
+    }
+
+    // For a factored rule: the shape for which the slots have their lengths, or none. `check_factors`
+    // throws size_error unless they have the lengths for this shape.
+    gradstep::shape shape_of_factors() const {
+        constexpr auto slots = factor_slots_of<typename Updater::rule_type>();
+        return detail::shape_of_factors(slots, [&](std::size_t i) { return factors(i).size(); });
+    }
+    void check_factors(gradstep::shape const& of, std::size_t number) const {
+        if (of.is_known() && !of.has(weight.size())) refuse_factors(0, of, number);
+        for (std::size_t i = 0; i != factor_slot_count<typename Updater::rule_type>; ++i)
+            if (factors(i).size() != Updater::slot_size(first_factor + i, weight.size(), of))
+                refuse_factors(i, of, number);
     }
 
     // The same for memory to which the parameter is copied, after the other checks.
@@ -128,6 +147,21 @@ template <class Updater> struct tensor {
     }
 
 private:
+    static constexpr std::size_t first_factor = slot_count<typename Updater::rule_type>;
+    auto const& factors(std::size_t i) const { return state[first_factor + i]; }
+    [[noreturn, gnu::noinline, gnu::cold]] void refuse_factors(std::size_t i, gradstep::shape const& of,
+                                                               std::size_t number) const {
+        std::size_t const n = weight.size();
+        std::string const name = buffer_name(number, Updater::state_names[first_factor + i]);
+        if (of.is_known() && !of.has(n)) // the slots have this shape
+            detail::fail<size_error>(
+                {name},
+                {"the slots are those of a matrix of ", text_of(of), ", and the parameter has ", n, " elements"},
+                {"slots for the shape of the parameter, or for a tensor without one"});
+        detail::fail<size_error>({name}, {"has ", factors(i).size(), " elements"},
+                                 {Updater::slot_size(first_factor + i, n, of), ", for a parameter of ", n, " elements ",
+                                  of.is_known() ? "and the shape " + text_of(of) : std::string("without a shape")});
+    }
     [[noreturn, gnu::noinline, gnu::cold]] void refuse_row_slot(std::size_t i, std::size_t number) const {
         detail::fail<size_error>({buffer_name(number, Updater::state_names[i])}, {"has ", state[i].size(), " elements"},
                                  {"1, the rule keeps one number for the whole tensor"});
@@ -169,7 +203,7 @@ template <class B> gradstep::shape shape_of([[maybe_unused]] B const& buffer) {
 }
 // How a slice keeps the shape: not at all if the rule needs none.
 template <class Updater>
-using shape_in_slice = std::conditional_t<matrix_rule<typename Updater::rule_type>, slice_shape, ignored_shape>;
+using shape_in_slice = std::conditional_t<shaped_rule<typename Updater::rule_type>, slice_shape, ignored_shape>;
 
 // For slices that are destroyed before their containers can change.
 struct for_one_call {};
@@ -204,7 +238,7 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     /// Supported for elements whose parameter is float, and rules that send no gradients; others
     /// reject it.
     std::span<bfloat16> bfloat16_copy = {};
-    /// The rows and columns of the parameter, for rules that need a matrix: `x.shape = {512, 256}`.
+    /// The rows and columns of the parameter, for rules that use them: `x.shape = {512, 256}`.
     /// If the parameter is an xtensor or Eigen container, it has the container's shape until you set
     /// another one. Other rules ignore it.
     [[no_unique_address]] detail::shape_in_slice<Updater> shape = {};
@@ -255,7 +289,7 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     }
 
 private:
-    static constexpr bool has_shape = matrix_rule<typename Updater::rule_type>;
+    static constexpr bool has_shape = shaped_rule<typename Updater::rule_type>;
 
     GRADSTEP_INLINE void check_as_they_are(std::size_t number) const {
         this->check(detail::extent::of<typename Updater::traits::storage const>("gradient", gradient), number);
@@ -289,14 +323,15 @@ private:
     }
     // Compares the layouts of containers. Called after the memory of a container has moved.
     template <class W, class G, class... S> static void check_layouts(basic_slice const& x) {
-        auto const check_one = [&]<class B>(auto const& buffer, std::type_identity<B>) {
+        auto const check_one = [&]<class B>(auto const& buffer, std::type_identity<B>,
+                                            [[maybe_unused]] bool is_factor = false) {
             if constexpr (detail::is_container<B&>() && detail::is_container<W&>())
-                if (buffer.refers() && x.weight.refers())
+                if (buffer.refers() && x.weight.refers() && !is_factor)
                     detail::require_layout(buffer.template container<B>(), x.weight.template container<W>());
         };
         check_one(x.gradient, std::type_identity<G>{});
         std::size_t next = 0;
-        (check_one(x.state[next++], std::type_identity<S>{}), ...);
+        ((check_one(x.state[next], std::type_identity<S>{}, Updater::is_factor_slot(next)), ++next), ...);
     }
 
     bool refers_throughout() const {

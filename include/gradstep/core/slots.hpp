@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <utility>
 
@@ -59,6 +61,17 @@ template <std::size_t N, class F> GRADSTEP_HD void each(F&& f) {
 template <std::size_t N, class F> GRADSTEP_INLINE void host_each(F&& f) {
     [&]<std::size_t... I>(std::index_sequence<I...>) GRADSTEP_INLINE_LAMBDA { (f(index_constant<I>{}), ...); }
     (std::make_index_sequence<N>{});
+}
+
+// The names of the slots of a tensor: the rule's, those for a row, the factors, the master copy.
+template <class Rule, class Traits, std::size_t Slots> constexpr auto all_state_names() {
+    std::array<char const*, Slots> names{};
+    auto next = std::copy(Rule::state_names.begin(), Rule::state_names.end(), names.begin());
+    if constexpr (row_slot_count<Rule> != 0)
+        next = std::copy(Rule::row_state_names.begin(), Rule::row_state_names.end(), next);
+    for (factor_slot const& slot : factor_slots_of<Rule>()) *next++ = slot.name;
+    if constexpr (Traits::has_master) names[Slots - 1] = "master";
+    return names;
 }
 
 } // namespace GRADSTEP_ISA

@@ -81,7 +81,7 @@ template <class Rule> constexpr bool counts_steps() {
 template <template <class> class Step> struct own_step;
 template <class Rule> concept has_own_step = requires { typename own_step<Rule::template step_type>; };
 // Whether its steps send a compressed gradient: dgc_momentum.
-template <class Rule> concept compresses_gradient = has_own_step<Rule> && !matrix_rule<Rule>;
+template <class Rule> concept compresses_gradient = has_own_step<Rule> && !shaped_rule<Rule>;
 // Whether the steps of an updater depend on the id of a tensor, for rounding, noise or sampling.
 template <class Updater>
 inline constexpr bool uses_id = Updater::traits::is_stochastic || noisy_rule<typename Updater::rule_type> ||

@@ -22,6 +22,7 @@
 #include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adabelief.hpp>
 #include <gradstep/rules/adadelta.hpp>
+#include <gradstep/rules/adafactor.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>
 #include <gradstep/rules/adamax.hpp>
@@ -35,6 +36,7 @@
 #include <gradstep/rules/lion.hpp>
 #include <gradstep/rules/momentum.hpp>
 #include <gradstep/rules/momentum_rmsprop.hpp>
+#include <gradstep/rules/momentum_sm3.hpp>
 #include <gradstep/rules/nesterov.hpp>
 #include <gradstep/rules/nesterov_adam.hpp>
 #include <gradstep/rules/noisy_sgd.hpp>
@@ -394,12 +396,47 @@ GRADSTEP_INLINE constexpr gradstep::noisy_sgd noisy_sgd(noisy_sgd_arguments with
     return {.eta = with.eta, .gamma = with.gamma};
 }
 
+/// The arguments of `adafactor`. For clipping_threshold=None, use an infinite one.
+struct adafactor_arguments {
+    double decay_rate = 0.8;
+    bool multiply_by_parameter_scale = true;
+    double clipping_threshold = 1, eps = 1e-30;
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"decay_rate", &adafactor_arguments::decay_rate, ranges::non_negative},
+        hyperparameter{"multiply_by_parameter_scale", &adafactor_arguments::multiply_by_parameter_scale},
+        hyperparameter{"clipping_threshold", &adafactor_arguments::clipping_threshold, ranges::positive_or_infinite},
+        hyperparameter{"eps", &adafactor_arguments::eps, ranges::non_negative}};
+};
+/// adafactor without momentum. The parameter needs a shape if optax factors it: if both dimensions
+/// are at least min_dim_size_to_factor, 128 by default.
+///
+///     beta <- 1 - t^-decay_rate
+///     r, c <- averages of the means of g^2 + eps over rows and columns, with beta
+///     u = g / sqrt(r c / mean(r))
+///     w <- w - max(1e-3, RMS(w)) * lr / max(1, RMS(u) / clipping_threshold) * u
+GRADSTEP_INLINE constexpr gradstep::adafactor adafactor(adafactor_arguments with = {}) {
+    return {.beta2_decay = -with.decay_rate,
+            .epsilon = with.eps,
+            .d = with.clipping_threshold,
+            .relative_step = false,
+            .scale_parameter = with.multiply_by_parameter_scale};
+}
+
+/// The arguments of `sm3`.
+struct sm3_arguments {
+    double momentum = 0.9;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"momentum", &sm3_arguments::momentum, ranges::fraction}};
+};
+/// sm3: epsilon, 1e-8, is inside the root. The parameter needs a shape if it is a matrix.
+GRADSTEP_INLINE constexpr gradstep::momentum_sm3 sm3(sm3_arguments with = {}) { return {.beta1 = with.momentum}; }
+
 /// The presets of optax: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, adagrad, adadelta, rmsprop, rmsprop_centered,
                              rmsprop_momentum, rmsprop_centered_momentum, adam, adamw, nadam, nadamw, amsgrad, adamax,
                              adamaxw, radam, adabelief, yogi, lion, lamb, lars, signum, adan,
-                             optimistic_gradient_descent, optimistic_adam_v2, novograd, fromage, ademamix, adopt, cocob,
-                             madgrad, schedule_free_sgd, schedule_free_adamw, noisy_sgd>
+                             optimistic_gradient_descent, optimistic_adam_v2, novograd, fromage, noisy_sgd, adafactor,
+                             sm3, ademamix, adopt, cocob, madgrad, schedule_free_sgd, schedule_free_adamw>
     presets{"optax"};
 
 } // namespace gradstep::dialects::optax

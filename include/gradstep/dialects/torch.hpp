@@ -24,6 +24,7 @@
 #include <gradstep/dialects/preset.hpp>
 #include <gradstep/regularizers/decoupled.hpp>
 #include <gradstep/rules/adadelta.hpp>
+#include <gradstep/rules/adafactor.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>
 #include <gradstep/rules/adamax.hpp>
@@ -239,6 +240,27 @@ GRADSTEP_INLINE constexpr gradstep::rprop rprop(rprop_arguments with = {}) {
             .largest_step = with.step_size_max};
 }
 
+/// The arguments of Adafactor: eps is (eps1, eps2). The default of eps1 is torch's for float32, the
+/// machine epsilon; torch takes the machine epsilon of the dtype.
+struct adafactor_arguments {
+    double beta2_decay = -0.8, eps1 = 0x1p-23, eps2 = 1e-3, d = 1;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta2_decay", &adafactor_arguments::beta2_decay, ranges::not_positive},
+                            hyperparameter{"eps1", &adafactor_arguments::eps1, ranges::non_negative},
+                            hyperparameter{"eps2", &adafactor_arguments::eps2, ranges::non_negative},
+                            hyperparameter{"d", &adafactor_arguments::d, ranges::at_least_one}};
+};
+/// Adafactor: eps1 is a lower bound of mean(r) and of the root. The parameter needs a shape; torch
+/// factors the last two dimensions of a tensor with more. torch's default of lr is 0.01.
+///
+///     beta2 <- 1 - t^beta2_decay
+///     r, c <- averages of the means of g^2 over rows and columns, with beta2
+///     u = g / max(sqrt(r c / max(mean(r), eps1)), eps1)
+///     w <- w - max(eps2, RMS(w)) * min(lr, 1 / sqrt(t)) / max(1, RMS(u) / d) * u
+GRADSTEP_INLINE constexpr gradstep::adafactor adafactor(adafactor_arguments with = {}) {
+    return {.beta2_decay = with.beta2_decay, .epsilon = 0, .clamp = with.eps1, .epsilon2 = with.eps2, .d = with.d};
+}
+
 /// The arguments of ASGD.
 struct asgd_arguments {
     double lr = 0.01, lambd = 1e-4, alpha = 0.75;
@@ -276,7 +298,7 @@ GRADSTEP_INLINE constexpr asgd_policies asgd(asgd_arguments with = {}) {
 /// The presets of torch: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, rmsprop, rmsprop_centered, rmsprop_momentum,
                              rmsprop_centered_momentum, adagrad, adadelta, adam, adam_amsgrad, adamw, adamw_amsgrad,
-                             sparse_adam, adamax, nadam, radam, rprop>
+                             sparse_adam, adamax, nadam, radam, rprop, adafactor>
     presets{"torch"};
 
 } // namespace gradstep::dialects::torch

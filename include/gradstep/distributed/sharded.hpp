@@ -101,7 +101,7 @@ private:
 };
 
 // The rule looks at one element at a time, whose place in the tensor does not matter, or at a whole
-// matrix, which one rank has.
+// tensor with a shape, which one rank has.
 template <class Updater> constexpr bool require_pieces() {
     using rule = typename Updater::rule_type;
     static_assert(!row_wise_rule<rule>,
@@ -159,8 +159,9 @@ public:
     /// Adds a parameter with these initial values, a contiguous buffer in host memory. The rank
     /// allocates state for its own shard only. Throws the errors of model::add, buffer_error,
     /// value_error for integers if clip_norm is set, and sequence_error after the ranks have begun.
-    /// A rule that needs a matrix takes its shape from `initial` (xtensor, Eigen) or from `of`, and
-    /// also throws value_error without a shape, and size_error for another number of elements.
+    /// A rule that uses shapes takes the shape from `initial` (xtensor, Eigen) or from `of`, and also
+    /// throws size_error for another number of elements, and value_error if the rule needs a matrix
+    /// and there is no shape.
     template <class Updater, class Buffer>
     void add(std::string name, Updater const& optimizer, Buffer const& initial, member_options options = {},
              shape of = {}) {
@@ -174,9 +175,9 @@ public:
                 detail::fail<buffer_error>({"add: ", name}, {"initial is null"}, {all.size(), " elements of memory"});
             gradstep::detail::require_layout(initial, all);
             partition parts;
-            if constexpr (matrix_rule<typename Updater::rule_type>) {
+            if constexpr (shaped_rule<typename Updater::rule_type>) {
                 if (!of.is_known()) of = gradstep::detail::shape_of(initial);
-                if (!of.is_known() && !all.empty())
+                if (matrix_rule<typename Updater::rule_type> && !of.is_known() && !all.empty())
                     detail::fail<value_error>({"add: ", name}, {"there is no shape, and the rule needs a matrix"},
                                               {"rows and columns, as add(name, optimizer, initial, {}, {rows, cols})"});
                 gradstep::detail::require_elements("shape", of, all.size());

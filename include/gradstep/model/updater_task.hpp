@@ -63,10 +63,10 @@ protected:
     using compute = typename Updater::traits::compute;
     using batch_type = step_batch<Updater>;
     static constexpr bool on_host = std::is_same_v<memory_space, host_memory>;
-    static constexpr bool needs_matrix = matrix_rule<typename Updater::rule_type>;
-    // Row-wise and matrix rules read the whole tensor, and backends without run_part have their own
+    static constexpr bool uses_shape = shaped_rule<typename Updater::rule_type>;
+    // Row-wise rules and rules that use shapes read the whole tensor, and backends without run_part have their own
     // threads.
-    static constexpr bool splits = !row_wise_rule<typename Updater::rule_type> && !needs_matrix &&
+    static constexpr bool splits = !row_wise_rule<typename Updater::rule_type> && !uses_shape &&
                                    requires(backend const& b, batch_type const& batch) {
         b.run_part(batch, std::size_t(), std::size_t());
     };
@@ -145,7 +145,7 @@ public:
     void run_whole([[maybe_unused]] launch_batch& waiting) override {
         if constexpr (takes_whole_tensors<Updater>)
             if (call_->whole) return (*call_->whole)();
-        if constexpr (gathers_updates<backend> && !row_wise_rule<typename Updater::rule_type> && !needs_matrix)
+        if constexpr (gathers_updates<backend> && !row_wise_rule<typename Updater::rule_type> && !uses_shape)
             if (waiting.add(optimizer().backend(), *call_->batch)) return;
         call_->step(call_->tensor);
     }
@@ -258,7 +258,7 @@ protected:
                 call_->whole.emplace(call_->step, call_->tensor);
                 return;
             }
-        if constexpr (!needs_matrix) call_->batch.emplace(call_->step.batch(call_->tensor));
+        if constexpr (!uses_shape) call_->batch.emplace(call_->step.batch(call_->tensor));
     }
     std::span<storage> weights() { return tensor(writable_gradient()).weight; }
     slice<Updater> prepared_tensor() {
@@ -385,7 +385,7 @@ public:
         return base::description();
     }
     void set_shape(gradstep::shape const& of) override {
-        if constexpr (base::needs_matrix) tensor_.shape = of;
+        if constexpr (base::uses_shape) tensor_.shape = of;
     }
     void visit_state(state_visitor& to) override {
         look_up();

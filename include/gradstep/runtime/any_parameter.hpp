@@ -202,9 +202,10 @@ public:
 
     /// Sets the shape of the values for files and saved states. `load` rejects a file with another
     /// shape. Without `set_shape` the shape is rows() x width() if both are more than 1, and
-    /// otherwise unknown: then only the number of elements must match. Rules that need a matrix
-    /// (`muon`) use it, with all dimensions after the first one joined. Throws size_error for a
-    /// shape with another number of elements.
+    /// otherwise unknown: then only the number of elements must match. `muon` and `adafactor` use
+    /// it, with all dimensions after the first one joined. Throws size_error for a shape with another
+    /// number of elements. The state of a factored rule (adafactor) has its lengths: before the first
+    /// step it is allocated again, and afterwards another shape throws sequence_error.
     void set_shape(std::vector<std::uint64_t> extents);
     /// The shape that files contain, if it is known.
     std::optional<std::vector<std::uint64_t>> shape() const;
@@ -338,6 +339,8 @@ private:
     bool has_rows_of_their_own() const { return updater_.facts().is_row_wise && rows_ > 1 && width_ > 1; }
 
     void make_memory(std::size_t n);
+    void make_state(std::size_t n, gradstep::shape const& of);
+    void reshape(gradstep::shape const& of);
     void begin();
 
     void require_rows(char const* call) const;

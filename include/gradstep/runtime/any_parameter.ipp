@@ -113,8 +113,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::refer_to(any_tensor const& memory) {
     if (memory.shape.is_known()) options_.shape = memory.shape;
     values_ = detail::any_buffer::referring_to({updater_.storage(), x.weight, x.size});
     for (std::size_t i = 0; i < updater_.slots(); ++i)
-        state_[i] =
-            detail::any_buffer::referring_to({updater_.state_type(), x.slots[i], updater_.slot_size(i, x.size)});
+        state_[i] = detail::any_buffer::referring_to(
+            {updater_.state_type(), x.slots[i], updater_.slot_size(i, x.size, x.shape)});
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::seek(gradstep::clock at) {
@@ -242,8 +242,24 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::set_shape(std::vector<std::uint64_t>
     if (stamps_ && extents != std::vector<std::uint64_t>{rows_, width_})
         detail::fail<size_error>({"set_shape"}, {"another shape than rows that catch up have"},
                                  {"[", rows_, ", ", width_, "]"});
+    if (!updater_.facts().factor_slots.empty()) reshape(gradstep::shape::of(extents));
     shape_ = std::move(extents);
     options_.shape = {}; // replaced
+}
+
+// Gives the state of a factored rule its lengths for a shape.
+GRADSTEP_DEFINE_RUNTIME void any_parameter::reshape(gradstep::shape const& of) {
+    gradstep::shape const now = matrix();
+    if (of.rows == now.rows && of.cols == now.cols) return;
+    if (values_.refers())
+        detail::fail<value_error>({"set_shape"}, {"the state is memory of the application"},
+                                  {"any_tensor::shape, with slots of its lengths"});
+    if (clock().step != 0) detail::refuse_reshaped();
+    require_trained("set_shape");
+    make_state(size(), of);
+    runtime::erased_tensor x = tensor(nullptr);
+    x.shape = of;
+    updater_.compiled().initialize(x);
 }
 
 GRADSTEP_DEFINE_RUNTIME std::optional<std::vector<std::uint64_t>> any_parameter::shape() const {
@@ -304,10 +320,18 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::use_own_threads() {
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::make_memory(std::size_t n) {
     values_ = detail::any_buffer(updater_.storage(), n);
+    make_state(n, matrix());
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::make_state(std::size_t n, gradstep::shape const& of) {
+    auto const& facts = updater_.facts();
+    auto before = std::move(state_);
+    detail::rollback_guard back([&] { state_ = std::move(before); });
     for (std::size_t i = 0; i < updater_.slots(); ++i) {
-        bool const of_row = updater_.facts().is_row_slot(i);
-        state_[i] = detail::any_buffer(updater_.state_type(), !of_row ? n : has_rows_of_their_own() ? rows_ : 1);
+        std::size_t const size = facts.is_row_slot(i) && has_rows_of_their_own() ? rows_ : updater_.slot_size(i, n, of);
+        state_[i] = detail::any_buffer(updater_.state_type(), size);
     }
+    back.dismiss();
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::begin() {
@@ -350,7 +374,7 @@ GRADSTEP_DEFINE_RUNTIME void const* any_parameter::gradient_at(std::size_t i) co
 GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::tensor(void const* gradient) const {
     runtime::erased_tensor out{value_at(0), gradient, size(), {}, options_.id};
     for (std::size_t i = 0; i < updater_.slots(); ++i) out.slots[i] = const_cast<void*>(state(i).data);
-    if (updater_.facts().needs_matrix) out.shape = matrix();
+    if (updater_.facts().uses_shape) out.shape = matrix();
     return out;
 }
 

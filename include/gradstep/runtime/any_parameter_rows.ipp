@@ -108,7 +108,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::run_all_rows(std::size_t first, std:
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_rows(char const* call) const {
-    if (updater_.facts().needs_matrix)
+    if (updater_.facts().uses_shape)
         detail::fail<value_error>({call}, {"the rule updates a whole matrix, and no single rows"},
                                   {"update(), or another rule"});
     if (updater_.facts().is_row_wise && rows_ > 1 && !has_rows_of_their_own())

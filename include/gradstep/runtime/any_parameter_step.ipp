@@ -192,10 +192,10 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::zero_gradient() const {
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::advance(step_options const& options, member_options const& own) {
     next_step(options, own);
-    bool const needs_matrix = updater_.facts().needs_matrix;
-    if (!stamps_ && !needs_matrix && !compresses()) return;
+    bool const uses_shape = updater_.facts().uses_shape;
+    if (!stamps_ && !uses_shape && !compresses()) return;
     detail::rollback_guard back([&] { withdraw(); });
-    if (needs_matrix) {
+    if (uses_shape) {
         updater_.compiled().require_matrix(tensor(gradient_.data), detail::only_tensor);
     } else if (stamps_) {
         stamps_->follow(updater_);

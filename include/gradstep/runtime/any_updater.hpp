@@ -78,7 +78,7 @@ struct any_tensor {
     /// The number of this tensor's step, from 1, if it differs from the clock's count; see
     /// `slice::step`.
     std::optional<std::int64_t> step = {};
-    /// The rows and columns, for rules that need a matrix (`muon`). Other rules ignore it.
+    /// The rows and columns, for rules that use them (`muon`, `adafactor`). Other rules ignore it.
     gradstep::shape shape = {};
 };
 
@@ -133,8 +133,10 @@ public:
     /// The name of slot i.
     char const* slot_name(std::size_t i) const { return facts().slot_names[i]; }
     /// The length of slot i for a tensor of n elements, which is 1 if a row-wise rule keeps one
-    /// number per tensor.
-    std::size_t slot_size(std::size_t i, std::size_t n) const { return facts().is_row_slot(i) ? 1 : n; }
+    /// number per tensor. It depends on the shape if the rule is factored (adafactor).
+    std::size_t slot_size(std::size_t i, std::size_t n, shape const& of = {}) const {
+        return facts().slot_size(i, n, of);
+    }
     /// Whether the rule keeps an average of the weights.
     bool keeps_average() const { return facts().keeps_average; }
     /// Describes the updater in one line, for logs.
@@ -158,8 +160,8 @@ public:
     /// call is the step of a whole model, and sets the numbers in `clock()`: apply each step once,
     /// from one thread; a second call throws sequence_error. Both functions do that, and a gradient
     /// that on_nonfinite skips then skips all tensors of the call. The call is one pass, split by
-    /// memory traffic over the threads of an executor; tensors of row-wise and matrix rules run one
-    /// after another. Without an executor it uses the threads in the optimizer's text, else the
+    /// memory traffic over the threads of an executor; tensors of row-wise rules and of rules that
+    /// use shapes run one after another. Without an executor it uses the threads in the optimizer's text, else the
     /// caller's thread. All tensors are checked before any is written, except for overlaps between
     /// tensors. Throws the same errors, with the number of the tensor. Returns the first non-finite
     /// element.

@@ -334,7 +334,7 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::require(runtime::erased_tensor const& 
     all[0] = {"parameter", x.weight, x.size, bytes(x.size, storage_bytes)};
     all[1] = {"gradient", x.gradient, x.size, has_gradient ? bytes(x.size, storage_bytes) : 0};
     for (std::size_t i = 0; i < of.slots; ++i)
-        all[2 + i] = {of.slot_names[i], x.slots[i], x.size, bytes(slot_size(i, x.size), state_bytes)};
+        all[2 + i] = {of.slot_names[i], x.slots[i], x.size, bytes(slot_size(i, x.size, x.shape), state_bytes)};
     bool fit = x.size <= detail::extent::most_bytes / 8;
     for (std::size_t i = 0; i < 2 + of.slots; ++i) {
         fit = fit && !all[i].is_missing() && detail::is_aligned(all[i].data, i < 2 ? of.storage : of.state);
@@ -472,9 +472,10 @@ GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_updater::checked(any_tensor c
                                {},
                                given.id.value_or(static_cast<std::uint64_t>(options_.id)),
                                given.shape};
+    if (!of.factor_slots.empty()) detail::require_elements(named("shape").c_str(), out.shape, values.size);
     for (std::size_t i = 0; i < of.slots; ++i) {
         any_span const slot = given.slots[i].now();
-        require_type(of.slot_names[i], slot, of.state, slot_size(i, values.size));
+        require_type(of.slot_names[i], slot, of.state, slot_size(i, values.size, out.shape));
         require_writable(of.slot_names[i], slot);
         out.slots[i] = const_cast<void*>(slot.data);
     }

@@ -85,7 +85,9 @@ public:
                                                traits::has_master,
                                                detail::uses_id<Updater>,
                                                &detail::append_policy_name<rule>,
-                                               matrix_rule<rule>};
+                                               matrix_rule<rule>,
+                                               shaped_rule<rule>,
+                                               detail::factor_slots_of<rule>()};
         return of_type;
     }
     void change(combination const& to) override {
@@ -140,9 +142,10 @@ public:
 protected:
     static slice<Updater> slice_of(erased_tensor const& x) {
         return [&]<std::size_t... I>(std::index_sequence<I...>) {
-            slice<Updater> out(std::span<storage>(static_cast<storage*>(x.weight), x.size),
-                               std::span<storage const>(static_cast<storage const*>(x.gradient), x.size),
-                               std::span<state>(static_cast<state*>(x.slots[I]), Updater::slot_size(I, x.size))...);
+            slice<Updater> out(
+                std::span<storage>(static_cast<storage*>(x.weight), x.size),
+                std::span<storage const>(static_cast<storage const*>(x.gradient), x.size),
+                std::span<state>(static_cast<state*>(x.slots[I]), Updater::slot_size(I, x.size, x.shape))...);
             out.gradient_is_writable = true; // where required: it was checked
             out.id = x.id;
             out.shape = x.shape;
@@ -159,8 +162,8 @@ protected:
 template <class Updater> class compiled final : public basic_compiled<Updater, compiled_updater> {
     using base = basic_compiled<Updater, compiled_updater>;
     static constexpr bool is_row_wise = row_wise_rule<typename Updater::rule_type>;
-    static constexpr bool needs_matrix = matrix_rule<typename Updater::rule_type>;
-    using step_type = std::conditional_t<needs_matrix, typename Updater::step_type, step<Updater>>;
+    static constexpr bool uses_shape = shaped_rule<typename Updater::rule_type>;
+    using step_type = std::conditional_t<uses_shape, typename Updater::step_type, step<Updater>>;
 
 public:
     using base::base;
@@ -171,16 +174,16 @@ public:
     }
     void run([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] std::size_t first,
              [[maybe_unused]] std::size_t last) const noexcept override {
-        if constexpr (!is_row_wise && !needs_matrix) {
+        if constexpr (!is_row_wise && !uses_shape) {
             auto const tensor = this->slice_of(x);
             this->step_->backend().run_part(unchecked_batch<Updater>{this->step_->prepared(), tensor}, first, last);
         }
     }
     void require_matrix([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] std::size_t number) const override {
-        if constexpr (needs_matrix) typename step_type::pending_update(*this->step_, this->slice_of(x), number);
+        if constexpr (uses_shape) typename step_type::pending_update(*this->step_, this->slice_of(x), number);
     }
     void run_whole(erased_tensor const& x) const noexcept override {
-        if constexpr (needs_matrix) {
+        if constexpr (uses_shape) {
             this->step_->begin(this->slice_of(x))();
         } else if constexpr (is_row_wise) {
             auto const tensor = this->slice_of(x);

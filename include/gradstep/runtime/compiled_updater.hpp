@@ -10,6 +10,7 @@
 #include <gradstep/core/ascent.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/factored.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/model_sums.hpp>
 #include <gradstep/core/shape.hpp>
@@ -51,13 +52,22 @@ struct updater_facts {
     bool stands;              // a row does not change without gradient: `exact` has nothing to catch up on
     bool has_master, uses_id; // uses_id: random numbers depend on the id of a tensor
     void (*append_rule)(std::string&);
-    bool needs_matrix; // a tensor is updated as a whole, and has a shape
+    bool needs_matrix;                         // a tensor is a matrix, and has a shape
+    bool uses_shape;                           // the same, or a factored rule: a tensor is updated as a whole
+    std::span<factor_slot const> factor_slots; // they begin at first_row_slot
 
     /// Whether a tensor is updated as a whole.
-    bool is_whole() const { return is_row_wise || needs_matrix; }
+    bool is_whole() const { return is_row_wise || uses_shape; }
 
     /// Whether slot i has one number per tensor.
     bool is_row_slot(std::size_t i) const { return i - first_row_slot < row_slots; }
+    /// Whether the length of slot i depends on the shape.
+    bool is_factor_slot(std::size_t i) const { return i - first_row_slot < factor_slots.size(); }
+    /// The length of slot i for a tensor of n elements with this shape.
+    std::size_t slot_size(std::size_t i, std::size_t n, gradstep::shape const& of) const {
+        if (is_factor_slot(i)) return factor_slots[i - first_row_slot].size(n, of);
+        return is_row_slot(i) ? 1 : n;
+    }
 };
 
 /// The largest number of slots of a tensor.
@@ -70,7 +80,7 @@ struct erased_tensor {
     std::size_t size = 0;
     std::array<void*, most_slots> slots = {};
     std::uint64_t id = 0;       // for random numbers
-    gradstep::shape shape = {}; // for rules that need a matrix
+    gradstep::shape shape = {}; // for rules that use it
 };
 
 /// The number of a step, from 1, its learning rate, and the state of the clock: a step_info without
@@ -111,7 +121,7 @@ public:
     /// ones stay.
     virtual void prepare(erased_step, step_options const&) = 0;
     /// Throws the errors of a step with this tensor that depend on its shape, and allocates the
-    /// memory of the step. Only rules that need a matrix have such errors. `number` is the tensor's
+    /// memory of the step. Only rules that use shapes have such errors. `number` is the tensor's
     /// number in a call with several tensors.
     virtual void require_matrix(erased_tensor const&, [[maybe_unused]] std::size_t number) const {}
     /// Applies the step to elements [first, last). Only for rules that update single elements.

@@ -82,7 +82,7 @@ template <class Rule> constexpr std::size_t first_linear_slot() {
 }
 
 template <class Policy, class Rule, class Regularizer> constexpr catch_up_form form_of() {
-    static_assert(!matrix_rule<Rule>,
+    static_assert(!shaped_rule<Rule>,
                   "gradstep: table: the rule needs a matrix, and a table updates single rows; expected a rule that "
                   "updates each row by itself, as gs::adam, or gs::parameter for the whole matrix");
     static_assert(!compresses_gradient<Rule>,
