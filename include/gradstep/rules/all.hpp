@@ -5,6 +5,7 @@
 #include <gradstep/rules/adabelief.hpp>
 #include <gradstep/rules/adabound.hpp>
 #include <gradstep/rules/adadelta.hpp>
+#include <gradstep/rules/adafactor.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>
 #include <gradstep/rules/adamax.hpp>
@@ -14,6 +15,7 @@
 #include <gradstep/rules/ademamix.hpp>
 #include <gradstep/rules/adopt.hpp>
 #include <gradstep/rules/amsgrad.hpp>
+#include <gradstep/rules/came.hpp>
 #include <gradstep/rules/centered_momentum_rmsprop.hpp>
 #include <gradstep/rules/centered_rmsprop.hpp>
 #include <gradstep/rules/cocob.hpp>
@@ -37,6 +39,7 @@
 #include <gradstep/rules/madgrad.hpp>
 #include <gradstep/rules/momentum.hpp>
 #include <gradstep/rules/momentum_rmsprop.hpp>
+#include <gradstep/rules/momentum_sm3.hpp>
 #include <gradstep/rules/momo.hpp>
 #include <gradstep/rules/momo_adam.hpp>
 #include <gradstep/rules/muon.hpp>
@@ -62,6 +65,7 @@
 #include <gradstep/rules/schedule_free_radam.hpp>
 #include <gradstep/rules/schedule_free_sgd.hpp>
 #include <gradstep/rules/sgd.hpp>
+#include <gradstep/rules/sm3.hpp>
 #include <gradstep/rules/stable_adamw.hpp>
 #include <gradstep/rules/two_buffer_adagrad.hpp>
 #include <gradstep/rules/yogi.hpp>
@@ -70,14 +74,14 @@ namespace gradstep {
 
 // clang-format off
 /// The types of all rules. Configurations, the C library and the tests use this list.
-using rules = type_list<adabelief, adabound, adadelta, adagrad, adam, adamax, adan, adapnm, add_delta, ademamix, adopt,
-                        amsgrad, centered_momentum_rmsprop, centered_rmsprop, cocob, constant_rate_ftrl,
-                        cowclip_adagrad, dadapt_adam, dadapt_sgd, decayed_adagrad, dgc_momentum, dog, dowg, fromage,
-                        ftml, ftrl, group_adagrad, group_ftrl, lamb, laprop, lars, lion, madgrad, momentum,
-                        momentum_rmsprop, momo, momo_adam, muon, nadam, nesterov, nesterov_adam, novograd,
-                        optimistic_adam, optimistic_sgd, pnm, polyak_sgd, prodigy, proximal_adagrad, qhadam, qhm, radam,
-                        rmsprop, rowwise_adagrad, rowwise_adam, rowwise_rmsprop, rprop, schedule_free_adam,
-                        schedule_free_radam, schedule_free_sgd, sgd, stable_adamw, two_buffer_adagrad, yogi>;
+using rules = type_list<adabelief, adabound, adadelta, adafactor, adagrad, adam, adamax, adan, adapnm, add_delta,
+                        ademamix, adopt, amsgrad, came, centered_momentum_rmsprop, centered_rmsprop, cocob,
+                        constant_rate_ftrl, cowclip_adagrad, dadapt_adam, dadapt_sgd, decayed_adagrad, dgc_momentum,
+                        dog, dowg, fromage, ftml, ftrl, group_adagrad, group_ftrl, lamb, laprop, lars, lion, madgrad,
+                        momentum, momentum_rmsprop, momentum_sm3, momo, momo_adam, muon, nadam, nesterov, nesterov_adam,
+                        novograd, optimistic_adam, optimistic_sgd, pnm, polyak_sgd, prodigy, proximal_adagrad, qhadam,
+                        qhm, radam, rmsprop, rowwise_adagrad, rowwise_adam, rowwise_rmsprop, rprop, schedule_free_adam,
+                        schedule_free_radam, schedule_free_sgd, sgd, sm3, stable_adamw, two_buffer_adagrad, yogi>;
 // clang-format on
 
 } // namespace gradstep
