@@ -180,6 +180,7 @@ TEST_CASE("an argument of a dialect that is out of range is refused by the syste
         for (auto const& [name, allowed, value] : one.numbers) {
             double const before = *value;
             for (double const x : outside(allowed)) {
+                if (allowed.contains(x)) continue; // infinity, where it is allowed
                 *value = x;
                 CHECK(refusal<gs::value_error>(one.check_arguments) == name + ": " + gs::detail::text(x) +
                                                                            " is out of range; expected " +

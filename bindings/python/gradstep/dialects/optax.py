@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "adabelief",
     "adadelta",
+    "adafactor",
     "adagrad",
     "adam",
     "adamax",
@@ -45,6 +46,7 @@ __all__ = [
     "sgd_momentum",
     "sgd_nesterov",
     "signum",
+    "sm3",
     "yogi",
 ]
 
@@ -90,6 +92,40 @@ def adadelta(lr: Rate, *, rho: float = 0.9, eps: float = 1e-06, **options: Unpac
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "adadelta", "rho": rho, "eps": eps}, lr, options)
+
+
+def adafactor(
+    lr: Rate,
+    *,
+    decay_rate: float = 0.8,
+    multiply_by_parameter_scale: bool = True,
+    clipping_threshold: float = 1.0,
+    eps: float = 1e-30,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adafactor with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    decay_rate: minus the power of the step's number that is the share of a new squared gradient in its
+        average (>= 0).
+    multiply_by_parameter_scale: whether the step is scaled by the root mean square of the weights.
+    clipping_threshold: largest root mean square of the divided gradient; larger ones are scaled down to it (>
+        0, or infinity).
+    eps: added to the squared gradient (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "optax",
+            "name": "adafactor",
+            "decay_rate": decay_rate,
+            "multiply_by_parameter_scale": multiply_by_parameter_scale,
+            "clipping_threshold": clipping_threshold,
+            "eps": eps,
+        },
+        lr,
+        options,
+    )
 
 
 def adagrad(
@@ -805,6 +841,16 @@ def signum(lr: Rate, *, beta: float = 0.9, **options: Unpack[Options]) -> dict[s
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "signum", "beta": beta}, lr, options)
+
+
+def sm3(lr: Rate, *, momentum: float = 0.9, **options: Unpack[Options]) -> dict[str, Any]:
+    """sm3 with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    momentum: share of the buffer that remains after a step (>= 0 and < 1).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "sm3", "momentum": momentum}, lr, options)
 
 
 def yogi(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "adadelta",
+    "adafactor",
     "adagrad",
     "adam",
     "adam_amsgrad",
@@ -41,6 +42,38 @@ def adadelta(lr: Rate, *, rho: float = 0.9, eps: float = 1e-06, **options: Unpac
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "torch", "name": "adadelta", "rho": rho, "eps": eps}, lr, options)
+
+
+def adafactor(
+    lr: Rate,
+    *,
+    beta2_decay: float = -0.8,
+    eps1: float = 1.1920928955078125e-07,
+    eps2: float = 0.001,
+    d: float = 1.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """adafactor with the arguments, defaults and numbers of torch (docs/reference/presets.md#torch).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta2_decay: power of the step's number that is the share of a new squared gradient in its average (<= 0).
+    eps1: lower bound of the root by which the gradient is divided, and of the mean over rows (>= 0).
+    eps2: least size of the weights by which the step is scaled (>= 0).
+    d: largest root mean square of the divided gradient; larger ones are scaled down to it (>= 1).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "dialect": "torch",
+            "name": "adafactor",
+            "beta2_decay": beta2_decay,
+            "eps1": eps1,
+            "eps2": eps2,
+            "d": d,
+        },
+        lr,
+        options,
+    )
 
 
 def adagrad(
