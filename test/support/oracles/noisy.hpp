@@ -20,7 +20,7 @@ struct sgld {
     sgld(gradstep::sgld const& rule, now n)
         : at(n), deviation(at.held(sqrt(exact(2 * n.rate) * exact(rule.temperature)))) {}
 
-    result<0> operator()(real w, real g, std::array<real, 0>, real noise) const {
+    result<0> operator()(real w, real g, std::array<real, 0>, real noise = 0) const {
         outcome const descended = at.fnma(at.rate_held(), exact(g), exact(w));
         return {at.fma(deviation, exact(noise), descended), at.rate * abs(g) + deviation.value * abs(noise), {}};
     }
@@ -42,7 +42,7 @@ struct noisy_sgd {
         deviation = at.held(exact(n.rate) * sqrt(exact(rule.eta) * falls));
     }
 
-    result<0> operator()(real w, real g, std::array<real, 0>, real noise) const {
+    result<0> operator()(real w, real g, std::array<real, 0>, real noise = 0) const {
         outcome const descended = at.fnma(at.rate_held(), exact(g), exact(w));
         return {at.fnma(deviation, exact(noise), descended), at.rate * abs(g) + deviation.value * abs(noise), {}};
     }
