@@ -19,6 +19,7 @@ __all__ = [
     "adabelief",
     "adabound",
     "adadelta",
+    "adafactor",
     "adagrad",
     "adam",
     "adamax",
@@ -28,6 +29,7 @@ __all__ = [
     "ademamix",
     "adopt",
     "amsgrad",
+    "came",
     "centered_momentum_rmsprop",
     "centered_rmsprop",
     "cocob",
@@ -51,6 +53,7 @@ __all__ = [
     "madgrad",
     "momentum",
     "momentum_rmsprop",
+    "momentum_sm3",
     "momo",
     "momo_adam",
     "muon",
@@ -78,6 +81,7 @@ __all__ = [
     "schedule_free_sgd",
     "sgd",
     "sgld",
+    "sm3",
     "stable_adamw",
     "two_buffer_adagrad",
     "yogi",
@@ -159,6 +163,47 @@ def adadelta(lr: Rate, *, rho: Number = 0.95, epsilon: Number = 1e-06, **options
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"name": "adadelta", "rho": rho, "epsilon": epsilon}, lr, options)
+
+
+def adafactor(
+    lr: Rate,
+    *,
+    beta2_decay: Number = -0.8,
+    epsilon: Number = 1e-30,
+    clamp: Number = 0.0,
+    epsilon2: Number = 0.001,
+    d: Number = 1.0,
+    relative_step: bool = True,
+    scale_parameter: bool = True,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `adafactor`: Shazeer & Stern 2018, arXiv:1804.04235, algorithms 4 and 5
+    (docs/reference/rules.md#adafactor).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta2_decay: power of the step's number that is the share of a new squared gradient in its average (<= 0).
+    epsilon: added to the squared gradient (>= 0).
+    clamp: lower bound of the root by which the gradient is divided, and of the mean of r (>= 0).
+    epsilon2: least size of the weights by which the step is scaled (>= 0).
+    d: largest root mean square of the divided gradient; larger ones are scaled down to it (> 0, or infinity).
+    relative_step: whether 1 / sqrt(t) limits the learning rate.
+    scale_parameter: whether the step is scaled by the root mean square of the weights.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "adafactor",
+            "beta2_decay": beta2_decay,
+            "epsilon": epsilon,
+            "clamp": clamp,
+            "epsilon2": epsilon2,
+            "d": d,
+            "relative_step": relative_step,
+            "scale_parameter": scale_parameter,
+        },
+        lr,
+        options,
+    )
 
 
 def adagrad(
@@ -422,6 +467,43 @@ def amsgrad(
             "epsilon": epsilon,
             "epsilon_place": epsilon_place,
             "maximum_of": maximum_of,
+        },
+        lr,
+        options,
+    )
+
+
+def came(
+    lr: Rate,
+    *,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    beta3: Number = 0.9999,
+    epsilon1: Number = 1e-30,
+    epsilon2: Number = 1e-16,
+    d: Number = 1.0,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `came`: Luo et al. 2023, arXiv:2307.02047, algorithm 2 (docs/reference/rules.md#came).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: decay of the average of the divided gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    beta3: decay of the instability, per step (>= 0 and < 1).
+    epsilon1: added to the squared gradient (> 0).
+    epsilon2: added to the instability (> 0).
+    d: largest root mean square of the divided gradient; larger ones are scaled down to it (> 0, or infinity).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "came",
+            "beta1": beta1,
+            "beta2": beta2,
+            "beta3": beta3,
+            "epsilon1": epsilon1,
+            "epsilon2": epsilon2,
+            "d": d,
         },
         lr,
         options,
@@ -1035,6 +1117,26 @@ def momentum_rmsprop(
         lr,
         options,
     )
+
+
+def momentum_sm3(
+    lr: Rate,
+    *,
+    beta1: Number = 0.9,
+    beta2: Number = 1.0,
+    epsilon: Number = 1e-08,
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `momentum_sm3`: Anil et al. 2019, arXiv:1901.11150, section 5
+    (docs/reference/rules.md#momentum_sm3).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: decay of the average of the divided gradient, per step (>= 0 and < 1).
+    beta2: share of the accumulator that remains after a step; 1: a sum (> 0 and <= 1).
+    epsilon: added to the accumulator, inside the root (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "momentum_sm3", "beta1": beta1, "beta2": beta2, "epsilon": epsilon}, lr, options)
 
 
 def momo(
@@ -1811,6 +1913,17 @@ def sgld(lr: Rate, *, temperature: Number = 1.0, **options: Unpack[Options]) -> 
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"name": "sgld", "temperature": temperature}, lr, options)
+
+
+def sm3(lr: Rate, *, beta2: Number = 1.0, epsilon: Number = 0.0, **options: Unpack[Options]) -> dict[str, Any]:
+    """The rule `sm3`: Anil et al. 2019, arXiv:1901.11150, algorithm SM3-II (docs/reference/rules.md#sm3).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta2: share of the accumulator that remains after a step; 1: a sum (> 0 and <= 1).
+    epsilon: added to the accumulator, inside the root (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "sm3", "beta2": beta2, "epsilon": epsilon}, lr, options)
 
 
 def stable_adamw(
