@@ -11,6 +11,7 @@ __all__ = [
     "ema",
     "lookahead",
     "polyak",
+    "towards_initial",
     "window",
 ]
 
@@ -40,6 +41,14 @@ def polyak(*, start: int = 0) -> dict[str, Any]:
     start: steps before the average begins; until then it equals the weights (>= 0).
     """
     return policy({"name": "polyak", "start": start})
+
+
+def towards_initial(rate: Number) -> dict[str, Any]:
+    """The average `towards_initial` (docs/how_to/averaging.md).
+
+    rate: strength: after the step, moves the weight by lr * rate of the way to its initial value (>= 0).
+    """
+    return policy({"name": "towards_initial", "rate": rate})
 
 
 def window(rate: float, *, min: int = 10000, max: int = 10000) -> dict[str, Any]:

@@ -57,6 +57,7 @@ __all__ = [
     "nadam",
     "nesterov",
     "nesterov_adam",
+    "noisy_sgd",
     "novograd",
     "optimistic_adam",
     "optimistic_sgd",
@@ -76,6 +77,7 @@ __all__ = [
     "schedule_free_radam",
     "schedule_free_sgd",
     "sgd",
+    "sgld",
     "stable_adamw",
     "two_buffer_adagrad",
     "yogi",
@@ -1254,6 +1256,17 @@ def nesterov_adam(
     )
 
 
+def noisy_sgd(lr: Rate, *, eta: Number = 0.01, gamma: Number = 0.55, **options: Unpack[Options]) -> dict[str, Any]:
+    """The rule `noisy_sgd`: Neelakantan et al. 2015, arXiv:1511.06807 (docs/reference/rules.md#noisy_sgd).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    eta: variance of the noise in the gradient at step 1 (>= 0).
+    gamma: power of the step number by which the variance falls (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "noisy_sgd", "eta": eta, "gamma": gamma}, lr, options)
+
+
 def novograd(
     lr: Rate,
     *,
@@ -1787,6 +1800,17 @@ def sgd(lr: Rate, **options: Unpack[Options]) -> dict[str, Any]:
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"name": "sgd"}, lr, options)
+
+
+def sgld(lr: Rate, *, temperature: Number = 1.0, **options: Unpack[Options]) -> dict[str, Any]:
+    """The rule `sgld`: Welling & Teh 2011 (ICML), eq. 4 (docs/reference/rules.md#sgld).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    temperature: temperature of the distribution that the weights are samples of: noise of the variance 2 * lr
+        * temperature (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "sgld", "temperature": temperature}, lr, options)
 
 
 def stable_adamw(

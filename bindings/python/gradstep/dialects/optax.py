@@ -30,6 +30,7 @@ __all__ = [
     "madgrad",
     "nadam",
     "nadamw",
+    "noisy_sgd",
     "novograd",
     "optimistic_adam_v2",
     "optimistic_gradient_descent",
@@ -441,6 +442,17 @@ def nadamw(
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration({"dialect": "optax", "name": "nadamw", "b1": b1, "b2": b2, "eps": eps}, lr, options)
+
+
+def noisy_sgd(lr: Rate, *, eta: float = 0.01, gamma: float = 0.55, **options: Unpack[Options]) -> dict[str, Any]:
+    """noisy_sgd with the arguments, defaults and numbers of optax (docs/reference/presets.md#optax).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    eta: variance of the noise in the gradient at step 1 (>= 0).
+    gamma: power of the step number by which the variance falls (>= 0).
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"dialect": "optax", "name": "noisy_sgd", "eta": eta, "gamma": gamma}, lr, options)
 
 
 def novograd(
