@@ -220,13 +220,13 @@ TEST_CASE("rows that are away decay towards their initial values as in a dense r
     // A row at its initial value stays there, and a distance of 1 shrinks as its closed form says, however small the
     // decay is beside the 1: the bounds do not grow with the number of steps.
     auto const optimizer =
-        gs::make_updater<double>(gs::averaged{gs::sgd{}, gs::towards_initial{0x1p-40}}, gs::constant{0.75});
+        gs::make_updater<double>(gs::averaged{gs::sgd{}, gs::towards_initial{1e-12}}, gs::constant{0.75});
     gs::table table{optimizer, 2, 1, gs::exact{}, {.initial = 3.0, .max_history = 1 << 18}};
     std::vector<std::int32_t> const one{0}, none;
     table.update(one, std::vector<double>{-4.0 / 3});
     int const away = 100'000;
     for (int t = 0; t < away; ++t) table.update(none, std::vector<double>{});
-    long double const share = 0.75L * 0x1p-40L;
+    long double const share = 0.75L * 1e-12;
     long double const distance = (1 - share) * std::exp(away * std::log1p(-share));
     CHECK(std::abs(table.row(0)[0] - (3 + distance)) <= 8 * 0x1p-53L * 4);
     CHECK(std::abs(table.row(0)[0] - 4) > 1e-8); // it has moved
