@@ -38,12 +38,12 @@ public:
     footprint const& memory() const { return memory_; }
 
 protected:
-    /// Adds a tensor of n elements to the footprint.
-    template <class Optimizer> void count(std::size_t n) {
+    /// Adds a tensor of n elements to the footprint. The shape of a matrix is for rules that use it.
+    template <class Optimizer> void count(std::size_t n, gs::shape const& shape = {}) {
         memory_.moved += n * Optimizer::bytes_per_element;
         memory_.parameters += 2 * n * sizeof(typename Optimizer::traits::storage);
         for (std::size_t i = 0; i < Optimizer::slots; ++i)
-            memory_.state += Optimizer::slot_size(i, n) * sizeof(typename Optimizer::traits::state);
+            memory_.state += Optimizer::slot_size(i, n, shape) * sizeof(typename Optimizer::traits::state);
     }
 
     footprint memory_;

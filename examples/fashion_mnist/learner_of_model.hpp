@@ -38,15 +38,17 @@ protected:
 private:
     template <class Optimizer, class Tensor>
     void add(Optimizer const& by, char const* name, Tensor& value, Tensor const& gradient) {
+        gs::shape const shape = value.dimension() == 2 ? gs::shape{value.shape(0), value.shape(1)} : gs::shape{};
         std::size_t const first = state_.size();
-        for (std::size_t i = 0; i < Optimizer::slots; ++i) state_.emplace_back(Optimizer::slot_size(i, value.size()));
+        for (std::size_t i = 0; i < Optimizer::slots; ++i)
+            state_.emplace_back(Optimizer::slot_size(i, value.size(), shape));
         [&]<std::size_t... i>(std::index_sequence<i...>) {
             by.initialize(value, state_[first + i]...);
             model_.add(name, by, {value, gradient, state_[first + i]...},
                        {.decay = value.dimension() > 1}); // weight decay is for weights, not for biases
         }
         (std::make_index_sequence<Optimizer::slots>());
-        count<Optimizer>(value.size());
+        count<Optimizer>(value.size(), shape);
     }
 
     bool keeps_average_ = false;

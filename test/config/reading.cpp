@@ -211,9 +211,9 @@ TEST_CASE("a name or key that is unknown is refused with the nearest one", "[con
     CHECK_THAT(refused(with_schedule(R"({"name": "cosin"})")),
                Catch::Matchers::StartsWith(
                    "schedule.name: \"cosin\" is not a schedule (did you mean \"cosine\"?); expected "));
-    CHECK(
-        refused(with("average", R"({"name": "emma"})")) ==
-        "average.name: \"emma\" is not an average (did you mean \"ema\"?); expected ema, lookahead, polyak, towards_initial or window");
+    CHECK(refused(with("average", R"({"name": "emma"})")) ==
+          "average.name: \"emma\" is not an average (did you mean \"ema\"?); expected ema, lookahead, polyak, "
+          "towards_initial or window");
     CHECK(refused(with("catch_up", "\"exac\"")) == "catch_up.name: \"exac\" is not a catch-up policy (did you mean "
                                                    "\"exact\"?); expected touch_only, exact or replay");
     CHECK(refused(with("regularizer", R"({"name": "l3", "rate": 1})")) ==

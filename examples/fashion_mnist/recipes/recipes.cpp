@@ -1,5 +1,5 @@
-// The recipes by name. Prodigy's authors recommend the rate 1. The other peak rates were chosen by images that were held out
-// of the training set:
+// The recipes by name. The rates of Adafactor and Prodigy are those that their authors recommend. The other peak rates were
+// chosen by images that were held out of the training set:
 //
 //     ./dev demo --optimizers muon,schedule_free --held-out 10000 --seeds 3 --rate-scale 3      # and 0.3, 1, ...
 //
@@ -30,6 +30,7 @@ contender by(std::string name, double peak_rate, recipe::function* recipe) {
 
 std::vector<contender> recipes() {
     return {
+        by("adafactor", 1e-2, recipe::adafactor),
         by("averaged_adam", 3e-3, recipe::averaged_adam),
         by("muon", 3e-3, recipe::muon),
         by("prodigy", 1, recipe::prodigy),

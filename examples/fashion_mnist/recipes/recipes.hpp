@@ -13,6 +13,6 @@ constexpr double weight_decay = 0.05; // as adamw in optimizers.cpp
 /// Gives the tensors of a network their optimizers, for a training of so many steps.
 using function = void(learner_of_model& net, double peak_rate, std::int64_t steps);
 
-function averaged_adam, muon, prodigy, schedule_free;
+function adafactor, averaged_adam, muon, prodigy, schedule_free;
 
 } // namespace recipe

@@ -25,9 +25,7 @@ public:
     /// The items of another list, such as a std::vector.
     template <class List>
     requires requires(List const& items) { items.data(), items.size(); }
-    GRADSTEP_INLINE constexpr short_list(List const& items) {
-        assign(items.data(), items.size());
-    }
+    GRADSTEP_INLINE constexpr short_list(List const& items) { assign(items.data(), items.size()); }
 
     /// The members of a std::vector.
     GRADSTEP_INLINE constexpr std::size_t size() const { return size_; }
