@@ -123,12 +123,13 @@ class Demo(Training):
 
     def test_recipes(self):
         """64-8-3: 512 weights of a hidden layer, of which muon keeps one float, and 35 other parameters."""
-        ran = self.demo("--optimizers", "muon,schedule_free,schedule_free_adam,prodigy,averaged_adam,adamw", epochs=20)
+        ran = self.demo("--optimizers", "muon,schedule_free,schedule_free_adam,prodigy,adafactor,averaged_adam,adamw",
+                        epochs=20)
         self.assert_drawn(ran)
         rows = {name: numbers for name, *numbers in re.findall(
             r"(?m)^(\w+) +([\d.]+) % +([\d.]+) +[\d.]+ +\d+ % +([\d.]+) ", ran.stdout)}
         state = {"muon": (512 * 4 + 35 * 8) / 547, "schedule_free": 8, "schedule_free_adam": 8, "prodigy": 16,
-                 "averaged_adam": 12, "adamw": 8}
+                 "adafactor": (64 + 8 + 8 + 8 + 3 + 3) * 4 / 547, "averaged_adam": 12, "adamw": 8}
         self.assertEqual(rows.keys(), state.keys())
         for name, (accuracy, _, per_parameter) in rows.items():
             if name != "averaged_adam":  # the training is shorter than its average
