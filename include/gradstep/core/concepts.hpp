@@ -55,8 +55,7 @@ requires(requires { typename R::template settled<X>; }) struct settled_of<R, X> 
 inline namespace GRADSTEP_ISA {
 /// The number of state slots of a row-wise rule with one number per row of a table, or per tensor.
 template <class R> inline constexpr std::size_t row_slot_count = detail::count_row_slots<R>();
-/// The number of slots of a factored rule for the rows and columns of a matrix, or for tensors
-/// without a shape.
+/// The number of slots of a factored rule, of all lengths.
 template <class R> inline constexpr std::size_t factor_slot_count = detail::count_factor_slots<R>();
 /// A type with one member of type X for each of these slots.
 template <class R, class X> using row_state = typename detail::row_state_of<R, X>::type;
@@ -209,8 +208,7 @@ inline namespace GRADSTEP_ISA {
 ///   regularizers that change the weight itself (decoupled, after_step, cautious_decay, proximal,
 ///   clamp_weight).
 /// - `pulls_weight = true` and `pull(coeffs<T> const&, V& w, state<V>& s)`: changes the weight in
-///   these steps, after all regularizers and before it is rounded. With `pulls_every_step = true`,
-///   in every step.
+///   these or (`pulls_every_step = true`) in all steps, after all regularizers, before rounding.
 /// - `newton_roots`, if the loop in cache is limited by roots and quotients: of four packs, how
 ///   many roots multiply-adds should compute instead of the divider (backends/newton_divider.hpp).
 template <class R>
@@ -271,9 +269,8 @@ template <class R> concept matrix_rule = rule<R> && detail::gathers<R> && detail
 ///     template <class Updater> using step_type = matrix_step<Updater>;
 ///     template <class T, class Work> void update(coeffs<T> const&, Work& work) const;
 ///
-/// `update` runs once per step and tensor, on the host. It runs passes, and settles the slots
-/// between them (core/factored_work.hpp). Tensors without a shape have slots of their own. Tables do
-/// not support such rules, and no other rule can wrap them.
+/// `update` runs on the host: passes, and between them it settles the slots (core/factored_work.hpp).
+/// Tensors without a shape have slots of their own. Tables and other rules cannot contain such rules.
 template <class R> concept factored_rule = rule<R> && detail::has_factor_slots<R>;
 /// A rule whose step uses the shape of a parameter.
 template <class R> concept shaped_rule = matrix_rule<R> || factored_rule<R>;
@@ -306,12 +303,10 @@ concept model_wise_rule = rule<R> && detail::accumulates<R> &&
      detail::settles_by_loss<R>)&&detail::finalizes_model<R>&& detail::keeps_clock_state<R>;
 
 /// A rule that needs random numbers: `apply(coeffs<T> const&, V& w, V g, state<V>& s, V noise)`.
-/// `noise` is a standard normal number for each element, a pure function of step_options::seed, the
-/// number of the step, the id of the tensor, and the number of the element in it; in a table, of
-/// the row's id or key and the column. So it has the same bits on every backend and for every
-/// split, and the clock is all that a checkpoint needs. core/normal.hpp has the method and its
-/// accuracy. Different tensors need different ids, as for stochastic rounding. `exact`, `replay`,
-/// `agc` and sharded training reject such rules.
+/// `noise` is a standard normal number for each element (core/normal.hpp), a pure function of
+/// step_options::seed, the step, the id of the tensor, and the number of the element; in a table,
+/// of the row's id or key and the column. It does not depend on backends and splits. Different
+/// tensors need different ids. `exact`, `replay`, `agc` and sharded training reject such rules.
 template <class R> concept noisy_rule = rule<R> && detail::applies_with_noise<R>;
 
 /// A rule whose `apply` gets numbers that were settled before it moves an element.
