@@ -195,7 +195,7 @@ void model_of_many(report& out, options const& o) {
 void all_rules(report& out, options const& o) {
     large_streams memory(o);
     out.section("every rule in memory, one thread");
-    for_each_entry([&](auto const& entry) { against_the_limit(out, o, memory, entry.settings[0]); });
+    for_each_line([&](auto const& entry) { against_the_limit(out, o, memory, entry.settings[0]); });
 
     out.section("averages, rounding, models, one thread");
     average_of_adam(out, o, memory, gs::ema{});

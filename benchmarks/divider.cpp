@@ -73,7 +73,7 @@ void divider(report& out, options const& o) {
     newton_mode const chosen = newton_mode_here;
     out.section("quotients or roots by multiply-adds / by the divider");
     streams const s(64 * Ki);
-    for_each_entry([&](auto const& entry) {
+    for_each_line([&](auto const& entry) {
         if constexpr (waits_for_divider<typename std::remove_cvref_t<decltype(entry)>::rule>)
             against_the_divider(out, o, s, name_of(entry.settings[0]), entry.settings[0]);
     });

@@ -153,7 +153,7 @@ template <class Oracle, class Rule> void add_lines(std::array<table, reported.si
 
 int main() {
     std::array<table, reported.size()> tables;
-    for_each_entry([&]<class Entry>(Entry const& entry) {
+    for_each_line([&]<class Entry>(Entry const& entry) {
         constexpr bool is_model_wise = gs::model_wise_rule<typename Entry::rule>; // its step size has errors of its own
         if constexpr (!is_model_wise && !requires { entry.settings[0].average; }) // of weights, which no average moves
             add_lines<typename Entry::oracle>(tables, entry.settings[0]);

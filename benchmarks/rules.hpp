@@ -1,7 +1,6 @@
 #pragma once
 /// The rules of tables of measurements: all rules of the tests' registry, each with its first setting, the defaults.
 #include <string>
-#include <tuple>
 
 #include <gradstep/all.hpp>
 #include <support/registry.hpp>
@@ -13,9 +12,4 @@ template <class Rule> std::string name_of(Rule const& rule) {
         return name + "{" + name_of(rule.rule) + ", " + name_of(rule.average) + "}";
     else if constexpr (requires { rule.rule; }) return name + "{" + name_of(rule.rule) + "}";
     else return name;
-}
-
-/// Calls f(entry) for each line of the registry.
-template <class F> void for_each_entry(F const& f) {
-    std::apply([&](auto const&... entry) { (f(entry), ...); }, registry());
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -15,6 +16,14 @@
 
 namespace {
 
+/// Calls f(line) for the line of each rule. In older revisions `registered` is a tuple of the lines.
+template <class... Line, class F> void for_each_line_of(std::type_identity<std::tuple<Line...>>, F const& f) {
+    (f(oracle::line_of(typename Line::rule{})), ...);
+}
+template <class... Rule, class F> void for_each_line_of(std::type_identity<gs::type_list<Rule...>>, F const& f) {
+    (f(oracle::line_of(Rule{})), ...);
+}
+
 template <class Rule> updates::rule dense(Rule const& rule) {
     auto const optimizer = gs::make_updater<float>(rule, gs::constant{1e-3});
     return {name_of(rule), optimizer.slots, [=](measure::streams const& s) { return composed(optimizer, s); }};
@@ -23,7 +32,7 @@ template <class Rule> updates::rule dense(Rule const& rule) {
 /// All but those that keep a number for each row: they are rules of tables.
 std::vector<updates::rule> dense_rules() {
     std::vector<updates::rule> all;
-    for_each_entry([&](auto const& entry) {
+    for_each_line_of(std::type_identity<registered>(), [&](auto const& entry) {
         if constexpr (gs::row_slot_count<typename std::remove_cvref_t<decltype(entry)>::rule> == 0)
             all.push_back(dense(entry.settings[0]));
     });

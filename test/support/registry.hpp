@@ -3,7 +3,7 @@
 /// support/oracles, the function `line_of(gs::RULE)` gives its line: the oracle and the settings to test. CMake makes a
 /// file of test/properties for each such function.
 
-#include <tuple>
+#include <type_traits>
 
 #include <gradstep/gradstep.hpp>
 
@@ -11,19 +11,24 @@
 
 namespace gs = gradstep;
 
-// "no matching function for call to line_of": the rule that is named there has no line in support/oracles. Rules that use
-// shapes have none: their oracles are in the tests of test/rules with their names.
-template <class Rule> constexpr auto line_or_none() {
-    if constexpr (gs::shaped_rule<Rule>) return std::tuple<>();
-    else return std::tuple{oracle::line_of(Rule{})};
-}
-template <class... Rule> constexpr auto lines_of(gs::type_list<Rule...>) {
-    return std::tuple_cat(line_or_none<Rule>()...);
-}
-constexpr auto registry() {
-    return std::tuple_cat(lines_of(gs::rules{}), lines_of(oracle::averaged_rules{}), lines_of(oracle::clipped_rules{}));
+template <class... A, class... B>
+constexpr gs::type_list<A..., B...> operator+(gs::type_list<A...>, gs::type_list<B...>) {
+    return {};
 }
 
-/// For TEMPLATE_LIST_TEST_CASE: TestType is the entry of one rule, and `settings_of<TestType>()` its rules.
-using registered = decltype(registry());
-template <class Entry> constexpr auto settings_of() { return oracle::line_of(typename Entry::rule{}).settings; }
+// Rules that use shapes have no line: their oracles are in the tests of test/rules with their names.
+template <class... Rule> constexpr auto with_a_line(gs::type_list<Rule...>) {
+    return (gs::type_list<>{} + ... +
+            std::conditional_t<gs::shaped_rule<Rule>, gs::type_list<>, gs::type_list<Rule>>{});
+}
+
+/// The rules, for TEMPLATE_LIST_TEST_CASE. A list of rules and no tuple of lines, which would take each file a second to compile.
+using registered = decltype(with_a_line(gs::rules{}) + oracle::averaged_rules{} + oracle::clipped_rules{});
+
+/// The settings of a rule. "no matching function for call to line_of": the rule that is named there has no line.
+template <class Rule> constexpr auto settings_of() { return oracle::line_of(Rule{}).settings; }
+
+/// Calls f(line) for the line of each rule.
+template <class F> void for_each_line(F const& f) {
+    registered::any([&]<class Rule>() { return f(oracle::line_of(Rule{})), false; });
+}
