@@ -117,7 +117,7 @@ GRADSTEP_DEFINE std::vector<std::string> model::names() const {
 GRADSTEP_DEFINE void model::set_shape(std::string_view name, std::vector<std::uint64_t> extents) {
     auto& task = tasks_[tasks_.index_of(name, "set_shape")];
     detail::require_shape(name, extents, task.size());
-    if (extents.size() > 1) task.set_shape(shape::of(extents));
+    task.set_shape(shape::of(extents));
     task.in_files_or_new().shape = std::move(extents);
 }
 

@@ -133,6 +133,13 @@ TEST_CASE("Factored state in the memory of the application, and shapes that come
     CHECK(refusal<gs::sequence_error, std::logic_error>([&] {
               net.set_shape("owned", {cols, rows});
           }).find("set_shape: the rule keeps numbers for the rows and columns of another shape") != std::string::npos);
+    CHECK(refusal<gs::sequence_error, std::logic_error>([&] {
+              net.set_shape("owned", {n});
+          }).find("set_shape: the rule keeps numbers for the rows and columns of another shape") != std::string::npos);
+    gs::model early;
+    early.add("owned", gs::parameter{adafactor, w, {.shape = {rows, cols}}});
+    early.set_shape("owned", {n});
+    CHECK(early.get<decltype(adafactor)>("owned").state<"v">().size() == n);
     net.set_shape("given", {cols, rows});
     CHECK(refusal<gs::size_error>([&] {
               net.update({{"owned", g}});

@@ -101,6 +101,27 @@ TEST_CASE("any_parameter has the state of its shape for a factored rule", "[runt
     CHECK(refusal<gs::value_error>([&] { of_rows.update_rows(std::span(&id, 1), std::span(g2).first(cols)); }) ==
           "update_rows: the rule updates a whole matrix, and no single rows; expected update(), or another rule");
 
+    // Over memory of the application, with a shape of either one.
+    auto memory = w;
+    std::vector<float> r(rows), c(cols), none;
+    std::array<gs::any_span, 3> const slots{r, c, none};
+    gs::any_parameter borrowed(optimizer, gs::any_tensor{memory, g2, slots}, {.shape = {rows, cols}});
+    borrowed.update(g2);
+    borrowed.update(g3);
+    CHECK(memory == expected({rows, cols}, 2));
+    std::array<gs::any_span, 3> const without_room{none, none, w};
+    CHECK(refusal<gs::size_error>([&] {
+              gs::any_parameter(optimizer, gs::any_tensor{memory, g2, without_room}, {.shape = {rows, cols}});
+          }) == "r: has 0 elements; expected 70");
+    gs::any_tensor of_another_shape{memory, g2, slots};
+    of_another_shape.shape = {rows, cols};
+    CHECK(
+        refusal<gs::value_error>([&] {
+            gs::any_parameter(optimizer, of_another_shape, {.shape = {cols, rows}});
+        }) ==
+        "shape: the memory has 70 x 1100, and the options have 1100 x 70; expected one shape, of the memory or in the "
+        "options");
+
     gs::any_parameter copy = later;
     copy.update(g2);
     later.update(g2);

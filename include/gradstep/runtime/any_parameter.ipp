@@ -106,11 +106,18 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
     refer_to(memory);
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::refer_to(any_tensor const& memory) {
+GRADSTEP_DEFINE_RUNTIME void any_parameter::refer_to(any_tensor const& given) {
+    any_tensor memory = given;
+    if (!memory.shape.is_known()) memory.shape = options_.shape;
+    if (options_.shape.is_known() && memory.shape != options_.shape)
+        detail::fail<value_error>({"shape"},
+                                  {"the memory has ", detail::text_of(memory.shape), ", and the options have ",
+                                   detail::text_of(options_.shape)},
+                                  {"one shape, of the memory or in the options"});
     runtime::erased_tensor const x = updater_.checked_memory(memory);
     detail::require_elements("shape", memory.shape, x.size);
     width_ = x.size;
-    if (memory.shape.is_known()) options_.shape = memory.shape;
+    options_.shape = memory.shape;
     values_ = detail::any_buffer::referring_to({updater_.storage(), x.weight, x.size});
     for (std::size_t i = 0; i < updater_.slots(); ++i)
         state_[i] = detail::any_buffer::referring_to(

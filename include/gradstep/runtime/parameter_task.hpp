@@ -120,7 +120,10 @@ public:
     GRADSTEP_DEFINE_RUNTIME bool average(type_id element, void* out) override;
     void apply_average() override { parameter_.apply_average().dismiss(); }
     void restore() override { parameter_.restore(); }
-    void set_shape(gradstep::shape const& of) override { parameter_.set_shape({of.rows, of.cols}); }
+    void set_shape(gradstep::shape const& of) override {
+        if (of.is_known()) parameter_.set_shape({of.rows, of.cols});
+        else parameter_.set_shape({parameter_.size()});
+    }
 
 protected:
     template <class F> void named(F const& f) const {
