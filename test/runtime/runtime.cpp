@@ -255,7 +255,7 @@ std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups
     using sgd = gs::type_list<gs::sgd>;
     using averageable = gs::type_list<gs::sgd, gs::adam>;
     using of_floats = gs::type_list<gs::sgd, gs::momentum, gs::adam, gs::schedule_free_adam, gs::prodigy, gs::dog,
-                                    gs::momo, gs::sgld>;
+                                    gs::momo, gs::sgld, gs::adafactor>;
     using compressing = gs::type_list<gs::dgc_momentum>;
     static gs::runtime::compiled_group const* const all[] = {
         &gs::runtime::compiled_list<float, of_floats, gs::type_list<gs::none, gs::any_regularizer>>::group,

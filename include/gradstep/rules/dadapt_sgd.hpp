@@ -78,7 +78,11 @@ struct dadapt_sgd {
     }
 
 private:
-    GRADSTEP_INLINE static double q(step_info now, double norm) { return now.state[0] * now.rate / norm; }
+    // Before the norm is known it is 0. Compilers may divide by it and not use the quotient, which
+    // must not trap: smaller norms count as 1e-290.
+    GRADSTEP_INLINE static double q(step_info now, double norm) {
+        return now.state[0] * now.rate / std::max(norm, 1e-290);
+    }
 };
 static_assert(model_wise_rule<dadapt_sgd>);
 
