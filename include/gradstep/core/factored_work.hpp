@@ -205,7 +205,8 @@ private:
                 for (std::size_t m = 0; m < Pass::totals; ++m) all[m][j - whole_end] += sums.totals[m];
             }
         if constexpr (has_factors)
-            for (std::size_t k = 0; k < Rows; ++k) row_sums[r + k] = fold(of_rows[k], add<double>);
+            for (std::size_t k = 0; k < Rows; ++k)
+                row_sums[r + k] = fold(of_rows[k], [](double& sum, double part) { add(sum, part); });
     }
 };
 
