@@ -352,9 +352,10 @@ private:
                                                       detail::master_pointer(x)},
                   x.weight.size());
         }
-        for (std::size_t i = 0; i != factor_slot_count<Rule>; ++i)
-            detail::fill(backend_, std::span<typename traits::state>(x.state[slot_count<Rule> + i]),
-                         typename traits::state(0));
+        if constexpr (factor_slot_count<Rule> != 0)
+            for (std::size_t i = 0; i != factor_slot_count<Rule>; ++i)
+                detail::fill(backend_, std::span<typename traits::state>(x.state[slot_count<Rule> + i]),
+                             typename traits::state(0));
         if constexpr (row_slot_count<Rule> != 0)
             begin(initialize_row_kernel<Element, Rule>{rule_, detail::row_pointers<updater>(x)}, 1);
     }
