@@ -214,8 +214,7 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// What a factored rule does with a tensor in `update`: it runs passes, and between them it reads
-/// their sums and sets its slots. A pass is a type:
+/// A pass of a factored rule over a tensor:
 ///
 ///     struct squares {
 ///         static constexpr bool of_matrix = true;             // x.row and x.column, or x.whole
@@ -227,7 +226,14 @@ inline namespace GRADSTEP_ISA {
 ///         static factored_sums<wide_pack<V>> at(coeffs<T> const&, settled<T> const&, factored_element<V, S>& x);
 ///     };
 ///
-/// `settled<T>` are numbers that `update` has computed for the pass. The work has the rows and
+/// `settled<T>` are numbers that `update` has computed for the pass.
+template <class P> concept factor_pass = requires {
+    requires P::totals <= 2;
+    P::of_matrix, P::changes_state, P::moves_weight, P::factors;
+};
+
+/// What a factored rule does with a tensor in `update`: it runs passes, and between them it reads
+/// their sums and sets its slots. The work has the rows and
 /// columns of the parameter. A pass has the rows and columns of the memory: for a parameter in
 /// column-major order, x.row is the number of the column. Use both in the same way.
 template <class Updater, class Regularizer> class factored_work {
@@ -235,8 +241,9 @@ template <class Updater, class Regularizer> class factored_work {
     using backend_type = typename Updater::backend_type;
 
 public:
-    /// The types of the arithmetic and of a number in a slot.
+    /// The type of the arithmetic.
     using compute = typename tensor_type::compute;
+    /// The type of a number in a slot.
     using state_type = typename tensor_type::state_type;
 
     /// For matrix_step.
@@ -246,13 +253,15 @@ public:
 
     /// Whether the tensor is a matrix: it has a shape.
     bool is_matrix() const { return shape_.is_known(); }
-    /// The numbers of its rows, columns and elements.
+    /// The number of its rows.
     std::size_t rows() const { return shape_.rows; }
+    /// The number of its columns.
     std::size_t columns() const { return shape_.cols; }
+    /// The number of its elements.
     std::size_t size() const { return tensor_.weight.size(); }
 
     /// Runs a pass, and returns its sums over the tensor.
-    template <class Pass, class Settled> std::array<double, 2> run(Settled const& settled) const {
+    template <factor_pass Pass, class Settled> std::array<double, 2> run(Settled const& settled) const {
         std::size_t const across = tiles_.across(), count = tiles_.count();
         std::size_t const parts =
             std::max<std::size_t>(1, std::min(count, backend_.parts_for(size() * Updater::bytes_per_element)));

@@ -16,7 +16,7 @@ namespace gradstep {
 ///     list.push_back(0.99);
 template <class T, std::size_t Capacity> class short_list {
 public:
-    using value_type = T;
+    using value_type = T; ///< the type of an item
     /// The largest number of items.
     static constexpr std::size_t capacity = Capacity;
 
@@ -27,14 +27,20 @@ public:
     requires requires(List const& items) { items.data(), items.size(); }
     GRADSTEP_INLINE constexpr short_list(List const& items) { assign(items.data(), items.size()); }
 
-    /// The members of a std::vector.
+    /// The number of items.
     GRADSTEP_INLINE constexpr std::size_t size() const { return size_; }
+    /// Whether there are none.
     GRADSTEP_INLINE constexpr bool empty() const { return size_ == 0; }
+    /// The first item.
     GRADSTEP_INLINE constexpr T const* begin() const { return items_.data(); }
+    /// Behind the last item.
     GRADSTEP_INLINE constexpr T const* end() const { return items_.data() + size_; }
+    /// Item i < size().
     GRADSTEP_INLINE constexpr T const& operator[](std::size_t i) const { return items_[i]; }
     GRADSTEP_INLINE constexpr T& operator[](std::size_t i) { return items_[i]; }
+    /// The last item, of at least one.
     GRADSTEP_INLINE constexpr T const& back() const { return items_[size_ - 1]; }
+    /// Adds an item. Throws size_error if the list is full.
     GRADSTEP_INLINE constexpr void push_back(T item) {
         require_room(size_ + 1);
         items_[size_++] = item;
