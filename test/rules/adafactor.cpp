@@ -27,11 +27,11 @@ struct run_by_formula {
 
 // Algorithms 4 and 5 of the paper, with torch's clamp.
 //
-// The bound: a sum of N squares in double is off by N 2^-53 of it. r, c and v are averages of positive numbers, so
-// their relative errors are at most those of their terms and of the roundings of each step: e = t (N 2^-53 + 6 u) after
-// t steps. u = g / sqrt(r c / mean(r)) has half of the errors of three of them, and six roundings: 1.5 e + 6 u. RMS(u)
-// has the same error and that of a sum. RMS(w) is off by the error of the weights before. The maxima of the formula
-// make no error larger. So a step adds to the error of a weight
+// The bound: a sum of N squares in double has a relative error of N 2^-53. r, c and v are averages of positive numbers,
+// and each step rounds them six times, so after t steps their relative error is at most e = t (N 2^-53 + 6 u). In
+// u = g / sqrt(r c / mean(r)) the root halves the errors of three such numbers, and there are six roundings: 1.5 e + 6 u.
+// RMS(u) adds the error of a sum, N 2^-53. RMS(w) is off by the error of the weights before the step. A maximum makes no
+// error larger. So a step adds to the error of a weight
 //     |move| (3 e + 20 u + N 2^-53 + error / RMS(w)) + 4 u |w|
 // `of_power` is the relative error of beta and 1 - beta, which e has once a step, if another system rounds them more.
 run_by_formula by_formula(gs::adafactor const& rule, std::size_t rows, std::size_t cols, setting const& how, double u) {

@@ -233,9 +233,9 @@ template <class P> concept factor_pass = requires {
 };
 
 /// What a factored rule does with a tensor in `update`: it runs passes, and between them it reads
-/// their sums and sets its slots. The work has the rows and
-/// columns of the parameter. A pass has the rows and columns of the memory: for a parameter in
-/// column-major order, x.row is the number of the column. Use both in the same way.
+/// their sums and sets its slots. The work has the rows and columns of the parameter. A pass has the
+/// rows and columns of the memory: for a parameter in column-major order, x.row is the number of the
+/// column. Use both in the same way.
 template <class Updater, class Regularizer> class factored_work {
     using tensor_type = detail::factored_pass<Updater, Regularizer>;
     using backend_type = typename Updater::backend_type;
