@@ -27,8 +27,8 @@ namespace gradstep {
 ///     template <class T> reading<T> read(std::int64_t t) const;
 ///     template <class T, pack V> GRADSTEP_HD static V value(reading<T>, V w, state<V> const& s);
 ///
-/// `add` and `pull` must be linear in w and s; otherwise tables could not average inactive rows. `pull`
-/// must leave a weight that equals the slots as it is. Optional members:
+/// `add` and `pull` must be linear in w and s; otherwise tables could not average inactive rows.
+/// `pull` must leave a weight that equals the slots as it is. Optional members:
 ///
 /// - `is_rare_slot(i)` and `coeffs<T>::is_rare()`, as for a rule, with `add_rarely` for these
 ///   steps;
@@ -50,10 +50,10 @@ concept weight_average = requires(A const& a, typename A::template coeffs<float>
 };
 
 /// A rule with an average of its weights, computed in the same pass over memory: `averaged{adam{},
-/// ema{0.999}}`, or `polyak{}`, or `window{.rate = 0.15}`, or `lookahead{}`, or `towards_initial{0.01}`. The
-/// average has additional state slots.
-/// It averages the weight as it is stored, after all regularizers and after rounding. With a master
-/// copy, it averages the master copy, which has more digits.
+/// ema{0.999}}`, or `polyak{}`, or `window{.rate = 0.15}`, or `lookahead{}`, or
+/// `towards_initial{0.01}`. The average has additional state slots. It averages the weight as it is
+/// stored, after all regularizers and after rounding. With a master copy, it averages the master
+/// copy, which has more digits.
 ///
 ///     (w, s) <- rule(w, g, s)
 ///     sums <- average(sums, w)

@@ -9,27 +9,27 @@
 
 namespace gradstep {
 
-/// Decoupled decay towards the initial weights instead of towards 0, for fine-tuning: the weights stay near the
-/// model that training began with. Li, Grandvalet & Davoine 2018, arXiv:1802.01483 (L2-SP). It is used like an
-/// average, `averaged{adam{}, towards_initial{0.01}}`, since it keeps one number for each weight. Like
-/// `lookahead`, it changes the weights.
+/// Decoupled decay towards the initial weights instead of towards 0, for fine-tuning: the weights
+/// stay near the model that training began with. Li, Grandvalet & Davoine 2018, arXiv:1802.01483
+/// (L2-SP). It is used like an average, `averaged{adam{}, towards_initial{0.01}}`, since it keeps
+/// one number for each weight. Like `lookahead`, it changes the weights.
 ///
 ///     (w, s) <- rule(w, g, s)
 ///     w <- w - lr * rate * (w - initial)
 ///
-/// It follows all regularizers, in every step, and does not enter the state of the rule, as `decoupled` does
-/// not. The paper adds rate / 2 * |w - initial|^2 to the loss instead: add rate * (w - initial) to the gradient
-/// for that form. With `sgd` the paper's form computes the same, except that its distance is of the weight
-/// before the step. For weights that the initial model does not have, such as a new last layer, the paper
-/// decays towards 0: use `decoupled` there.
-/// Ranges: rate >= 0, and lr * rate <= 1 at every step. A tensor's rate_scale scales the learning rate here too;
-/// its `decay` does not.
+/// It follows all regularizers, in every step, and does not enter the state of the rule, as
+/// `decoupled` does not. The paper adds rate / 2 * |w - initial|^2 to the loss instead: add rate *
+/// (w - initial) to the gradient for that form. With `sgd` the paper's form computes the same,
+/// except that its distance is of the weight before the step. For weights that the initial model
+/// does not have, such as a new last layer, the paper decays towards 0: use `decoupled` there.
+/// Ranges: rate >= 0, and lr * rate <= 1 at every step. A tensor's rate_scale scales the learning
+/// rate here too; its `decay` does not.
 ///
-/// State: initial, the initial weights, which no step writes. `average` and `apply_average` read them; to read
-/// another average, put that one outside: `averaged{averaged{adam{}, towards_initial{0.01}}, ema{}}`. In tables,
-/// `initial` of a row is the value with which the row began. `exact` and `replay` include the steps of inactive
-/// rows; under `touch_only` a row decays in the steps that contain it. `averager` rejects it, because it cannot
-/// change weights.
+/// State: initial, the initial weights, which no step writes. `average` and `apply_average` read
+/// them; to read another average, put that one outside: `averaged{averaged{adam{},
+/// towards_initial{0.01}}, ema{}}`. In tables, `initial` of a row is the value with which the row
+/// began. `exact` and `replay` include the steps of inactive rows; under `touch_only` a row decays
+/// in the steps that contain it. `averager` rejects it, because it cannot change weights.
 /// Other frameworks: none of torch, optax, TensorFlow, Keras and Paddle has it.
 struct towards_initial {
     double rate = missing;

@@ -10,8 +10,9 @@
 
 namespace gradstep {
 
-/// Adafactor: divides the gradient by the root of an average of its squares, and stores for a matrix
-/// only the averages of rows and columns. Shazeer & Stern 2018, arXiv:1804.04235, Algorithms 4 and 5.
+/// Adafactor: divides the gradient by the root of an average of its squares, and stores for a
+/// matrix only the averages of rows and columns. Shazeer & Stern 2018, arXiv:1804.04235, Algorithms
+/// 4 and 5.
 ///
 ///     beta <- 1 - t^beta2_decay
 ///     a matrix:   r <- beta * r + (1 - beta) * (mean of g^2 over each row + epsilon)
@@ -29,19 +30,20 @@ namespace gradstep {
 ///
 /// State: r with a number for each row, c with one for each column, and v, which a matrix does not
 /// have; all initially zero. A 4096 x 4096 matrix of floats has 33 kB, where adam has 134 MB. Work
-/// memory: about 3 % of the largest matrix, which the parameters of an updater share. Ranges: beta2_decay finite and <= 0; epsilon, clamp and epsilon2 >= 0; d > 0, and
-/// infinite for no clipping.
+/// memory: about 3 % of the largest matrix, which the parameters of an updater share. Ranges:
+/// beta2_decay finite and <= 0; epsilon, clamp and epsilon2 >= 0; d > 0, and infinite for no
+/// clipping.
 ///
 /// A step reads the gradient three times, because RMS(u) needs r and c of the whole matrix, and the
 /// weight twice. Sums are in double, in an order that depends on the shape alone.
 ///
 /// Other frameworks: torch has epsilon = 0 and a clamp, its eps[0], which is by default the machine
 /// epsilon of the dtype. Keras and Hugging Face's transformers have the numbers of the paper. optax
-/// multiplies by max(RMS(w), 1e-3), has no relative_step, and does not factor matrices with fewer than
-/// 128 rows or columns: leave out their shape. All of them factor the last two dimensions of a tensor
-/// with more than two (optax: the largest two), each matrix with factors of its own; here the
-/// dimensions after the first one are joined. The first moment of the paper's appendix, which needs a
-/// slot of the size of the matrix, is left out.
+/// multiplies by max(RMS(w), 1e-3), has no relative_step, and does not factor matrices with fewer
+/// than 128 rows or columns: leave out their shape. All of them factor the last two dimensions of a
+/// tensor with more than two (optax: the largest two), each matrix with factors of its own; here
+/// the dimensions after the first one are joined. The first moment of the paper's appendix, which
+/// needs a slot of the size of the matrix, is left out.
 struct adafactor {
     double beta2_decay = -0.8, epsilon = 1e-30, clamp = 0, epsilon2 = 1e-3, d = 1;
     bool relative_step = true, scale_parameter = true;
