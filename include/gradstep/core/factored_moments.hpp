@@ -57,6 +57,14 @@ template <class Work> void keep_factors(Work const& work, std::size_t slot, fact
         to[k] = typename Work::state_type(finite_number<typename Work::compute>(from[k]));
 }
 
+// u = g / max(sqrt(v), floor) of an element. Of a matrix, x.row and x.column are the inverse roots of
+// v's factors, and `most` is 1 / floor.
+template <bool is_matrix, class T, class Element> GRADSTEP_HD auto over_root(Element const& x, T floor, T most) {
+    using V = std::remove_cvref_t<decltype(x.g)>;
+    if constexpr (is_matrix) return math::mul(x.g, math::min(math::mul(x.row, x.column), V(most)));
+    else return math::div(x.g, math::max(math::sqrt(x.whole), V(floor)));
+}
+
 // The accumulator of SM3 for an element, as scalars of one step.
 template <class T> struct sm3_terms {
     T keep, gain, inside;

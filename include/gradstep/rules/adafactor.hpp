@@ -77,12 +77,6 @@ struct adafactor {
     /// What the last pass multiplies u by.
     template <class T> struct settled { T move; };
 
-    /// u of an element of a matrix, or of another tensor.
-    template <bool is_matrix, class T, pack V, class S>
-    GRADSTEP_HD static V direction(coeffs<T> const& c, factored_element<V, S> const& x) {
-        if constexpr (is_matrix) return math::mul(x.g, math::min(math::mul(x.row, x.column), V(c.most)));
-        else return math::div(x.g, math::max(math::sqrt(x.whole), V(c.floor)));
-    }
     /// The first pass over a matrix: the squares of the gradient and of the weight.
     struct squares {
         static constexpr bool of_matrix = true, changes_state = false, moves_weight = false;
@@ -103,11 +97,14 @@ struct adafactor {
         GRADSTEP_HD static factored_sums<wide_pack<V>> at(coeffs<T> const& c, settled<T> const&,
                                                           factored_element<V, S>& x) {
             if constexpr (is_matrix) {
-                return {wide_pack<V>(0), {wide_pack<V>(0), math::wide_square(direction<is_matrix>(c, x))}};
+                return {wide_pack<V>(0),
+                        {wide_pack<V>(0), math::wide_square(detail::over_root<is_matrix>(x, c.floor, c.most))}};
             } else {
                 V const square = math::fma(x.g, x.g, V(c.epsilon));
                 x.whole = math::fma(V(c.keep), x.whole, math::mul(V(c.share), square));
-                return {wide_pack<V>(0), {math::wide_square(x.stored), math::wide_square(direction<is_matrix>(c, x))}};
+                return {
+                    wide_pack<V>(0),
+                    {math::wide_square(x.stored), math::wide_square(detail::over_root<is_matrix>(x, c.floor, c.most))}};
             }
         }
     };
@@ -119,7 +116,7 @@ struct adafactor {
         template <class T, pack V, class S>
         GRADSTEP_HD static factored_sums<wide_pack<V>> at(coeffs<T> const& c, settled<T> const& by,
                                                           factored_element<V, S>& x) {
-            x.w = math::fnma(V(by.move), direction<is_matrix>(c, x), x.w);
+            x.w = math::fnma(V(by.move), detail::over_root<is_matrix>(x, c.floor, c.most), x.w);
             return {};
         }
     };

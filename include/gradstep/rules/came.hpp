@@ -64,12 +64,6 @@ struct came {
     /// What clips u.
     template <class T> struct settled { T clip; };
 
-    /// u of an element of a matrix, or of another tensor, before it is clipped.
-    template <bool is_matrix, class T, pack V, class S>
-    GRADSTEP_HD static V direction(coeffs<T> const& c, factored_element<V, S> const& x) {
-        if constexpr (is_matrix) return math::mul(x.g, math::min(math::mul(x.row, x.column), V(c.most)));
-        else return math::div(x.g, math::max(math::sqrt(x.whole), V(c.floor)));
-    }
     /// The first pass over a matrix: the squares of the gradient.
     struct squares {
         static constexpr bool of_matrix = true, changes_state = false, moves_weight = false;
@@ -91,7 +85,8 @@ struct came {
                                                           factored_element<V, S>& x) {
             if constexpr (!is_matrix)
                 x.whole = math::fma(V(c.keep), x.whole, math::mul(V(c.gain), math::fma(x.g, x.g, V(c.epsilon))));
-            return {wide_pack<V>(0), {math::wide_square(direction<is_matrix>(c, x)), wide_pack<V>(0)}};
+            return {wide_pack<V>(0),
+                    {math::wide_square(detail::over_root<is_matrix>(x, c.floor, c.most)), wide_pack<V>(0)}};
         }
     };
     /// Updates m. For a matrix it adds the instability; for other tensors it is the last pass.
@@ -102,7 +97,7 @@ struct came {
         template <class T, pack V, class S>
         GRADSTEP_HD static factored_sums<wide_pack<V>> at(coeffs<T> const& c, settled<T> const& by,
                                                           factored_element<V, S>& x) {
-            V const u = math::mul(direction<is_matrix>(c, x), V(by.clip));
+            V const u = math::mul(detail::over_root<is_matrix>(x, c.floor, c.most), V(by.clip));
             x.s.m = math::fma(V(c.beta1), x.s.m, math::mul(V(c.share), u));
             if constexpr (is_matrix) return {math::wide_square(u - x.s.m)};
             x.w = math::fnma(V(c.rate), x.s.m, x.w);
