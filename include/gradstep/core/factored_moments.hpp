@@ -57,8 +57,8 @@ template <class Work> void keep_factors(Work const& work, std::size_t slot, fact
         to[k] = typename Work::state_type(finite_number<typename Work::compute>(from[k]));
 }
 
-// u = g / max(sqrt(v), floor) of an element. Of a matrix, x.row and x.column are the inverse roots of
-// v's factors, and `most` is 1 / floor.
+// u = g / max(sqrt(v), floor) for one element. `most` is 1 / floor. If the tensor is a matrix, x.row
+// and x.column are the inverse roots of v's factors.
 template <bool is_matrix, class T, class Element> GRADSTEP_HD auto over_root(Element const& x, T floor, T most) {
     using V = std::remove_cvref_t<decltype(x.g)>;
     if constexpr (is_matrix) return math::mul(x.g, math::min(math::mul(x.row, x.column), V(most)));
