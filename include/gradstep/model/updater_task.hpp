@@ -254,10 +254,7 @@ protected:
         call_.emplace(step, tensor(writable_gradient()));
         prepare_tensor(call_->tensor);
         if constexpr (takes_whole_tensors<Updater>)
-            if (!call_->step.comes_in_pieces(size())) {
-                call_->whole.emplace(call_->step, call_->tensor);
-                return;
-            }
+            if (!call_->step.comes_in_pieces(size())) return void(call_->whole.emplace(call_->step, call_->tensor));
         if constexpr (!uses_shape) call_->batch.emplace(call_->step.batch(call_->tensor));
     }
     std::span<storage> weights() { return tensor(writable_gradient()).weight; }
@@ -385,6 +382,10 @@ public:
         return base::description();
     }
     void set_shape(gradstep::shape const& of) override {
+        if constexpr (has_factor_slots<typename Updater::rule_type>) {
+            follow();
+            this->named([&] { tensor_.check_factors(of, only_tensor); });
+        }
         if constexpr (base::uses_shape) tensor_.shape = of;
     }
     void visit_state(state_visitor& to) override {
@@ -412,12 +413,10 @@ protected:
     }
 
 private:
-    using base::name;
-    using typename base::backend, typename base::memory_space;
+    using base::name, typename base::backend, typename base::memory_space;
     using buffer = typename backend::template buffer<storage>;
 
-    // Looks up where containers have their memory now. Throws, with the name of the parameter, if
-    // buffers do not fit each other.
+    // Looks up where containers have their memory now. Throws if buffers do not fit each other.
     void look_up() const {
         this->named([&] {
             tensor_.follow();
