@@ -2,20 +2,20 @@
 # - a folder of test/, such as sparse, or a file in it, such as core/float16;
 # - a group, which test/CMakeLists.txt gives to folders and files where it declares them: kernels, library, threads, once, thorough;
 # - other tests, under the name that they are declared with, such as bindings, bits or packaging.
-set(GRADSTEP_TEST_GROUPS default CACHE STRING "Tests to build: default, all, or a list of groups, folders and files of test/")
+set(GRADSTEP_TEST_GROUPS default CACHE STRING "Tests to build: default, plain, or a list of groups, folders and files of test/")
 set(GRADSTEP_TEST_RULES "" CACHE STRING "Rules of test/support/registry.hpp that test/properties has (a list of names); empty: all")
 mark_as_advanced(GRADSTEP_TEST_RULES)
 
 set(gradstep_tests_selected ${GRADSTEP_TEST_GROUPS})
-if(GRADSTEP_TEST_GROUPS MATCHES "^(default|all)$")
-    set(gradstep_tests_selected kernels library threads once properties regularizers c compile_fail bindings docs layers)
+if(GRADSTEP_TEST_GROUPS MATCHES "^(default|plain)$")
+    set(gradstep_tests_selected kernels once properties regularizers c compile_fail bindings docs layers)
 endif()
 if(GRADSTEP_TEST_GROUPS STREQUAL "default") # what a user needs to trust the library on this machine: ./dev test
-    list(APPEND gradstep_tests_selected usage consumer)
+    list(APPEND gradstep_tests_selected library threads usage consumer)
 endif()
-# What needs other compilers, what checks the sources, and what asks the same at greater length: ./dev test all. What users compile is
-# in the preset gcc.
-if(GRADSTEP_TEST_GROUPS STREQUAL "all")
+# What needs other compilers, what checks the sources, and what asks the same at greater length: ./dev test plain. What users compile is
+# in the preset gcc, and library and threads are in those with sanitizers.
+if(GRADSTEP_TEST_GROUPS STREQUAL "plain")
     list(APPEND gradstep_tests_selected bits cuda headers static thorough)
 endif()
 

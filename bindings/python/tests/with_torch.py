@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     build("gradstep_c", "gradstep_program", preset="dev")
     python, of_torch = torch_python(ROOT / "build/peers", "benchmarks/peers/requirements.txt")
     own = {**os.environ, **of_torch, **gradstep_python("dev"),
-           "GRADSTEP_SIMD": "avx2",  # what the preset dev has, also where `all` has built others
+           "GRADSTEP_SIMD": "avx2",  # what the preset dev has, also where `plain` has built others
            "GRADSTEP_PROGRAM": str(ROOT / "build/dev/tools/gradstep"),
            "GRADSTEP_SAFETENSORS": str(next(safetensors.glob("lib/python3*/site-packages")))}
 
