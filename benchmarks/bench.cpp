@@ -14,6 +14,7 @@
 
 #include "all_rules.hpp"
 #include "background_load.hpp"
+#include "breadth.hpp"
 #include "cached.hpp"
 #include "cases.hpp"
 #include "compression.hpp"
@@ -206,6 +207,7 @@ bool run(options const& o) {
         thrust(out, o);
     }
     if (o.runs("all_rules")) all_rules(out, o);
+    if (o.runs("breadth")) breadth(out, o);
     if (o.runs("fused_step")) fused_step(out, o);
     if (o.runs("rows")) sparse_rows(out, o);
     if (o.runs("dgc")) compression(out, o);
@@ -218,11 +220,12 @@ int main(int argc, char** argv) {
     using CLI::IsMember;
     options o;
     CLI::App app("Measures gradstep: every number is a ratio of variants that ran interleaved in this process.");
-    auto* const section = app.add_option("section", o.section,
-                                         "rules, divider, cached, threads, background_load, others, all_rules, "
-                                         "fused_step, rows or dgc; all of them if none is named");
+    auto* const section =
+        app.add_option("section", o.section,
+                       "rules, divider, cached, threads, background_load, others, all_rules, breadth, "
+                       "fused_step, rows or dgc; all of them if none is named");
     section->check(IsMember({"rules", "divider", "cached", "threads", "background_load", "others", "all_rules",
-                             "fused_step", "rows", "dgc"}));
+                             "breadth", "fused_step", "rows", "dgc"}));
     auto* const rounds =
         app.add_option("--rounds", o.rounds, "rounds of a comparison in cache (a third of them in memory)")
             ->check(CLI::Range(3, 1000))

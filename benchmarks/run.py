@@ -5,6 +5,7 @@
   peers                        dense and rows, as follows
   peers dense [ARGUMENTS]      dense steps against torch, DeepSpeed, paddle and optax from PyPI, in build/dense_peers
                                (./dev bench peers dense --help)
+  peers newer [ARGUMENTS]      newer rules, such as muon, adafactor and prodigy, against torch and optax
   peers rows [ARGUMENTS]       sparse rows against torch and FBGEMM from PyPI, in build/peers
   python [ARGUMENTS]           steps through Python, and steps of gradstep.torch against torch's
   compile [ARGUMENTS]          what gradstep costs to compile (./dev bench compile --help)
@@ -99,10 +100,12 @@ def peers_rows(*arguments: str) -> NoReturn:
 def peers(which: str = "", *arguments: str) -> NoReturn:
     if which == "dense":
         peers_dense(*arguments)
+    if which == "newer":
+        peers_dense("--newer", *arguments)
     if which == "rows":
         peers_rows(*arguments)
     if which:
-        sys.exit(f"dev: bench peers knows dense and rows, and not '{which}'")
+        sys.exit(f"dev: bench peers knows dense, newer and rows, and not '{which}'")
     subprocess.run([sys.executable, __file__, "peers", "rows"], check=True)
     peers_dense()
 
@@ -203,6 +206,7 @@ def main(arguments: list[str]) -> None:
         if arguments and arguments[0] in COMMANDS:
             COMMANDS[arguments[0]](*arguments[1:])
         else:
+            os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the steps beside it
             run_built("gradstep_bench", *arguments)
     except subprocess.CalledProcessError as failed:  # it has said why
         sys.exit(failed.returncode if failed.returncode > 0 else 1)

@@ -13,7 +13,9 @@ step of a sample: where others use the machine, a thread that waits for a core, 
 - gradstep: gradstep_parameter_update of the C library, and of many tensors gradstep_parameters_update, through ctypes, with the
   policies of that system's dialect. On two threads it runs on the OpenMP runtime of the process, where there is one.
 
-Each has its own weights, gradients and state, and gives our weights to some units in the last place before it is timed.
+Each has its own weights, gradients and state, and gives our weights to some units in the last place before it is timed. With
+--newer it is rules that few systems have, beside torch or optax, on one thread, as matrices: they give our steps to less than a
+hundredth.
 """
 
 from __future__ import annotations
@@ -43,8 +45,20 @@ from lines import Lines, Quartiles, add_option, quartiles
 
 RATE, MOMENTUM, DECAY, CHECKED_STEPS = 0.01, 0.9, 0.01, 3
 RULES = ("sgd", "momentum", "adagrad", "adam", "adamw")
-SIZES = {"4 Ki": [4 << 10], "64 Ki": [64 << 10], "256 Ki": [256 << 10], "4 Mi": [4 << 20], "32 Mi": [32 << 20],
-         "1000 x 1000": [1000] * 1000}
+SIZES = {"4 Ki": [(4 << 10,)], "64 Ki": [(64 << 10,)], "256 Ki": [(256 << 10,)], "4 Mi": [(4 << 20,)], "32 Mi": [(32 << 20,)],
+         "1000 x 1000": [(1000,)] * 1000}
+
+# What ours is of the newer rules, and at which sizes: by peer and rule.
+MATRICES = {"4 Mi": [(2048, 2048)], "32 Mi": [(8192, 4096)]}
+NEWER: dict[tuple[str, str], tuple[dict[str, Any], dict[str, list[tuple[int, ...]]]]] = {
+    ("torch", "muon"): ({"name": "muon"}, {"1024 x 1024": [(1024, 1024)], "4096 x 1024": [(4096, 1024)]}),
+    ("torch", "adafactor"): ({"dialect": "torch", "name": "adafactor"}, {"4096 x 4096": [(4096, 4096)]}),
+    ("optax", "ademamix"): ({"dialect": "optax", "name": "ademamix"}, MATRICES),
+    ("optax", "adan"): ({"dialect": "optax", "name": "adan"}, MATRICES),
+    ("optax", "adafactor"): ({"dialect": "optax", "name": "adafactor"}, MATRICES),
+    ("optax", "schedule_free"): ({"name": "schedule_free_adam"}, MATRICES),
+    ("optax", "prodigy"): ({"name": "prodigy", "use_bias_correction": True}, MATRICES),
+}
 SAMPLE = 400e-6  # seconds, of one round
 
 # What is wanted of they / gradstep: by peer, rule, size and threads.
@@ -60,6 +74,9 @@ WANTED = {
     ("DeepSpeed", "adam", "32 Mi", 1): 1.0,
     ("paddle", "adam", "32 Mi", 1): 1.9,
     ("optax", "adam", "32 Mi", 1): 1.7,
+    **{("optax", rule, size, 1): 1.5 for of, rule in NEWER if of == "optax" for size in MATRICES},
+    **{("torch default", "muon", size, 1): 1.1 for size in ("1024 x 1024", "4096 x 1024")},
+    ("torch default", "adafactor", "4096 x 4096", 1): 3.0,
 }
 
 
@@ -82,9 +99,10 @@ class Gradstep:
 
         self.library, self.check, self.failure = _library.library, _library.check, _library.new_error()
         named = {"momentum": "momentum" if dialect == "paddle" else "sgd_momentum"}.get(rule, rule)
+        newer, _ = NEWER.get((dialect, rule), ({}, {}))
         policies: dict[str, Any] = {
-            "rule": {"dialect": dialect, "name": named, **({"momentum": MOMENTUM} if rule == "momentum" else {})},
-            "schedule": {"name": "constant", "rate": RATE},
+            "rule": newer or {"dialect": dialect, "name": named, **({"momentum": MOMENTUM} if rule == "momentum" else {})},
+            "schedule": {"name": "constant", "rate": rate_of(rule)},
             "threads": threads,
         }
         if rule == "adamw":
@@ -95,6 +113,9 @@ class Gradstep:
             out = ctypes.c_void_p()
             self.must(self.library.gradstep_parameter_create(
                 text, len(text), self.FLOAT32, w.ctypes.data, 1, w.size, ctypes.byref(out), ctypes.addressof(self.failure)))
+            if newer:
+                extents = (ctypes.c_uint64 * w.ndim)(*w.shape)
+                self.must(self.library.gradstep_parameter_set_shape(out, extents, w.ndim, ctypes.addressof(self.failure)))
             self.handles.append(out.value)
         self.step = self.one_call(len(weights))
 
@@ -151,6 +172,10 @@ class Torch:
             return optim.SGD(self.parameters, lr=RATE, momentum=MOMENTUM, **options)
         if rule == "adamw":
             return optim.AdamW(self.parameters, lr=RATE, weight_decay=DECAY, **options)
+        if rule == "muon":
+            return optim.Muon(self.parameters, lr=RATE, weight_decay=0)
+        if rule == "adafactor":
+            return optim.Adafactor(self.parameters, lr=RATE)
         kind = {"sgd": optim.SGD, "adagrad": optim.Adagrad, "adam": optim.Adam}[rule]
         return kind(self.parameters, lr=RATE, **options)
 
@@ -203,9 +228,14 @@ class Optax:
         import jax
         import optax
 
+        from optax import contrib
+
         optimizer = {"sgd": lambda: optax.sgd(RATE), "momentum": lambda: optax.sgd(RATE, momentum=MOMENTUM),
                      "adagrad": lambda: optax.adagrad(RATE), "adam": lambda: optax.adam(RATE),
-                     "adamw": lambda: optax.adamw(RATE, weight_decay=DECAY)}[rule]()
+                     "adamw": lambda: optax.adamw(RATE, weight_decay=DECAY), "ademamix": lambda: contrib.ademamix(RATE),
+                     "adan": lambda: optax.adan(RATE), "adafactor": lambda: optax.adafactor(RATE),
+                     "schedule_free": lambda: contrib.schedule_free_adamw(RATE, weight_decay=0.0),
+                     "prodigy": lambda: contrib.prodigy(rate_of(rule))}[rule]()
 
         def update(w: Any, state: Any, g: Any) -> Any:
             updates, state = optimizer.update(g, state, w)
@@ -228,6 +258,11 @@ class Optax:
 
     def close(self) -> None:
         pass
+
+
+def rate_of(rule: str) -> float:
+    """The learning rate: prodigy's is a factor of the one that it finds."""
+    return 1.0 if rule == "prodigy" else RATE
 
 
 def seconds(step: Callable[[], Any], repetitions: int, threads: int) -> float:
@@ -275,12 +310,25 @@ def check(peer: Any, ours: Any, before: list[Any], what: str) -> None:
             sys.exit(f"{peer.name}, {what}: after {CHECKED_STEPS} steps weight {i} of tensor {k} is {a[i]:.9g}, ours {b[i]:.9g}")
 
 
+def check_steps(peer: Any, ours: Any, before: list[Any], what: str) -> None:
+    """Ends the process unless the steps of both differ by less than a hundredth of their norm: sums of 2^25 floats in any order, and
+    products of bfloat16 in muon, explain so much, and another rule or number does not."""
+    for a, b, w in zip(peer.weights(), ours, before):
+        a, b, w = (x.astype(numpy.float64).ravel() for x in (a, b, w))
+        rounding = CHECKED_STEPS * 2.0**-24 * numpy.linalg.norm(w)
+        difference, step = numpy.linalg.norm(a - b), numpy.linalg.norm(b - w)
+        if not difference <= 0.01 * step + rounding:
+            sys.exit(f"{peer.name}, {what}: after {CHECKED_STEPS} steps of the norm {step:.6g} the weights differ by {difference:.6g}")
+
+
 def variants_of(group: str, rule: str, threads: int, weights: list[Any], gradients: list[Any]) -> list[Any]:
     ours = Gradstep(rule, threads, weights, gradients, group)
     if group == "paddle":
         return [Paddle(rule, weights, gradients), ours]
     if group == "optax":
         return [Optax(rule, weights, gradients), ours]
+    if (group, rule) in NEWER:
+        return [Torch(rule, weights, gradients, "default"), ours]
     kinds = ["default", *(["foreach"] if len(weights) > 1 else []), "fused"]
     out = [Torch(rule, weights, gradients, kind) for kind in kinds]
     if rule in ("adam", "adamw") and has_deepspeed():
@@ -325,20 +373,21 @@ def child(group: str, threads: int, options: argparse.Namespace) -> None:
     """Races of one process; a line of JSON for each ratio."""
     begin(group, threads)
     random = numpy.random.default_rng(1)
-    for rule in RULES:
-        for size, counts in SIZES.items():
+    newer = [(rule, sizes) for (of, rule), (_, sizes) in NEWER.items() if of == group]
+    for rule, sizes in newer if options.newer else [(rule, SIZES) for rule in RULES]:
+        for size, shapes in sizes.items():
             what = f"{rule}, {size}"
             if not re.search(options.only, f"{group}, {what}, {threads}"):
                 continue
-            weights = [random.uniform(-1, 1, n).astype(numpy.float32) for n in counts]
-            gradients = [random.uniform(-1, 1, n).astype(numpy.float32) for n in counts]
+            weights = [random.uniform(-1, 1, shape).astype(numpy.float32) for shape in shapes]
+            gradients = [random.uniform(-1, 1, shape).astype(numpy.float32) for shape in shapes]
             variants = variants_of(group, rule, threads, weights, gradients)
             for v in variants:
                 for _ in range(CHECKED_STEPS):
                     v.step()
             expected = variants[-1].weights()
             for v in variants[:-1]:
-                check(v, expected, weights, what)
+                (check_steps if (group, rule) in NEWER else check)(v, expected, weights, what)
             del expected, weights, gradients
             *theirs, ours = race(variants, options.rounds, threads)
             for v, times in zip(variants, theirs):
@@ -425,9 +474,11 @@ def report(x: dict[str, Any], lines: Lines) -> bool:
 
 
 def measured(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    for group in ("torch", "paddle", "optax"):
-        for threads in (1, 2):
+    for group in ("torch", "optax") if options.newer else ("torch", "paddle", "optax"):
+        for threads in (1,) if options.newer else (1, 2):
             arguments = [sys.executable, __file__, "--child", group, str(threads), "--rounds", str(options.rounds)]
+            if options.newer:
+                arguments.append("--newer")
             with subprocess.Popen([*arguments, "--only", options.only], env=environment(threads), text=True,
                                   stdout=subprocess.PIPE) as process:
                 assert process.stdout is not None
@@ -454,6 +505,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=25, help="rounds of a comparison (default: 25)")
     parser.add_argument("--only", default="", metavar="REGEX",
                         help='lines that match, as "torch, adam, 64 Ki, 1": process, rule, floats, threads')
+    parser.add_argument("--newer", action="store_true", help="rules that few systems have: muon, adafactor, prodigy and others")
     add_option(parser)
     parser.add_argument("--svg", help="draw them into this file")
     parser.add_argument("--from-json", metavar="FILE", help="measure nothing: the ratios of this file")

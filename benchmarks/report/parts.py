@@ -24,6 +24,7 @@ PARTS = (
     Part("background_load", "Threads beside other threads", ("background_load",), QUICK, 1.5),
     Part("others", "Many tensors, 16 bits, subnormal numbers, Thrust", ("others",), QUICK, 0.5),
     Part("all_rules", "Every rule in memory", ("all_rules",), QUICK, 1.2),
+    Part("breadth", "Rules of several passes, matrices, moving hyperparameters", ("breadth",), QUICK, 0.5),
     Part("fused_step", "A fused training step", ("fused_step",), QUICK, 0.2),
     Part("dgc", "Compressed gradients", ("dgc",), QUICK, 0.2),
     Part("rows", "Rows of a table", ("rows",), QUICK, 3),
@@ -36,6 +37,7 @@ PARTS = (
     Part("compile-rules", "What each rule costs to compile", ("compile", "--rules", "--rounds", "3"), ("--rounds", "1"), 6),
     Part("compile-choice", "72 updaters in one file", ("compile", "--choice"), (), 1),
     Part("peers-rows", "Rows beside torch and FBGEMM", ("peers", "rows"), ("--rounds", "3"), 2),
+    Part("peers-newer", "Newer rules beside torch and optax", ("peers", "newer"), ("--rounds", "3"), 4),
     Part("peers-dense", "Steps beside torch, DeepSpeed, paddle and optax", ("peers", "dense"), ("--rounds", "3"), 20, svg=True),
 )
 
