@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <gradstep/adapt/blas.hpp>
@@ -20,6 +21,12 @@ namespace {
 using measure::interleave, measure::ratio, measure::samples, measure::streams;
 
 constexpr gs::constant rate{1e-3};
+
+/// A new step of an optimizer on the streams.
+template <class Optimizer> measure::call next_step(Optimizer& optimizer, streams const& s) {
+    auto const view = [n = s.size()](float* p) { return std::span(p, n); };
+    return [&, buffers = tensor<float, Optimizer::slots>(s, view)] { std::apply(optimizer.next_step(), buffers); };
+}
 
 std::string shape_text(gs::shape const& x) { return std::to_string(x.rows) + " x " + std::to_string(x.cols); }
 
@@ -39,13 +46,13 @@ void prodigy(report& out, options const& o) {
     std::string const name = "prodigy, " + size_text(o.large) + ": step / memory limit of both passes";
     if (!out.wants(name)) return;
     streams const s(o.large);
+    auto optimizer = gs::make_updater<float>(gs::prodigy{}, gs::constant{1});
     auto const second = traffic<3>(s);
     auto const both = [&] {
         for (float const* const stream : {s.at(0), s.at(1), s.at(4), s.at(5)}) limit::read(s.size(), stream);
         second();
     };
-    auto const t =
-        interleave({composed(gs::make_updater<float>(gs::prodigy{}, gs::constant{1}), s), both}, o.large_rounds);
+    auto const t = interleave({next_step(optimizer, s), both}, o.large_rounds);
     out.line(name, ratio(t[0], t[1]), 1.10);
 }
 
@@ -81,13 +88,7 @@ void moving_hyperparameters(report& out, options const& o) {
     auto moving = gs::make_updater<float>(gs::scheduled{gs::adam{}, gs::moving<"beta1">(falling)},
                                           gs::scheduled{gs::decoupled{}, gs::moving<"rate">(falling)}, rate);
     auto fixed = gs::make_updater<float>(gs::adam{}, gs::decoupled{0.9}, rate);
-    auto const step_of = [&](auto& optimizer) {
-        return [&] {
-            auto const view = [](float* p) { return std::span(p, n); };
-            std::apply(optimizer.next_step(), tensor<float, 2>(s, view));
-        };
-    };
-    auto const t = interleave({step_of(moving), step_of(fixed)}, o.rounds);
+    auto const t = interleave({next_step(moving, s), next_step(fixed, s)}, o.rounds);
     out.line(name, ratio(t[0], t[1]), 1.01);
 }
 
