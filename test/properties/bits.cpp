@@ -24,10 +24,10 @@ std::vector<unsigned> numbers_of_threads() {
     return {3};
 }
 
-// "" if simd gives tensors of every length, at every alignment, the bits of serial.
+// "" if simd gives tensors of every length, at every alignment, the bits of serial, or of its own on one long tensor.
 std::string any_length_and_alignment(runs::rule const& rule, runs::element const& element) {
     std::size_t const longest = 6 * element.lanes + 3, a_lane = element.compute->size / element.storage->size;
-    runs::reference const expected(rule.on(element, backend::serial), longest, steps, options);
+    runs::reference const expected(rule.on(element, element.backends[0]), longest, steps, options);
     runs::optimizer const simd = rule.on(element, backend::simd);
     for (std::size_t n = 0; n <= longest; ++n) {
         for (std::size_t offset = 0; offset < a_lane * element.lanes; offset += a_lane == 1 ? 1 : n % 3 + 1) {
@@ -35,7 +35,9 @@ std::string any_length_and_alignment(runs::rule const& rule, runs::element const
             runs::tensor x(copy, n, offset);
             x.train(copy, steps, options);
             std::string const found = expected.difference_to(x);
-            if (!found.empty()) return simd.description() + ", offset " + std::to_string(offset) + ": " + found;
+            if (!found.empty())
+                return std::string(element.name) + ", " + std::to_string(n) + " elements, offset " +
+                       std::to_string(offset) + ": " + found;
         }
     }
     return {};

@@ -9,10 +9,9 @@
 #if GRADSTEP_TEST_EVERYTHING
 RULE_TEST_CASE("a step goes on from weights that other code has changed beside their master copies",
                "[master_copies]") {
-    using runs::backend;
     auto const& element = runs::element_of<gs::mixed<gs::bfloat16>>();
     std::size_t const n = 5 * element.lanes + 3 + 4096;
-    for (backend const on : {backend::serial, backend::simd}) {
+    for (runs::backend const on : element.backends) {
         auto optimizer = rule.on(element, on), other = rule.on(element, on); // a model-wise step is for one model
         runs::tensor edited(optimizer, n, 1), expected(other, n, 2);
         REQUIRE(expected.format().slots.back().name == "master");

@@ -59,7 +59,7 @@ TEMPLATE_LIST_TEST_CASE("float under a regularizer: one formula, the same bits o
                         all_regularizers) {
     auto const line = line_of<TestType>();
     pair_of_optimizers optimizers(of<float>, line.regularizer);
-    CAPTURE(optimizers.serial.description());
+    CAPTURE(gs::describe(line.regularizer));
     CHECK(difference_to_serial(optimizers) == "");
 
     // The value. Each coefficient, product, sum and the result round once: ten roundings at most (elastic_net has
@@ -100,7 +100,7 @@ TEMPLATE_LIST_TEST_CASE("decay = false has the bits of an updater without the de
     auto const line = line_of<TestType>();
     auto decayed = runs::erased<runs::calls::both>(make<float>(line.regularizer, gs::serial_backend{}));
     auto bare = runs::erased(make<float>(line.bare, gs::serial_backend{}));
-    CAPTURE(decayed.description());
+    CAPTURE(gs::describe(line.regularizer));
     runs::tensor x(decayed, 999, 1), with(decayed, 999, 2), expected_with(decayed, 999), expected(bare, 999);
     std::vector<runs::view> model{x.view(), with.view()};
     model[0].decay = false;

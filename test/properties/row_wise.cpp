@@ -26,7 +26,7 @@ runs::element const& float_element() { return runs::element_of<float>(); }
 
 std::string difference_to_serial(runs::rule const& rule, runs::element const& element, runs::executor& executor,
                                  std::size_t n) {
-    auto serial = rule.on(element, backend::serial), other = rule.on(element, backend::simd, executor);
+    auto serial = rule.on(element, element.backends[0]), other = rule.on(element, backend::simd, executor);
     runs::tensor expected(serial, n), x(other, n, n % 5);
     expected.train(serial, steps, options);
     x.train(other, steps, options);

@@ -84,7 +84,6 @@ template <calls Calls, class Updater> struct optimizer_of final : optimizer::con
 
     std::unique_ptr<concept_of_it> copy() const override { return std::make_unique<optimizer_of>(*this); }
     layout const& format() const override { return of_tensors; }
-    std::string description() const override { return it.description(); }
     void initialize(view const& x) const override {
         typed<Updater>::call(x, [&](auto weight, auto, auto... state) { it.initialize(weight, state...); });
     }
@@ -207,13 +206,15 @@ public:
 
     std::string description() const override { return gs::describe(rule_); }
     optimizer on(element const& e, backend b, executor& executor) const override {
-        return with(e, [&]<class Element>(std::type_identity<Element>) {
+        return with(e, [&]<class Element>(std::type_identity<Element>) -> optimizer {
             if constexpr (std::same_as<Element, float>) {
                 if (b == backend::probe) return made<calls::with_one_tensor, Element>(probe_backend{});
                 if (b == backend::simd) return made<calls::both, Element>(gs::simd_backend{executor});
             }
             if (b == backend::simd) return made<calls::with_one_tensor, Element>(gs::simd_backend{executor});
-            return made<calls::with_one_tensor, Element>(gs::serial_backend{});
+            if constexpr (has_serial_steps<Element>)
+                if (b == backend::serial) return made<calls::with_one_tensor, Element>(gs::serial_backend{});
+            throw std::logic_error("a backend was not compiled for this element");
         });
     }
     std::vector<prediction> predict(element const& e, gs::clock const& before, gs::clock const& after, double rate,

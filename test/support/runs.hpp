@@ -44,6 +44,12 @@ private:
     void (*run_)(void*, std::size_t, gs::task);
 };
 
+/// Whether the serial steps of an element are compiled: for the others a step of serial costs a compiler as much as one of simd, and
+/// differs in conversions alone, which test/bits compares.
+template <class Element>
+inline constexpr bool has_serial_steps =
+    std::is_same_v<Element, float> || std::is_same_v<Element, double> || std::is_same_v<Element, gs::bfloat16>;
+
 /// The elements that rules are run with. One build of CI has more of them.
 #if GRADSTEP_TEST_EVERYTHING
 using element_types =
@@ -52,18 +58,28 @@ using element_types =
 using element_types = std::tuple<float, double, gs::bfloat16>;
 #endif
 
+/// What kind of backend an optimizer runs on; `probe` is for float alone (support/probe_pack.hpp).
+enum class backend { serial, simd, probe };
+
 /// What one of them means.
 struct element {
     std::size_t number; // in element_types
     char const* name;
     number_type const *storage, *compute;
-    std::size_t lanes; // of a register
+    std::size_t lanes;             // of a register
+    std::vector<backend> backends; // the first one is what the others are compared with
 
     template <class Element> static element of(std::size_t number) {
         using traits = gs::element_traits<Element>;
         using compute_type = typename traits::compute;
-        return {number, traits::name, &type_of<typename traits::storage>, &type_of<compute_type>,
-                gs::pack_traits<gs::simd<compute_type, gs::detail::best_arch>>::size};
+        element out{number,
+                    traits::name,
+                    &type_of<typename traits::storage>,
+                    &type_of<compute_type>,
+                    gs::pack_traits<gs::simd<compute_type, gs::detail::best_arch>>::size,
+                    {backend::simd}};
+        if (has_serial_steps<Element>) out.backends.insert(out.backends.begin(), backend::serial);
+        return out;
     }
 };
 
@@ -135,7 +151,6 @@ public:
         virtual ~concept_of_it() = default;
         virtual std::unique_ptr<concept_of_it> copy() const = 0;
         virtual layout const& format() const = 0;
-        virtual std::string description() const = 0;
         virtual void initialize(view const&) const = 0;
         virtual void visit_state(view const&, gs::detail::state_visitor&) const = 0;
         virtual step next_step(gs::step_options const&) = 0;
@@ -147,7 +162,6 @@ public:
     optimizer(optimizer&&) = default;
 
     layout const& format() const { return it_->format(); }
-    std::string description() const { return it_->description(); }
     void initialize(tensor&) const;
     void visit_state(view const& x, gs::detail::state_visitor& to) const { it_->visit_state(x, to); }
     step next_step(gs::step_options const& options = {}) { return it_->next_step(options); }
@@ -269,9 +283,6 @@ struct prediction {
     std::vector<oracle::outcome>
         clock; // of what a model-wise rule keeps in the clock; the first tensor of a call has it
 };
-
-/// What kind of backend an optimizer runs on; `probe` is for float alone (support/probe_pack.hpp).
-enum class backend { serial, simd, probe };
 
 /// A rule with its numbers, and what its oracle says of it.
 class rule {
