@@ -215,7 +215,7 @@ def _loss_of(loss: Any, rule: str) -> float:
             f"step: {rule} computes its step size from the loss, and none is given; expected a closure that returns it",
         )
     try:
-        return float(loss)
+        return float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
     except (RuntimeError, TypeError, ValueError):
         raise error(Status.BAD_VALUE, f"step: the closure returned {loss!r}; expected the loss, a number") from None
 
