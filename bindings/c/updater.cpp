@@ -23,7 +23,7 @@ struct held_updater {
     any_updater updater;
     std::shared_ptr<threads> pool, given = nullptr; // from the configuration; from set_executor
     bool zeroes = false;                            // zero_gradient of the prepared step
-    // Of the prepared step: whether gradstep_updaters_settle has settled it, or found that no tensor takes it.
+    // Whether gradstep_updaters_settle has settled the prepared step, or found that no tensor takes it.
     enum class model { unknown, settled, skipped } of_model = model::unknown;
 
     // Several threads may apply the same step. The thread with the lock remembers the buffers that it has found
@@ -360,8 +360,8 @@ gradstep_status gradstep_updaters_settle(gradstep_updater* const* updaters, void
             require(parameters[k], "a parameter", counts[k]);
             require(gradients[k], "a gradient", counts[k]);
             if (own.updater.slots() != 0) require(slots, "slots");
-            tensors.push_back(tensor_of(own.updater, parameters[k], gradients[k], slots == nullptr ? nullptr : slots[k],
-                                        counts[k]));
+            void* const* const of_tensor = slots == nullptr ? nullptr : slots[k];
+            tensors.push_back(tensor_of(own.updater, parameters[k], gradients[k], of_tensor, counts[k]));
             if (!own.updater.facts().is_model_wise)
                 gradstep::detail::fail<gradstep::value_error>({gradstep::detail::buffer_name(k, "rule")},
                                                               {"does not add sums over a model, which settle a step"},

@@ -18,7 +18,8 @@ std::string config_with(std::string const& more, double rate) {
 std::string const decay = R"("regularizer": {"name": "l2", "rate": 0.25}, )";
 
 struct of_updaters {
-    std::array<std::vector<float>, 3> w{numbers<float>(5000, 1), numbers<float>(70, 2), numbers<float>(4097, 3)}, x0 = w;
+    std::array<std::vector<float>, 3> w{numbers<float>(5000, 1), numbers<float>(70, 2), numbers<float>(4097, 3)},
+        x0 = w;
     std::array<gradstep_updater*, 2> updaters = {};
     std::array<std::uint64_t, 3> counts{w[0].size(), w[1].size(), w[2].size()};
 
@@ -124,7 +125,8 @@ TEST_CASE("What is no model is not settled", "[c]") {
     auto const refusal = [&](of_updaters& all) {
         return refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) { return all.settle(g, e); });
     };
-    std::string const plain = config_with("", 1), sgd = R"({"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}})";
+    std::string const plain = config_with("", 1),
+                      sgd = R"({"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}})";
     of_updaters other(plain, R"({"rule": {"name": "dog"}, "schedule": {"name": "constant", "rate": 1}})");
     other.prepare();
     CHECK(refusal(other) == "tensor 1: rule: differs from the rule of tensor 0, with which it is settled; expected the "
@@ -137,12 +139,14 @@ TEST_CASE("What is no model is not settled", "[c]") {
     late.prepare();
     ok([&](gradstep_error* e) { return late.settle(g, e); });
     ok([&](gradstep_error* e) { return gradstep_updater_next_step(late.updaters[0], nullptr, e); });
-    CHECK(refused(GRADSTEP_BAD_SEQUENCE, [&](gradstep_error* e) { return late.settle(g, e); }).substr(0, 7) == "step 1:");
+    CHECK(refused(GRADSTEP_BAD_SEQUENCE, [&](gradstep_error* e) { return late.settle(g, e); }).substr(0, 7) ==
+          "step 1:");
     ok([&](gradstep_error* e) { return gradstep_updater_next_step(late.updaters[1], nullptr, e); });
     gradstep_clock at = late.clock(1);
     at.step = 7;
     ok([&](gradstep_error* e) { return gradstep_updater_seek(late.updaters[1], &at, e); });
     ok([&](gradstep_error* e) { return gradstep_updater_next_step(late.updaters[1], nullptr, e); });
-    CHECK(refusal(late) == "tensor 1: clock: step = 8 and its state differ from those of tensor 0, step = 2, with which "
-                           "it is settled; expected the same clock; seek it");
+    CHECK(refusal(late) ==
+          "tensor 1: clock: step = 8 and its state differ from those of tensor 0, step = 2, with which "
+          "it is settled; expected the same clock; seek it");
 }

@@ -91,8 +91,9 @@ class Optimizer(torch.optim.Optimizer):
     threads: the number of threads of a step; 0: torch.get_num_threads().
 
     The state has the library's names, such as "m", "v" and "master". "clock" has the numbers that a rule keeps of the whole run:
-    schedule-free rules for each parameter, model-wise rules such as prodigy for the model. A model are all parameters of all groups
-    whose rule has the same name and the same numbers; other options can differ. Its clock is the same in the state of each parameter.
+    schedule-free rules for each parameter, model-wise rules such as prodigy for the model. The parameters of all groups whose rule
+    has the same name and numbers are one model, whose clock is the same in the state of each of them.
+
     Subclasses with torch's names override `_names`, `_counts` and `_policies`, and some also `_rate`, `_kept_rate` and `_sparse`.
     """
 

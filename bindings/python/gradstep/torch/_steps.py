@@ -300,13 +300,15 @@ class Models:
                 step, clock = known.get("step"), known.get("clock")
                 if step is None or (clock is None and updater.keeps_clock):
                     continue
-                numbers = Entry.usable(clock, False, (4,), torch.float64, f"{what}: its state clock") if updater.keeps_clock else None
-                now = Entry.number_of("step", step, what, "a count of steps"), _NO_NUMBERS if numbers is None else tuple(numbers.tolist())
+                kept = _NO_NUMBERS
+                if updater.keeps_clock:
+                    kept = tuple(Entry.usable(clock, False, (4,), torch.float64, f"{what}: its state clock").tolist())
+                now = Entry.number_of("step", step, what, "a count of steps"), kept
                 first = self._begin.setdefault(updater.model, now)
                 if first != now:
                     raise error(
                         Status.BAD_VALUE,
-                        f"{what}: its step {now[0]} and clock {list(now[1])} differ from {first[0]} and {list(first[1])} of "
+                        f"{what}: its step {now[0]:.0f} and clock {list(kept)} differ from {first[0]:.0f} and {list(first[1])} of "
                         f"{where[updater.model]}, which has the same rule {updater.rule}; expected the same step and clock",
                     )
                 where.setdefault(updater.model, what)
