@@ -220,7 +220,7 @@ class ModelWise(unittest.TestCase):
             optimizer.state[ours[1]][name] = optimizer.state[ours[0]][name].clone()
         optimizer.step()
         # A number that changes makes two models of one.
-        optimizer.param_groups[1]["config"]["rule"] = {**PRODIGY, "d_coef": 0.25}
+        optimizer.param_groups[1]["config"]["rule"] = {**PRODIGY, "beta1": 0.5}
         set_gradients(ours, 10)
         optimizer.step()
         self.assertNotEqual(*(optimizer.state[p]["clock"].tolist() for p in ours[:2]))
