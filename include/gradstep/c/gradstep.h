@@ -302,7 +302,7 @@ GRADSTEP_API gradstep_status gradstep_parameter_load(gradstep_parameter*, const 
  * the format can open. It replaces the previous file when it is complete and on the disk. */
 GRADSTEP_API gradstep_status gradstep_parameters_save_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
-/* Loads a file of `save_file` into n named parameters. The file must have exactly their names. If
+/* Loads a file of `save_file` that has exactly the names of n parameters, in any order. If
  * the system fails to read in the middle of the data (GRADSTEP_IO_ERROR), a part has been loaded. */
 GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
