@@ -23,6 +23,8 @@ struct held_updater {
     any_updater updater;
     std::shared_ptr<threads> pool, given = nullptr; // from the configuration; from set_executor
     bool zeroes = false;                            // zero_gradient of the prepared step
+    // Whether gradstep_updaters_settle has settled the prepared step, or found that no tensor takes it.
+    enum class model { unknown, settled, skipped } of_model = model::unknown;
 
     // Several threads may apply the same step. The thread with the lock remembers the buffers that it has found
     // apart.
@@ -104,7 +106,7 @@ tensor_pointers taken_of(held_updater const& by, tensor_pointers all,
                 gradstep::detail::fail<gradstep::nonfinite_error>(
                     {buffer_name(all.size() == 1 ? only_tensor : k, "gradient")},
                     {"is not finite at element ", found[k].load(), ", and on_nonfinite is raise: no step is taken"});
-    bool takes_any = true; // a model whose rule is model-wise takes a step as a whole
+    bool takes_any = by.of_model != held_updater::model::skipped; // a model-wise rule's step is taken as a whole
     if (by.updater.facts().is_model_wise)
         for (std::size_t k = 0; k < all.size(); ++k) takes_any = takes_any && is_finite(k);
     std::size_t taken = 0;
@@ -123,7 +125,7 @@ tensor_pointers taken_of(held_updater const& by, tensor_pointers all,
 template <class Tensors>
 void run(held_updater const& by, Tensors const& tensors, gradstep::detail::executor_reference const* threads) {
     auto const& compiled = by.updater.compiled();
-    if (compiled.facts().is_model_wise && !tensors.empty()) {
+    if (compiled.facts().is_model_wise && !tensors.empty() && by.of_model == held_updater::model::unknown) {
         std::vector<erased_tensor> memory;
         for (auto const* tensor : tensors) memory.push_back(tensor->memory);
         by.updater.settle(memory, threads);
@@ -141,10 +143,15 @@ template <class Tensors> void apply_to(held_updater const& by, Tensors const& te
     std::optional<gradstep::detail::executor_reference> own;
     if (shared != nullptr) own.emplace(shared->reference());
     auto const* const threads = own ? &*own : nullptr;
-    if (by.config.options.on_nonfinite == gradstep::nonfinite::propagate) run(by, tensors, threads);
+    bool const takes_all = by.config.options.on_nonfinite == gradstep::nonfinite::propagate;
+    if (takes_all && by.of_model != held_updater::model::skipped) run(by, tensors, threads);
     else run(by, taken_of(by, {tensors.begin(), tensors.end()}, threads), threads);
 }
 
+// Several calls may apply a step that gradstep_updaters_settle has settled.
+void require_step(held_updater const& by, char const* call) {
+    if (by.of_model == held_updater::model::unknown) by.updater.require_step(call);
+}
 // A matrix needs rows and columns, which calls without a shape do not have.
 void refuse_matrices(held_updater const& by, char const* call) {
     if (by.updater.facts().needs_matrix)
@@ -158,7 +165,7 @@ void apply_all(held_updater const& own, char const* call, void* const* parameter
     require(parameters, "parameters", n);
     require(gradients, "gradients", n);
     if (own.updater.slots() != 0) require(slots, "slots", n);
-    own.updater.require_step(call);
+    require_step(own, call);
     std::vector<tensor_of_call> tensors;
     tensor_pointers all;
     tensors.reserve(n);
@@ -254,6 +261,7 @@ gradstep_status gradstep_updater_next_step(gradstep_updater* updater, const grad
         auto const step = options_of(options, static_cast<std::uint64_t>(own.config.options.seed));
         own.updater.next_step(step);
         own.zeroes = step.zero_gradient;
+        own.of_model = held_updater::model::unknown;
     });
 }
 
@@ -265,6 +273,7 @@ gradstep_status gradstep_updater_seek(gradstep_updater* updater, const gradstep_
     return guarded(error, [&] {
         auto& own = held(updater);
         own.updater.seek(clock_of(clock));
+        own.of_model = held_updater::model::unknown;
     });
 }
 
@@ -276,6 +285,7 @@ gradstep_status gradstep_updater_set_numbers(gradstep_updater* updater, const ch
         any_updater with_next = of_config([&] { return updater_of(next, own.updater.storage()); });
         with_next.seek(own.updater.clock());
         own.updater = std::move(with_next);
+        own.of_model = held_updater::model::unknown;
         std::swap(own.config, next);
     });
 }
@@ -292,7 +302,7 @@ gradstep_status gradstep_updater_apply(const gradstep_updater* updater, void* pa
         require(parameter, "parameter", count);
         require(gradient, "gradient", count);
         refuse_matrices(own, "apply");
-        own.updater.require_step("apply");
+        require_step(own, "apply");
         tensor_of_call tensor{tensor_of(own.updater, parameter, gradient, slots, count),
                               own.updater.facts().bytes_per_element};
         tensor.memory.id = static_cast<std::uint64_t>(own.config.options.id);
@@ -329,6 +339,46 @@ gradstep_status gradstep_updater_apply_matrices(const gradstep_updater* updater,
                     {rows[k], " x ", columns[k], " elements are more than memory can have"}, {"a smaller matrix"});
             return gradstep::shape{rows[k], columns[k]};
         });
+    });
+}
+
+gradstep_status gradstep_updaters_settle(gradstep_updater* const* updaters, void* const* parameters,
+                                         const void* const* gradients, void* const* const* slots,
+                                         const uint64_t* counts, uint64_t n, gradstep_error* error) {
+    return guarded(error, [&] {
+        require(updaters, "updaters", n);
+        require(parameters, "parameters", n);
+        require(gradients, "gradients", n);
+        require(counts, "counts", n);
+        std::vector<held_updater*> all;
+        std::vector<any_updater*> by;
+        std::vector<erased_tensor> tensors;
+        std::optional<gradstep::detail::executor_reference> threads;
+        bool is_skipped = false;
+        for (std::size_t k = 0; k < n; ++k) {
+            held_updater& own = held(updaters[k]);
+            require(parameters[k], "a parameter", counts[k]);
+            require(gradients[k], "a gradient", counts[k]);
+            if (own.updater.slots() != 0) require(slots, "slots");
+            void* const* const of_tensor = slots == nullptr ? nullptr : slots[k];
+            tensors.push_back(tensor_of(own.updater, parameters[k], gradients[k], of_tensor, counts[k]));
+            if (!own.updater.facts().is_model_wise)
+                gradstep::detail::fail<gradstep::value_error>({gradstep::detail::buffer_name(k, "rule")},
+                                                              {"does not add sums over a model, which settle a step"},
+                                                              {"a model-wise rule, such as prodigy"});
+            own.updater.require_step("settle");
+            own.updater.require(tensors.back(), true, k);
+            all.push_back(&own);
+            by.push_back(&own.updater);
+            auto const& given = own.given != nullptr ? own.given : own.pool;
+            if (given != nullptr && (!threads || given->reference().concurrency() > threads->concurrency()))
+                threads.emplace(given->reference());
+        }
+        for (std::size_t k = 0; k < n; ++k)
+            is_skipped = is_skipped || by[k]->refused_element(tensors[k], k) != tensors[k].size;
+        if (!is_skipped) any_updater::settle(by, tensors, threads ? &*threads : nullptr);
+        for (held_updater* const own : all)
+            own->of_model = is_skipped ? held_updater::model::skipped : held_updater::model::settled;
     });
 }
 

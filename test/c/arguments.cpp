@@ -179,6 +179,8 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_updater_apply_many, none{}, u, tensors, gradients, slots_of, counts, 1u);
     std::uint64_t const columns[] = {1};
     SPOIL(gradstep_updater_apply_matrices, none{}, u, tensors, gradients, slots_of, counts, columns, 1u);
+    gradstep_updater* const updaters[] = {u};
+    SPOIL(gradstep_updaters_settle, none{}, updaters, tensors, gradients, slots_of, counts, 1u);
 
     CHECK(new_parameter == nullptr);
     CHECK(new_updater == nullptr);

@@ -255,6 +255,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "updater_apply": (_at, _at, _at, _at, _longs),
     "updater_apply_many": (_at, _at, _at, _at, _at, _longs),
     "updater_apply_matrices": (_at, _at, _at, _at, _at, _at, _longs),
+    "updaters_settle": (_at, _at, _at, _at, _at, _longs),
 }
 
 

@@ -1036,9 +1036,9 @@ class MoreTensors(unittest.TestCase):
         class Counting(gradstep.torch.AdamW):
             looked = 0
 
-            def _step_anew(self):
+            def _step_anew(self, loss):
                 self.looked += 1
-                super()._step_anew()
+                super()._step_anew(loss)
 
         image = torch.rand(2, 3, 4, 5).contiguous(memory_format=torch.channels_last).requires_grad_()
         parameters = [ones(3), image, ones(2, dtype=torch.float64), ones(4), ones(1, dtype=torch.bfloat16)]

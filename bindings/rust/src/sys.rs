@@ -435,5 +435,14 @@ extern "C" {
         n: u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
+    pub fn gradstep_updaters_settle(
+        updaters: *const *mut gradstep_updater,
+        parameters: *const *mut c_void,
+        gradients: *const *const c_void,
+        slots: *const *const *mut c_void,
+        counts: *const u64,
+        n: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
     pub fn gradstep_updater_release(updater: *mut gradstep_updater);
 }

@@ -208,8 +208,7 @@ GRADSTEP_API gradstep_status gradstep_updater_set_executor(gradstep_updater*, gr
 GRADSTEP_API gradstep_status gradstep_parameter_create(const char* config, size_t config_bytes, int32_t dtype,
                                                        const void* initial, uint64_t rows, uint64_t width,
                                                        gradstep_parameter** out, gradstep_error*);
-/* Takes one step of all elements. `gradient` contains `count` = rows * width elements of the
- * parameter's dtype. */
+/* Takes one step of all elements. `gradient` has `count` = rows * width elements of the same dtype. */
 GRADSTEP_API gradstep_status gradstep_parameter_update(gradstep_parameter*, const void* gradient, uint64_t count,
                                                        const gradstep_step_options*, gradstep_error*);
 /* Takes one step of the rows in `ids`, id_count numbers of id_dtype, an integer type.
@@ -222,10 +221,9 @@ GRADSTEP_API gradstep_status gradstep_parameter_update_rows(gradstep_parameter*,
                                                             uint64_t id_count, const void* gradient_rows,
                                                             uint64_t count, const gradstep_step_options*,
                                                             gradstep_error*);
-/* Takes one step of each of n different parameters with any configurations. One call splits them
- * over threads together: the threads of the parameter with the most. All are checked before any
- * is written. No gradient can overlap the memory of any parameter. Several parameters can share
- * a gradient, except with zero_gradient. */
+/* Takes one step of n different parameters with any configurations. The threads of the parameter
+ * with the most run them together. All are checked before any is written. No gradient can overlap a
+ * parameter's memory. Parameters can share a gradient, except with zero_gradient. */
 GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* const*, const void* const* gradients,
                                                         const uint64_t* counts, uint64_t n,
                                                         const gradstep_step_options*, gradstep_error*);
@@ -300,14 +298,12 @@ GRADSTEP_API gradstep_status gradstep_parameter_save(gradstep_parameter*, void* 
  * change, except that `seed` and `id` come from the state if they are used for random numbers. */
 GRADSTEP_API gradstep_status gradstep_parameter_load(gradstep_parameter*, const void* buffer, uint64_t bytes,
                                                      gradstep_error*);
-/* Saves n named parameters to one safetensors file, which C++, Python and any other reader of
- * the format can open (docs/how_to/checkpoints.md). The file replaces the previous one when it
- * is complete and on the disk. */
+/* Saves n named parameters to one safetensors file (docs/how_to/checkpoints.md), which any reader of
+ * the format can open. It replaces the previous file when it is complete and on the disk. */
 GRADSTEP_API gradstep_status gradstep_parameters_save_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
-/* Loads a file of `save_file` into n named parameters. The names must be exactly the names in
- * the file, in any order. If the system fails to read in the middle of the data
- * (GRADSTEP_IO_ERROR), a part has been loaded. */
+/* Loads a file of `save_file` that has exactly the names of n parameters, in any order. If
+ * the system fails to read in the middle of the data (GRADSTEP_IO_ERROR), a part has been loaded. */
 GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
 /* Checks whether a file can contain n parameters with these names: non-empty UTF-8, not
@@ -350,9 +346,8 @@ GRADSTEP_API gradstep_status gradstep_parameters_load_file_with(gradstep_paramet
                                                                 const gradstep_load_options*, int32_t* outcomes,
                                                                 char* ignored, uint64_t ignored_bytes,
                                                                 uint64_t* ignored_written, gradstep_error*);
-/* Writes the names of the parameters in a file, in the order of their bytes, each followed by a
- * 0: `written` bytes in total. If `bytes` is not enough, the code is GRADSTEP_BAD_SIZE, and only
- * `written` is written (buffer can then be NULL, with bytes = 0). */
+/* Writes the names of the parameters in a file, in the order of their bytes, each followed by a 0:
+ * `written` bytes in total. If `bytes` is not enough, the result is as in gradstep_config_canonical. */
 GRADSTEP_API gradstep_status gradstep_file_names(const char* path, char* buffer, uint64_t bytes, uint64_t* written,
                                                  gradstep_error*);
 /* Releases the parameter. NULL is allowed. */
@@ -367,8 +362,7 @@ GRADSTEP_API void gradstep_parameter_release(gradstep_parameter*);
  * fewer than "dense_below" elements) and uses this trainer's gradient only: the trainers then
  * diverge. Call compress and apply_messages in every step. */
 
-/* Returns the largest size of the next step's message in bytes. With "selected": "exact" every
- * message has exactly this size. */
+/* Returns the largest size in bytes of the next message; with "selected": "exact", its exact size. */
 GRADSTEP_API gradstep_status gradstep_parameter_message_bound(const gradstep_parameter*, uint64_t* bytes,
                                                               gradstep_error*);
 /* The first phase of a step: adds the gradient to the state, advances the clock, and writes the
@@ -429,7 +423,7 @@ GRADSTEP_API gradstep_status gradstep_updater_apply(const gradstep_updater*, voi
  * of all tensors must not overlap each other or any gradient. Tensors can share a gradient, except
  * with zero_gradient. With on_nonfinite "skip" the other tensors are updated, with "raise" none is.
  * If the rule is model-wise, the call is the step of the whole model: apply each step once, from one
- * thread, and "skip" skips all tensors. */
+ * thread, and "skip" skips all tensors. After gradstep_updaters_settle it is a part of the model. */
 GRADSTEP_API gradstep_status gradstep_updater_apply_many(const gradstep_updater*, void* const* parameters,
                                                          const void* const* gradients, void* const* const* slots,
                                                          const uint64_t* counts, uint64_t n, gradstep_error*);
@@ -440,6 +434,12 @@ GRADSTEP_API gradstep_status gradstep_updater_apply_matrices(const gradstep_upda
                                                              const void* const* gradients, void* const* const* slots,
                                                              const uint64_t* rows, const uint64_t* columns, uint64_t n,
                                                              gradstep_error*);
+/* Settles the prepared steps of several updaters, whose rule is model-wise and the same, as the step of
+ * one model: if its tensors differ in dtype, rate or regularizer. Tensor k belongs to updaters[k]; all
+ * have the same clock. Reads the tensors. Then apply each step to its tensors. Since ABI 0.3. */
+GRADSTEP_API gradstep_status gradstep_updaters_settle(gradstep_updater* const* updaters, void* const* parameters,
+                                                      const void* const* gradients, void* const* const* slots,
+                                                      const uint64_t* counts, uint64_t n, gradstep_error*);
 /* Releases the updater. NULL is allowed. */
 GRADSTEP_API void gradstep_updater_release(gradstep_updater*);
 

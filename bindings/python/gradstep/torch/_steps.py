@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import enum
+import json
 import math
 from array import array
 from collections.abc import Callable, Mapping
@@ -19,7 +20,8 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import _arrays
-from .._library import CClock, CSlot, InvalidError, NotCompiledError, SequenceError, Status, check, error, library, new_error
+from .._library import GIVEN_LOSS, CClock, CSlot, InvalidError, NotCompiledError, SequenceError, Status
+from .._library import check, error, library, new_error
 from .._shared import Handle, c_options, canonical, config_bytes
 from . import _memory
 
@@ -32,6 +34,7 @@ _DTYPES = {
 _OF_TORCH = {dtype.code: of_torch for of_torch, dtype in _DTYPES.items()}
 _HALVES = (torch.float16, torch.bfloat16)
 _LARGEST_STEP = 2.0**53
+_NO_NUMBERS = (0.0, 0.0, 0.0, 0.0)  # the state of a clock at step 0
 
 
 class Slot(NamedTuple):
@@ -73,18 +76,16 @@ class Updater:
         self.slots = tuple(slots)
         self.policies = _policies_of(config)
         self.canonical = canonical(config)
+        self.rule: str = self.canonical["rule"]["name"]
         self.needs_matrix = self.canonical["rule"]["name"] == "muon"
         self.clock = CClock(ctypes.sizeof(CClock))
         self.options = c_options({"rate": 0.0})  # every step sets the rate
         self.options_at = ctypes.addressof(self.options)
         self.at: int | None = 0  # the step of the library's clock; None: unknown
         self.keeps_clock = not self._takes_clock_without_state()
-        if not self.needs_matrix and self._is_model_wise():
-            raise error(
-                Status.NOT_COMPILED,
-                f"rule: {self.canonical['rule']['name']} computes its step size from all parameters together, and this optimizer "
-                "updates them in parts; expected another rule, or gradstep.Model or gradstep.Parameter",
-            )
+        # The rule and its numbers, which are the same for all parameters of a model; None for other rules.
+        self.model = json.dumps(self.canonical["rule"]) if not self.needs_matrix and self._is_model_wise() else None
+        self.needs_loss = self.model is not None and not self._steps_without_loss()
 
     def _call(self, function: str, *arguments: Any) -> None:
         check(getattr(library, "gradstep_updater_" + function)(*arguments, self.failure_at), self.failure)
@@ -119,6 +120,15 @@ class Updater:
             self._call("seek", self.handle, ctypes.byref(self.clock))
         return False
 
+    def _steps_without_loss(self) -> bool:
+        try:
+            self._call("next_step", self.handle, self.options_at)
+        except InvalidError:
+            return False
+        finally:
+            self._call("seek", self.handle, ctypes.byref(self.clock))
+        return True
+
     def changes_to(self, config: Mapping[str, Any]) -> dict[str, float] | None:
         """The numbers to change for another configuration, by the library's paths; None if other parts differ."""
         changes = _changed_numbers(self.policies, {x: config[x] for x in config if x not in _NOT_POLICIES}, "")
@@ -151,8 +161,10 @@ class Updater:
                 found = found[name]
             found[last] = value
 
-    def next_step(self, after: int, rate: float, gradient_scale: float, kept: tuple[float, ...] | None) -> None:
-        """Prepares step `after + 1`. kept: the numbers that the rule keeps in the clock, or None."""
+    def next_step(
+        self, after: int, rate: float, gradient_scale: float, kept: tuple[float, ...] | None, loss: float | None = None
+    ) -> None:
+        """Prepares step `after + 1`. kept: the numbers that the rule keeps in the clock, or None. loss: if the rule needs it."""
         if self.at != after or kept is not None:
             self.at = None
             self.clock.step = after
@@ -161,6 +173,8 @@ class Updater:
             self._call("seek", self.handle, ctypes.byref(self.clock))
         self.at = None
         self.options.rate, self.options.gradient_scale = rate, gradient_scale
+        if loss is not None:
+            self.options.loss, self.options.given = loss, self.options.given | GIVEN_LOSS
         status = library.gradstep_updater_next_step(self.handle, self.options_at, self.failure_at)
         if status:
             check(status, self.failure)
@@ -191,6 +205,19 @@ class Updater:
         )
         if status:
             check(status, self.failure)
+
+
+def _loss_of(loss: Any, rule: str) -> float:
+    """The loss of a step, from what the closure returned."""
+    if loss is None:
+        raise error(
+            Status.BAD_VALUE,
+            f"step: {rule} computes its step size from the loss, and none is given; expected a closure that returns it",
+        )
+    try:
+        return float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
+    except (RuntimeError, TypeError, ValueError):
+        raise error(Status.BAD_VALUE, f"step: the closure returned {loss!r}; expected the loss, a number") from None
 
 
 _ROOM = 4096  # bytes for one element of any dtype
@@ -237,6 +264,8 @@ class Group(NamedTuple):
     kept_rate: str | None  # the entry of the state with the rate of the next step
     first_rate: float
     sparse: Sparse
+    # Where a parameter without state begins: the step, and the numbers in the clock. A model-wise rule's run goes on.
+    begin: tuple[float, tuple[float, ...]] = (0.0, _NO_NUMBERS)
 
 
 class Sparse(enum.Enum):
@@ -247,6 +276,59 @@ class Sparse(enum.Enum):
     ROWS = "their rows are updated"
     ROWS_ONLY = "the same, and dense ones are refused"
     AS_DENSE = "the elements that they lack are zeros"
+
+
+class Models:
+    """The step counts and clocks of the model-wise rules: groups whose rule has the same name and numbers are one model.
+
+    A model has one clock, which the state of each of its parameters contains. The constructor checks that they are equal.
+    """
+
+    def __init__(self, groups: list[Group], parameters: list[list[torch.Tensor]], state: Any) -> None:
+        self._begin: dict[str, tuple[float, tuple[float, ...]]] = {}
+        self._of_groups: dict[int, str] = {}
+        self._idle: list[tuple[str, torch.Tensor, bool]] = []
+        where: dict[str, str] = {}
+        for group, of_group in zip(groups, parameters):
+            for position, parameter in enumerate(of_group):
+                what = f"parameter {position} of group {group.number}"
+                updater = group.updater_of(parameter.dtype, what)
+                if updater.model is None:
+                    break  # like the other parameters of the group
+                self._of_groups[group.number] = updater.model
+                known = state.get(parameter) or {}
+                step, clock = known.get("step"), known.get("clock")
+                if step is None or (clock is None and updater.keeps_clock):
+                    continue
+                kept = _NO_NUMBERS
+                if updater.keeps_clock:
+                    kept = tuple(Entry.usable(clock, False, (4,), torch.float64, f"{what}: its state clock").tolist())
+                now = Entry.number_of("step", step, what, "a count of steps"), kept
+                first = self._begin.setdefault(updater.model, now)
+                if first != now:
+                    raise error(
+                        Status.BAD_VALUE,
+                        f"{what}: its step {now[0]:.0f} and clock {list(kept)} differ from {first[0]:.0f} and {list(first[1])} of "
+                        f"{where[updater.model]}, which has the same rule {updater.rule}; expected the same step and clock",
+                    )
+                where.setdefault(updater.model, what)
+                if parameter.grad is None:
+                    self._idle.append((updater.model, parameter, updater.keeps_clock))
+
+    def begin_of(self, group: Group) -> Group:
+        """The group with the clock of its model, at which its parameters without state begin."""
+        model = self._of_groups.get(group.number)
+        return group._replace(begin=self._begin[model]) if model in self._begin else group
+
+    def advance_idle(self, plan: Plan, state: Any) -> bool:
+        """Sets the clocks of parameters without a gradient, after a step; False if there are none."""
+        taken = {x.updater.model: x for x in plan.batches}
+        for model, parameter, keeps_clock in self._idle:
+            if model in taken:
+                state[parameter]["step"] = torch.tensor(taken[model].after, dtype=torch.float64, device="cpu")
+                if keeps_clock:
+                    state[parameter]["clock"] = torch.tensor(taken[model].kept, dtype=torch.float64, device="cpu")
+        return bool(self._idle)
 
 
 class Entry:
@@ -272,6 +354,12 @@ class Entry:
         self.stores: list[Callable[[], Any]] = []  # copies after the step
         own = self.own = _memory.on_cpu(parameter, f"{what}: the tensor")
         self.updater = group.updater_of(own.dtype, what)
+        if self.updater.model is not None and _memory.is_dtensor(parameter):
+            raise error(
+                Status.BAD_BUFFER,
+                f"{what}: is a DTensor, and {self.updater.rule} adds sums over the whole model, which no process has; "
+                "expected a torch.Tensor, or another rule",
+            )
         if torch._debug_has_internal_overlap(own) == 1:
             raise error(Status.BAD_BUFFER, f"{what}: its elements share memory, as after expand(); expected a clone()")
         if own.is_inference() and not torch.is_inference_mode_enabled():
@@ -388,7 +476,7 @@ class Entry:
             like = torch.empty(1, dtype=dtype, device="cpu") if slot.single else memory
             if old is not None:
                 given = old
-                old = self._usable(given, slot.single, tuple(like.shape), dtype, f"{what}: its state {slot.name}")
+                old = self.usable(given, slot.single, tuple(like.shape), dtype, f"{what}: its state {slot.name}")
                 if _memory.fits(old, like, dtype) and not (slot.single and given.shape != like.shape):
                     result.append(_memory.on_cpu(old, f"{what}: its state {slot.name}"))
                     continue
@@ -409,7 +497,7 @@ class Entry:
         return result
 
     @staticmethod
-    def _usable(old: Any, is_single: bool, shape: tuple[int, ...], dtype: torch.dtype, about: str) -> torch.Tensor:
+    def usable(old: Any, is_single: bool, shape: tuple[int, ...], dtype: torch.dtype, about: str) -> torch.Tensor:
         if not isinstance(old, torch.Tensor):
             raise error(Status.BAD_VALUE, f"{about} is a {type(old).__name__}; expected a torch.Tensor")
         found: torch.Tensor = _memory.local(old, about)
@@ -428,7 +516,7 @@ class Entry:
         if not self.group.counts:
             self.after = 0 if is_first else 1
             return
-        given = 0.0 if step is None else self._number("step", step, what, "a count of steps")
+        given = self.group.begin[0] if step is None else self.number_of("step", step, what, "a count of steps")
         if not 0 <= given < _LARGEST_STEP or given != math.floor(given):
             raise error(Status.BAD_VALUE, f"{what}: its step is {given}; expected a count of steps")
         # torch counts in float32, which cannot count beyond 2^24.
@@ -437,16 +525,16 @@ class Entry:
 
     def _kept_rate(self, name: str, rate: Any, what: str) -> Any:
         """The memory of the learning rate: a step reads its rate and writes the next one, rounded as in torch."""
-        given = self.group.first_rate if rate is None else self._number(name, rate, what, "a rate")
+        given = self.group.first_rate if rate is None else self.number_of(name, rate, what, "a rate")
         if not 0 <= given < math.inf:
             raise error(Status.BAD_VALUE, f"{what}: its {name} is {given}; expected a rate >= 0")
         return self._cell(name, rate, given, [torch.float32, torch.float64])
 
     def _clock(self, old: Any, what: str) -> Any:
         """The memory of the numbers that the rule keeps in the clock: each parameter has its own clock."""
-        like = torch.zeros(len(self.updater.clock.state), dtype=torch.float64, device="cpu")
+        like = torch.tensor(self.group.begin[1], dtype=torch.float64, device="cpu")
         if old is not None:
-            found = self._usable(old, False, tuple(like.shape), torch.float64, f"{what}: its state clock")
+            found = self.usable(old, False, tuple(like.shape), torch.float64, f"{what}: its state clock")
             like = found if _memory.fits(found, like, torch.float64) else like.copy_(found)
         if like is not old:
             self.changes["clock"] = like
@@ -454,7 +542,7 @@ class Entry:
         return (ctypes.c_double * len(like)).from_address(like.data_ptr())
 
     @staticmethod
-    def _number(name: str, value: Any, what: str, expected: str) -> float:
+    def number_of(name: str, value: Any, what: str, expected: str) -> float:
         """A number of the state, which can be a tensor."""
         value = _memory.local(value, f"{what}: its {name}") if isinstance(value, torch.Tensor) else value
         try:
@@ -506,6 +594,7 @@ class _Batch:
         self.updater, self.scale, self.after = first.updater, first.group.gradient_scale, first.after
         self.rate_options, self.rate, self.kept_rate = first.group.rate_options, 0.0, first.kept_rate
         self.kept = first.kept
+        self.loss: float | None = None
         self.groups = sorted({x.group.number for x in entries})
         pointers = ctypes.c_void_p * self.number
         self.parameters = pointers(*[x.memory.data_ptr() for x in entries])
@@ -523,10 +612,11 @@ class _Batch:
         self.loads = [x for each in entries for x in each.loads]
         self.stores = [x for each in entries for x in each.stores]
 
-    def prepare(self, rate_of: Callable[[tuple[float, ...], int], float]) -> None:
-        """Prepares the step in the library. Raises if a number is out of range."""
+    def prepare(self, rate_of: Callable[[tuple[float, ...], int], float], loss: Any) -> None:
+        """Prepares the step in the library. Raises if a number is out of range. loss: what the closure returned."""
         self._find_rate(rate_of)
-        self.updater.next_step(self.after, self.rate, self.scale, self.kept)
+        self.loss = _loss_of(loss, self.updater.rule) if self.updater.needs_loss else None
+        self.updater.next_step(self.after, self.rate, self.scale, self.kept, self.loss)
 
     def _find_rate(self, rate_of: Callable[[tuple[float, ...], int], float]) -> None:
         if self.kept_rate is None:
@@ -555,11 +645,16 @@ class _Batch:
             and all(tuple(x) == self.kept for x in self.clock_cells)
         )
 
-    def run(self, is_prepared: bool) -> None:
-        if not is_prepared:  # another batch of the same updater has taken its step since
-            self.updater.next_step(self.after, self.rate, self.scale, self.kept)
+    def load(self) -> None:
+        """Copies what the step cannot read in its place."""
         for load in self.loads:
             load()
+
+    def run(self, is_prepared: bool) -> None:
+        if self.updater.model is None:  # otherwise it is prepared and loaded, and settled with the rest of its model
+            if not is_prepared:  # another batch of the same updater has taken its step since
+                self.updater.next_step(self.after, self.rate, self.scale, self.kept)
+            self.load()
         gradients = self.gradients.buffer_info()[0]
         if self.updater.needs_matrix:
             self.updater.apply_matrices(self.parameters, gradients, self.slots, self.rows, self.columns, self.number)
@@ -583,6 +678,40 @@ class _Batch:
             self.after = 1
 
 
+class _Model:
+    """The batches with the same model-wise rule: their sums are added in the order of the parameters, as in gradstep.Model."""
+
+    def __init__(self, batches: list[tuple[_Batch, list[int]]]) -> None:
+        self.batches = [batch for batch, _ in batches]
+        parts = sorted((index, b, k) for b, (_, indices) in enumerate(batches) for k, index in enumerate(indices))
+        self.order = [(b, k) for _, b, k in parts]
+        members = [(self.batches[b], k) for b, k in self.order]
+        self.number = len(members)
+        pointers = ctypes.c_void_p * self.number
+        self.updaters = pointers(*[x.updater.handle for x, _ in members])
+        self.parameters = pointers(*[x.parameters[k] for x, k in members])
+        self.slots = pointers(*[x.slots[k] for x, k in members])
+        self.counts = (ctypes.c_uint64 * self.number)(*[x.counts[k] for x, k in members])
+        self.failure = self.batches[0].updater.failure
+
+    def settle(self) -> None:
+        """Settles the prepared steps. It reads the tensors, and raises before anything is written."""
+        for batch in self.batches:
+            batch.load()
+        if len(self.batches) == 1:
+            gradients = self.batches[0].gradients
+        else:
+            of_batches = [x.gradients for x in self.batches]
+            gradients = array("Q", [of_batches[b][k] for b, k in self.order])
+        at = gradients.buffer_info()[0]
+        check(
+            library.gradstep_updaters_settle(
+                self.updaters, self.parameters, at, self.slots, self.counts, self.number, ctypes.byref(self.failure)
+            ),
+            self.failure,
+        )
+
+
 class Plan:
     """The step of all parameters that have a gradient."""
 
@@ -591,6 +720,13 @@ class Plan:
         written = [extent for x in entries for extent in x.extents]
         # Parameters that share memory are updated one after the other, as in torch.
         self.is_sequence = _memory.overlap(written) or _memory.meet(written, [_memory.extent(x.gradient) for x in entries])
+        of_model = next((x.updater for x in entries if x.updater.model is not None), None)
+        if self.is_sequence and of_model is not None:
+            raise error(
+                Status.BAD_BUFFER,
+                f"rule: {of_model.rule} updates all parameters together, and two of their tensors share memory; "
+                "expected separate memory for each",
+            )
         found: dict[Any, list[int]] = {}
         for index, x in enumerate(entries):
             alike = x.updater, x.group.gradient_scale, x.group.rate_options, x.after, x.kept_rate, x.kept
@@ -598,11 +734,18 @@ class Plan:
             found.setdefault(key, []).append(index)
         self.indices = list(found.values())
         self.batches = [_Batch([entries[i] for i in each]) for each in self.indices]
+        models: dict[str, list[tuple[_Batch, list[int]]]] = {}
+        for batch, each in zip(self.batches, self.indices):
+            if batch.updater.model is not None:
+                models.setdefault(batch.updater.model, []).append((batch, each))
+        self.models = [_Model(x) for x in models.values()]
 
-    def prepare(self) -> None:
-        """Prepares all batches, so that errors occur before the first write."""
+    def prepare(self, loss: Any) -> None:
+        """Prepares all batches, so that errors occur before the first write. loss: what the closure returned."""
         for batch in self.batches:
-            batch.prepare(self.rate_of)
+            batch.prepare(self.rate_of, loss)
+        for model in self.models:
+            model.settle()
 
     def run(self) -> None:
         """Takes the prepared step."""
@@ -702,6 +845,8 @@ class Plan:
         self, options: list[Any], group_of: Callable[[int], Group], forget: Callable[[Updater], None]
     ) -> bool:
         """Uses new hyperparameters, if the groups of each updater still share them and only numbers have changed."""
+        if self.models:  # groups that were one model can be two, or the other way round
+            return False
         groups = [group_of(i) for i in range(len(options))]
         policies: dict[Updater, Mapping[str, Any]] = {}
         for batch in self.batches:
