@@ -90,7 +90,8 @@ class Optimizer(torch.optim.Optimizer):
     maximize: whether to maximize the objective instead of minimizing it.
     threads: the number of threads of a step; 0: torch.get_num_threads().
 
-    The state has the library's names, such as "m", "v" and "master"; schedule-free rules also have "clock". Model-wise rules, such as
+    The state has the library's names, such as "m", "v" and "master"; schedule-free rules also have "clock". Rules that use shapes,
+    such as muon and adafactor, join the dimensions of a tensor after the first one. Model-wise rules, such as
     prodigy, raise NotCompiledError: use gradstep.Model or gradstep.Parameter. Subclasses with torch's names override `_names`, `_counts` and
     `_policies`, and some also `_rate`, `_kept_rate` and `_sparse`.
     """

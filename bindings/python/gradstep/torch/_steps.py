@@ -35,7 +35,7 @@ _LARGEST_STEP = 2.0**53
 
 
 class Slot(NamedTuple):
-    """A slot of the state: torch's name, the dtype, whether it is one number for the whole tensor, and its length in factored rules."""
+    """A slot of the state: torch's name, the dtype, whether it is one number for the whole tensor, and its kind in factored rules."""
 
     name: str
     dtype: torch.dtype
@@ -178,7 +178,7 @@ class Updater:
         return tuple(self.clock.state)
 
     def slots_of(self, tensor: torch.Tensor) -> tuple[Slot, ...]:
-        """The slots that a tensor has: those of factored rules depend on whether it is a matrix."""
+        """The slots that a tensor has. In factored rules, a matrix has other slots than a vector."""
         if not self.is_factored:
             return self.slots
         return tuple(x for x in self.slots if x.factor is None or (x.factor == "vector") == (tensor.ndim < 2))
