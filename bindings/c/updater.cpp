@@ -32,6 +32,21 @@ struct held_updater {
     mutable gradstep::detail::apart_check remembered = {};
 };
 
+// The number of elements of a tensor, and its shape if it is a matrix.
+struct tensor_extent {
+    std::size_t count;
+    gradstep::shape shape = {};
+};
+// A tensor without columns is no matrix.
+tensor_extent extent_of(std::uint64_t rows, std::uint64_t columns, std::size_t number = gradstep::detail::only_tensor) {
+    if (columns == 0) return {rows};
+    if (rows > SIZE_MAX / columns)
+        gradstep::detail::fail<gradstep::size_error>({gradstep::detail::buffer_name(number, "shape")},
+                                                     {rows, " x ", columns, " elements are more than memory can have"},
+                                                     {"a smaller matrix"});
+    return {rows * columns, {rows, columns}};
+}
+
 // A tensor as for_each_block_of takes it.
 struct tensor_of_call {
     erased_tensor memory;
@@ -41,12 +56,12 @@ struct tensor_of_call {
 };
 
 erased_tensor tensor_of(any_updater const& of, void const* parameter, void const* gradient, void* const* slots,
-                        std::uint64_t count) {
-    erased_tensor out{const_cast<void*>(parameter), gradient, static_cast<std::size_t>(count)};
+                        tensor_extent const& extent) {
+    erased_tensor out{const_cast<void*>(parameter), gradient, extent.count, {}, 0, extent.shape};
     std::size_t const n = of.slots();
     require(slots, "slots", n);
     for (std::size_t i = 0; i < n; ++i) {
-        require(slots[i], "a slot", of.facts().is_row_slot(i) ? 1 : count);
+        require(slots[i], "a slot", of.slot_size(i, extent.count, extent.shape));
         out.slots[i] = slots[i];
     }
     return out;
@@ -68,7 +83,8 @@ void require_apart(any_updater const& of, std::vector<tensor_of_call> const& ten
         erased_tensor const& x = tensor.memory;
         check.add(x.weight, x.size * storage, true);
         check.add(x.gradient, x.size * storage, zeroes);
-        for (std::size_t i = 0; i < facts.slots; ++i) check.add(x.slots[i], of.slot_size(i, x.size) * state, true);
+        for (std::size_t i = 0; i < facts.slots; ++i)
+            check.add(x.slots[i], of.slot_size(i, x.size, x.shape) * state, true);
     }
     if (auto const found = check.find()) {
         auto const name = [&](std::size_t i) {
@@ -152,16 +168,24 @@ template <class Tensors> void apply_to(held_updater const& by, Tensors const& te
 void require_step(held_updater const& by, char const* call) {
     if (by.of_model == held_updater::model::unknown) by.updater.require_step(call);
 }
-// A matrix needs rows and columns, which calls without a shape do not have.
-void refuse_matrices(held_updater const& by, char const* call) {
-    if (by.updater.facts().needs_matrix)
-        gradstep::detail::fail<gradstep::value_error>({call}, {"the rule needs the rows and columns of each tensor"},
-                                                      {"gradstep_updater_apply_matrices"});
+// For calls that have no rows and columns.
+void refuse_without_shape(char const* call, char const* expected) {
+    gradstep::detail::fail<gradstep::value_error>({call}, {"the rule needs the rows and columns of each tensor"},
+                                                  {expected});
 }
-// Applies the step to n tensors; shape_of(k) is the shape of tensor k.
-template <class ShapeOf>
+void require_no_shape(held_updater const& by, char const* call) {
+    if (by.updater.facts().uses_shape) refuse_without_shape(call, "gradstep_updater_apply_matrices");
+}
+void initialize(any_updater const& of, void const* parameter, void* const* slots, tensor_extent const& extent) {
+    require(parameter, "parameter", extent.count);
+    erased_tensor const tensor = tensor_of(of, parameter, nullptr, slots, extent);
+    of.require(tensor, false);
+    of.compiled().initialize(tensor);
+}
+// Applies the step to n tensors; extent(k) is the extent of tensor k.
+template <class Extent>
 void apply_all(held_updater const& own, char const* call, void* const* parameters, void const* const* gradients,
-               void* const* const* slots, std::uint64_t n, ShapeOf const& shape_of) {
+               void* const* const* slots, std::uint64_t n, Extent const& extent) {
     require(parameters, "parameters", n);
     require(gradients, "gradients", n);
     if (own.updater.slots() != 0) require(slots, "slots", n);
@@ -171,16 +195,14 @@ void apply_all(held_updater const& own, char const* call, void* const* parameter
     tensors.reserve(n);
     all.reserve(n);
     for (std::size_t k = 0; k < n; ++k) {
-        gradstep::shape const shape = shape_of(k);
-        std::size_t const count = shape.rows * shape.cols;
-        require(parameters[k], "a parameter", count);
-        require(gradients[k], "a gradient", count);
+        tensor_extent const of = extent(k);
+        require(parameters[k], "a parameter", of.count);
+        require(gradients[k], "a gradient", of.count);
         tensors.push_back(
-            {tensor_of(own.updater, parameters[k], gradients[k], slots == nullptr ? nullptr : slots[k], count),
+            {tensor_of(own.updater, parameters[k], gradients[k], slots == nullptr ? nullptr : slots[k], of),
              own.updater.facts().bytes_per_element});
         erased_tensor& added = tensors.back().memory;
         added.id = static_cast<std::uint64_t>(own.config.options.id) + k;
-        added.shape = shape;
         own.updater.require(added, true, k);
         own.updater.compiled().require_matrix(added, k);
         all.push_back(&tensors.back());
@@ -220,10 +242,6 @@ gradstep_status gradstep_updater_create(const char* config, size_t config_bytes,
             refuse(GRADSTEP_BAD_CONFIG, {"catch_up"}, {"an updater has no rows"},
                    {"touch_only, or gradstep_parameter_create"});
         any_updater updater = of_config([&] { return updater_of(read, storage); });
-        if (!updater.facts().factor_slots.empty())
-            refuse(GRADSTEP_NOT_COMPILED, {"rule"},
-                   {"its state has lengths for the rows and columns of a tensor, and an updater has no shapes"},
-                   {"another rule, or gradstep_parameter_create"});
         auto pool = threads_for(read.options.threads);
         *out = shells<gradstep_updater>::add(
             std::make_unique<held_updater>(std::move(read), std::move(updater), std::move(pool)));
@@ -243,15 +261,30 @@ gradstep_status gradstep_updater_slot(const gradstep_updater* updater, uint64_t 
     return guarded(error, [&] { write_known_part(slot_of(held(updater).updater, index), info, "gradstep_slot"); });
 }
 
+gradstep_status gradstep_updater_slot_size(const gradstep_updater* updater, uint64_t index, uint64_t rows,
+                                           uint64_t columns, uint64_t* count, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const& of = held(updater).updater;
+        require(count, "count");
+        slot_of(of, index); // throws if there is no such slot
+        tensor_extent const extent = extent_of(rows, columns);
+        *count = of.slot_size(static_cast<std::size_t>(index), extent.count, extent.shape);
+    });
+}
+
 gradstep_status gradstep_updater_initialize(const gradstep_updater* updater, const void* parameter, void* const* slots,
                                             uint64_t count, gradstep_error* error) {
     return guarded(error, [&] {
         auto const& of = held(updater).updater;
-        require(parameter, "parameter", count);
-        erased_tensor const tensor = tensor_of(of, parameter, nullptr, slots, count);
-        of.require(tensor, false);
-        of.compiled().initialize(tensor);
+        if (!of.facts().factor_slots.empty()) refuse_without_shape("initialize", "gradstep_updater_initialize_matrix");
+        initialize(of, parameter, slots, {static_cast<std::size_t>(count)});
     });
+}
+
+gradstep_status gradstep_updater_initialize_matrix(const gradstep_updater* updater, const void* parameter,
+                                                   void* const* slots, uint64_t rows, uint64_t columns,
+                                                   gradstep_error* error) {
+    return guarded(error, [&] { initialize(held(updater).updater, parameter, slots, extent_of(rows, columns)); });
 }
 
 gradstep_status gradstep_updater_next_step(gradstep_updater* updater, const gradstep_step_options* options,
@@ -301,9 +334,9 @@ gradstep_status gradstep_updater_apply(const gradstep_updater* updater, void* pa
         auto const& own = held(updater);
         require(parameter, "parameter", count);
         require(gradient, "gradient", count);
-        refuse_matrices(own, "apply");
+        require_no_shape(own, "apply");
         require_step(own, "apply");
-        tensor_of_call tensor{tensor_of(own.updater, parameter, gradient, slots, count),
+        tensor_of_call tensor{tensor_of(own.updater, parameter, gradient, slots, {static_cast<std::size_t>(count)}),
                               own.updater.facts().bytes_per_element};
         tensor.memory.id = static_cast<std::uint64_t>(own.config.options.id);
         own.updater.require(tensor.memory, true);
@@ -317,10 +350,9 @@ gradstep_status gradstep_updater_apply_many(const gradstep_updater* updater, voi
     return guarded(error, [&] {
         auto const& own = held(updater);
         require(counts, "counts", n);
-        refuse_matrices(own, "apply_many");
-        apply_all(own, "apply_many", parameters, gradients, slots, n, [&](std::size_t k) {
-            return gradstep::shape{counts[k], 1};
-        });
+        require_no_shape(own, "apply_many");
+        apply_all(own, "apply_many", parameters, gradients, slots, n,
+                  [&](std::size_t k) { return tensor_extent{static_cast<std::size_t>(counts[k])}; });
     });
 }
 
@@ -332,13 +364,8 @@ gradstep_status gradstep_updater_apply_matrices(const gradstep_updater* updater,
         auto const& own = held(updater);
         require(rows, "rows", n);
         require(columns, "columns", n);
-        apply_all(own, "apply_matrices", parameters, gradients, slots, n, [&](std::size_t k) {
-            if (columns[k] != 0 && rows[k] > SIZE_MAX / columns[k])
-                gradstep::detail::fail<gradstep::size_error>(
-                    {gradstep::detail::buffer_name(k, "shape")},
-                    {rows[k], " x ", columns[k], " elements are more than memory can have"}, {"a smaller matrix"});
-            return gradstep::shape{rows[k], columns[k]};
-        });
+        apply_all(own, "apply_matrices", parameters, gradients, slots, n,
+                  [&](std::size_t k) { return extent_of(rows[k], columns[k], k); });
     });
 }
 
@@ -361,11 +388,12 @@ gradstep_status gradstep_updaters_settle(gradstep_updater* const* updaters, void
             require(gradients[k], "a gradient", counts[k]);
             if (own.updater.slots() != 0) require(slots, "slots");
             void* const* const of_tensor = slots == nullptr ? nullptr : slots[k];
-            tensors.push_back(tensor_of(own.updater, parameters[k], gradients[k], of_tensor, counts[k]));
             if (!own.updater.facts().is_model_wise)
                 gradstep::detail::fail<gradstep::value_error>({gradstep::detail::buffer_name(k, "rule")},
                                                               {"does not add sums over a model, which settle a step"},
                                                               {"a model-wise rule, such as prodigy"});
+            tensors.push_back(
+                tensor_of(own.updater, parameters[k], gradients[k], of_tensor, {static_cast<std::size_t>(counts[k])}));
             own.updater.require_step("settle");
             own.updater.require(tensors.back(), true, k);
             all.push_back(&own);

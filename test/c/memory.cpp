@@ -354,6 +354,14 @@ line const lines[] = {
      [](scene& s, gradstep_error* e) {
          return gradstep_updater_initialize(s.updater, s.w.data(), s.slots, scene::size, e);
      }},
+    {"gradstep_updater_slot_size",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_updater_slot_size(s.updater, 1, scene::size, 0, &s.number, e);
+     }},
+    {"gradstep_updater_initialize_matrix",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_updater_initialize_matrix(s.updater, s.w.data(), s.slots, scene::size, 1, e);
+     }},
     {"gradstep_updater_next_step",
      [](scene& s, gradstep_error* e) { return gradstep_updater_next_step(s.updater, nullptr, e); }},
     {"gradstep_updater_clock",

@@ -889,6 +889,10 @@ class MoreTensors(unittest.TestCase):
                     for key, value in optimizer.state[w].items():
                         self.assertEqual(isinstance(value, DTensor), key != "step")
                 self.assertTrue(torch.allclose(*results, rtol=1e-4), (name, arguments, results))
+            before = w.detach().to_local().clone()
+            with self.assertRaisesRegex(gradstep.Error, "is a DTensor; expected a real tensor that is whole"):  # rows of a matrix
+                gradstep.torch.Optimizer([w], {"rule": {"name": "sm3"}}).step()
+            self.assertTrue(torch.equal(w.detach().to_local(), before))
         finally:
             dist.destroy_process_group()
 

@@ -100,7 +100,7 @@ typedef struct gradstep_slot {
     uint32_t struct_size;
     int32_t dtype;  /* enum gradstep_dtype */
     char name[32];  /* "m", "v", "master", ... */
-    uint64_t count; /* elements; of an updater: 1 if the slot has one number per tensor, 0 if one per element */
+    uint64_t count; /* elements; of an updater: 1 if one number per tensor, else 0: see gradstep_updater_slot_size */
 } gradstep_slot;
 #define GRADSTEP_SLOT_INIT                                                                                             \
     { sizeof(gradstep_slot), 0, {0}, 0 }
@@ -188,15 +188,13 @@ typedef void (*gradstep_work)(void* task, uint64_t part);
  * on any threads, and return when all calls have ended. */
 typedef void (*gradstep_run)(void* host, uint64_t parts, gradstep_work work, void* task);
 /* Creates an executor from your own thread pool. The library calls run(host, parts, work, task)
- * with the `host` that you pass here. `concurrency` is the number of parts that run at the same
- * time. */
+ * with the `host` that you pass here. `concurrency` is the number of parts that run at once. */
 GRADSTEP_API gradstep_status gradstep_executor_from_callback(uint64_t concurrency, gradstep_run run, void* host,
                                                              gradstep_executor** out, gradstep_error*);
 /* Releases the executor. Parameters and updaters that use it keep it alive; your pool must exist
  * as long. NULL is allowed. */
 GRADSTEP_API void gradstep_executor_release(gradstep_executor*);
-/* Uses the executor instead of the `threads` of the configuration, from the next update on. NULL:
- * uses `threads` again. */
+/* Uses the executor instead of "threads", from the next update on. NULL: uses "threads" again. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_executor(gradstep_parameter*, gradstep_executor*, gradstep_error*);
 /* Like gradstep_parameter_set_executor, for an updater. */
 GRADSTEP_API gradstep_status gradstep_updater_set_executor(gradstep_updater*, gradstep_executor*, gradstep_error*);
@@ -243,8 +241,7 @@ GRADSTEP_API gradstep_status gradstep_parameter_row(gradstep_parameter*, int64_t
 /* Copies rows in the order of ids: out has id_count * width = count elements. */
 GRADSTEP_API gradstep_status gradstep_parameter_rows(gradstep_parameter*, const void* ids, int32_t id_dtype,
                                                      uint64_t id_count, void* out, uint64_t count, gradstep_error*);
-/* Applies the pending steps of every row. With "catch_up": "touch_only", the default, there are
- * none. */
+/* Applies the pending steps of every row, which exist only with "catch_up": "exact" or "replay". */
 GRADSTEP_API gradstep_status gradstep_parameter_flush(gradstep_parameter*, gradstep_error*);
 /* Returns the number of slots of the state. */
 GRADSTEP_API gradstep_status gradstep_parameter_slot_count(const gradstep_parameter*, uint64_t* count, gradstep_error*);
@@ -274,16 +271,14 @@ GRADSTEP_API gradstep_status gradstep_parameter_seek(gradstep_parameter*, const 
  * (catch_up "exact" or "replay"), the code is GRADSTEP_BAD_SEQUENCE. Since ABI 0.2. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_numbers(gradstep_parameter*, const char* const* paths,
                                                             const double* values, uint64_t n, gradstep_error*);
-/* Writes the complete configuration as JSON. buffer, bytes and written are as in
- * gradstep_config_canonical. */
+/* Writes the complete configuration as JSON. The buffer is as in gradstep_config_canonical. */
 GRADSTEP_API gradstep_status gradstep_parameter_config(const gradstep_parameter*, char* buffer, uint64_t bytes,
                                                        uint64_t* written, gradstep_error*);
 /* Copies the average that the key "average" of the configuration sets, or that a schedule-free
  * rule evaluates, in the dtype of the state: `count` = rows * width elements. */
 GRADSTEP_API gradstep_status gradstep_parameter_average(gradstep_parameter*, void* out, uint64_t count,
                                                         gradstep_error*);
-/* Replaces the values by the average, until `restore`. Until then, steps return
- * GRADSTEP_BAD_SEQUENCE. */
+/* Replaces the values by the average. Until `restore`, steps return GRADSTEP_BAD_SEQUENCE. */
 GRADSTEP_API gradstep_status gradstep_parameter_apply_average(gradstep_parameter*, gradstep_error*);
 /* Brings back the trained values after `apply_average`. */
 GRADSTEP_API gradstep_status gradstep_parameter_restore(gradstep_parameter*, gradstep_error*);
@@ -308,8 +303,7 @@ GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* c
                                                            uint64_t n, const char* path, gradstep_error*);
 /* Checks whether a file can contain n parameters with these names: non-empty UTF-8, not
  * "__metadata__", no duplicates, and no name equal to a slot of another one ("w/m" beside a "w"
- * with a slot m). Nothing is written. For applications that name parameters long before they
- * save them. */
+ * with a slot m). Nothing is written. */
 GRADSTEP_API gradstep_status gradstep_parameters_check_names(gradstep_parameter* const*, const char* const* names,
                                                              uint64_t n, gradstep_error*);
 /* What to do if the file does not contain the name of a parameter. */
@@ -320,9 +314,8 @@ enum gradstep_load_unexpected { GRADSTEP_UNEXPECTED_ERROR = 0, GRADSTEP_UNEXPECT
  * the rows that both have, with their state. Additional rows of the parameter do not change. With
  * catch_up "exact" and "replay" the parameter must have at least as many rows as the file. */
 enum gradstep_load_rows { GRADSTEP_ROWS_ERROR = 0, GRADSTEP_ROWS_RESIZE = 1 };
-/* Options to load a part of a file, or parameters with other names or numbers of rows.
- * renamed_from[k] is a name in the file, and renamed_to[k] is the name of its parameter; other
- * names do not change. */
+/* Options to load a part of a file, or with other names or numbers of rows. renamed_from[k] is a
+ * name in the file, and renamed_to[k] the name of its parameter. Other names do not change. */
 typedef struct gradstep_load_options {
     uint32_t struct_size;
     int32_t missing;    /* enum gradstep_load_missing */
@@ -394,13 +387,19 @@ GRADSTEP_API gradstep_status gradstep_updater_slot_count(const gradstep_updater*
 /* Returns the name and the dtype of a slot, and its count as documented in gradstep_slot. */
 GRADSTEP_API gradstep_status gradstep_updater_slot(const gradstep_updater*, uint64_t index, gradstep_slot* info,
                                                    gradstep_error*);
-/* Sets the slots of a tensor of `count` elements to their values at step 0. slots: slot_count
- * pointers, NULL if there are none. */
+/* Returns the number of elements of a slot for a tensor of rows x columns elements, or if columns
+ * is 0, for a vector of `rows` elements. In factored rules (adafactor) it can be 0. Since ABI 0.3. */
+GRADSTEP_API gradstep_status gradstep_updater_slot_size(const gradstep_updater*, uint64_t index, uint64_t rows,
+                                                        uint64_t columns, uint64_t* count, gradstep_error*);
+/* Sets the slots of a tensor to step 0. slots: slot_count pointers, NULL if there are none. */
 GRADSTEP_API gradstep_status gradstep_updater_initialize(const gradstep_updater*, const void* parameter,
                                                          void* const* slots, uint64_t count, gradstep_error*);
-/* Prepares the next step and advances the clock. Then call `apply` for every tensor of the model,
- * or if the rule is model-wise (prodigy), apply_many once with all. With zero_gradient, they write
- * to the gradients. */
+/* The same with a shape, as in gradstep_updater_slot_size. Factored rules need it. Since ABI 0.3. */
+GRADSTEP_API gradstep_status gradstep_updater_initialize_matrix(const gradstep_updater*, const void* parameter,
+                                                                void* const* slots, uint64_t rows, uint64_t columns,
+                                                                gradstep_error*);
+/* Prepares the next step and advances the clock. Then call `apply` for every tensor, or if the rule
+ * is model-wise (prodigy), apply_many once with all. With zero_gradient, they write to gradients. */
 GRADSTEP_API gradstep_status gradstep_updater_next_step(gradstep_updater*, const gradstep_step_options*,
                                                         gradstep_error*);
 /* Returns the progress of the run. */
@@ -427,9 +426,10 @@ GRADSTEP_API gradstep_status gradstep_updater_apply(const gradstep_updater*, voi
 GRADSTEP_API gradstep_status gradstep_updater_apply_many(const gradstep_updater*, void* const* parameters,
                                                          const void* const* gradients, void* const* const* slots,
                                                          const uint64_t* counts, uint64_t n, gradstep_error*);
-/* The same for rules that need a matrix, such as muon, which gradstep_updater_apply and
- * gradstep_updater_apply_many refuse. Tensor k has rows[k] x columns[k] elements in row-major order.
- * Other rules update the tensors as gradstep_updater_apply_many does. Since ABI 0.3. */
+/* The same for rules that use shapes, muon and the factored ones, which gradstep_updater_apply and
+ * gradstep_updater_apply_many refuse. Tensor k has rows[k] x columns[k] elements in row-major order,
+ * or if columns[k] is 0, it is a vector of rows[k] elements, which muon refuses. Other rules update
+ * the tensors as gradstep_updater_apply_many does. Since ABI 0.3. */
 GRADSTEP_API gradstep_status gradstep_updater_apply_matrices(const gradstep_updater*, void* const* parameters,
                                                              const void* const* gradients, void* const* const* slots,
                                                              const uint64_t* rows, const uint64_t* columns, uint64_t n,

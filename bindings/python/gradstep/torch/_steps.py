@@ -38,11 +38,12 @@ _NO_NUMBERS = (0.0, 0.0, 0.0, 0.0)  # the state of a clock at step 0
 
 
 class Slot(NamedTuple):
-    """A slot of the state: torch's name, the dtype, and whether it is one number for the whole tensor."""
+    """A slot of the state: torch's name, the dtype, whether it is one number for the whole tensor, and its kind in factored rules."""
 
     name: str
     dtype: torch.dtype
     single: bool
+    factor: str | None  # "rows" or "columns" of a matrix, "vector": only of a tensor that is no matrix
 
 
 class Updater:
@@ -72,19 +73,24 @@ class Updater:
             slot = CSlot(ctypes.sizeof(CSlot))
             self._call("slot", self.handle, index, ctypes.byref(slot))
             name = slot.name.decode()
-            slots.append(Slot(names.get(name, name), _OF_TORCH[slot.dtype], slot.count == 1))
+            size = ctypes.c_uint64()
+            self._call("slot_size", self.handle, index, 2, 3, ctypes.byref(size))
+            factor = {2: "rows", 3: "columns", 0: "vector"}.get(size.value)
+            slots.append(Slot(names.get(name, name), _OF_TORCH[slot.dtype], slot.count == 1, factor))
         self.slots = tuple(slots)
         self.policies = _policies_of(config)
         self.canonical = canonical(config)
         self.rule: str = self.canonical["rule"]["name"]
         self.needs_matrix = self.canonical["rule"]["name"] == "muon"
+        self.is_factored = any(x.factor for x in slots)
+        self.uses_shape = self.needs_matrix or self.is_factored
         self.clock = CClock(ctypes.sizeof(CClock))
         self.options = c_options({"rate": 0.0})  # every step sets the rate
         self.options_at = ctypes.addressof(self.options)
         self.at: int | None = 0  # the step of the library's clock; None: unknown
         self.keeps_clock = not self._takes_clock_without_state()
         # The rule and its numbers, which are the same for all parameters of a model; None for other rules.
-        self.model = json.dumps(self.canonical["rule"]) if not self.needs_matrix and self._is_model_wise() else None
+        self.model = json.dumps(self.canonical["rule"]) if not self.uses_shape and self._is_model_wise() else None
         self.needs_loss = self.model is not None and not self._steps_without_loss()
 
     def _call(self, function: str, *arguments: Any) -> None:
@@ -185,10 +191,21 @@ class Updater:
         self._call("clock", self.handle, ctypes.byref(self.clock))
         return tuple(self.clock.state)
 
+    def slots_of(self, tensor: torch.Tensor) -> tuple[Slot, ...]:
+        """The slots that a tensor has. In factored rules, a matrix has other slots than a vector."""
+        if not self.is_factored:
+            return self.slots
+        return tuple(x for x in self.slots if x.factor is None or (x.factor == "vector") == (tensor.ndim < 2))
+
+    def pointers(self, tensor: torch.Tensor, slots: list[torch.Tensor]) -> Any:
+        """The addresses of the slots that a tensor has, for the library; NULL for the others."""
+        at = dict(zip(self.slots_of(tensor), map(_memory.address_of, slots)))
+        return (ctypes.c_void_p * max(1, len(self.slots)))(*map(at.get, self.slots))
+
     def initialize(self, parameter: torch.Tensor, slots: list[torch.Tensor]) -> None:
         """Writes the state at step 0."""
-        at = (ctypes.c_void_p * max(1, len(slots)))(*map(_memory.address_of, slots))
-        self._call("initialize", self.handle, parameter.data_ptr(), at, _memory.numbers(parameter))
+        rows, columns = _rows_and_columns(parameter)
+        self._call("initialize_matrix", self.handle, parameter.data_ptr(), self.pointers(parameter, slots), rows, columns)
 
     def apply(self, parameters: Any, gradients: int, slots: Any, counts: Any, number: int) -> None:
         """Applies the prepared step."""
@@ -199,7 +216,7 @@ class Updater:
             check(status, self.failure)
 
     def apply_matrices(self, parameters: Any, gradients: int, slots: Any, rows: Any, columns: Any, number: int) -> None:
-        """Applies the prepared step of a rule that needs matrices."""
+        """Applies the prepared step of a rule that uses shapes."""
         status = library.gradstep_updater_apply_matrices(
             self.handle, parameters, gradients, slots, rows, columns, number, self.failure_at
         )
@@ -218,6 +235,13 @@ def _loss_of(loss: Any, rule: str) -> float:
         return float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
     except (RuntimeError, TypeError, ValueError):
         raise error(Status.BAD_VALUE, f"step: the closure returned {loss!r}; expected the loss, a number") from None
+
+
+def _rows_and_columns(tensor: torch.Tensor) -> tuple[int, int]:
+    """The extents of a tensor for the library, with the dimensions after the first one joined. A vector has 0 columns."""
+    if tensor.ndim < 2 or tensor.numel() == 0:
+        return _memory.numbers(tensor), 0
+    return tensor.shape[0], _memory.numbers(tensor) // tensor.shape[0]
 
 
 _ROOM = 4096  # bytes for one element of any dtype
@@ -367,13 +391,16 @@ class Entry:
         needs_matrix = self.updater.needs_matrix
         if needs_matrix and (own.ndim < 2 or own.is_complex()):
             raise error(Status.BAD_SIZE, f"{what}: is of {own.dtype} and has the shape {tuple(own.shape)}; expected a real matrix")
+        if self.updater.is_factored and (own.is_complex() or _memory.is_dtensor(parameter)):
+            kind = "a DTensor" if _memory.is_dtensor(parameter) else f"of {own.dtype}"
+            raise error(Status.UNSUPPORTED_TYPE, f"{what}: is {kind}; expected a real tensor that is whole, or another rule")
         gradient = self._checked(gradient, what)
         self.is_left_out = not self._is_taken(gradient, what)
         if self.is_left_out:
             return
         dtype = _memory.dtype_like(self.updater.dtype, own)
         is_direct = own.dtype is dtype and _memory.is_dense(own) and not _memory.has_bits(own)
-        if needs_matrix:  # in row-major order
+        if self.updater.uses_shape:  # in row-major order
             is_direct = is_direct and own.is_contiguous()
             memory = own if is_direct else torch.empty(own.shape, dtype=dtype, device="cpu")
         else:
@@ -460,7 +487,7 @@ class Entry:
         self, memory: torch.Tensor, state: Mapping[str, Any], begun: Mapping[str, Any], what: str
     ) -> list[torch.Tensor]:
         """The slots. An empty state is initialized as at step 0. Other tensors are converted to the slots' dtype and layout."""
-        wanted = self.updater.slots
+        wanted = self.updater.slots_of(memory)
         names = [*self._names_of_numbers, *(x.name for x in wanted)]
         missing = [x for x in names if state.get(x) is None]
         if missing and state and self.group.counts:
@@ -473,7 +500,7 @@ class Entry:
         for slot in wanted:
             old = begun.get(slot.name, state.get(slot.name))
             dtype = slot.dtype if slot.single else _memory.dtype_like(slot.dtype, self.own)
-            like = torch.empty(1, dtype=dtype, device="cpu") if slot.single else memory
+            like = self._shaped_like(slot, memory, dtype)
             if old is not None:
                 given = old
                 old = self.usable(given, slot.single, tuple(like.shape), dtype, f"{what}: its state {slot.name}")
@@ -483,7 +510,7 @@ class Entry:
             new = _memory.empty_like(like, dtype)
             if old is not None:
                 new.copy_(old if old.layout is torch.strided else old.to_dense())
-            self.changes[slot.name] = new if slot.single else _memory.wrapped_like(new, self.parameter)
+            self.changes[slot.name] = new if slot.single or slot.factor else _memory.wrapped_like(new, self.parameter)
             result.append(new)
         if missing and wanted and not begun:
             self.updater.initialize(memory if memory is self.own else memory.copy_(self.own), result)
@@ -495,6 +522,17 @@ class Entry:
         kept = self.group.kept_rate
         self.rate_cell: Any = None if kept is None else self._kept_rate(kept, begun.get(kept, state.get(kept)), what)
         return result
+
+    @staticmethod
+    def _shaped_like(slot: Slot, memory: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """A tensor of the shape and layout of a slot."""
+        if slot.single:
+            return torch.empty(1, dtype=dtype, device="cpu")
+        if slot.factor == "rows":
+            return torch.empty((memory.shape[0], 1), dtype=dtype, device="cpu")
+        if slot.factor == "columns":
+            return torch.empty((1, math.prod(memory.shape[1:])), dtype=dtype, device="cpu")
+        return memory
 
     @staticmethod
     def usable(old: Any, is_single: bool, shape: tuple[int, ...], dtype: torch.dtype, about: str) -> torch.Tensor:
@@ -568,7 +606,7 @@ class Entry:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the entries of the state that a step uses."""
-        return (*self._names_of_numbers, *(x.name for x in self.updater.slots))
+        return (*self._names_of_numbers, *(x.name for x in self.updater.slots_of(self.own)))
 
     @property
     def _names_of_numbers(self) -> list[str]:
@@ -598,13 +636,13 @@ class _Batch:
         self.groups = sorted({x.group.number for x in entries})
         pointers = ctypes.c_void_p * self.number
         self.parameters = pointers(*[x.memory.data_ptr() for x in entries])
-        self._slots = [(ctypes.c_void_p * max(1, len(x.slots)))(*map(_memory.address_of, x.slots)) for x in entries]
+        self._slots = [self.updater.pointers(x.memory, x.slots) for x in entries]
         self.slots = pointers(*map(ctypes.addressof, self._slots))
         self.counts = (ctypes.c_uint64 * self.number)(*[_memory.numbers(x.memory) for x in entries])
-        if self.updater.needs_matrix:  # dimensions after the first one are joined
-            shapes = [x.memory.shape for x in entries]
-            self.rows = (ctypes.c_uint64 * self.number)(*[shape[0] for shape in shapes])
-            self.columns = (ctypes.c_uint64 * self.number)(*[math.prod(shape[1:]) for shape in shapes])
+        if self.updater.uses_shape:
+            extents = [_rows_and_columns(x.memory) for x in entries]
+            self.rows = (ctypes.c_uint64 * self.number)(*[rows for rows, _ in extents])
+            self.columns = (ctypes.c_uint64 * self.number)(*[columns for _, columns in extents])
         self.gradients = array("Q", [x.gradient.data_ptr() for x in entries])
         self.cells = [x.cell for x in entries if x.cell is not None]
         self.rate_cells = [x.rate_cell for x in entries if x.rate_cell is not None]
@@ -656,7 +694,7 @@ class _Batch:
                 self.updater.next_step(self.after, self.rate, self.scale, self.kept)
             self.load()
         gradients = self.gradients.buffer_info()[0]
-        if self.updater.needs_matrix:
+        if self.updater.uses_shape:
             self.updater.apply_matrices(self.parameters, gradients, self.slots, self.rows, self.columns, self.number)
         else:
             self.updater.apply(self.parameters, gradients, self.slots, self.counts, self.number)
