@@ -363,7 +363,7 @@ class ModelWise(unittest.TestCase):
             w.grad = distribute_tensor(torch.ones(3, 4), mesh, [Shard(0)])
             optimizer = gradstep.torch.Optimizer([w], {"rule": PRODIGY})
             with self.assertRaisesRegex(
-                gradstep.InvalidError, "parameter 0 of group 0: is a DTensor, and prodigy adds sums over the whole model, .*; expected"
+                gradstep.InvalidError, "parameter 0 of group 0: is a DTensor, .*, and prodigy looks at whole tensors; expected"
             ):
                 optimizer.step()
             self.assertFalse(optimizer.state)

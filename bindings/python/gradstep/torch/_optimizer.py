@@ -92,8 +92,8 @@ class Optimizer(torch.optim.Optimizer):
 
     The state has the library's names, such as "m", "v" and "master". "clock" has the numbers that a rule keeps of the whole run:
     schedule-free rules for each parameter, model-wise rules such as prodigy for the model. The parameters of all groups whose rule
-    has the same name and numbers are one model, whose clock is the same in the state of each of them. Rules that use shapes, such as muon and
-    adafactor, join the dimensions of a tensor after the first one.
+    has the same name and numbers are one model, whose clock is the same in the state of each of them. Rules that use shapes, such
+    as muon and adafactor, join the dimensions of a tensor after the first one.
 
     Subclasses with torch's names override `_names`, `_counts` and `_policies`, and some also `_rate`, `_kept_rate` and `_sparse`.
     """

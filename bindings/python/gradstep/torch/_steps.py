@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import enum
+import functools
 import json
 import math
 from array import array
@@ -134,6 +135,31 @@ class Updater:
         finally:
             self._call("seek", self.handle, ctypes.byref(self.clock))
         return True
+
+    @functools.cached_property
+    def is_elementwise(self) -> bool:
+        """Whether no number of a tensor depends on another one: the rule adds no sums or norms, and knows no matrix."""
+        if self.uses_shape or self.model is not None:
+            return False
+        try:
+            return self._beside(1.0) == self._beside(1000.0)
+        finally:
+            self.at = None
+
+    def _beside(self, other: float) -> float:
+        """A weight after three steps beside another one, with this as its second gradient: the first ones can be alike in any rule."""
+        weight, gradient = (torch.ones(2, dtype=self.dtype, device="cpu") for _ in range(2))
+        slots = [ctypes.create_string_buffer(_ROOM) for _ in self.slots]
+        of_slots = (ctypes.c_void_p * max(1, len(slots)))(*map(ctypes.addressof, slots))
+        options = c_options({"rate": 0.01})
+        self.clock.step, self.clock.state[:] = 0, _NO_NUMBERS
+        self._call("seek", self.handle, ctypes.byref(self.clock))
+        self._call("initialize", self.handle, weight.data_ptr(), of_slots, 2)
+        for last in (1.0, other, 1.0):
+            gradient[1] = last
+            self._call("next_step", self.handle, ctypes.byref(options))
+            self._call("apply", self.handle, weight.data_ptr(), gradient.data_ptr(), of_slots, 2)
+        return weight[0].item()
 
     def changes_to(self, config: Mapping[str, Any]) -> dict[str, float] | None:
         """The numbers to change for another configuration, by the library's paths; None if other parts differ."""
@@ -378,11 +404,11 @@ class Entry:
         self.stores: list[Callable[[], Any]] = []  # copies after the step
         own = self.own = _memory.on_cpu(parameter, f"{what}: the tensor")
         self.updater = group.updater_of(own.dtype, what)
-        if self.updater.model is not None and _memory.is_dtensor(parameter):
+        if _memory.is_sharded(parameter) and not self.updater.is_elementwise:
             raise error(
                 Status.BAD_BUFFER,
-                f"{what}: is a DTensor, and {self.updater.rule} adds sums over the whole model, which no process has; "
-                "expected a torch.Tensor, or another rule",
+                f"{what}: is a DTensor, of which a process has a part, and {self.updater.rule} looks at whole tensors; "
+                "expected a torch.Tensor, or an elementwise rule",
             )
         if torch._debug_has_internal_overlap(own) == 1:
             raise error(Status.BAD_BUFFER, f"{what}: its elements share memory, as after expand(); expected a clone()")
@@ -391,9 +417,8 @@ class Entry:
         needs_matrix = self.updater.needs_matrix
         if needs_matrix and (own.ndim < 2 or own.is_complex()):
             raise error(Status.BAD_SIZE, f"{what}: is of {own.dtype} and has the shape {tuple(own.shape)}; expected a real matrix")
-        if self.updater.is_factored and (own.is_complex() or _memory.is_dtensor(parameter)):
-            kind = "a DTensor" if _memory.is_dtensor(parameter) else f"of {own.dtype}"
-            raise error(Status.UNSUPPORTED_TYPE, f"{what}: is {kind}; expected a real tensor that is whole, or another rule")
+        if self.updater.is_factored and own.is_complex():
+            raise error(Status.UNSUPPORTED_TYPE, f"{what}: is of {own.dtype}; expected a real tensor, or another rule")
         gradient = self._checked(gradient, what)
         self.is_left_out = not self._is_taken(gradient, what)
         if self.is_left_out:
