@@ -41,7 +41,7 @@ class Updater(Owner):
     """
 
     _kind = "updater"
-    _members = Owner._members | {"_element", "dtype", "slots", "_zeroes", "_prepared", "_needs_matrix", "_is_factored"}
+    _members = Owner._members | {"_element", "dtype", "slots", "_zeroes", "_prepared", "_needs_matrix", "_factors", "_is_factored"}
 
     def __init__(self, config: Config, dtype: Any = "float32") -> None:
         self._element = _arrays.dtype_of(dtype)
@@ -61,7 +61,8 @@ class Updater(Owner):
             slots.append(Slot(slot.name.decode(), _arrays.dtype_of_code(slot.dtype).name, slot.count == 1))
         self.slots = tuple(slots)  #: the slots of the state, in the order of the rule
         self._needs_matrix = self._rule_name() == "muon"
-        self._is_factored = any(size not in (1, 6) for size in self._sizes(2, 3))  # has numbers for rows and columns
+        self._factors = [size in (2, 3) for size in self._sizes(2, 3)]  # which slots have a number for each row or column
+        self._is_factored = any(self._factors)
         self._zeroes = False  # whether the prepared step writes to its gradients
         self._prepared: dict[str, Any] | None = None  # the options of that step
 
@@ -110,10 +111,11 @@ class Updater(Owner):
         found = _arrays.checked(parameter, "parameter", self._element, None)
         rows, columns = _rows_and_columns(found)
         if state is None:
-            state = {
-                slot.name: _arrays.empty(found.shape if size == found.size else (size,), _arrays.dtype_of(slot.dtype))
-                for slot, size in zip(self.slots, self._sizes(rows, columns))
-            }
+            shapes = [
+                (size,) if is_factor or size != found.size else found.shape
+                for size, is_factor in zip(self._sizes(rows, columns), self._factors)
+            ]
+            state = {x.name: _arrays.empty(shape, _arrays.dtype_of(x.dtype)) for x, shape in zip(self.slots, shapes)}
         slots, kept = self._addresses(state, found, "")
         self._call("initialize_matrix", found.address, slots, rows, columns)
         del kept

@@ -509,6 +509,7 @@ class Training(unittest.TestCase):
                 states = [updater.initialize(w) for w in weights]
                 for state, expected in zip(states, sizes.values()):
                     self.assertEqual(tuple(state[name].size for name in "rcv"), expected)
+                    self.assertEqual((state["r"].ndim, state["c"].ndim), (1, 1))
                 parameters = [gradstep.Parameter(config(rule, 0.5), numpy.ones(shape, numpy.float32)) for shape in sizes]
                 for step in range(3):
                     updater.next_step()

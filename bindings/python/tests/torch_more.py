@@ -366,6 +366,11 @@ class Adafactor(unittest.TestCase):
                 r"parameter 1 of group 0: has the shape \(2, 3, 4\); expected at most two dimensions, or gradstep.torch.Optimizer",
                 lambda: gradstep.torch.Adafactor([matrix, torch.ones(2, 3, 4)]),
             ),
+            (
+                TypeError,
+                "parameter 0 of group 0: is of torch.int32; expected torch.float32",
+                lambda: gradstep.torch.Adafactor([torch.ones(2, dtype=torch.int32)]),
+            ),
         ):
             with self.assertRaisesRegex(kind, message) as caught:
                 call()
@@ -417,7 +422,10 @@ class Adafactor(unittest.TestCase):
                 self.assertEqual((of_filters["r"].shape, of_filters["c"].shape), ((4, 1), (1, 6)))
                 self.assertEqual(("v" in of_filters, "r" in of_vector, of_vector["v"].shape), (False, False, (130,)))
         empty = [torch.ones(x, requires_grad=True) for x in ((0,), (5, 0), (0, 5))]
-        steps(gradstep.torch.Optimizer(empty, config), empty, 2)
+        optimizer = gradstep.torch.Optimizer(empty, config)
+        steps(optimizer, empty, 2)
+        self.assertEqual(optimizer.state[empty[1]]["s_r"].tolist(), [[0.0]] * 5)
+        self.assertEqual(optimizer.state[empty[2]]["c"].tolist(), [[0.0] * 5])
         pairs = torch.ones(3, dtype=torch.complex64, requires_grad=True)
         pairs.grad = torch.ones_like(pairs)
         with self.assertRaisesRegex(gradstep.Error, "is of torch.complex64; expected a real tensor"):

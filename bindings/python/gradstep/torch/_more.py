@@ -231,7 +231,7 @@ class Adafactor(_Dense):
 
     def _updater(self, index: int, policies: Mapping[str, Any], dtype: torch.dtype, what: str) -> Updater:
         rule = policies["rule"]
-        if rule["eps1"] is None:  # the machine epsilon of the parameter's dtype
+        if rule["eps1"] is None and dtype.is_floating_point:  # the machine epsilon of the parameter's dtype
             policies = {**policies, "rule": {**rule, "eps1": torch.finfo(dtype).eps}}
         return super()._updater(index, policies, dtype, what)
 

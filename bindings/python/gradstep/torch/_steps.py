@@ -232,6 +232,10 @@ class Updater:
         """Writes the state at step 0."""
         rows, columns = _rows_and_columns(parameter)
         self._call("initialize_matrix", self.handle, parameter.data_ptr(), self.pointers(parameter, slots), rows, columns)
+        if parameter.numel() == 0:  # for the library it has no rows or columns
+            for slot, values in zip(self.slots_of(parameter), slots):
+                if slot.factor:
+                    values.zero_()
 
     def apply(self, parameters: Any, gradients: int, slots: Any, counts: Any, number: int) -> None:
         """Applies the prepared step."""
