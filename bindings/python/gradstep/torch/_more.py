@@ -10,7 +10,7 @@ import torch
 
 from .._library import Status, error
 from ._classes import _LATER, _TorchOptimizer, _with_l2
-from ._steps import Updater, number
+from ._updaters import Updater, number
 
 _OPTIONS = {**{name: x for name, x in _LATER.items() if name != "fused"}, "capturable": False}
 

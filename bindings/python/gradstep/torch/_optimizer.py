@@ -14,7 +14,9 @@ import torch
 
 from .._library import Status, error
 from . import _memory
-from ._steps import Entry, Group, Models, Plan, Sparse, Updater, number
+from ._entries import Entry, Group, Sparse
+from ._steps import Models, Plan
+from ._updaters import Updater, number
 
 
 def _increment_versions(parameters: list[torch.Tensor]) -> None:
