@@ -325,8 +325,15 @@ class ModelWise(unittest.TestCase):
             set_gradients(parameters, 1)
             refused(
                 gradstep.torch.Optimizer(parameters, {"rule": PRODIGY}),
-                "rule: prodigy updates all parameters together, and two of their tensors share memory; expected separate",
+                "parameter 1 of group 0: shares memory with parameter 0 of group 0, and prodigy updates all parameters together; "
+                "expected separate memory for each",
             )
+        alone = torch.ones(3, requires_grad=True)
+        optimizer = gradstep.torch.Optimizer([alone], {"rule": PRODIGY})
+        set_gradients([alone], 1)
+        optimizer.step()
+        optimizer.state[alone]["x0"] = alone.detach()
+        refused(optimizer, "parameter 0 of group 0: shares memory with its state, and prodigy updates all parameters together")
         p, q = torch.linspace(0, 1, 4).requires_grad_(), torch.linspace(1, 2, 4).requires_grad_()
         set_gradients([p, q], 1)
         for rule in (MOMO, MOMO_ADAM):

@@ -59,7 +59,7 @@ class Entry:
         position: int,
         begun: Mapping[str, Any],
     ) -> None:
-        what = f"parameter {position} of group {group.number}"
+        what = self.what = f"parameter {position} of group {group.number}"
         self.parameter, self.group = parameter, group
         self.changes: dict[str, Any] = {}
         self.loads: list[Callable[[], Any]] = []  # copies before the step

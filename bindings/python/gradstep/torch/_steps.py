@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 import math
 from array import array
-from collections.abc import Callable, Mapping
-from itertools import chain, compress, repeat
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, combinations, compress, repeat
 from operator import attrgetter, is_, is_not, itemgetter
 from typing import Any
 
@@ -208,15 +208,15 @@ class Plan:
 
     def __init__(self, entries: list[Entry], rate_of: Callable[[tuple[float, ...], int], float]) -> None:
         self.rate_of = rate_of
-        written = [extent for x in entries for extent in x.extents]
         # Parameters that share memory are updated one after the other, as in torch.
-        self.is_sequence = _memory.overlap(written) or _memory.meet(written, [_memory.extent(x.gradient) for x in entries])
+        self.is_sequence = _share_memory(entries)
         of_model = next((x.updater for x in entries if x.updater.model is not None), None)
         if self.is_sequence and of_model is not None:
+            some = next(x for k in (1, 2) for x in combinations(entries, k) if _share_memory(x))
             raise error(
                 Status.BAD_BUFFER,
-                f"rule: {of_model.rule} updates all parameters together, and two of their tensors share memory; "
-                "expected separate memory for each",
+                f"{some[-1].what}: shares memory with {some[0].what if len(some) > 1 else 'its state'}, and {of_model.rule} updates "
+                "all parameters together; expected separate memory for each",
             )
         found: dict[Any, list[int]] = {}
         for index, x in enumerate(entries):
@@ -370,6 +370,12 @@ class Plan:
             batch.rate_options = options[batch.groups[0]]
         self.rates = known
         return True
+
+
+def _share_memory(entries: Sequence[Entry]) -> bool:
+    """Whether a step writes memory twice, or memory of a gradient."""
+    written = [extent for x in entries for extent in x.extents]
+    return _memory.overlap(written) or _memory.meet(written, [_memory.extent(x.gradient) for x in entries])
 
 
 def _loss_of(loss: Any, rule: str) -> float:
