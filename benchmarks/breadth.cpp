@@ -56,8 +56,8 @@ void prodigy(report& out, options const& o) {
     out.line(name, ratio(t[0], t[1]), 1.10);
 }
 
-/// Its update needs all sums of the rows and columns, and its scale the norms of the update and of the weights: it reads the gradient
-/// three times and the weights twice.
+/// Its update needs all sums of the rows and columns, and its scale the norms of the update and of
+/// the weights: it reads the gradient three times and the weights twice.
 void adafactor(report& out, options const& o) {
     gs::shape const of = o.quick ? gs::shape{512, 512} : gs::shape{4096, 4096};
     std::string const name = "adafactor, " + shape_text(of) + ": step / memory limit of its passes",

@@ -23,12 +23,29 @@ struct held_updater {
     any_updater updater;
     std::shared_ptr<threads> pool, given = nullptr; // from the configuration; from set_executor
     bool zeroes = false;                            // zero_gradient of the prepared step
+    // Whether gradstep_updaters_settle has settled the prepared step, or found that no tensor takes it.
+    enum class model { unknown, settled, skipped } of_model = model::unknown;
 
     // Several threads may apply the same step. The thread with the lock remembers the buffers that it has found
     // apart.
     mutable std::mutex lock = {};
     mutable gradstep::detail::apart_check remembered = {};
 };
+
+// The number of elements of a tensor, and its shape if it is a matrix.
+struct tensor_extent {
+    std::size_t count;
+    gradstep::shape shape = {};
+};
+// A tensor without columns is no matrix.
+tensor_extent extent_of(std::uint64_t rows, std::uint64_t columns, std::size_t number = gradstep::detail::only_tensor) {
+    if (columns == 0) return {rows};
+    if (rows > SIZE_MAX / columns)
+        gradstep::detail::fail<gradstep::size_error>({gradstep::detail::buffer_name(number, "shape")},
+                                                     {rows, " x ", columns, " elements are more than memory can have"},
+                                                     {"a smaller matrix"});
+    return {rows * columns, {rows, columns}};
+}
 
 // A tensor as for_each_block_of takes it.
 struct tensor_of_call {
@@ -39,12 +56,12 @@ struct tensor_of_call {
 };
 
 erased_tensor tensor_of(any_updater const& of, void const* parameter, void const* gradient, void* const* slots,
-                        std::uint64_t count) {
-    erased_tensor out{const_cast<void*>(parameter), gradient, static_cast<std::size_t>(count)};
+                        tensor_extent const& extent) {
+    erased_tensor out{const_cast<void*>(parameter), gradient, extent.count, {}, 0, extent.shape};
     std::size_t const n = of.slots();
     require(slots, "slots", n);
     for (std::size_t i = 0; i < n; ++i) {
-        require(slots[i], "a slot", of.facts().is_row_slot(i) ? 1 : count);
+        require(slots[i], "a slot", of.slot_size(i, extent.count, extent.shape));
         out.slots[i] = slots[i];
     }
     return out;
@@ -66,7 +83,8 @@ void require_apart(any_updater const& of, std::vector<tensor_of_call> const& ten
         erased_tensor const& x = tensor.memory;
         check.add(x.weight, x.size * storage, true);
         check.add(x.gradient, x.size * storage, zeroes);
-        for (std::size_t i = 0; i < facts.slots; ++i) check.add(x.slots[i], of.slot_size(i, x.size) * state, true);
+        for (std::size_t i = 0; i < facts.slots; ++i)
+            check.add(x.slots[i], of.slot_size(i, x.size, x.shape) * state, true);
     }
     if (auto const found = check.find()) {
         auto const name = [&](std::size_t i) {
@@ -104,7 +122,7 @@ tensor_pointers taken_of(held_updater const& by, tensor_pointers all,
                 gradstep::detail::fail<gradstep::nonfinite_error>(
                     {buffer_name(all.size() == 1 ? only_tensor : k, "gradient")},
                     {"is not finite at element ", found[k].load(), ", and on_nonfinite is raise: no step is taken"});
-    bool takes_any = true; // a model whose rule is model-wise takes a step as a whole
+    bool takes_any = by.of_model != held_updater::model::skipped; // a model-wise rule's step is taken as a whole
     if (by.updater.facts().is_model_wise)
         for (std::size_t k = 0; k < all.size(); ++k) takes_any = takes_any && is_finite(k);
     std::size_t taken = 0;
@@ -123,7 +141,7 @@ tensor_pointers taken_of(held_updater const& by, tensor_pointers all,
 template <class Tensors>
 void run(held_updater const& by, Tensors const& tensors, gradstep::detail::executor_reference const* threads) {
     auto const& compiled = by.updater.compiled();
-    if (compiled.facts().is_model_wise && !tensors.empty()) {
+    if (compiled.facts().is_model_wise && !tensors.empty() && by.of_model == held_updater::model::unknown) {
         std::vector<erased_tensor> memory;
         for (auto const* tensor : tensors) memory.push_back(tensor->memory);
         by.updater.settle(memory, threads);
@@ -141,39 +159,50 @@ template <class Tensors> void apply_to(held_updater const& by, Tensors const& te
     std::optional<gradstep::detail::executor_reference> own;
     if (shared != nullptr) own.emplace(shared->reference());
     auto const* const threads = own ? &*own : nullptr;
-    if (by.config.options.on_nonfinite == gradstep::nonfinite::propagate) run(by, tensors, threads);
+    bool const takes_all = by.config.options.on_nonfinite == gradstep::nonfinite::propagate;
+    if (takes_all && by.of_model != held_updater::model::skipped) run(by, tensors, threads);
     else run(by, taken_of(by, {tensors.begin(), tensors.end()}, threads), threads);
 }
 
-// A matrix needs rows and columns, which calls without a shape do not have.
-void refuse_matrices(held_updater const& by, char const* call) {
-    if (by.updater.facts().needs_matrix)
-        gradstep::detail::fail<gradstep::value_error>({call}, {"the rule needs the rows and columns of each tensor"},
-                                                      {"gradstep_updater_apply_matrices"});
+// Several calls may apply a step that gradstep_updaters_settle has settled.
+void require_step(held_updater const& by, char const* call) {
+    if (by.of_model == held_updater::model::unknown) by.updater.require_step(call);
 }
-// Applies the step to n tensors; shape_of(k) is the shape of tensor k.
-template <class ShapeOf>
+// For calls that have no rows and columns.
+void refuse_without_shape(char const* call, char const* expected) {
+    gradstep::detail::fail<gradstep::value_error>({call}, {"the rule needs the rows and columns of each tensor"},
+                                                  {expected});
+}
+void require_no_shape(held_updater const& by, char const* call) {
+    if (by.updater.facts().uses_shape) refuse_without_shape(call, "gradstep_updater_apply_matrices");
+}
+void initialize(any_updater const& of, void const* parameter, void* const* slots, tensor_extent const& extent) {
+    require(parameter, "parameter", extent.count);
+    erased_tensor const tensor = tensor_of(of, parameter, nullptr, slots, extent);
+    of.require(tensor, false);
+    of.compiled().initialize(tensor);
+}
+// Applies the step to n tensors; extent(k) is the extent of tensor k.
+template <class Extent>
 void apply_all(held_updater const& own, char const* call, void* const* parameters, void const* const* gradients,
-               void* const* const* slots, std::uint64_t n, ShapeOf const& shape_of) {
+               void* const* const* slots, std::uint64_t n, Extent const& extent) {
     require(parameters, "parameters", n);
     require(gradients, "gradients", n);
     if (own.updater.slots() != 0) require(slots, "slots", n);
-    own.updater.require_step(call);
+    require_step(own, call);
     std::vector<tensor_of_call> tensors;
     tensor_pointers all;
     tensors.reserve(n);
     all.reserve(n);
     for (std::size_t k = 0; k < n; ++k) {
-        gradstep::shape const shape = shape_of(k);
-        std::size_t const count = shape.rows * shape.cols;
-        require(parameters[k], "a parameter", count);
-        require(gradients[k], "a gradient", count);
+        tensor_extent const of = extent(k);
+        require(parameters[k], "a parameter", of.count);
+        require(gradients[k], "a gradient", of.count);
         tensors.push_back(
-            {tensor_of(own.updater, parameters[k], gradients[k], slots == nullptr ? nullptr : slots[k], count),
+            {tensor_of(own.updater, parameters[k], gradients[k], slots == nullptr ? nullptr : slots[k], of),
              own.updater.facts().bytes_per_element});
         erased_tensor& added = tensors.back().memory;
         added.id = static_cast<std::uint64_t>(own.config.options.id) + k;
-        added.shape = shape;
         own.updater.require(added, true, k);
         own.updater.compiled().require_matrix(added, k);
         all.push_back(&tensors.back());
@@ -213,10 +242,6 @@ gradstep_status gradstep_updater_create(const char* config, size_t config_bytes,
             refuse(GRADSTEP_BAD_CONFIG, {"catch_up"}, {"an updater has no rows"},
                    {"touch_only, or gradstep_parameter_create"});
         any_updater updater = of_config([&] { return updater_of(read, storage); });
-        if (!updater.facts().factor_slots.empty())
-            refuse(GRADSTEP_NOT_COMPILED, {"rule"},
-                   {"its state has lengths for the rows and columns of a tensor, and an updater has no shapes"},
-                   {"another rule, or gradstep_parameter_create"});
         auto pool = threads_for(read.options.threads);
         *out = shells<gradstep_updater>::add(
             std::make_unique<held_updater>(std::move(read), std::move(updater), std::move(pool)));
@@ -236,15 +261,30 @@ gradstep_status gradstep_updater_slot(const gradstep_updater* updater, uint64_t 
     return guarded(error, [&] { write_known_part(slot_of(held(updater).updater, index), info, "gradstep_slot"); });
 }
 
+gradstep_status gradstep_updater_slot_size(const gradstep_updater* updater, uint64_t index, uint64_t rows,
+                                           uint64_t columns, uint64_t* count, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const& of = held(updater).updater;
+        require(count, "count");
+        slot_of(of, index); // throws if there is no such slot
+        tensor_extent const extent = extent_of(rows, columns);
+        *count = of.slot_size(static_cast<std::size_t>(index), extent.count, extent.shape);
+    });
+}
+
 gradstep_status gradstep_updater_initialize(const gradstep_updater* updater, const void* parameter, void* const* slots,
                                             uint64_t count, gradstep_error* error) {
     return guarded(error, [&] {
         auto const& of = held(updater).updater;
-        require(parameter, "parameter", count);
-        erased_tensor const tensor = tensor_of(of, parameter, nullptr, slots, count);
-        of.require(tensor, false);
-        of.compiled().initialize(tensor);
+        if (!of.facts().factor_slots.empty()) refuse_without_shape("initialize", "gradstep_updater_initialize_matrix");
+        initialize(of, parameter, slots, {static_cast<std::size_t>(count)});
     });
+}
+
+gradstep_status gradstep_updater_initialize_matrix(const gradstep_updater* updater, const void* parameter,
+                                                   void* const* slots, uint64_t rows, uint64_t columns,
+                                                   gradstep_error* error) {
+    return guarded(error, [&] { initialize(held(updater).updater, parameter, slots, extent_of(rows, columns)); });
 }
 
 gradstep_status gradstep_updater_next_step(gradstep_updater* updater, const gradstep_step_options* options,
@@ -254,6 +294,7 @@ gradstep_status gradstep_updater_next_step(gradstep_updater* updater, const grad
         auto const step = options_of(options, static_cast<std::uint64_t>(own.config.options.seed));
         own.updater.next_step(step);
         own.zeroes = step.zero_gradient;
+        own.of_model = held_updater::model::unknown;
     });
 }
 
@@ -265,6 +306,7 @@ gradstep_status gradstep_updater_seek(gradstep_updater* updater, const gradstep_
     return guarded(error, [&] {
         auto& own = held(updater);
         own.updater.seek(clock_of(clock));
+        own.of_model = held_updater::model::unknown;
     });
 }
 
@@ -276,6 +318,7 @@ gradstep_status gradstep_updater_set_numbers(gradstep_updater* updater, const ch
         any_updater with_next = of_config([&] { return updater_of(next, own.updater.storage()); });
         with_next.seek(own.updater.clock());
         own.updater = std::move(with_next);
+        own.of_model = held_updater::model::unknown;
         std::swap(own.config, next);
     });
 }
@@ -291,9 +334,9 @@ gradstep_status gradstep_updater_apply(const gradstep_updater* updater, void* pa
         auto const& own = held(updater);
         require(parameter, "parameter", count);
         require(gradient, "gradient", count);
-        refuse_matrices(own, "apply");
-        own.updater.require_step("apply");
-        tensor_of_call tensor{tensor_of(own.updater, parameter, gradient, slots, count),
+        require_no_shape(own, "apply");
+        require_step(own, "apply");
+        tensor_of_call tensor{tensor_of(own.updater, parameter, gradient, slots, {static_cast<std::size_t>(count)}),
                               own.updater.facts().bytes_per_element};
         tensor.memory.id = static_cast<std::uint64_t>(own.config.options.id);
         own.updater.require(tensor.memory, true);
@@ -307,10 +350,9 @@ gradstep_status gradstep_updater_apply_many(const gradstep_updater* updater, voi
     return guarded(error, [&] {
         auto const& own = held(updater);
         require(counts, "counts", n);
-        refuse_matrices(own, "apply_many");
-        apply_all(own, "apply_many", parameters, gradients, slots, n, [&](std::size_t k) {
-            return gradstep::shape{counts[k], 1};
-        });
+        require_no_shape(own, "apply_many");
+        apply_all(own, "apply_many", parameters, gradients, slots, n,
+                  [&](std::size_t k) { return tensor_extent{static_cast<std::size_t>(counts[k])}; });
     });
 }
 
@@ -322,13 +364,49 @@ gradstep_status gradstep_updater_apply_matrices(const gradstep_updater* updater,
         auto const& own = held(updater);
         require(rows, "rows", n);
         require(columns, "columns", n);
-        apply_all(own, "apply_matrices", parameters, gradients, slots, n, [&](std::size_t k) {
-            if (columns[k] != 0 && rows[k] > SIZE_MAX / columns[k])
-                gradstep::detail::fail<gradstep::size_error>(
-                    {gradstep::detail::buffer_name(k, "shape")},
-                    {rows[k], " x ", columns[k], " elements are more than memory can have"}, {"a smaller matrix"});
-            return gradstep::shape{rows[k], columns[k]};
-        });
+        apply_all(own, "apply_matrices", parameters, gradients, slots, n,
+                  [&](std::size_t k) { return extent_of(rows[k], columns[k], k); });
+    });
+}
+
+gradstep_status gradstep_updaters_settle(gradstep_updater* const* updaters, void* const* parameters,
+                                         const void* const* gradients, void* const* const* slots,
+                                         const uint64_t* counts, uint64_t n, gradstep_error* error) {
+    return guarded(error, [&] {
+        require(updaters, "updaters", n);
+        require(parameters, "parameters", n);
+        require(gradients, "gradients", n);
+        require(counts, "counts", n);
+        std::vector<held_updater*> all;
+        std::vector<any_updater*> by;
+        std::vector<erased_tensor> tensors;
+        std::optional<gradstep::detail::executor_reference> threads;
+        bool is_skipped = false;
+        for (std::size_t k = 0; k < n; ++k) {
+            held_updater& own = held(updaters[k]);
+            require(parameters[k], "a parameter", counts[k]);
+            require(gradients[k], "a gradient", counts[k]);
+            if (own.updater.slots() != 0) require(slots, "slots");
+            void* const* const of_tensor = slots == nullptr ? nullptr : slots[k];
+            if (!own.updater.facts().is_model_wise)
+                gradstep::detail::fail<gradstep::value_error>({gradstep::detail::buffer_name(k, "rule")},
+                                                              {"does not add sums over a model, which settle a step"},
+                                                              {"a model-wise rule, such as prodigy"});
+            tensors.push_back(
+                tensor_of(own.updater, parameters[k], gradients[k], of_tensor, {static_cast<std::size_t>(counts[k])}));
+            own.updater.require_step("settle");
+            own.updater.require(tensors.back(), true, k);
+            all.push_back(&own);
+            by.push_back(&own.updater);
+            auto const& given = own.given != nullptr ? own.given : own.pool;
+            if (given != nullptr && (!threads || given->reference().concurrency() > threads->concurrency()))
+                threads.emplace(given->reference());
+        }
+        for (std::size_t k = 0; k < n; ++k)
+            is_skipped = is_skipped || by[k]->refused_element(tensors[k], k) != tensors[k].size;
+        if (!is_skipped) any_updater::settle(by, tensors, threads ? &*threads : nullptr);
+        for (held_updater* const own : all)
+            own->of_model = is_skipped ? held_updater::model::skipped : held_updater::model::settled;
     });
 }
 

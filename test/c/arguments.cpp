@@ -170,6 +170,8 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_updater_slot_count, none{}, u, &number);
     SPOIL(gradstep_updater_slot, none{}, u, 0u, &slot);
     SPOIL(gradstep_updater_initialize, none{}, u, w.data(), slots, size);
+    SPOIL(gradstep_updater_slot_size, none{}, u, 0u, size, 0u, &number);
+    SPOIL(gradstep_updater_initialize_matrix, none{}, u, w.data(), slots, size, 0u);
     SPOIL(gradstep_updater_next_step, {1}, u, nullptr);
     SPOIL(gradstep_updater_clock, none{}, u, &clock);
     SPOIL(gradstep_updater_seek, none{}, u, &clock);
@@ -179,6 +181,8 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_updater_apply_many, none{}, u, tensors, gradients, slots_of, counts, 1u);
     std::uint64_t const columns[] = {1};
     SPOIL(gradstep_updater_apply_matrices, none{}, u, tensors, gradients, slots_of, counts, columns, 1u);
+    gradstep_updater* const updaters[] = {u};
+    SPOIL(gradstep_updaters_settle, none{}, updaters, tensors, gradients, slots_of, counts, 1u);
 
     CHECK(new_parameter == nullptr);
     CHECK(new_updater == nullptr);

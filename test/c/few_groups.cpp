@@ -22,6 +22,7 @@ using carried =
     gs::runtime::compiled_catch_up_list<float, gs::exact, gs::type_list<gs::momentum>, gs::type_list<gs::none>>;
 using repeated =
     gs::runtime::compiled_catch_up_list<float, gs::replay, gs::type_list<gs::adam>, gs::type_list<gs::none>>;
+using of_models = gs::runtime::compiled_list<float, gs::type_list<gs::dog>, gs::type_list<gs::none, gs::l2>>;
 using compressed = gs::runtime::compiled_list<float, gs::type_list<gs::dgc_momentum>, gs::type_list<gs::none, gs::l2>>;
 template <class Element>
 using deltas = gs::runtime::compiled_list<Element, gs::type_list<gs::add_delta>, gs::type_list<gs::none>>;
@@ -36,6 +37,7 @@ extern "C" gradstep::c::all_groups gradstep_groups_generic() {
                                                                  &pulled::group,
                                                                  &carried::group,
                                                                  &repeated::group,
+                                                                 &of_models::group,
                                                                  &compressed::group,
                                                                  &deltas<std::int32_t>::group,
                                                                  &deltas<std::int64_t>::group};

@@ -1,7 +1,9 @@
 // muon and adafactor through the C library: parameters with a shape, and updaters with rows and columns.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
@@ -97,7 +99,7 @@ TEST_CASE("An updater of C takes rows and columns for muon", "[c][bits_of_cpp]")
     gradstep_updater_release(made);
 }
 
-TEST_CASE("A parameter of C gives adafactor its shape, and an updater has none", "[c][bits_of_cpp]") {
+TEST_CASE("A parameter of C gives adafactor its shape", "[c][bits_of_cpp]") {
     std::string const factored = R"({"rule": {"name": "adafactor"}, "schedule": {"name": "constant", "rate": 0.02}})";
     auto const of_cpp = [](gs::shape const& of) {
         gs::parameter x{gs::make_updater<float>(gs::adafactor{}, gs::constant{0.02}), numbers(1), {.shape = of}};
@@ -123,12 +125,85 @@ TEST_CASE("A parameter of C gives adafactor its shape, and an updater has none",
     CHECK(refused(GRADSTEP_BAD_SEQUENCE, [&](gradstep_error* e) {
               return gradstep_parameter_set_shape(vector, extents.data(), 3, e);
           }).starts_with("set_shape: the rule keeps numbers for the rows and columns of another shape"));
+}
 
+TEST_CASE("An updater of C takes rows and columns for adafactor, and vectors", "[c][bits_of_cpp]") {
+    std::string const factored = R"({"rule": {"name": "adafactor"}, "schedule": {"name": "constant", "rate": 0.02}})";
+    struct shaped {
+        std::uint64_t rows, columns;
+        std::vector<float> w = numbers(1);
+        std::array<std::vector<float>, 3> state = {};
+        std::array<void*, 3> slots = {};
+    };
+    std::array<shaped, 4> all{{{rows, columns}, {n, 0}, {n, 1}, {1, n}}};
     gradstep_updater* made = nullptr;
-    CHECK(refused(GRADSTEP_NOT_COMPILED,
+    ok([&](gradstep_error* e) {
+        return gradstep_updater_create(factored.data(), factored.size(), GRADSTEP_FLOAT32, &made, e);
+    });
+    for (shaped& x : all) {
+        for (std::uint64_t i = 0; i < 3; ++i) {
+            std::uint64_t size = 0;
+            ok([&](gradstep_error* e) { return gradstep_updater_slot_size(made, i, x.rows, x.columns, &size, e); });
+            CHECK(size == (x.columns == 0 ? std::array{std::uint64_t(0), std::uint64_t(0), n}
+                                          : std::array{x.rows, x.columns, std::uint64_t(0)})[i]);
+            x.state[i].assign(size, 7); // `initialize_matrix` sets it
+            x.slots[i] = size == 0 ? nullptr : x.state[i].data();
+        }
+        ok([&](gradstep_error* e) {
+            return gradstep_updater_initialize_matrix(made, x.w.data(), x.slots.data(), x.rows, x.columns, e);
+        });
+    }
+    std::uint64_t size = 0;
+    CHECK(refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {
+              return gradstep_updater_slot_size(made, 3, rows, columns, &size, e);
+          }) == "index: 3 is out of range; expected below 3, the number of slots");
+    CHECK(refused(GRADSTEP_BAD_SIZE, [&](gradstep_error* e) {
+              return gradstep_updater_slot_size(made, 0, UINT64_MAX, 2, &size, e);
+          }) == "shape: 18446744073709551615 x 2 elements are more than memory can have; expected a smaller matrix");
+    CHECK(refused(GRADSTEP_BAD_VALUE,
                   [&](gradstep_error* e) {
-                      return gradstep_updater_create(factored.data(), factored.size(), GRADSTEP_FLOAT32, &made, e);
-                  }) ==
-          "rule: its state has lengths for the rows and columns of a tensor, and an updater has no shapes; expected "
-          "another rule, or gradstep_parameter_create");
+                      return gradstep_updater_initialize(made, all[1].w.data(), all[1].slots.data(), n, e);
+                  }) == "initialize: the rule needs the rows and columns of each tensor; expected "
+                        "gradstep_updater_initialize_matrix");
+    std::vector<void*> parameters;
+    std::vector<void* const*> slots;
+    std::vector<std::uint64_t> all_rows, all_columns;
+    for (shaped& x : all) {
+        parameters.push_back(x.w.data());
+        slots.push_back(x.slots.data());
+        all_rows.push_back(x.rows);
+        all_columns.push_back(x.columns);
+    }
+    for (std::size_t s = 2; s < 4; ++s) {
+        auto const g = numbers(s);
+        std::vector<void const*> const gradients(all.size(), g.data());
+        ok([&](gradstep_error* e) { return gradstep_updater_next_step(made, nullptr, e); });
+        auto const before = all[1].w;
+        CHECK(refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {
+                  return gradstep_updater_apply(made, all[1].w.data(), g.data(), all[1].slots.data(), n, e);
+              }).starts_with("apply: the rule needs the rows and columns of each tensor"));
+        auto const missing = std::exchange(all[1].slots[2], nullptr);
+        CHECK(refused(GRADSTEP_NULL_ARGUMENT, [&](gradstep_error* e) {
+                  return gradstep_updater_apply_matrices(made, parameters.data(), gradients.data(), slots.data(),
+                                                         all_rows.data(), all_columns.data(), all.size(), e);
+              }).starts_with("a slot"));
+        all[1].slots[2] = all[0].slots[0]; // overlaps by its length
+        CHECK(refused(GRADSTEP_BAD_BUFFER, [&](gradstep_error* e) {
+                  return gradstep_updater_apply_matrices(made, parameters.data(), gradients.data(), slots.data(),
+                                                         all_rows.data(), all_columns.data(), all.size(), e);
+              }).find("overlaps") != std::string::npos);
+        all[1].slots[2] = missing;
+        CHECK(all[1].w == before);
+        ok([&](gradstep_error* e) {
+            return gradstep_updater_apply_matrices(made, parameters.data(), gradients.data(), slots.data(),
+                                                   all_rows.data(), all_columns.data(), all.size(), e);
+        });
+    }
+    for (shaped const& x : all) {
+        gs::shape const of = x.columns == 0 ? gs::shape{} : gs::shape{x.rows, x.columns};
+        gs::parameter expected{gs::make_updater<float>(gs::adafactor{}, gs::constant{0.02}), numbers(1), {.shape = of}};
+        for (std::size_t s = 2; s < 4; ++s) expected.update(numbers(s));
+        CHECK(std::ranges::equal(x.w, expected.values()));
+    }
+    gradstep_updater_release(made);
 }

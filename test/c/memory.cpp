@@ -37,6 +37,8 @@ std::string const clipping =
     R"({"rule": {"name": "adam"}, "clip": {"name": "clip_global_norm", "limit": 0.5}, )" + schedule;
 std::string const catching_up = R"({"rule": {"name": "momentum"}, "catch_up": "exact", )" + schedule;
 
+std::string const of_model = R"({"rule": {"name": "dog"}, )" + schedule;
+
 void run_in_order(void*, std::uint64_t parts, gradstep_work work, void* task) {
     for (std::uint64_t part = 0; part < parts; ++part) work(task, part);
 }
@@ -352,6 +354,14 @@ line const lines[] = {
      [](scene& s, gradstep_error* e) {
          return gradstep_updater_initialize(s.updater, s.w.data(), s.slots, scene::size, e);
      }},
+    {"gradstep_updater_slot_size",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_updater_slot_size(s.updater, 1, scene::size, 0, &s.number, e);
+     }},
+    {"gradstep_updater_initialize_matrix",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_updater_initialize_matrix(s.updater, s.w.data(), s.slots, scene::size, 1, e);
+     }},
     {"gradstep_updater_next_step",
      [](scene& s, gradstep_error* e) { return gradstep_updater_next_step(s.updater, nullptr, e); }},
     {"gradstep_updater_clock",
@@ -388,6 +398,16 @@ line const lines[] = {
                                                 e);
      },
      GRADSTEP_OK, [](scene&) {}, true},
+    {"gradstep_updaters_settle",
+     [](scene& s, gradstep_error* e) {
+         gradstep_updater* const updaters[] = {s.new_updater, s.new_updater};
+         return gradstep_updaters_settle(updaters, s.tensors, s.gradients, s.slots_of, s.counts_of, 2, e);
+     },
+     GRADSTEP_OK,
+     [](scene& s) {
+         ok([&](gradstep_error* e) { return create_updater(of_model, s, e); });
+         ok([&](gradstep_error* e) { return gradstep_updater_next_step(s.new_updater, nullptr, e); });
+     }},
 };
 
 // Calls until no allocation fails any more. Where `all_following` fail too, those that errors need are among them.

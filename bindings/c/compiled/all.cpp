@@ -17,6 +17,7 @@ extern "C" gradstep::c::all_groups GRADSTEP_GROUPS() {
                                                 &double_plain(),
                                                 &double_second(),
                                                 &double_third(),
+                                                &double_factored(),
                                                 &double_regularized(),
                                                 &double_averaged_sgd(),
                                                 &mixed_bfloat16(),

@@ -12,6 +12,9 @@ compiled_group const& double_second() {
 compiled_group const& double_third() {
     return compiled_list<double, type_list<adamax, nadam, radam>, usual_regularizers>::group;
 }
+compiled_group const& double_factored() { // torch's Adafactor
+    return compiled_list<double, type_list<adafactor>, type_list<none, decoupled>>::group;
+}
 compiled_group const& double_regularized() {
     return compiled_list<double, type_list<sgd, momentum, adam>, type_list<any_regularizer>>::group;
 }

@@ -17,6 +17,7 @@ compiled_group const& float_compressed();
 compiled_group const& double_plain();
 compiled_group const& double_second();
 compiled_group const& double_third();
+compiled_group const& double_factored();
 compiled_group const& double_regularized();
 compiled_group const& double_averaged_sgd();
 compiled_group const& mixed_bfloat16();

@@ -246,7 +246,9 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "updater_create": (_text, ctypes.c_size_t, _ints, _at),
     "updater_slot_count": (_at, _at),
     "updater_slot": (_at, _longs, _at),
+    "updater_slot_size": (_at, _longs, _longs, _longs, _at),
     "updater_initialize": (_at, _at, _at, _longs),
+    "updater_initialize_matrix": (_at, _at, _at, _longs, _longs),
     "updater_next_step": (_at, _at),
     "updater_clock": (_at, _at),
     "updater_seek": (_at, _at),
@@ -255,6 +257,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "updater_apply": (_at, _at, _at, _at, _longs),
     "updater_apply_many": (_at, _at, _at, _at, _at, _longs),
     "updater_apply_matrices": (_at, _at, _at, _at, _at, _at, _longs),
+    "updaters_settle": (_at, _at, _at, _at, _at, _longs),
 }
 
 

@@ -21,7 +21,7 @@ class Slot(NamedTuple):
 
     name: str  #: the name of the slot, such as "m" or "v"
     dtype: str  #: the dtype of the slot, such as "float32"
-    single: bool  #: whether the slot is one number for the whole tensor, not one per element
+    single: bool  #: whether the slot is one number for the whole tensor, not one per element, row or column
 
 
 class Updater(Owner):
@@ -35,12 +35,13 @@ class Updater(Owner):
     config: a configuration, as in `Parameter`.
     dtype: the dtype of values and gradients.
 
-    Arrays must be contiguous and on the CPU, and must not overlap each other. You can copy and pickle updaters. A copy has the
+    Arrays must be contiguous and on the CPU, and must not overlap each other. Rules that use shapes, such as muon and adafactor, take
+    the shape of the array: dimensions after the first one are joined. You can copy and pickle updaters. A copy has the
     same clock and the same prepared step. Updaters are not thread-safe; different updaters can be used from different threads.
     """
 
     _kind = "updater"
-    _members = Owner._members | {"_element", "dtype", "slots", "_zeroes", "_prepared", "_needs_matrix"}
+    _members = Owner._members | {"_element", "dtype", "slots", "_zeroes", "_prepared", "_needs_matrix", "_factors", "_is_factored"}
 
     def __init__(self, config: Config, dtype: Any = "float32") -> None:
         self._element = _arrays.dtype_of(dtype)
@@ -59,7 +60,9 @@ class Updater(Owner):
             self._call("slot", index, ctypes.byref(slot))
             slots.append(Slot(slot.name.decode(), _arrays.dtype_of_code(slot.dtype).name, slot.count == 1))
         self.slots = tuple(slots)  #: the slots of the state, in the order of the rule
-        self._needs_matrix = self._rule_name() == "muon"  # rows and columns of each tensor
+        self._needs_matrix = self._rule_name() == "muon"
+        self._factors = [size in (2, 3) for size in self._sizes(2, 3)]  # which slots have a number for each row or column
+        self._is_factored = any(self._factors)
         self._zeroes = False  # whether the prepared step writes to its gradients
         self._prepared: dict[str, Any] | None = None  # the options of that step
 
@@ -102,16 +105,19 @@ class Updater(Owner):
         """Returns the state of a tensor at step 0, a dict of arrays by slot name.
 
         parameter: the tensor's initial values.
-        state: arrays to write the state into; None: new numpy arrays of the tensor's shape.
+        state: arrays to write the state into; None: new numpy arrays of the tensor's shape. Factored rules, such as adafactor, have
+            arrays of one dimension for rows and columns. Arrays that a tensor does not need are empty.
         """
         found = _arrays.checked(parameter, "parameter", self._element, None)
+        rows, columns = _rows_and_columns(found)
         if state is None:
-            state = {
-                slot.name: _arrays.empty((1,) if slot.single else found.shape, _arrays.dtype_of(slot.dtype))
-                for slot in self.slots
-            }
-        slots, kept = self._addresses(state, found.size, "")
-        self._call("initialize", found.address, slots, found.size)
+            shapes = [
+                (size,) if is_factor or size != found.size else found.shape
+                for size, is_factor in zip(self._sizes(rows, columns), self._factors)
+            ]
+            state = {x.name: _arrays.empty(shape, _arrays.dtype_of(x.dtype)) for x, shape in zip(self.slots, shapes)}
+        slots, kept = self._addresses(state, found, "")
+        self._call("initialize_matrix", found.address, slots, rows, columns)
         del kept
         return state
 
@@ -136,11 +142,11 @@ class Updater(Owner):
 
         With `"on_nonfinite": "skip"` or `"raise"`, a gradient with NaN or infinity changes neither parameter nor state.
         """
-        if self._needs_matrix:
+        if self._needs_matrix or self._is_factored:
             return self.apply_many([parameter], [gradient], [state or {}])
         found = _arrays.checked(parameter, "parameter", self._element, None, writable=True)
         of_gradient = _arrays.checked(gradient, "gradient", self._element, found.size, self._zeroes)
-        slots, kept = self._addresses(state or {}, found.size, "")
+        slots, kept = self._addresses(state or {}, found, "")
         self._call("apply", found.address, of_gradient.address, slots, found.size)
         del kept
 
@@ -167,23 +173,33 @@ class Updater(Owner):
             _arrays.checked(x, f"gradients[{i}]", self._element, weights[i].size, self._zeroes)
             for i, x in enumerate(gradients)
         ]
-        slots = [self._addresses(x, weights[i].size, f"states[{i}]: ") for i, x in enumerate(states)]
+        slots = [self._addresses(x, weights[i], f"states[{i}]: ") for i, x in enumerate(states)]
         pointers, counts = ctypes.c_void_p * number, ctypes.c_uint64 * number
         addresses = (
             pointers(*[x.address for x in weights]),
             pointers(*[x.address for x in found]),
             pointers(*[ctypes.addressof(x) for x, _ in slots]),
         )
-        if not self._needs_matrix:
+        if not (self._needs_matrix or self._is_factored):
             self._call("apply_many", *addresses, counts(*[x.size for x in weights]), number)
             return
         for i, x in enumerate(weights):
-            if len(x.shape) < 2:
+            if self._needs_matrix and len(x.shape) < 2:
                 raise error(Status.BAD_SIZE, f"parameters[{i}]: has the shape {tuple(x.shape)}; expected a matrix")
-        rows, columns = [x.shape[0] for x in weights], [math.prod(x.shape[1:]) for x in weights]
-        self._call("apply_matrices", *addresses, counts(*rows), counts(*columns), number)
+        extents = [_rows_and_columns(x) for x in weights]
+        self._call(
+            "apply_matrices", *addresses, counts(*[rows for rows, _ in extents]), counts(*[x for _, x in extents]), number
+        )
 
-    def _addresses(self, state: Mapping[str, Array], count: int, where: str) -> tuple[Any, list[_arrays.View]]:
+    def _sizes(self, rows: int, columns: int) -> list[int]:
+        """The number of elements of each slot of a tensor."""
+        size, result = ctypes.c_uint64(), []
+        for index in range(len(self.slots)):
+            self._call("slot_size", index, rows, columns, ctypes.byref(size))
+            result.append(size.value)
+        return result
+
+    def _addresses(self, state: Mapping[str, Array], of: _arrays.View, where: str) -> tuple[Any, list[_arrays.View]]:
         """The addresses of the slots, and the views that must stay alive while the addresses are used."""
         if state.keys() != {slot.name for slot in self.slots}:
             raise error(
@@ -191,14 +207,18 @@ class Updater(Owner):
                 f"{where}state: has {', '.join(state) or 'nothing'}; expected "
                 f"{', '.join(slot.name for slot in self.slots) or 'nothing'}",
             )
+        sizes = self._sizes(*_rows_and_columns(of)) if self._is_factored else [1 if x.single else of.size for x in self.slots]
         views = [
             _arrays.checked(
-                state[slot.name],
-                f"{where}state {slot.name}",
-                _arrays.dtype_of(slot.dtype),
-                1 if slot.single else count,
-                writable=True,
+                state[slot.name], f"{where}state {slot.name}", _arrays.dtype_of(slot.dtype), size, writable=True
             )
-            for slot in self.slots
+            for slot, size in zip(self.slots, sizes)
         ]
         return (ctypes.c_void_p * max(1, len(views)))(*[x.address for x in views]), views
+
+
+def _rows_and_columns(view: _arrays.View) -> tuple[int, int]:
+    """The extents of a tensor for the library, with the dimensions after the first one joined. A vector has 0 columns."""
+    if len(view.shape) < 2 or view.size == 0:
+        return view.size, 0
+    return view.shape[0], math.prod(view.shape[1:])

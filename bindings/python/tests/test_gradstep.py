@@ -499,6 +499,40 @@ class Training(unittest.TestCase):
         with self.assertRaisesRegex(gradstep.Error, r"parameters\[0\]: has the shape \(24,\); expected a matrix"):
             updater.apply(w.reshape(24), g, state)
 
+    def test_a_factored_rule_takes_the_shape_of_the_array(self):
+        g = numpy.arange(24, dtype=numpy.float32) % 5
+        sizes = {(4, 6): (4, 6, 0), (4, 3, 2): (4, 6, 0), (1, 24): (1, 24, 0), (24,): (0, 0, 24)}
+        for rule in ("adafactor", "sm3", "momentum_sm3", "came"):
+            with self.subTest(rule):
+                updater = gradstep.Updater(config(rule, 0.5), "float32")
+                weights = [numpy.ones(shape, numpy.float32) for shape in sizes]
+                states = [updater.initialize(w) for w in weights]
+                for state, expected in zip(states, sizes.values()):
+                    self.assertEqual(tuple(state[name].size for name in "rcv"), expected)
+                    self.assertEqual((state["r"].ndim, state["c"].ndim), (1, 1))
+                parameters = [gradstep.Parameter(config(rule, 0.5), numpy.ones(shape, numpy.float32)) for shape in sizes]
+                for step in range(3):
+                    updater.next_step()
+                    if step == 1:
+                        updater.apply(weights[0], g, states[0])
+                        updater.apply_many(weights[1:], [g] * 3, states[1:])
+                    else:
+                        updater.apply_many(weights, [g] * 4, states)
+                    for w, parameter in zip(weights, parameters):
+                        parameter.update(g)
+                        numpy.testing.assert_array_equal(w, parameter.values())
+        scalar, empty = numpy.ones((), numpy.float32), numpy.ones((5, 0), numpy.float32)
+        of_scalar, of_empty = updater.initialize(scalar), updater.initialize(empty)
+        updater.next_step()
+        updater.apply(scalar, numpy.ones((), numpy.float32), of_scalar)
+        updater.apply(empty, empty.copy(), of_empty)
+        self.assertEqual((of_scalar["v"].shape, of_empty["v"].shape), ((), (5, 0)))
+        self.assertLess(scalar, 1)
+        before = weights[0].copy()
+        with self.assertRaisesRegex(gradstep.InvalidError, r"states\[0\]: state r: has 0 elements; expected 4"):
+            updater.apply(weights[0], g, states[3])
+        numpy.testing.assert_array_equal(weights[0], before)
+
     def test_trainers_send_each_other_what_they_compress(self):
         rule = {"name": "dgc_momentum", "rampup_begin_step": 2, "sparsity": [0.75], "num_trainers": 2, "dense_below": 0}
         compressing = {**config("dgc_momentum", 0.5), "rule": rule}

@@ -79,7 +79,7 @@ class More(unittest.TestCase):
                     self.assert_near(ours, theirs, 2 * allowed)
 
     def test_signatures_defaults_and_names(self):
-        for name in NAMES:
+        for name in [*NAMES, "Adafactor"]:
             with self.subTest(name):
                 ours, theirs = getattr(gradstep.torch, name), getattr(torch.optim, name)
                 a = [(x.name, x.default) for x in inspect.signature(ours).parameters.values() if x.name != "threads"]
@@ -99,7 +99,7 @@ class More(unittest.TestCase):
                 self.assert_near(ours, theirs, 0.1)
 
     def test_pickle(self):
-        for name in NAMES:
+        for name in [*NAMES, "Adafactor"]:
             with self.subTest(name):
                 parameters = start(torch.float32)
                 optimizer = getattr(gradstep.torch, name)(parameters)
@@ -277,8 +277,163 @@ class Muon(unittest.TestCase):
         self.assertLess(float(filters.detach().min()), 1)
 
 
+@unittest.skipUnless(hasattr(torch.optim, "Adafactor"), "torch.optim.Adafactor is there since torch 2.5")
+class Adafactor(unittest.TestCase):
+    """The bound is that of test/rules/adafactor.cpp, with torch's sums of N numbers in the dtype: N u for the unit roundoff u.
+
+    torch rounds the mean of squares N + 3 times, and the average five times: after t steps r, c and v are off by e = t (N + 8) u. A step
+    adds to the error of a weight |move| (3 e + 20 u + N u + error / RMS(w)) + 4 u |w|. Both systems round.
+    """
+
+    CASES = [
+        {},
+        {"lr": 0.5, "weight_decay": 0.1, "maximize": True, "d": 1.5, "beta2_decay": -0.5, "eps": (0.5, 0.1)},
+        {"lr": torch.tensor(0.25), "eps": (None, 1.0), "weight_decay": 0.5, "foreach": True},
+    ]
+    SHAPES = [(7, 5), (4, 9), (1, 6), (6, 1), (130,), (1,), ()]
+
+    def models(self, dtype: torch.dtype = torch.float32) -> list:
+        generator = torch.Generator().manual_seed(3)
+        tensors = [(torch.rand(x, generator=generator) * 2 - 1).to(dtype) for x in self.SHAPES]
+        tensors[1] = tensors[1].t().contiguous().t()  # in column-major order
+        return [[x.clone(memory_format=torch.preserve_format).requires_grad_() for x in tensors] for _ in range(2)]
+
+    def train(self, a, ours: list, b, theirs: list, first: int, last: int, errors: list | None = None) -> list:
+        """Takes steps of both, and compares the weights with the bound. Returns the bounds."""
+        u, errors = 2.0 ** (-24 if ours[0].dtype is torch.float32 else -53), errors or [0.0] * len(ours)
+        kept = [1 - float(group["lr"]) * group["weight_decay"] for group in a.param_groups for _ in group["params"]]
+        for t in range(first, last):
+            before = [x.detach().clone() for x in ours]
+            steps(a, ours, 1, t), steps(b, theirs, 1, t)
+            for i, (p, q, old) in enumerate(zip(ours, theirs, before)):
+                move, weight = float((p - kept[i] * old).detach().abs().max()), float(old.abs().max())
+                of_w, of_sum = float(old.square().mean().sqrt()), p.numel() * u
+                e = (t + 1) * (of_sum + 8 * u)
+                errors[i] += move * (3 * e + 20 * u + of_sum + errors[i] / of_w) + 4 * u * (weight + move)
+                self.assertLessEqual(float((p - q).detach().abs().max()), 2 * errors[i])
+                self.assertGreater(move, 100 * errors[i])
+        return errors
+
+    def test_the_numbers_of_torch(self):
+        for arguments, dtype in [*((x, torch.float32) for x in self.CASES), (self.CASES[1], torch.float64)]:
+            with self.subTest(**arguments, dtype=dtype):
+                ours, theirs = self.models(dtype)
+                groups = [[{"params": x[:3]}, {"params": x[3:], "lr": 0.125, "d": 2.0}] for x in (ours, theirs)]
+                a, b = gradstep.torch.Adafactor(groups[0], **arguments), torch.optim.Adafactor(groups[1], **arguments)
+                errors = self.train(a, ours, b, theirs, 0, 3)
+                for x in (a, b):
+                    x.param_groups[0]["lr"], x.param_groups[1]["weight_decay"] = 0.03, 0.25
+                errors = self.train(a, ours, b, theirs, 3, 5, errors)
+                of_ours, of_theirs = a.state_dict(), b.state_dict()
+                for index, state in of_theirs["state"].items():
+                    own = of_ours["state"][index]
+                    self.assertEqual({n: x.shape for n, x in own.items()}, {n: x.shape for n, x in state.items()})
+                # Each takes the state of the other.
+                groups = [[{"params": x[:3]}, {"params": x[3:]}] for x in (ours, theirs)]
+                c, d = gradstep.torch.Adafactor(groups[1]), torch.optim.Adafactor(groups[0])
+                c.load_state_dict(copy.deepcopy(of_theirs)), d.load_state_dict(copy.deepcopy(of_ours))
+                self.train(c, theirs, d, ours, 5, 7, errors)
+
+    def test_16_bits_are_float_rounded(self):
+        for dtype, unit in ((torch.bfloat16, 2.0**-8), (torch.float16, 2.0**-11)):
+            for eps, scale in ((None, 2.0**-11), (0.25, 1.0)):  # the machine epsilon of the dtype matters for small gradients
+                with self.subTest(dtype=dtype, eps=eps):
+                    ours, _ = self.models(dtype)
+                    theirs = [x.detach().float().requires_grad_() for x in ours]
+                    a = gradstep.torch.Adafactor(ours, lr=0.25, weight_decay=0.5, eps=(eps, 1e-3))
+                    b = torch.optim.Adafactor(theirs, lr=0.25, weight_decay=0.5, eps=(eps or torch.finfo(dtype).eps, 1e-3))
+                    generator = torch.Generator().manual_seed(5)
+                    for _ in range(4):
+                        for p, q in zip(ours, theirs):
+                            q.data.copy_(p.data)
+                            q.grad = scale * torch.randn(p.shape, generator=generator)
+                            p.grad = q.grad.to(dtype)
+                            q.grad.copy_(p.grad)
+                        a.step(), b.step()
+                        for p, q in zip(ours, theirs):
+                            # Moves are below 1, and 2 (3 e + 20 u + N u) below 2^-12. Weights are below 2, and rounded once.
+                            self.assertLessEqual(float((p.float() - q).detach().abs().max()), 2 * unit + 2.0**-12)
+                            self.assertTrue(all(x.dtype is torch.float32 for n, x in a.state[p].items() if n != "step"))
+
+    def test_what_is_refused(self):
+        matrix = torch.ones(3, 4, requires_grad=True)
+        optimizer = gradstep.torch.Adafactor([matrix])
+        for kind, message, call in (
+            (ValueError, "Clipping threshold d should be >= 1 but is: 0.5", lambda: gradstep.torch.Adafactor([matrix], d=0.5)),
+            (ValueError, "beta2_decay should be <= 0", lambda: gradstep.torch.Adafactor([matrix], beta2_decay=0.5)),
+            (
+                ValueError,
+                r"parameter 1 of group 0: has the shape \(2, 3, 4\); expected at most two dimensions, or gradstep.torch.Optimizer",
+                lambda: gradstep.torch.Adafactor([matrix, torch.ones(2, 3, 4)]),
+            ),
+            (
+                TypeError,
+                "parameter 0 of group 0: is of torch.int32; expected torch.float32",
+                lambda: gradstep.torch.Adafactor([torch.ones(2, dtype=torch.int32)]),
+            ),
+        ):
+            with self.assertRaisesRegex(kind, message) as caught:
+                call()
+            self.assertIsInstance(caught.exception, gradstep.Error)
+        with self.assertRaisesRegex(RuntimeError, "Adafactor does not support complex parameters"):
+            optimizer.add_param_group({"params": [torch.ones(2, dtype=torch.complex64)]})
+        self.assertEqual(len(optimizer.param_groups), 1)
+        steps(optimizer, [matrix], 1)
+        before = matrix.detach().clone()
+        row_var = optimizer.state[matrix].pop("row_var")
+        for wrong, message in (
+            (None, "its state has 'col_var', 'step' and no 'row_var'; expected 'step', 'row_var', 'col_var', or no state"),
+            (torch.zeros(4, 1), r"its state row_var has the shape \(4, 1\); expected \(3, 1\)"),
+        ):
+            if wrong is not None:
+                optimizer.state[matrix]["row_var"] = wrong
+            with self.assertRaisesRegex(gradstep.Error, message):
+                optimizer.step()
+        optimizer.state[matrix]["row_var"] = row_var
+        matrix.grad = torch.ones(3, 4).to_sparse()
+        with self.assertRaisesRegex(gradstep.Error, "is sparse; expected a dense one"):
+            optimizer.step()
+        self.assertTrue(torch.equal(matrix, before))
+
+    def test_every_factored_rule(self):
+        """`Optimizer` has the bits of gradstep.Parameter, and a run goes on from a file."""
+        shapes = [(7, 5), (4, 3, 2), (1, 6), (130,), ()]
+        for name in ("adafactor", "sm3", "momentum_sm3", "came"):
+            with self.subTest(name):
+                config = {"rule": {"name": name}, "regularizer": {"name": "decoupled", "rate": 0.5}}
+                generator = torch.Generator().manual_seed(3)
+                ours = [(torch.rand(x, generator=generator) - 0.5).requires_grad_() for x in shapes]
+                ours[0] = ours[0].detach().t().contiguous().t().requires_grad_()  # in column-major order
+                schedule = {"name": "constant", "rate": 0.125}
+                theirs = [gradstep.Parameter({**config, "schedule": schedule}, x.detach().contiguous().numpy()) for x in ours]
+                optimizer = gradstep.torch.Optimizer(ours, config, lr=0.125)
+                for t in range(6):
+                    if t == 3:
+                        file = io.BytesIO()
+                        torch.save(optimizer.state_dict(), file)
+                        file.seek(0)
+                        optimizer = gradstep.torch.Optimizer(ours, config, lr=0.125)
+                        optimizer.load_state_dict(torch.load(file))
+                    steps(optimizer, ours, 1, t)
+                    for p, twin in zip(ours, theirs):
+                        twin.update(p.grad.contiguous().numpy())
+                        self.assertEqual(p.tolist(), twin.values().tolist())
+                of_filters, of_vector = optimizer.state[ours[1]], optimizer.state[ours[3]]
+                self.assertEqual((of_filters["r"].shape, of_filters["c"].shape), ((4, 1), (1, 6)))
+                self.assertEqual(("v" in of_filters, "r" in of_vector, of_vector["v"].shape), (False, False, (130,)))
+        empty = [torch.ones(x, requires_grad=True) for x in ((0,), (5, 0), (0, 5))]
+        optimizer = gradstep.torch.Optimizer(empty, config)
+        steps(optimizer, empty, 2)
+        self.assertEqual(optimizer.state[empty[1]]["s_r"].tolist(), [[0.0]] * 5)
+        self.assertEqual(optimizer.state[empty[2]]["c"].tolist(), [[0.0] * 5])
+        pairs = torch.ones(3, dtype=torch.complex64, requires_grad=True)
+        pairs.grad = torch.ones_like(pairs)
+        with self.assertRaisesRegex(gradstep.Error, "is of torch.complex64; expected a real tensor"):
+            gradstep.torch.Optimizer([pairs], config).step()
+
+
 class NumbersOfTheClock(unittest.TestCase):
-    """Rules that keep numbers in the clock: each parameter has its own, in its state; rules over the whole model are refused."""
+    """Rules that keep numbers in the clock: each parameter has its own, in its state."""
 
     SCHEDULE_FREE = [
         {"name": "schedule_free_sgd", "beta": 0.75},
@@ -363,25 +518,19 @@ class NumbersOfTheClock(unittest.TestCase):
         optimizer.step()
         self.assertEqual(optimizer.state[p]["clock"].dtype, torch.float64)
 
-    def test_rules_over_the_whole_model_are_refused(self):
-        p, q = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
-        refused = []
+    def test_rules_over_the_whole_model_are_known(self):
+        """torch_model_wise.py tests their steps."""
+        found = []
         for name in gradstep.rules.__all__:
-            for element in ("plain", "mixed"):
-                dtype = torch.float32 if element == "plain" else torch.bfloat16
-                config = {"rule": {"name": name}, "element": element}
-                try:
-                    gradstep.torch.Optimizer([p.detach().to(dtype).requires_grad_()], config)
-                except gradstep.NotCompiledError as e:
-                    if "from all parameters together" in str(e):
-                        refused.append((name, element))
-                        self.assertRegex(str(e), f"^rule: {name} computes .*; expected another rule, or gradstep.Model or gradstep.Parameter$")
+            try:
+                optimizer = gradstep.torch.Optimizer([torch.ones(3, requires_grad=True)], {"rule": {"name": name}})
+            except gradstep.NotCompiledError:
+                continue
+            (updater,) = optimizer._updaters.values()
+            if updater.model is not None:
+                found.append((name, updater.needs_loss))
         names = ["dadapt_adam", "dadapt_sgd", "dog", "dowg", "momo", "momo_adam", "polyak_sgd", "prodigy"]
-        self.assertEqual(sorted({name for name, element in refused if element == "plain"}), names)
-        optimizer = gradstep.torch.Optimizer([p], {"rule": {"name": "sgd"}})
-        with self.assertRaisesRegex(gradstep.NotCompiledError, "^rule: prodigy"):
-            optimizer.add_param_group({"params": [q], "config": {"rule": {"name": "prodigy"}}})
-        self.assertEqual(len(optimizer.param_groups), 1)
+        self.assertEqual(sorted(found), [(name, name in ("momo", "momo_adam", "polyak_sgd")) for name in names])
 
 
 if __name__ == "__main__":

@@ -865,9 +865,9 @@ class MoreTensors(unittest.TestCase):
         from torch.distributed.device_mesh import init_device_mesh
 
         try:
-            from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+            from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
         except ImportError:
-            from torch.distributed._tensor import DTensor, Shard, distribute_tensor
+            from torch.distributed._tensor import DTensor, Replicate, Shard, distribute_tensor
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         try:
             mesh = init_device_mesh("cpu", (1,))
@@ -889,6 +889,16 @@ class MoreTensors(unittest.TestCase):
                     for key, value in optimizer.state[w].items():
                         self.assertEqual(isinstance(value, DTensor), key != "step")
                 self.assertTrue(torch.allclose(*results, rtol=1e-4), (name, arguments, results))
+            before = w.detach().to_local().clone()
+            for rule in ("sm3", "muon", "lamb", "lars", "novograd", "fromage", "stable_adamw", "rowwise_adagrad"):
+                with self.assertRaisesRegex(gradstep.Error, f"is a DTensor, .*, and {rule} looks at whole tensors; expected"):
+                    gradstep.torch.Optimizer([w], {"rule": {"name": rule}}).step()
+            self.assertTrue(torch.equal(w.detach().to_local(), before))
+            gradstep.torch.Optimizer([w], {"rule": {"name": "lion"}}).step()  # elementwise
+            whole = torch.nn.Parameter(distribute_tensor(before.clone(), mesh, [Replicate()]))
+            whole.grad = distribute_tensor(torch.ones(3, 4), mesh, [Replicate()])
+            gradstep.torch.Optimizer([whole], {"rule": {"name": "lamb"}}).step()
+            self.assertFalse(torch.equal(w.detach().to_local(), before) or torch.equal(whole.detach().to_local(), before))
         finally:
             dist.destroy_process_group()
 
@@ -1036,9 +1046,9 @@ class MoreTensors(unittest.TestCase):
         class Counting(gradstep.torch.AdamW):
             looked = 0
 
-            def _step_anew(self):
+            def _step_anew(self, loss):
                 self.looked += 1
-                super()._step_anew()
+                super()._step_anew(loss)
 
         image = torch.rand(2, 3, 4, 5).contiguous(memory_format=torch.channels_last).requires_grad_()
         parameters = [ones(3), image, ones(2, dtype=torch.float64), ones(4), ones(1, dtype=torch.bfloat16)]

@@ -372,11 +372,27 @@ extern "C" {
         info: *mut gradstep_slot,
         error: *mut gradstep_error,
     ) -> gradstep_status;
+    pub fn gradstep_updater_slot_size(
+        updater: *const gradstep_updater,
+        index: u64,
+        rows: u64,
+        columns: u64,
+        count: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
     pub fn gradstep_updater_initialize(
         updater: *const gradstep_updater,
         parameter: *const c_void,
         slots: *const *mut c_void,
         count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_updater_initialize_matrix(
+        updater: *const gradstep_updater,
+        parameter: *const c_void,
+        slots: *const *mut c_void,
+        rows: u64,
+        columns: u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
     pub fn gradstep_updater_next_step(
@@ -432,6 +448,15 @@ extern "C" {
         slots: *const *const *mut c_void,
         rows: *const u64,
         columns: *const u64,
+        n: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_updaters_settle(
+        updaters: *const *mut gradstep_updater,
+        parameters: *const *mut c_void,
+        gradients: *const *const c_void,
+        slots: *const *const *mut c_void,
+        counts: *const u64,
         n: u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;

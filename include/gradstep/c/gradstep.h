@@ -100,7 +100,7 @@ typedef struct gradstep_slot {
     uint32_t struct_size;
     int32_t dtype;  /* enum gradstep_dtype */
     char name[32];  /* "m", "v", "master", ... */
-    uint64_t count; /* elements; of an updater: 1 if the slot has one number per tensor, 0 if one per element */
+    uint64_t count; /* elements; of an updater: 1 if one number per tensor, else 0: see gradstep_updater_slot_size */
 } gradstep_slot;
 #define GRADSTEP_SLOT_INIT                                                                                             \
     { sizeof(gradstep_slot), 0, {0}, 0 }
@@ -188,15 +188,13 @@ typedef void (*gradstep_work)(void* task, uint64_t part);
  * on any threads, and return when all calls have ended. */
 typedef void (*gradstep_run)(void* host, uint64_t parts, gradstep_work work, void* task);
 /* Creates an executor from your own thread pool. The library calls run(host, parts, work, task)
- * with the `host` that you pass here. `concurrency` is the number of parts that run at the same
- * time. */
+ * with the `host` that you pass here. `concurrency` is the number of parts that run at once. */
 GRADSTEP_API gradstep_status gradstep_executor_from_callback(uint64_t concurrency, gradstep_run run, void* host,
                                                              gradstep_executor** out, gradstep_error*);
 /* Releases the executor. Parameters and updaters that use it keep it alive; your pool must exist
  * as long. NULL is allowed. */
 GRADSTEP_API void gradstep_executor_release(gradstep_executor*);
-/* Uses the executor instead of the `threads` of the configuration, from the next update on. NULL:
- * uses `threads` again. */
+/* Uses the executor instead of "threads", from the next update on. NULL: uses "threads" again. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_executor(gradstep_parameter*, gradstep_executor*, gradstep_error*);
 /* Like gradstep_parameter_set_executor, for an updater. */
 GRADSTEP_API gradstep_status gradstep_updater_set_executor(gradstep_updater*, gradstep_executor*, gradstep_error*);
@@ -208,8 +206,7 @@ GRADSTEP_API gradstep_status gradstep_updater_set_executor(gradstep_updater*, gr
 GRADSTEP_API gradstep_status gradstep_parameter_create(const char* config, size_t config_bytes, int32_t dtype,
                                                        const void* initial, uint64_t rows, uint64_t width,
                                                        gradstep_parameter** out, gradstep_error*);
-/* Takes one step of all elements. `gradient` contains `count` = rows * width elements of the
- * parameter's dtype. */
+/* Takes one step of all elements. `gradient` has `count` = rows * width elements of the same dtype. */
 GRADSTEP_API gradstep_status gradstep_parameter_update(gradstep_parameter*, const void* gradient, uint64_t count,
                                                        const gradstep_step_options*, gradstep_error*);
 /* Takes one step of the rows in `ids`, id_count numbers of id_dtype, an integer type.
@@ -222,10 +219,9 @@ GRADSTEP_API gradstep_status gradstep_parameter_update_rows(gradstep_parameter*,
                                                             uint64_t id_count, const void* gradient_rows,
                                                             uint64_t count, const gradstep_step_options*,
                                                             gradstep_error*);
-/* Takes one step of each of n different parameters with any configurations. One call splits them
- * over threads together: the threads of the parameter with the most. All are checked before any
- * is written. No gradient can overlap the memory of any parameter. Several parameters can share
- * a gradient, except with zero_gradient. */
+/* Takes one step of n different parameters with any configurations. The threads of the parameter
+ * with the most run them together. All are checked before any is written. No gradient can overlap a
+ * parameter's memory. Parameters can share a gradient, except with zero_gradient. */
 GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* const*, const void* const* gradients,
                                                         const uint64_t* counts, uint64_t n,
                                                         const gradstep_step_options*, gradstep_error*);
@@ -245,8 +241,7 @@ GRADSTEP_API gradstep_status gradstep_parameter_row(gradstep_parameter*, int64_t
 /* Copies rows in the order of ids: out has id_count * width = count elements. */
 GRADSTEP_API gradstep_status gradstep_parameter_rows(gradstep_parameter*, const void* ids, int32_t id_dtype,
                                                      uint64_t id_count, void* out, uint64_t count, gradstep_error*);
-/* Applies the pending steps of every row. With "catch_up": "touch_only", the default, there are
- * none. */
+/* Applies the pending steps of every row, which exist only with "catch_up": "exact" or "replay". */
 GRADSTEP_API gradstep_status gradstep_parameter_flush(gradstep_parameter*, gradstep_error*);
 /* Returns the number of slots of the state. */
 GRADSTEP_API gradstep_status gradstep_parameter_slot_count(const gradstep_parameter*, uint64_t* count, gradstep_error*);
@@ -276,16 +271,14 @@ GRADSTEP_API gradstep_status gradstep_parameter_seek(gradstep_parameter*, const 
  * (catch_up "exact" or "replay"), the code is GRADSTEP_BAD_SEQUENCE. Since ABI 0.2. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_numbers(gradstep_parameter*, const char* const* paths,
                                                             const double* values, uint64_t n, gradstep_error*);
-/* Writes the complete configuration as JSON. buffer, bytes and written are as in
- * gradstep_config_canonical. */
+/* Writes the complete configuration as JSON. The buffer is as in gradstep_config_canonical. */
 GRADSTEP_API gradstep_status gradstep_parameter_config(const gradstep_parameter*, char* buffer, uint64_t bytes,
                                                        uint64_t* written, gradstep_error*);
 /* Copies the average that the key "average" of the configuration sets, or that a schedule-free
  * rule evaluates, in the dtype of the state: `count` = rows * width elements. */
 GRADSTEP_API gradstep_status gradstep_parameter_average(gradstep_parameter*, void* out, uint64_t count,
                                                         gradstep_error*);
-/* Replaces the values by the average, until `restore`. Until then, steps return
- * GRADSTEP_BAD_SEQUENCE. */
+/* Replaces the values by the average. Until `restore`, steps return GRADSTEP_BAD_SEQUENCE. */
 GRADSTEP_API gradstep_status gradstep_parameter_apply_average(gradstep_parameter*, gradstep_error*);
 /* Brings back the trained values after `apply_average`. */
 GRADSTEP_API gradstep_status gradstep_parameter_restore(gradstep_parameter*, gradstep_error*);
@@ -300,20 +293,17 @@ GRADSTEP_API gradstep_status gradstep_parameter_save(gradstep_parameter*, void* 
  * change, except that `seed` and `id` come from the state if they are used for random numbers. */
 GRADSTEP_API gradstep_status gradstep_parameter_load(gradstep_parameter*, const void* buffer, uint64_t bytes,
                                                      gradstep_error*);
-/* Saves n named parameters to one safetensors file, which C++, Python and any other reader of
- * the format can open (docs/how_to/checkpoints.md). The file replaces the previous one when it
- * is complete and on the disk. */
+/* Saves n named parameters to one safetensors file (docs/how_to/checkpoints.md), which any reader of
+ * the format can open. It replaces the previous file when it is complete and on the disk. */
 GRADSTEP_API gradstep_status gradstep_parameters_save_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
-/* Loads a file of `save_file` into n named parameters. The names must be exactly the names in
- * the file, in any order. If the system fails to read in the middle of the data
- * (GRADSTEP_IO_ERROR), a part has been loaded. */
+/* Loads a file of `save_file` that has exactly the names of n parameters, in any order. If
+ * the system fails to read in the middle of the data (GRADSTEP_IO_ERROR), a part has been loaded. */
 GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
 /* Checks whether a file can contain n parameters with these names: non-empty UTF-8, not
  * "__metadata__", no duplicates, and no name equal to a slot of another one ("w/m" beside a "w"
- * with a slot m). Nothing is written. For applications that name parameters long before they
- * save them. */
+ * with a slot m). Nothing is written. */
 GRADSTEP_API gradstep_status gradstep_parameters_check_names(gradstep_parameter* const*, const char* const* names,
                                                              uint64_t n, gradstep_error*);
 /* What to do if the file does not contain the name of a parameter. */
@@ -324,9 +314,8 @@ enum gradstep_load_unexpected { GRADSTEP_UNEXPECTED_ERROR = 0, GRADSTEP_UNEXPECT
  * the rows that both have, with their state. Additional rows of the parameter do not change. With
  * catch_up "exact" and "replay" the parameter must have at least as many rows as the file. */
 enum gradstep_load_rows { GRADSTEP_ROWS_ERROR = 0, GRADSTEP_ROWS_RESIZE = 1 };
-/* Options to load a part of a file, or parameters with other names or numbers of rows.
- * renamed_from[k] is a name in the file, and renamed_to[k] is the name of its parameter; other
- * names do not change. */
+/* Options to load a part of a file, or with other names or numbers of rows. renamed_from[k] is a
+ * name in the file, and renamed_to[k] the name of its parameter. Other names do not change. */
 typedef struct gradstep_load_options {
     uint32_t struct_size;
     int32_t missing;    /* enum gradstep_load_missing */
@@ -350,9 +339,8 @@ GRADSTEP_API gradstep_status gradstep_parameters_load_file_with(gradstep_paramet
                                                                 const gradstep_load_options*, int32_t* outcomes,
                                                                 char* ignored, uint64_t ignored_bytes,
                                                                 uint64_t* ignored_written, gradstep_error*);
-/* Writes the names of the parameters in a file, in the order of their bytes, each followed by a
- * 0: `written` bytes in total. If `bytes` is not enough, the code is GRADSTEP_BAD_SIZE, and only
- * `written` is written (buffer can then be NULL, with bytes = 0). */
+/* Writes the names of the parameters in a file, in the order of their bytes, each followed by a 0:
+ * `written` bytes in total. If `bytes` is not enough, the result is as in gradstep_config_canonical. */
 GRADSTEP_API gradstep_status gradstep_file_names(const char* path, char* buffer, uint64_t bytes, uint64_t* written,
                                                  gradstep_error*);
 /* Releases the parameter. NULL is allowed. */
@@ -367,8 +355,7 @@ GRADSTEP_API void gradstep_parameter_release(gradstep_parameter*);
  * fewer than "dense_below" elements) and uses this trainer's gradient only: the trainers then
  * diverge. Call compress and apply_messages in every step. */
 
-/* Returns the largest size of the next step's message in bytes. With "selected": "exact" every
- * message has exactly this size. */
+/* Returns the largest size in bytes of the next message; with "selected": "exact", its exact size. */
 GRADSTEP_API gradstep_status gradstep_parameter_message_bound(const gradstep_parameter*, uint64_t* bytes,
                                                               gradstep_error*);
 /* The first phase of a step: adds the gradient to the state, advances the clock, and writes the
@@ -400,13 +387,19 @@ GRADSTEP_API gradstep_status gradstep_updater_slot_count(const gradstep_updater*
 /* Returns the name and the dtype of a slot, and its count as documented in gradstep_slot. */
 GRADSTEP_API gradstep_status gradstep_updater_slot(const gradstep_updater*, uint64_t index, gradstep_slot* info,
                                                    gradstep_error*);
-/* Sets the slots of a tensor of `count` elements to their values at step 0. slots: slot_count
- * pointers, NULL if there are none. */
+/* Returns the number of elements of a slot for a tensor of rows x columns elements, or if columns
+ * is 0, for a vector of `rows` elements. In factored rules (adafactor) it can be 0. Since ABI 0.3. */
+GRADSTEP_API gradstep_status gradstep_updater_slot_size(const gradstep_updater*, uint64_t index, uint64_t rows,
+                                                        uint64_t columns, uint64_t* count, gradstep_error*);
+/* Sets the slots of a tensor to step 0. slots: slot_count pointers, NULL if there are none. */
 GRADSTEP_API gradstep_status gradstep_updater_initialize(const gradstep_updater*, const void* parameter,
                                                          void* const* slots, uint64_t count, gradstep_error*);
-/* Prepares the next step and advances the clock. Then call `apply` for every tensor of the model,
- * or if the rule is model-wise (prodigy), apply_many once with all. With zero_gradient, they write
- * to the gradients. */
+/* The same with a shape, as in gradstep_updater_slot_size. Factored rules need it. Since ABI 0.3. */
+GRADSTEP_API gradstep_status gradstep_updater_initialize_matrix(const gradstep_updater*, const void* parameter,
+                                                                void* const* slots, uint64_t rows, uint64_t columns,
+                                                                gradstep_error*);
+/* Prepares the next step and advances the clock. Then call `apply` for every tensor, or if the rule
+ * is model-wise (prodigy), apply_many once with all. With zero_gradient, they write to gradients. */
 GRADSTEP_API gradstep_status gradstep_updater_next_step(gradstep_updater*, const gradstep_step_options*,
                                                         gradstep_error*);
 /* Returns the progress of the run. */
@@ -429,17 +422,24 @@ GRADSTEP_API gradstep_status gradstep_updater_apply(const gradstep_updater*, voi
  * of all tensors must not overlap each other or any gradient. Tensors can share a gradient, except
  * with zero_gradient. With on_nonfinite "skip" the other tensors are updated, with "raise" none is.
  * If the rule is model-wise, the call is the step of the whole model: apply each step once, from one
- * thread, and "skip" skips all tensors. */
+ * thread, and "skip" skips all tensors. After gradstep_updaters_settle it is a part of the model. */
 GRADSTEP_API gradstep_status gradstep_updater_apply_many(const gradstep_updater*, void* const* parameters,
                                                          const void* const* gradients, void* const* const* slots,
                                                          const uint64_t* counts, uint64_t n, gradstep_error*);
-/* The same for rules that need a matrix, such as muon, which gradstep_updater_apply and
- * gradstep_updater_apply_many refuse. Tensor k has rows[k] x columns[k] elements in row-major order.
- * Other rules update the tensors as gradstep_updater_apply_many does. Since ABI 0.3. */
+/* The same for rules that use shapes, muon and the factored ones, which gradstep_updater_apply and
+ * gradstep_updater_apply_many refuse. Tensor k has rows[k] x columns[k] elements in row-major order,
+ * or if columns[k] is 0, it is a vector of rows[k] elements, which muon refuses. Other rules update
+ * the tensors as gradstep_updater_apply_many does. Since ABI 0.3. */
 GRADSTEP_API gradstep_status gradstep_updater_apply_matrices(const gradstep_updater*, void* const* parameters,
                                                              const void* const* gradients, void* const* const* slots,
                                                              const uint64_t* rows, const uint64_t* columns, uint64_t n,
                                                              gradstep_error*);
+/* Settles the prepared steps of several updaters, whose rule is model-wise and the same, as the step of
+ * one model: if its tensors differ in dtype, rate or regularizer. Tensor k belongs to updaters[k]; all
+ * have the same clock. Reads the tensors. Then apply each step to its tensors. Since ABI 0.3. */
+GRADSTEP_API gradstep_status gradstep_updaters_settle(gradstep_updater* const* updaters, void* const* parameters,
+                                                      const void* const* gradients, void* const* const* slots,
+                                                      const uint64_t* counts, uint64_t n, gradstep_error*);
 /* Releases the updater. NULL is allowed. */
 GRADSTEP_API void gradstep_updater_release(gradstep_updater*);
 

@@ -207,6 +207,11 @@ public:
         clock_.state = compiled_->settle(after);
         prepared_ = prepared::settled;
     }
+    /// The same first pass over the tensors of several updaters, which are one model: tensor k is a
+    /// tensor of by[k], and the sums are added in the order of the tensors. Throws value_error if
+    /// another updater than the first has another rule or clock, or a rate that the rule does not allow.
+    static void settle(std::span<any_updater* const> by, std::span<runtime::erased_tensor const> tensors,
+                       detail::executor_reference const* threads);
     /// Throws sequence_error unless a step is prepared.
     void require_step(char const* call) const;
     /// Throws buffer_error or size_error unless the memory of a tensor exists, is aligned, and does

@@ -260,6 +260,39 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::settle(std::span<runtime::erased_tenso
     settle(pointers, threads);
 }
 
+GRADSTEP_DEFINE_RUNTIME void any_updater::settle(std::span<any_updater* const> by,
+                                                 std::span<runtime::erased_tensor const> tensors,
+                                                 detail::executor_reference const* threads) {
+    if (by.empty()) return;
+    any_updater const& first = *by[0];
+    std::vector<tensor_of_call> all;
+    std::vector<tensor_of_call const*> pointers;
+    for (std::size_t k = 0; k < by.size(); ++k) {
+        any_updater const& own = *by[k];
+        auto const name = [&](char const* what) { return detail::buffer_name(k, what); };
+        if (own.hash_of_rule() != first.hash_of_rule())
+            detail::fail<value_error>({name("rule")}, {"differs from the rule of tensor 0, with which it is settled"},
+                                      {"the same rule with the same numbers"});
+        if (own.step_.t != first.step_.t || own.clock_.state != first.clock_.state)
+            detail::fail<value_error>({name("clock")},
+                                      {"step = ", own.step_.t, " and its state differ from those of tensor 0, step = ",
+                                       first.step_.t, ", with which it is settled"},
+                                      {"the same clock; seek it"});
+        if (own.step_.state != first.step_.state)
+            detail::fail<value_error>({name("rate")},
+                                      {"differs from the learning rate of tensor 0, and the rule, which is settled "
+                                       "once for both, depends on it"},
+                                      {"the same rate"});
+        all.push_back({tensors[k], own.compiled_.get()});
+    }
+    for (tensor_of_call const& x : all) pointers.push_back(&x);
+    first.settle(pointers, threads);
+    for (any_updater* const one : by) {
+        one->clock_.state = first.clock_.state;
+        one->prepared_ = prepared::settled;
+    }
+}
+
 GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(any_tensor const& tensor) const {
     detail::executor_reference const threads = own_threads();
     if (tensor.rate_scale != 1 || tensor.decay != 1 || tensor.step || facts().is_model_wise)

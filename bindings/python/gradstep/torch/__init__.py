@@ -9,13 +9,14 @@ One call of the library updates all tensors with the same options, learning rate
 
 from ._classes import SGD, Adagrad, Adam, AdamW, RMSprop, SparseAdam
 from ._memory import StateError
-from ._more import ASGD, Adadelta, Adamax, Muon, NAdam, RAdam
+from ._more import ASGD, Adadelta, Adafactor, Adamax, Muon, NAdam, RAdam
 from ._optimizer import Optimizer
 
 __all__ = [
     "ASGD",
     "SGD",
     "Adadelta",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",

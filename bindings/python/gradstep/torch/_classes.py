@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from .._library import Status, error
+from ._entries import Sparse
 from ._optimizer import Optimizer
-from ._steps import Sparse, number
+from ._updaters import number
 
 _LATER = {"maximize": False, "foreach": None, "differentiable": False, "fused": None}
 

@@ -61,6 +61,14 @@ def is_dtensor(tensor: torch.Tensor) -> bool:
     return kind is not None and isinstance(tensor, kind)
 
 
+def is_sharded(tensor: torch.Tensor) -> bool:
+    """Whether it is a DTensor of which each process has only a part."""
+    if not is_dtensor(tensor):
+        return False
+    of_shards: Any = tensor
+    return not all(placement.is_replicate() for placement in of_shards.placements)
+
+
 def local(tensor: torch.Tensor, what: str) -> torch.Tensor:
     """A tensor with memory: the tensor itself, or the local shard of a DTensor. On any device but meta."""
     if type(tensor) not in USUAL_TYPES:

@@ -10,7 +10,7 @@ import torch
 
 from .._library import Status, error
 from ._classes import _LATER, _TorchOptimizer, _with_l2
-from ._steps import number
+from ._updaters import Updater, number
 
 _OPTIONS = {**{name: x for name, x in _LATER.items() if name != "fused"}, "capturable": False}
 
@@ -174,6 +174,66 @@ class Muon(_Dense):
             "epsilon": number(group["eps"]),
         }
         return _with_l2(rule, group["weight_decay"], "decoupled")
+
+
+class Adafactor(_Dense):
+    """Drop-in replacement for torch.optim.Adafactor, for tensors with at most two dimensions.
+
+    The state of a matrix is `row_var` and `col_var`, and the state of other tensors `variance`. torch factors the last two dimensions
+    of a tensor with more than two, and this class raises an error. `Optimizer` with the rule `adafactor` updates such tensors: it
+    joins the dimensions after the first one. `foreach` has no effect, because every step is fused. A step runs on one thread.
+    """
+
+    _names = {"r": "row_var", "c": "col_var", "v": "variance"}
+    _later_options = {"foreach": None}
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | torch.Tensor = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        threads: int = 0,
+    ) -> None:
+        self._begin_as_torch(locals())
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds a group of parameters. Raises if one has more than two dimensions, or is complex."""
+        super().add_param_group(param_group)
+        for position, parameter in enumerate(self.param_groups[-1]["params"]):
+            if parameter.is_complex():
+                self.param_groups.pop()
+                raise RuntimeError("Adafactor does not support complex parameters; expected a real tensor")
+            if parameter.ndim > 2:
+                self.param_groups.pop()
+                raise error(
+                    Status.BAD_SIZE,
+                    f"parameter {position} of group {len(self.param_groups)}: has the shape {tuple(parameter.shape)}; expected at most "
+                    "two dimensions, or gradstep.torch.Optimizer with the rule adafactor",
+                )
+
+    def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        eps1, eps2 = group["eps"]
+        rule = {
+            "dialect": "torch",
+            "name": "adafactor",
+            "beta2_decay": number(group["beta2_decay"]),
+            "eps1": None if eps1 is None else number(eps1),
+            "eps2": number(eps2),
+            "d": number(group["d"]),
+        }
+        return _with_l2(rule, group["weight_decay"], "decoupled")
+
+    def _updater(self, index: int, policies: Mapping[str, Any], dtype: torch.dtype, what: str) -> Updater:
+        rule = policies["rule"]
+        if rule["eps1"] is None and dtype.is_floating_point:  # the machine epsilon of the parameter's dtype
+            policies = {**policies, "rule": {**rule, "eps1": torch.finfo(dtype).eps}}
+        return super()._updater(index, policies, dtype, what)
 
 
 class _WithDerived(_Dense):

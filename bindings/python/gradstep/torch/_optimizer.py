@@ -14,7 +14,9 @@ import torch
 
 from .._library import Status, error
 from . import _memory
-from ._steps import Entry, Group, Plan, Sparse, Updater, number
+from ._entries import Entry, Group, Sparse
+from ._steps import Models, Plan
+from ._updaters import Updater, number
 
 
 def _increment_versions(parameters: list[torch.Tensor]) -> None:
@@ -90,9 +92,12 @@ class Optimizer(torch.optim.Optimizer):
     maximize: whether to maximize the objective instead of minimizing it.
     threads: the number of threads of a step; 0: torch.get_num_threads().
 
-    The state has the library's names, such as "m", "v" and "master"; schedule-free rules also have "clock". Model-wise rules, such as
-    prodigy, raise NotCompiledError: use gradstep.Model or gradstep.Parameter. Subclasses with torch's names override `_names`, `_counts` and
-    `_policies`, and some also `_rate`, `_kept_rate` and `_sparse`.
+    The state has the library's names, such as "m", "v" and "master". "clock" has the numbers that a rule keeps of the whole run:
+    schedule-free rules for each parameter, model-wise rules such as prodigy for the model. The parameters of all groups whose rule
+    has the same name and numbers are one model, whose clock is the same in the state of each of them. Rules that use shapes, such
+    as muon and adafactor, join the dimensions of a tensor after the first one.
+
+    Subclasses with torch's names override `_names`, `_counts` and `_policies`, and some also `_rate`, `_kept_rate` and `_sparse`.
     """
 
     _names: Mapping[str, str] = {}  # torch's names for the library's slots
@@ -191,16 +196,22 @@ class Optimizer(torch.optim.Optimizer):
         except (TypeError, ValueError) as reason:
             raise error(Status.BAD_CONFIG, f"group {index}: {reason}") from reason
         updaters: dict[Any, Updater] = self.__dict__.setdefault("_updaters", {})
-        if key not in updaters:
-            if dtype not in Updater.dtypes:
-                raise error(
-                    Status.UNSUPPORTED_TYPE,
-                    f"{what}: is of {dtype}; expected {', '.join(map(str, Updater.dtypes))}, complex64 or complex128",
-                )
-            if len(updaters) >= _MOST_UPDATERS:  # most of them have old hyperparameters
-                updaters.clear()
-            updaters[key] = Updater(config, dtype, self._names)
-        return updaters[key]
+
+        def updater_at(place: Any) -> Updater:
+            if place not in updaters:
+                if dtype not in Updater.dtypes:
+                    raise error(
+                        Status.UNSUPPORTED_TYPE,
+                        f"{what}: is of {dtype}; expected {', '.join(map(str, Updater.dtypes))}, complex64 or complex128",
+                    )
+                if len(updaters) >= _MOST_UPDATERS:  # most of them have old hyperparameters
+                    updaters.clear()
+                updaters[place] = Updater(config, dtype, self._names)
+            return updaters[place]
+
+        found = updater_at(key)
+        # The groups of a model all prepare their steps before any is taken, so that each needs its own.
+        return found if found.model is None or index == 0 else updater_at((key, index))
 
     def _forget(self, updater: Updater) -> None:
         """Removes an updater whose configuration changes."""
@@ -225,7 +236,8 @@ class Optimizer(torch.optim.Optimizer):
 
         closure: a function that computes the gradients again and returns the loss. Returns its result, or None.
 
-        Everything is checked before anything is written.
+        Everything is checked before anything is written. The rules polyak_sgd, momo and momo_adam compute their step size from the
+        loss, without loss scaling, and raise without it. If you have it already: `optimizer.step(lambda: loss)`.
         """
         self._require_trained("step")
         loss = None
@@ -239,13 +251,13 @@ class Optimizer(torch.optim.Optimizer):
             and plan.is_current(self.param_groups, self.state, self._group, self._forget)
         ):
             parameters, plan.parameters = plan.parameters, []
-            plan.prepare()
+            plan.prepare(loss)
             _increment_versions(parameters)
             plan.run()
         else:
             self._plan = None
             with torch.no_grad():
-                self._step_anew()
+                self._step_anew(loss)
         return loss
 
     def ascend(self, rho: float = 0.05, *, adaptive: bool = False, eta: float = 0.01, epsilon: float = 1e-12) -> float:
@@ -306,7 +318,7 @@ class Optimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         self.restore()
-        self.step()
+        self.step(None if closure is None else lambda: loss)
         return loss
 
     def restore(self) -> None:
@@ -327,29 +339,34 @@ class Optimizer(torch.optim.Optimizer):
         if self._kept is not None:
             raise error(Status.BAD_SEQUENCE, f"{call}: ascend() has moved the weights; expected descend() or restore() first")
 
-    def _step_anew(self) -> None:
+    def _step_anew(self, loss: Any) -> None:
         """A step without a plan from an earlier step: finds and checks everything, then updates the parameters."""
         entries: list[Entry] = []
         begun: dict[int, dict[str, Any]] = {}
-        for index, group in enumerate(self.param_groups):
-            of_group = self._group(index)
+        left_out: set[str | None] = set()  # the models with a gradient that is not finite
+        groups = [self._group(index) for index in range(len(self.param_groups))]
+        models = Models(groups, [group["params"] for group in self.param_groups], self.state)
+        for of_group, group in zip(map(models.begin_of, groups), self.param_groups):
             for position, parameter in enumerate(group["params"]):
                 gradient = parameter.grad
                 if gradient is not None:
                     state, earlier = self.state.get(parameter) or {}, begun.get(id(parameter), {})
                     entry = Entry(parameter, gradient, state, of_group, position, earlier)
-                    if not entry.is_left_out:
+                    if entry.is_left_out:
+                        left_out.add(entry.updater.model)
+                    else:
                         entries.append(entry)
                         begun[id(parameter)] = {**earlier, **entry.changes}
+        entries = [x for x in entries if x.updater.model is None or x.updater.model not in left_out]
         plan = Plan(entries, self._rate)
-        plan.prepare()
+        plan.prepare(loss)
         changed = [x.parameter for x in entries] + [x.own for x in entries if x.own is not x.parameter]
         _increment_versions([x for x in changed if not x.is_inference()])
         for entry in entries:
             if entry.changes:
                 self.state[entry.parameter].update(entry.changes)
         plan.run()
-        if self._can_keep(plan, entries):
+        if not models.advance_idle(plan, self.state) and self._can_keep(plan, entries):
             self._plan, self._plan_for = plan, self.threads or torch.get_num_threads()
 
     def _can_keep(self, plan: Plan, entries: list[Entry]) -> bool:

@@ -1,4 +1,4 @@
-"""One step of all groups: `Entry` and `Plan` find and check everything, then `Plan.run` updates the parameters.
+"""One step of all groups: `Plan` checks and prepares it from their entries, then `Plan.run` updates the parameters.
 
 A plan that is kept for the next step holds addresses and numbers but no tensor, so it keeps no memory of the program alive.
 Before it is used again, `Plan.is_current` compares everything that the addresses depend on, whole lists at a time.
@@ -6,496 +6,75 @@ Before it is used again, `Plan.is_current` compares everything that the addresse
 
 from __future__ import annotations
 
-import copy
 import ctypes
-import enum
 import math
 from array import array
-from collections.abc import Callable, Mapping
-from itertools import chain, compress, repeat
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, combinations, compress, repeat
 from operator import attrgetter, is_, is_not, itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
-from .. import _arrays
-from .._library import CClock, CSlot, InvalidError, NotCompiledError, SequenceError, Status, check, error, library, new_error
-from .._shared import Handle, c_options, canonical, config_bytes
+from .._library import Status, check, error, library
 from . import _memory
+from ._entries import Entry, Group
+from ._updaters import NO_NUMBERS, Updater, rows_and_columns, snapshot
 
-_DTYPES = {
-    torch.float32: _arrays.dtype_of("float32"),
-    torch.float64: _arrays.dtype_of("float64"),
-    torch.float16: _arrays.dtype_of("float16"),
-    torch.bfloat16: _arrays.DTYPES["bfloat16"],
-}
-_OF_TORCH = {dtype.code: of_torch for of_torch, dtype in _DTYPES.items()}
-_HALVES = (torch.float16, torch.bfloat16)
-_LARGEST_STEP = 2.0**53
+_parameters_of, _gradient_of, _value_of = itemgetter("params"), attrgetter("grad"), attrgetter("value")
 
 
-class Slot(NamedTuple):
-    """A slot of the state: torch's name, the dtype, and whether it is one number for the whole tensor."""
+class Models:
+    """The step counts and clocks of the model-wise rules: groups whose rule has the same name and numbers are one model.
 
-    name: str
-    dtype: torch.dtype
-    single: bool
-
-
-class Updater:
-    """Owns an updater of the library, for all groups with the same policies and parameters of one dtype."""
-
-    dtypes = tuple(_DTYPES)
-
-    def __init__(self, config: Mapping[str, Any], dtype: torch.dtype, names: Mapping[str, str]) -> None:
-        self.failure = new_error()
-        self.failure_at = ctypes.addressof(self.failure)
-        text, out = config_bytes(config), ctypes.c_void_p()
-        self.dtype = dtype  # the dtype of the numbers that it updates
-        try:
-            self._call("create", text, len(text), _DTYPES[dtype].code, ctypes.byref(out))
-        except NotCompiledError:
-            # Computes in float32 and rounds to the parameter's dtype once a step, like the kernels of 16-bit parameters.
-            if dtype not in _HALVES or config.get("element", "plain") != "plain":
-                raise
-            self.dtype = torch.float32
-            self._call("create", text, len(text), _DTYPES[self.dtype].code, ctypes.byref(out))
-        self.handle = out.value or 0
-        self.owned = Handle(self.handle, library.gradstep_updater_release)
-        count = ctypes.c_uint64()
-        self._call("slot_count", self.handle, ctypes.byref(count))
-        slots = []
-        for index in range(count.value):
-            slot = CSlot(ctypes.sizeof(CSlot))
-            self._call("slot", self.handle, index, ctypes.byref(slot))
-            name = slot.name.decode()
-            slots.append(Slot(names.get(name, name), _OF_TORCH[slot.dtype], slot.count == 1))
-        self.slots = tuple(slots)
-        self.policies = _policies_of(config)
-        self.canonical = canonical(config)
-        self.needs_matrix = self.canonical["rule"]["name"] == "muon"
-        self.clock = CClock(ctypes.sizeof(CClock))
-        self.options = c_options({"rate": 0.0})  # every step sets the rate
-        self.options_at = ctypes.addressof(self.options)
-        self.at: int | None = 0  # the step of the library's clock; None: unknown
-        self.keeps_clock = not self._takes_clock_without_state()
-        if not self.needs_matrix and self._is_model_wise():
-            raise error(
-                Status.NOT_COMPILED,
-                f"rule: {self.canonical['rule']['name']} computes its step size from all parameters together, and this optimizer "
-                "updates them in parts; expected another rule, or gradstep.Model or gradstep.Parameter",
-            )
-
-    def _call(self, function: str, *arguments: Any) -> None:
-        check(getattr(library, "gradstep_updater_" + function)(*arguments, self.failure_at), self.failure)
-
-    def _takes_clock_without_state(self) -> bool:
-        """Whether the library accepts a clock of step 1 without state: the rule keeps no numbers in the clock."""
-        self.clock.step = 1
-        try:
-            self._call("seek", self.handle, ctypes.byref(self.clock))
-        except InvalidError:
-            return False
-        finally:
-            self.clock.step = 0
-            self._call("seek", self.handle, ctypes.byref(self.clock))
-        return True
-
-    def _is_model_wise(self) -> bool:
-        """Whether the library refuses to apply a step twice: one call of such a rule is a step of the whole model."""
-        weight, gradient, *slots = [ctypes.create_string_buffer(_ROOM) for _ in range(2 + len(self.slots))]
-        of_slots = (ctypes.c_void_p * max(1, len(slots)))(*map(ctypes.addressof, slots))
-        at, counts = ctypes.c_void_p * 1, (ctypes.c_uint64 * 1)(1)
-        numbers = at(ctypes.addressof(weight)), at(ctypes.addressof(gradient)), at(ctypes.addressof(of_slots)), counts, 1
-        options = c_options({"rate": 0.0, "loss": 0.0})
-        self._call("initialize", self.handle, ctypes.addressof(weight), of_slots, 1)
-        self._call("next_step", self.handle, ctypes.byref(options))
-        try:
-            self._call("apply_many", self.handle, *numbers)
-            self._call("apply_many", self.handle, *numbers)
-        except SequenceError:
-            return True
-        finally:
-            self._call("seek", self.handle, ctypes.byref(self.clock))
-        return False
-
-    def changes_to(self, config: Mapping[str, Any]) -> dict[str, float] | None:
-        """The numbers to change for another configuration, by the library's paths; None if other parts differ."""
-        changes = _changed_numbers(self.policies, {x: config[x] for x in config if x not in _NOT_POLICIES}, "")
-        if changes is None:
-            return None
-        result = {}
-        for path, (old, new) in changes.items():
-            path = _PATHS.get(path, path)
-            if not path.startswith(_CHANGEABLE) or self._canonical_number(path) != old:
-                return None
-            result[path] = new
-        return result
-
-    def _canonical_number(self, path: str) -> Any:
-        found: Any = self.canonical
-        for name in path.split("."):
-            found = found.get(name) if isinstance(found, dict) else None
-        return found
-
-    def change(self, config: Mapping[str, Any], numbers: Mapping[str, float]) -> None:
-        """Changes numbers to those in another configuration. All are checked before any is changed."""
-        paths = (ctypes.c_char_p * len(numbers))(*[x.encode() for x in numbers])
-        values = (ctypes.c_double * len(numbers))(*numbers.values())
-        self._call("set_numbers", self.handle, paths, values, len(numbers))
-        self.policies = _policies_of(config)
-        for path, value in numbers.items():
-            *outer, last = path.split(".")
-            found = self.canonical
-            for name in outer:
-                found = found[name]
-            found[last] = value
-
-    def next_step(self, after: int, rate: float, gradient_scale: float, kept: tuple[float, ...] | None) -> None:
-        """Prepares step `after + 1`. kept: the numbers that the rule keeps in the clock, or None."""
-        if self.at != after or kept is not None:
-            self.at = None
-            self.clock.step = after
-            if kept is not None:
-                self.clock.state[:] = kept
-            self._call("seek", self.handle, ctypes.byref(self.clock))
-        self.at = None
-        self.options.rate, self.options.gradient_scale = rate, gradient_scale
-        status = library.gradstep_updater_next_step(self.handle, self.options_at, self.failure_at)
-        if status:
-            check(status, self.failure)
-        self.at = after + 1
-
-    def kept(self) -> tuple[float, ...]:
-        """The numbers that the rule keeps in the clock, after the prepared step."""
-        self._call("clock", self.handle, ctypes.byref(self.clock))
-        return tuple(self.clock.state)
-
-    def initialize(self, parameter: torch.Tensor, slots: list[torch.Tensor]) -> None:
-        """Writes the state at step 0."""
-        at = (ctypes.c_void_p * max(1, len(slots)))(*map(_memory.address_of, slots))
-        self._call("initialize", self.handle, parameter.data_ptr(), at, _memory.numbers(parameter))
-
-    def apply(self, parameters: Any, gradients: int, slots: Any, counts: Any, number: int) -> None:
-        """Applies the prepared step."""
-        status = library.gradstep_updater_apply_many(
-            self.handle, parameters, gradients, slots, counts, number, self.failure_at
-        )
-        if status:
-            check(status, self.failure)
-
-    def apply_matrices(self, parameters: Any, gradients: int, slots: Any, rows: Any, columns: Any, number: int) -> None:
-        """Applies the prepared step of a rule that needs matrices."""
-        status = library.gradstep_updater_apply_matrices(
-            self.handle, parameters, gradients, slots, rows, columns, number, self.failure_at
-        )
-        if status:
-            check(status, self.failure)
-
-
-_ROOM = 4096  # bytes for one element of any dtype
-
-# The numbers of a configuration that can be changed, and their paths if the torch preset uses another name.
-_CHANGEABLE = ("rule.", "regularizer.")
-_PATHS = {"rule.eps": "rule.epsilon", "rule.momentum": "rule.mu", "rule.alpha": "rule.rho"}
-
-
-_NOT_POLICIES = ("threads", "id", "schedule")
-
-
-def _policies_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a configuration without the keys that belong to the optimizer."""
-    return {name: snapshot(x) for name, x in config.items() if name not in _NOT_POLICIES}
-
-
-def _changed_numbers(old: Any, new: Any, path: str) -> dict[str, tuple[float, float]] | None:
-    """The numbers that differ, by their paths; None if other values differ."""
-    if old == new:
-        return {}
-    if isinstance(old, dict) and isinstance(new, dict):
-        if old.keys() != new.keys():
-            return None
-        result = {}
-        for name in old:
-            of_name = _changed_numbers(old[name], new[name], f"{path}.{name}" if path else name)
-            if of_name is None:
-                return None
-            result.update(of_name)
-        return result
-    return {path: (old, new)} if isinstance(old, (int, float)) and isinstance(new, (int, float)) else None
-
-
-class Group(NamedTuple):
-    """The options that all entries of a parameter group share."""
-
-    number: int
-    policies: Mapping[str, Any]
-    updater_of: Callable[[torch.dtype, str], Updater]
-    rate_options: tuple[float, ...]
-    gradient_scale: float
-    counts: bool  # the state has "step"; otherwise a step is the first one if the slot does not exist yet
-    kept_rate: str | None  # the entry of the state with the rate of the next step
-    first_rate: float
-    sparse: Sparse
-
-
-class Sparse(enum.Enum):
-    """What a step does with sparse gradients."""
-
-    REFUSED = "a dense one"
-    REFUSED_WITH_DECAY = "a dense one, or no weight_decay"
-    ROWS = "their rows are updated"
-    ROWS_ONLY = "the same, and dense ones are refused"
-    AS_DENSE = "the elements that they lack are zeros"
-
-
-class Entry:
-    """The step of one parameter: the addresses of its numbers, and the copies before and after the step.
-
-    The constructor checks everything and writes nothing. `changes` contains new entries for the state. `begun` contains the changes
-    of an earlier entry of the same parameter, if the parameter is in the groups twice.
+    A model has one clock, which the state of each of its parameters contains. The constructor checks that they are equal.
     """
 
-    def __init__(
-        self,
-        parameter: torch.Tensor,
-        gradient: torch.Tensor,
-        state: Mapping[str, Any],
-        group: Group,
-        position: int,
-        begun: Mapping[str, Any],
-    ) -> None:
-        what = f"parameter {position} of group {group.number}"
-        self.parameter, self.group = parameter, group
-        self.changes: dict[str, Any] = {}
-        self.loads: list[Callable[[], Any]] = []  # copies before the step
-        self.stores: list[Callable[[], Any]] = []  # copies after the step
-        own = self.own = _memory.on_cpu(parameter, f"{what}: the tensor")
-        self.updater = group.updater_of(own.dtype, what)
-        if torch._debug_has_internal_overlap(own) == 1:
-            raise error(Status.BAD_BUFFER, f"{what}: its elements share memory, as after expand(); expected a clone()")
-        if own.is_inference() and not torch.is_inference_mode_enabled():
-            raise error(Status.BAD_BUFFER, f"{what}: was made in inference mode; expected a tensor made outside, or a step inside")
-        needs_matrix = self.updater.needs_matrix
-        if needs_matrix and (own.ndim < 2 or own.is_complex()):
-            raise error(Status.BAD_SIZE, f"{what}: is of {own.dtype} and has the shape {tuple(own.shape)}; expected a real matrix")
-        gradient = self._checked(gradient, what)
-        self.is_left_out = not self._is_taken(gradient, what)
-        if self.is_left_out:
-            return
-        dtype = _memory.dtype_like(self.updater.dtype, own)
-        is_direct = own.dtype is dtype and _memory.is_dense(own) and not _memory.has_bits(own)
-        if needs_matrix:  # in row-major order
-            is_direct = is_direct and own.is_contiguous()
-            memory = own if is_direct else torch.empty(own.shape, dtype=dtype, device="cpu")
-        else:
-            memory = own if is_direct else _memory.empty_like(own, dtype)
-        slots = self._adopted(memory, state, begun, what)
-        self.extents = [_memory.extent(x) for x in (own, *slots, *self.numbers)]
-        if _memory.overlap(self.extents[1:]):
-            raise error(Status.BAD_BUFFER, f"{what}: two entries of its state share memory; expected a tensor for each")
-        if gradient.layout is torch.sparse_coo and group.sparse is not Sparse.AS_DENSE:
-            memory, slots, gradient = self._rows(gradient, slots, dtype)
-        else:
-            if not is_direct:
-                self._copied(own, memory)
-            gradient = self._readable(gradient, memory, dtype)
-        self.memory, self.slots, self.gradient = memory, slots, gradient
-
-    def _checked(self, gradient: torch.Tensor, what: str) -> torch.Tensor:
-        """The gradient with memory on the CPU, sparse or not."""
-        if _memory.is_dtensor(gradient) and _memory.is_dtensor(self.parameter):
-            of_shards: Any = gradient
-            like: Any = self.parameter
-            if of_shards.placements != like.placements:
-                gradient = of_shards.redistribute(placements=like.placements)
-        about, own = f"{what}: the gradient", self.own
-        gradient = _memory.local(gradient, about)
-        if gradient.layout is not torch.sparse_coo:
-            gradient = _memory.on_cpu(gradient, about)
-            if self.group.sparse is Sparse.ROWS_ONLY:
-                raise error(Status.BAD_BUFFER, f"{about} is dense; expected a sparse one, or another optimizer")
-        elif self.group.sparse in (Sparse.REFUSED, Sparse.REFUSED_WITH_DECAY):
-            raise error(Status.BAD_BUFFER, f"{about} is sparse; expected {self.group.sparse.value}")
-        elif self.group.sparse is Sparse.ROWS and own.is_complex() and self.updater.slots:
-            # torch adds complex squares here, but the squares of both parts if the gradient is dense.
-            raise error(Status.BAD_BUFFER, f"{about} is sparse and complex; expected a dense one, or a real one")
-        elif not gradient.is_cpu:
-            raise error(Status.BAD_BUFFER, f"{about} is on {gradient.device}; expected the CPU")
-        if gradient.dtype is not own.dtype:
-            raise error(Status.UNSUPPORTED_TYPE, f"{about} is of {gradient.dtype}; expected {own.dtype}")
-        if gradient.shape != own.shape:
-            raise error(Status.BAD_SIZE, f"{about} has the shape {tuple(gradient.shape)}; expected {tuple(own.shape)}")
-        return gradient
-
-    def _is_taken(self, gradient: torch.Tensor, what: str) -> bool:
-        """Whether the parameter is updated, by "on_nonfinite" of the configuration."""
-        mode = self.group.policies.get("on_nonfinite", "propagate")
-        if mode == "propagate":
-            return True
-        is_finite = bool(torch.isfinite(gradient.coalesce().values() if gradient.is_sparse else gradient).all())
-        if not is_finite and mode == "raise":
-            raise error(Status.NOT_FINITE, f"{what}: the gradient is not finite, and on_nonfinite is \"raise\": no step is taken")
-        return is_finite
-
-    def _copied(self, own: torch.Tensor, memory: torch.Tensor) -> None:
-        self.loads.append(lambda: memory.copy_(own))
-        self.stores.append(lambda: own.copy_(memory))
-
-    def _readable(self, gradient: torch.Tensor, memory: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """The gradient in the layout and dtype of `memory`, without overlap with memory that the step writes."""
-        if _memory.fits(gradient, memory, dtype) and not _memory.overlap([_memory.extent(gradient), *self.extents]):
-            return gradient
-        copied = _memory.empty_like(memory, dtype)
-        source = gradient.to_dense() if gradient.layout is torch.sparse_coo else gradient
-        self.loads.append(lambda: copied.copy_(source))
-        return copied
-
-    def _rows(
-        self, gradient: torch.Tensor, slots: list[torch.Tensor], dtype: torch.dtype
-    ) -> tuple[torch.Tensor, list[torch.Tensor], torch.Tensor]:
-        """Contiguous copies of the rows of a sparse gradient, for the weights and every slot."""
-        gradient = gradient.coalesce()
-        rows, values = tuple(gradient.indices()), gradient.values()
-        shape = values.shape
-
-        def of(full: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-            few = torch.empty(shape, dtype=dtype, device="cpu")
-            self.loads.append(lambda: few.copy_(full[rows]))
-            self.stores.append(lambda: full.index_put_(rows, few.to(full.dtype)))
-            return few
-
-        memory = of(self.own, dtype)
-        return memory, [of(x, x.dtype) for x in slots], torch.empty(shape, dtype=dtype, device="cpu").copy_(values)
-
-    def _adopted(
-        self, memory: torch.Tensor, state: Mapping[str, Any], begun: Mapping[str, Any], what: str
-    ) -> list[torch.Tensor]:
-        """The slots. An empty state is initialized as at step 0. Other tensors are converted to the slots' dtype and layout."""
-        wanted = self.updater.slots
-        names = [*self._names_of_numbers, *(x.name for x in wanted)]
-        missing = [x for x in names if state.get(x) is None]
-        if missing and state and self.group.counts:
-            raise _memory.StateError(
-                f"{what}: its state has {', '.join(map(repr, state))} and no {missing[0]!r}; "
-                f"expected {', '.join(map(repr, names))}, or no state",
-                Status.BAD_VALUE,
-            )
-        result = []
-        for slot in wanted:
-            old = begun.get(slot.name, state.get(slot.name))
-            dtype = slot.dtype if slot.single else _memory.dtype_like(slot.dtype, self.own)
-            like = torch.empty(1, dtype=dtype, device="cpu") if slot.single else memory
-            if old is not None:
-                given = old
-                old = self._usable(given, slot.single, tuple(like.shape), dtype, f"{what}: its state {slot.name}")
-                if _memory.fits(old, like, dtype) and not (slot.single and given.shape != like.shape):
-                    result.append(_memory.on_cpu(old, f"{what}: its state {slot.name}"))
+    def __init__(self, groups: list[Group], parameters: list[list[torch.Tensor]], state: Any) -> None:
+        self._begin: dict[str, tuple[float, tuple[float, ...]]] = {}
+        self._of_groups: dict[int, str] = {}
+        self._idle: list[tuple[str, torch.Tensor, bool]] = []
+        where: dict[str, str] = {}
+        for group, of_group in zip(groups, parameters):
+            for position, parameter in enumerate(of_group):
+                what = f"parameter {position} of group {group.number}"
+                updater = group.updater_of(parameter.dtype, what)
+                if updater.model is None:
+                    break  # like the other parameters of the group
+                self._of_groups[group.number] = updater.model
+                known = state.get(parameter) or {}
+                step, clock = known.get("step"), known.get("clock")
+                if step is None or (clock is None and updater.keeps_clock):
                     continue
-            new = _memory.empty_like(like, dtype)
-            if old is not None:
-                new.copy_(old if old.layout is torch.strided else old.to_dense())
-            self.changes[slot.name] = new if slot.single else _memory.wrapped_like(new, self.parameter)
-            result.append(new)
-        if missing and wanted and not begun:
-            self.updater.initialize(memory if memory is self.own else memory.copy_(self.own), result)
-        elif missing and not self.group.counts:  # torch also starts each missing buffer at 0
-            self.loads += [x.zero_ for x in result]
-        self.numbers: list[torch.Tensor] = []
-        self._count(begun.get("step", state.get("step")), bool(missing), what)
-        self.clock_cell = self._clock(begun.get("clock", state.get("clock")), what) if self.updater.keeps_clock else None
-        kept = self.group.kept_rate
-        self.rate_cell: Any = None if kept is None else self._kept_rate(kept, begun.get(kept, state.get(kept)), what)
-        return result
+                kept = NO_NUMBERS
+                if updater.keeps_clock:
+                    kept = tuple(Entry.usable(clock, False, (4,), torch.float64, f"{what}: its state clock").tolist())
+                now = Entry.number_of("step", step, what, "a count of steps"), kept
+                first = self._begin.setdefault(updater.model, now)
+                if first != now:
+                    raise error(
+                        Status.BAD_VALUE,
+                        f"{what}: its step {now[0]:.0f} and clock {list(kept)} differ from {first[0]:.0f} and {list(first[1])} of "
+                        f"{where[updater.model]}, which has the same rule {updater.rule}; expected the same step and clock",
+                    )
+                where.setdefault(updater.model, what)
+                if parameter.grad is None:
+                    self._idle.append((updater.model, parameter, updater.keeps_clock))
 
-    @staticmethod
-    def _usable(old: Any, is_single: bool, shape: tuple[int, ...], dtype: torch.dtype, about: str) -> torch.Tensor:
-        if not isinstance(old, torch.Tensor):
-            raise error(Status.BAD_VALUE, f"{about} is a {type(old).__name__}; expected a torch.Tensor")
-        found: torch.Tensor = _memory.local(old, about)
-        if is_single and found.numel() == 1 and found.layout is torch.strided:
-            found = found.view(1)  # one number for the whole tensor, of any shape
-        if tuple(found.shape) != shape:
-            raise error(Status.BAD_SIZE, f"{about} has the shape {tuple(found.shape)}; expected {shape}")
-        # Other floating-point dtypes are converted. Integers are not valid state, and a conversion would drop imaginary parts.
-        if found.is_complex() != dtype.is_complex or not (found.is_complex() or found.is_floating_point()):
-            raise error(Status.UNSUPPORTED_TYPE, f"{about} is of {found.dtype}; expected {dtype}")
-        return found
+    def begin_of(self, group: Group) -> Group:
+        """The group with the clock of its model, at which its parameters without state begin."""
+        model = self._of_groups.get(group.number)
+        return group._replace(begin=self._begin[model]) if model in self._begin else group
 
-    def _count(self, step: Any, is_first: bool, what: str) -> None:
-        """Finds the memory of the step counter. Calls of .item() would take longer than the rest of the step."""
-        self.cell: Any = None
-        if not self.group.counts:
-            self.after = 0 if is_first else 1
-            return
-        given = 0.0 if step is None else self._number("step", step, what, "a count of steps")
-        if not 0 <= given < _LARGEST_STEP or given != math.floor(given):
-            raise error(Status.BAD_VALUE, f"{what}: its step is {given}; expected a count of steps")
-        # torch counts in float32, which cannot count beyond 2^24.
-        self.cell = self._cell("step", step, given, [torch.float64])
-        self.after = int(given)
-
-    def _kept_rate(self, name: str, rate: Any, what: str) -> Any:
-        """The memory of the learning rate: a step reads its rate and writes the next one, rounded as in torch."""
-        given = self.group.first_rate if rate is None else self._number(name, rate, what, "a rate")
-        if not 0 <= given < math.inf:
-            raise error(Status.BAD_VALUE, f"{what}: its {name} is {given}; expected a rate >= 0")
-        return self._cell(name, rate, given, [torch.float32, torch.float64])
-
-    def _clock(self, old: Any, what: str) -> Any:
-        """The memory of the numbers that the rule keeps in the clock: each parameter has its own clock."""
-        like = torch.zeros(len(self.updater.clock.state), dtype=torch.float64, device="cpu")
-        if old is not None:
-            found = self._usable(old, False, tuple(like.shape), torch.float64, f"{what}: its state clock")
-            like = found if _memory.fits(found, like, torch.float64) else like.copy_(found)
-        if like is not old:
-            self.changes["clock"] = like
-        self.numbers.append(like)
-        return (ctypes.c_double * len(like)).from_address(like.data_ptr())
-
-    @staticmethod
-    def _number(name: str, value: Any, what: str, expected: str) -> float:
-        """A number of the state, which can be a tensor."""
-        value = _memory.local(value, f"{what}: its {name}") if isinstance(value, torch.Tensor) else value
-        try:
-            return float(value)
-        except (OverflowError, RuntimeError, TypeError, ValueError):
-            raise error(Status.BAD_VALUE, f"{what}: its {name} is {value!r}; expected {expected}") from None
-
-    def _cell(self, name: str, old: Any, value: float, dtypes: list[torch.dtype]) -> Any:
-        """The memory of a number of the state. If its dtype is not in `dtypes`, the state gets a new tensor of the first one."""
-        if not (type(old) is torch.Tensor and any(_memory.fits(old, old, x) for x in dtypes)):
-            old = self.changes[name] = torch.tensor(value, dtype=dtypes[0], device="cpu")
-        self.numbers.append(old)
-        return (ctypes.c_double if old.dtype is torch.float64 else ctypes.c_float).from_address(old.data_ptr())
-
-    @property
-    def can_be_kept(self) -> bool:
-        """Whether the next step can use the same addresses."""
-        kinds = {type(self.parameter), type(self.gradient)}
-        if self.group.policies.get("on_nonfinite", "propagate") != "propagate":
-            return False
-        return not self.loads and kinds <= _memory.USUAL_TYPES and not self.parameter.is_inference()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the entries of the state that a step uses."""
-        return (*self._names_of_numbers, *(x.name for x in self.updater.slots))
-
-    @property
-    def _names_of_numbers(self) -> list[str]:
-        kept = [self.group.kept_rate] if self.group.kept_rate else []
-        return [*(["step"] if self.group.counts else []), *(["clock"] if self.updater.keeps_clock else []), *kept]
-
-    @property
-    def kept_rate(self) -> float | None:
-        """The learning rate of the step, if the state contains it."""
-        return None if self.rate_cell is None else float(self.rate_cell.value)
-
-    @property
-    def kept(self) -> tuple[float, ...] | None:
-        """The numbers that the rule keeps in the clock."""
-        return None if self.clock_cell is None else tuple(self.clock_cell)
+    def advance_idle(self, plan: Plan, state: Any) -> bool:
+        """Sets the clocks of parameters without a gradient, after a step; False if there are none."""
+        taken = {x.updater.model: x for x in plan.batches}
+        for model, parameter, keeps_clock in self._idle:
+            if model in taken:
+                state[parameter]["step"] = torch.tensor(taken[model].after, dtype=torch.float64, device="cpu")
+                if keeps_clock:
+                    state[parameter]["clock"] = torch.tensor(taken[model].kept, dtype=torch.float64, device="cpu")
+        return bool(self._idle)
 
 
 class _Batch:
@@ -506,16 +85,17 @@ class _Batch:
         self.updater, self.scale, self.after = first.updater, first.group.gradient_scale, first.after
         self.rate_options, self.rate, self.kept_rate = first.group.rate_options, 0.0, first.kept_rate
         self.kept = first.kept
+        self.loss: float | None = None
         self.groups = sorted({x.group.number for x in entries})
         pointers = ctypes.c_void_p * self.number
         self.parameters = pointers(*[x.memory.data_ptr() for x in entries])
-        self._slots = [(ctypes.c_void_p * max(1, len(x.slots)))(*map(_memory.address_of, x.slots)) for x in entries]
+        self._slots = [self.updater.pointers(x.memory, x.slots) for x in entries]
         self.slots = pointers(*map(ctypes.addressof, self._slots))
         self.counts = (ctypes.c_uint64 * self.number)(*[_memory.numbers(x.memory) for x in entries])
-        if self.updater.needs_matrix:  # dimensions after the first one are joined
-            shapes = [x.memory.shape for x in entries]
-            self.rows = (ctypes.c_uint64 * self.number)(*[shape[0] for shape in shapes])
-            self.columns = (ctypes.c_uint64 * self.number)(*[math.prod(shape[1:]) for shape in shapes])
+        if self.updater.uses_shape:
+            extents = [rows_and_columns(x.memory) for x in entries]
+            self.rows = (ctypes.c_uint64 * self.number)(*[rows for rows, _ in extents])
+            self.columns = (ctypes.c_uint64 * self.number)(*[columns for _, columns in extents])
         self.gradients = array("Q", [x.gradient.data_ptr() for x in entries])
         self.cells = [x.cell for x in entries if x.cell is not None]
         self.rate_cells = [x.rate_cell for x in entries if x.rate_cell is not None]
@@ -523,10 +103,11 @@ class _Batch:
         self.loads = [x for each in entries for x in each.loads]
         self.stores = [x for each in entries for x in each.stores]
 
-    def prepare(self, rate_of: Callable[[tuple[float, ...], int], float]) -> None:
-        """Prepares the step in the library. Raises if a number is out of range."""
+    def prepare(self, rate_of: Callable[[tuple[float, ...], int], float], loss: Any) -> None:
+        """Prepares the step in the library. Raises if a number is out of range. loss: what the closure returned."""
         self._find_rate(rate_of)
-        self.updater.next_step(self.after, self.rate, self.scale, self.kept)
+        self.loss = _loss_of(loss, self.updater.rule) if self.updater.needs_loss else None
+        self.updater.next_step(self.after, self.rate, self.scale, self.kept, self.loss)
 
     def _find_rate(self, rate_of: Callable[[tuple[float, ...], int], float]) -> None:
         if self.kept_rate is None:
@@ -555,13 +136,18 @@ class _Batch:
             and all(tuple(x) == self.kept for x in self.clock_cells)
         )
 
-    def run(self, is_prepared: bool) -> None:
-        if not is_prepared:  # another batch of the same updater has taken its step since
-            self.updater.next_step(self.after, self.rate, self.scale, self.kept)
+    def load(self) -> None:
+        """Copies what the step cannot read in its place."""
         for load in self.loads:
             load()
+
+    def run(self, is_prepared: bool) -> None:
+        if self.updater.model is None:  # otherwise it is prepared and loaded, and settled with the rest of its model
+            if not is_prepared:  # another batch of the same updater has taken its step since
+                self.updater.next_step(self.after, self.rate, self.scale, self.kept)
+            self.load()
         gradients = self.gradients.buffer_info()[0]
-        if self.updater.needs_matrix:
+        if self.updater.uses_shape:
             self.updater.apply_matrices(self.parameters, gradients, self.slots, self.rows, self.columns, self.number)
         else:
             self.updater.apply(self.parameters, gradients, self.slots, self.counts, self.number)
@@ -583,14 +169,55 @@ class _Batch:
             self.after = 1
 
 
+class _Model:
+    """The batches with the same model-wise rule: their sums are added in the order of the parameters, as in gradstep.Model."""
+
+    def __init__(self, batches: list[tuple[_Batch, list[int]]]) -> None:
+        self.batches = [batch for batch, _ in batches]
+        parts = sorted((index, b, k) for b, (_, indices) in enumerate(batches) for k, index in enumerate(indices))
+        self.order = [(b, k) for _, b, k in parts]
+        members = [(self.batches[b], k) for b, k in self.order]
+        self.number = len(members)
+        pointers = ctypes.c_void_p * self.number
+        self.updaters = pointers(*[x.updater.handle for x, _ in members])
+        self.parameters = pointers(*[x.parameters[k] for x, k in members])
+        self.slots = pointers(*[x.slots[k] for x, k in members])
+        self.counts = (ctypes.c_uint64 * self.number)(*[x.counts[k] for x, k in members])
+        self.failure = self.batches[0].updater.failure
+
+    def settle(self) -> None:
+        """Settles the prepared steps. It reads the tensors, and raises before anything is written."""
+        for batch in self.batches:
+            batch.load()
+        if len(self.batches) == 1:
+            gradients = self.batches[0].gradients
+        else:
+            of_batches = [x.gradients for x in self.batches]
+            gradients = array("Q", [of_batches[b][k] for b, k in self.order])
+        at = gradients.buffer_info()[0]
+        check(
+            library.gradstep_updaters_settle(
+                self.updaters, self.parameters, at, self.slots, self.counts, self.number, ctypes.byref(self.failure)
+            ),
+            self.failure,
+        )
+
+
 class Plan:
     """The step of all parameters that have a gradient."""
 
     def __init__(self, entries: list[Entry], rate_of: Callable[[tuple[float, ...], int], float]) -> None:
         self.rate_of = rate_of
-        written = [extent for x in entries for extent in x.extents]
         # Parameters that share memory are updated one after the other, as in torch.
-        self.is_sequence = _memory.overlap(written) or _memory.meet(written, [_memory.extent(x.gradient) for x in entries])
+        self.is_sequence = _share_memory(entries)
+        of_model = next((x.updater for x in entries if x.updater.model is not None), None)
+        if self.is_sequence and of_model is not None:
+            some = next(x for k in (1, 2) for x in combinations(entries, k) if _share_memory(x))
+            raise error(
+                Status.BAD_BUFFER,
+                f"{some[-1].what}: shares memory with {some[0].what if len(some) > 1 else 'its state'}, and {of_model.rule} updates "
+                "all parameters together; expected separate memory for each",
+            )
         found: dict[Any, list[int]] = {}
         for index, x in enumerate(entries):
             alike = x.updater, x.group.gradient_scale, x.group.rate_options, x.after, x.kept_rate, x.kept
@@ -598,11 +225,18 @@ class Plan:
             found.setdefault(key, []).append(index)
         self.indices = list(found.values())
         self.batches = [_Batch([entries[i] for i in each]) for each in self.indices]
+        models: dict[str, list[tuple[_Batch, list[int]]]] = {}
+        for batch, each in zip(self.batches, self.indices):
+            if batch.updater.model is not None:
+                models.setdefault(batch.updater.model, []).append((batch, each))
+        self.models = [_Model(x) for x in models.values()]
 
-    def prepare(self) -> None:
-        """Prepares all batches, so that errors occur before the first write."""
+    def prepare(self, loss: Any) -> None:
+        """Prepares all batches, so that errors occur before the first write. loss: what the closure returned."""
         for batch in self.batches:
-            batch.prepare(self.rate_of)
+            batch.prepare(self.rate_of, loss)
+        for model in self.models:
+            model.settle()
 
     def run(self) -> None:
         """Takes the prepared step."""
@@ -702,6 +336,8 @@ class Plan:
         self, options: list[Any], group_of: Callable[[int], Group], forget: Callable[[Updater], None]
     ) -> bool:
         """Uses new hyperparameters, if the groups of each updater still share them and only numbers have changed."""
+        if self.models:  # groups that were one model can be two, or the other way round
+            return False
         groups = [group_of(i) for i in range(len(options))]
         policies: dict[Updater, Mapping[str, Any]] = {}
         for batch in self.batches:
@@ -736,20 +372,20 @@ class Plan:
         return True
 
 
-_parameters_of, _gradient_of, _value_of = itemgetter("params"), attrgetter("grad"), attrgetter("value")
+def _share_memory(entries: Sequence[Entry]) -> bool:
+    """Whether a step writes memory twice, or memory of a gradient."""
+    written = [extent for x in entries for extent in x.extents]
+    return _memory.overlap(written) or _memory.meet(written, [_memory.extent(x.gradient) for x in entries])
 
 
-def snapshot(value: Any) -> Any:
-    """A copy of an option of a group, for later comparison: callers can change tensors and dicts in place."""
-    if isinstance(value, (float, int, str)) or value is None:
-        return value
-    if isinstance(value, tuple):
-        return tuple(map(snapshot, value))
-    if type(value) is dict:
-        return {name: snapshot(x) for name, x in value.items()}
-    return number(value) if isinstance(value, torch.Tensor) else copy.deepcopy(value)
-
-
-def number(value: Any) -> float:
-    """The value of an option that can be a tensor of one element."""
-    return float(_memory.local(value, "an option: the tensor")) if isinstance(value, torch.Tensor) else float(value)
+def _loss_of(loss: Any, rule: str) -> float:
+    """The loss of a step, from what the closure returned."""
+    if loss is None:
+        raise error(
+            Status.BAD_VALUE,
+            f"step: {rule} computes its step size from the loss, and none is given; expected a closure that returns it",
+        )
+    try:
+        return float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
+    except (RuntimeError, TypeError, ValueError):
+        raise error(Status.BAD_VALUE, f"step: the closure returned {loss!r}; expected the loss, a number") from None
