@@ -35,7 +35,7 @@ target_compile_options(gradstep_compiled_objects PRIVATE -fvisibility=hidden
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64") # it runs on every processor that a program of any instruction set runs on
     target_compile_options(gradstep_compiled_objects PRIVATE -march=x86-64)
 endif()
-target_link_libraries(gradstep_compiled_objects PRIVATE gradstep_kernels gradstep_gradstep gradstep_warnings
+target_link_libraries(gradstep_compiled_objects PRIVATE gradstep_fast gradstep_gradstep gradstep_warnings
                       $<TARGET_NAME_IF_EXISTS:gradstep_json> $<TARGET_NAME_IF_EXISTS:gradstep_keyed>)
 
 add_library(gradstep_compiled STATIC $<TARGET_OBJECTS:gradstep_compiled_objects>)
