@@ -85,7 +85,7 @@ def on_a_line(x: Any) -> Any:
     memory = numpy.empty(x.nbytes + 64, numpy.uint8)
     first = -memory.ctypes.data % 64
     out = memory[first : first + x.nbytes].view(x.dtype)
-    out[:] = x
+    out[:] = x.ravel()
     return out
 
 
@@ -245,7 +245,8 @@ class Optax:
         # Copies: jax takes memory of numpy's for its own where it is aligned.
         self.parameters = [jax.numpy.array(x, copy=True) for x in weights]
         self.gradients = [jax.numpy.array(x, copy=True) for x in gradients]
-        self.state = optimizer.init(self.parameters)
+        # Copies again: prodigy's state begins with the weights, and a buffer can be donated once.
+        self.state = jax.tree.map(lambda x: jax.numpy.array(x, copy=True), optimizer.init(self.parameters))
 
         def step() -> None:
             self.parameters, self.state = jitted(self.parameters, self.state, self.gradients)
