@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include <gradstep/core/compiler.hpp>
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/error.hpp>
@@ -111,7 +112,7 @@ public:
     }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const& c, V& w, V& g) {
         for (std::uint32_t i = 0; i < c.count; ++i)
-            regularizers::any([&]<class R>() {
+            regularizers::any([&]<class R>() GRADSTEP_INLINE_LAMBDA {
                 if constexpr (!detail::acts_before<R>) {
                     return false;
                 } else {
@@ -123,7 +124,7 @@ public:
     }
     template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const& c, V const& old, V& w) {
         for (std::uint32_t i = c.first_after; i < c.count; ++i)
-            regularizers::any([&]<class R>() {
+            regularizers::any([&]<class R>() GRADSTEP_INLINE_LAMBDA {
                 if constexpr (!detail::acts_after<R> || detail::regularizer_kind<R> != regularizers::index_of<R>) {
                     return false;
                 } else {
