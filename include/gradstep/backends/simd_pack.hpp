@@ -217,8 +217,9 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
             return V(batch(detail::x86::trained(S(), master.value, stored.value)));
         else
 #endif
-            return lane_by_lane(master,
-                                [&](T x, std::size_t k) { return one::template trained<S>(x, stored.value.get(k)); });
+            return lane_by_lane(master, [&](T x, std::size_t k) GRADSTEP_INLINE_LAMBDA {
+                return one::template trained<S>(x, stored.value.get(k));
+            });
     }
 
     /// The pack of the same elements in double, in two registers if T is float. `to_wide` converts
@@ -251,7 +252,7 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
             alignas(batch) T y[size], z[size];
             b.value.store_aligned(y);
             c.value.store_aligned(z);
-            return lane_by_lane(a, [&](T x, std::size_t k) { return one::fma(x, y[k], z[k]); });
+            return lane_by_lane(a, [&](T x, std::size_t k) GRADSTEP_INLINE_LAMBDA { return one::fma(x, y[k], z[k]); });
         }
 #if GRADSTEP_FMA && defined(__x86_64__)
         else
@@ -298,7 +299,8 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
             return V(batch(detail::x86::drop_bits(x.value.data, dropped, words, i)));
         else
 #endif
-            return lane_by_lane(x, [&](T lane, std::size_t k) { return one::drop_bits(lane, dropped, words, i + k); });
+            return lane_by_lane(x, [&](T lane, std::size_t k)
+                                       GRADSTEP_INLINE_LAMBDA { return one::drop_bits(lane, dropped, words, i + k); });
     }
     template <class Words> GRADSTEP_HD static V signed_word(Words const& words, std::uint64_t i) {
 #if defined(__AVX2__)
@@ -306,7 +308,8 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
             return V(batch(detail::x86::signed_words(typename batch::register_type(), words, i)));
         else
 #endif
-            return lane_by_lane(V(T(0)), [&](T, std::size_t k) { return one::signed_word(words, i + k); });
+            return lane_by_lane(V(T(0)), [&](T, std::size_t k)
+                                             GRADSTEP_INLINE_LAMBDA { return one::signed_word(words, i + k); });
     }
     // Like cbrt_estimate.
     GRADSTEP_HD static V significand(V a) {

@@ -36,41 +36,41 @@ template <class One, std::size_t N> struct lanes {
     struct mask {
         decltype(One() < One()) value[N];
         friend GRADSTEP_HD mask operator&(mask const& a, mask const& b) {
-            return each<mask>([&](std::size_t k) { return a.value[k] & b.value[k]; });
+            return each<mask>([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return a.value[k] & b.value[k]; });
         }
         friend GRADSTEP_HD mask operator|(mask const& a, mask const& b) {
-            return each<mask>([&](std::size_t k) { return a.value[k] | b.value[k]; });
+            return each<mask>([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return a.value[k] | b.value[k]; });
         }
         friend GRADSTEP_HD mask operator!(mask const& a) {
-            return each<mask>([&](std::size_t k) { return !a.value[k]; });
+            return each<mask>([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return !a.value[k]; });
         }
     };
 
     friend GRADSTEP_HD lanes operator+(lanes const& a, lanes const& b) {
-        return each([&](std::size_t k) { return a.value[k] + b.value[k]; });
+        return each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return a.value[k] + b.value[k]; });
     }
     friend GRADSTEP_HD lanes operator-(lanes const& a, lanes const& b) {
-        return each([&](std::size_t k) { return a.value[k] - b.value[k]; });
+        return each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return a.value[k] - b.value[k]; });
     }
     friend GRADSTEP_HD lanes operator*(lanes const& a, lanes const& b) {
-        return each([&](std::size_t k) { return a.value[k] * b.value[k]; });
+        return each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return a.value[k] * b.value[k]; });
     }
     friend GRADSTEP_HD lanes operator-(lanes const& a) {
-        return each([&](std::size_t k) { return -a.value[k]; });
+        return each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return -a.value[k]; });
     }
     friend GRADSTEP_HD mask operator<(lanes const& a, lanes const& b) {
-        return each<mask>([&](std::size_t k) { return a.value[k] < b.value[k]; });
+        return each<mask>([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return a.value[k] < b.value[k]; });
     }
     friend GRADSTEP_HD mask operator<=(lanes const& a, lanes const& b) {
-        return each<mask>([&](std::size_t k) { return a.value[k] <= b.value[k]; });
+        return each<mask>([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return a.value[k] <= b.value[k]; });
     }
     friend GRADSTEP_HD mask operator>(lanes const& a, lanes const& b) { return b < a; }
     friend GRADSTEP_HD mask operator>=(lanes const& a, lanes const& b) { return b <= a; }
     friend GRADSTEP_HD mask operator==(lanes const& a, lanes const& b) {
-        return each<mask>([&](std::size_t k) { return a.value[k] == b.value[k]; });
+        return each<mask>([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return a.value[k] == b.value[k]; });
     }
     friend GRADSTEP_HD mask operator!=(lanes const& a, lanes const& b) {
-        return each<mask>([&](std::size_t k) { return a.value[k] != b.value[k]; });
+        return each<mask>([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return a.value[k] != b.value[k]; });
     }
 };
 
@@ -85,20 +85,22 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
     /// The pack of the same elements in double. `to_wide` converts to it.
     using wide = lanes<typename one::wide, N>;
     GRADSTEP_HD static wide to_wide(V const& a) {
-        return wide::each([&](std::size_t k) { return one::to_wide(a.value[k]); });
+        return wide::each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return one::to_wide(a.value[k]); });
     }
 
     template <class S> struct alignas(sizeof(S) * N) group { S value[N]; };
     template <class S> GRADSTEP_HD static V load(S const* p, all_lanes) {
         if constexpr (one::size == 1) {
             group<S> const stored = *reinterpret_cast<group<S> const*>(p);
-            return V::each([&](std::size_t k) { return one::load(stored.value + k, all_lanes{}); });
+            return V::each([&](std::size_t k)
+                               GRADSTEP_INLINE_LAMBDA { return one::load(stored.value + k, all_lanes{}); });
         } else if constexpr (N == 2 && requires(One & x) { one::load_two(p, x, x); }) {
             V x;
             one::load_two(p, x.value[0], x.value[1]);
             return x;
         } else {
-            return V::each([&](std::size_t k) { return one::load(p + k * one::size, all_lanes{}); });
+            return V::each([&](std::size_t k)
+                               GRADSTEP_INLINE_LAMBDA { return one::load(p + k * one::size, all_lanes{}); });
         }
     }
     template <class S> GRADSTEP_HD static void store(S* p, V const& x, all_lanes) {
@@ -114,65 +116,73 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
     }
 
     template <class S> GRADSTEP_HD static V trained(V const& master, V const& stored) {
-        return V::each([&](std::size_t k) { return one::template trained<S>(master.value[k], stored.value[k]); });
+        return V::each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA {
+            return one::template trained<S>(master.value[k], stored.value[k]);
+        });
     }
 
     GRADSTEP_HD static V fma(V const& a, V const& b, V const& c) {
-        return V::each([&](std::size_t k) { return one::fma(a.value[k], b.value[k], c.value[k]); });
+        return V::each([&](std::size_t k)
+                           GRADSTEP_INLINE_LAMBDA { return one::fma(a.value[k], b.value[k], c.value[k]); });
     }
     GRADSTEP_HD static V fnma(V const& a, V const& b, V const& c) {
-        return V::each([&](std::size_t k) { return one::fnma(a.value[k], b.value[k], c.value[k]); });
+        return V::each([&](std::size_t k)
+                           GRADSTEP_INLINE_LAMBDA { return one::fnma(a.value[k], b.value[k], c.value[k]); });
     }
     GRADSTEP_HD static V mul(V const& a, V const& b) {
-        return V::each([&](std::size_t k) { return one::mul(a.value[k], b.value[k]); });
+        return V::each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return one::mul(a.value[k], b.value[k]); });
     }
     GRADSTEP_HD static V div(V const& a, V const& b) {
         if constexpr (N == 2 && requires(One & x) { one::div_two(x, x, x, x, x, x); }) {
             V x;
             one::div_two(a.value[0], b.value[0], a.value[1], b.value[1], x.value[0], x.value[1]);
             return x;
-        } else return V::each([&](std::size_t k) { return one::div(a.value[k], b.value[k]); });
+        } else return V::each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return one::div(a.value[k], b.value[k]); });
     }
     GRADSTEP_HD static V sqrt(V const& a) {
         if constexpr (N == 2 && requires(One & x) { one::sqrt_two(x, x, x, x); }) {
             V x;
             one::sqrt_two(a.value[0], a.value[1], x.value[0], x.value[1]);
             return x;
-        } else return V::each([&](std::size_t k) { return one::sqrt(a.value[k]); });
+        } else return V::each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return one::sqrt(a.value[k]); });
     }
     GRADSTEP_HD static V pow(V const& a, V const& b) {
-        return V::each([&](std::size_t k) { return one::pow(a.value[k], b.value[k]); });
+        return V::each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return one::pow(a.value[k], b.value[k]); });
     }
     GRADSTEP_HD static V cbrt_estimate(V const& a) {
-        return V::each([&](std::size_t k) { return one::cbrt_estimate(a.value[k]); });
+        return V::each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return one::cbrt_estimate(a.value[k]); });
     }
     template <class Words>
     GRADSTEP_HD static V drop_bits(V const& x, std::uint32_t dropped, Words const& words, std::uint64_t i) {
-        return V::each([&](std::size_t k) { return one::drop_bits(x.value[k], dropped, words, i + k * one::size); });
+        return V::each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA {
+            return one::drop_bits(x.value[k], dropped, words, i + k * one::size);
+        });
     }
     template <class Words> GRADSTEP_HD static V signed_word(Words const& words, std::uint64_t i) {
-        return V::each([&](std::size_t k) { return one::signed_word(words, i + k * one::size); });
+        return V::each([&](std::size_t k)
+                           GRADSTEP_INLINE_LAMBDA { return one::signed_word(words, i + k * one::size); });
     }
     GRADSTEP_HD static V significand(V const& a) {
-        return V::each([&](std::size_t k) { return one::significand(a.value[k]); });
+        return V::each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return one::significand(a.value[k]); });
     }
     GRADSTEP_HD static V exponent(V const& a) {
-        return V::each([&](std::size_t k) { return one::exponent(a.value[k]); });
+        return V::each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return one::exponent(a.value[k]); });
     }
     GRADSTEP_HD static V abs(V const& a) {
-        return V::each([&](std::size_t k) { return one::abs(a.value[k]); });
+        return V::each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return one::abs(a.value[k]); });
     }
     GRADSTEP_HD static V copysign(V const& a, V const& b) {
-        return V::each([&](std::size_t k) { return one::copysign(a.value[k], b.value[k]); });
+        return V::each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return one::copysign(a.value[k], b.value[k]); });
     }
     GRADSTEP_HD static V multiply_sign(V const& a, V const& b) {
-        return V::each([&](std::size_t k) { return one::multiply_sign(a.value[k], b.value[k]); });
+        return V::each([&](std::size_t k)
+                           GRADSTEP_INLINE_LAMBDA { return one::multiply_sign(a.value[k], b.value[k]); });
     }
     GRADSTEP_HD static V min(V const& a, V const& b) {
-        return V::each([&](std::size_t k) { return one::min(a.value[k], b.value[k]); });
+        return V::each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return one::min(a.value[k], b.value[k]); });
     }
     GRADSTEP_HD static V max(V const& a, V const& b) {
-        return V::each([&](std::size_t k) { return one::max(a.value[k], b.value[k]); });
+        return V::each([&](std::size_t k) GRADSTEP_INLINE_LAMBDA { return one::max(a.value[k], b.value[k]); });
     }
     GRADSTEP_HD static bool all(typename V::mask const& m) {
         bool every = true;
@@ -180,7 +190,8 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
         return every;
     }
     GRADSTEP_HD static V select(typename V::mask const& m, V const& a, V const& b) {
-        return V::each([&](std::size_t k) { return one::select(m.value[k], a.value[k], b.value[k]); });
+        return V::each([&](std::size_t k)
+                           GRADSTEP_INLINE_LAMBDA { return one::select(m.value[k], a.value[k], b.value[k]); });
     }
 };
 
