@@ -286,7 +286,7 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
     }
     GRADSTEP_HD static V abs(V a) { return V(xsimd::abs(a.value)); }
     GRADSTEP_HD static V pow(V a, V b) {
-        return lane_by_lane(a, [&](T x, std::size_t k) { return one::pow(x, b.value.get(k)); });
+        return lane_by_lane(a, [&](T x, std::size_t k) GRADSTEP_INLINE_LAMBDA { return one::pow(x, b.value.get(k)); });
     }
     // Compilers make this loop integer instructions of the register.
     GRADSTEP_HD static V cbrt_estimate(V a) {

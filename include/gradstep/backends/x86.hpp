@@ -165,8 +165,10 @@ GRADSTEP_HD __m256 trained(float16, __m256 master, __m256 stored) {
 // exclusive ors in one instruction.
 GRADSTEP_HD __m256i words_8(element_words const& of, std::uint64_t i) {
     using words = element_words;
-    auto const all = [](std::uint32_t value) { return _mm256_set1_epi32(static_cast<int>(value)); };
-    auto const mixed = [](__m256i v, int shift) { return _mm256_xor_si256(v, _mm256_srli_epi32(v, shift)); };
+    auto const all = [](std::uint32_t value)
+                         GRADSTEP_INLINE_LAMBDA { return _mm256_set1_epi32(static_cast<int>(value)); };
+    auto const mixed = [](__m256i v, int shift)
+                           GRADSTEP_INLINE_LAMBDA { return _mm256_xor_si256(v, _mm256_srli_epi32(v, shift)); };
     __m256i const lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     __m256i r = _mm256_add_epi32(all(of.begin(i)), lane);
     if (!of.contiguous(i, 8)) [[unlikely]] { // lanes that wrapped around count on beyond 2^32
@@ -286,8 +288,10 @@ GRADSTEP_HD void store(float16* p, __m512 x, __mmask16 lanes) {
 // core/rounding.hpp on 16 lanes, whose counts follow each other from `begin`.
 GRADSTEP_HD __m512i words_16(element_words const& of, std::uint64_t i) {
     using words = element_words;
-    auto const all = [](std::uint32_t value) { return _mm512_set1_epi32(static_cast<int>(value)); };
-    auto const mixed = [](__m512i v, unsigned shift) { return _mm512_xor_si512(v, _mm512_srli_epi32(v, shift)); };
+    auto const all = [](std::uint32_t value)
+                         GRADSTEP_INLINE_LAMBDA { return _mm512_set1_epi32(static_cast<int>(value)); };
+    auto const mixed = [](__m512i v, unsigned shift)
+                           GRADSTEP_INLINE_LAMBDA { return _mm512_xor_si512(v, _mm512_srli_epi32(v, shift)); };
     __m512i const lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     __m512i r = _mm512_add_epi32(all(of.begin(i)), lane);
     if (!of.contiguous(i, 16)) [[unlikely]] { // lanes that wrapped around count on beyond 2^32

@@ -128,7 +128,7 @@ struct sample_indices {
     std::size_t size() const { return runs * run; }
     GRADSTEP_HD std::size_t begin(std::size_t r) const {
         if (at_random) {
-            auto const low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
+            auto const low = [](std::uint64_t x) GRADSTEP_INLINE_LAMBDA { return static_cast<std::uint32_t>(x); };
             philox_words const x = philox4x32({{low(r), low(r >> 32), low(stream), low(stream >> 32)}}, seed);
             return static_cast<std::size_t>((std::uint64_t(x.word[1]) << 32 | x.word[0]) % elements);
         }

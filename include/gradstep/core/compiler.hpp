@@ -34,8 +34,8 @@
 #define GRADSTEP_HD inline
 #endif
 
-/// GRADSTEP_INLINE, and GRADSTEP_INLINE_LAMBDA after a lambda's parameters: the same for functions
-/// that run on the host only.
+/// GRADSTEP_INLINE: the same for functions that run on the host only. GRADSTEP_INLINE_LAMBDA, after
+/// a lambda's parameters: the same for lambdas.
 #if defined(__GNUC__) && !defined(GRADSTEP_NO_FORCE_INLINE)
 #define GRADSTEP_INLINE __attribute__((always_inline)) inline
 #define GRADSTEP_INLINE_LAMBDA __attribute__((always_inline))
