@@ -78,7 +78,11 @@ class Entry:
             raise error(Status.BAD_BUFFER, f"{what}: was made in inference mode; expected a tensor made outside, or a step inside")
         needs_matrix = self.updater.needs_matrix
         if needs_matrix and (own.ndim < 2 or own.is_complex()):
-            raise error(Status.BAD_SIZE, f"{what}: is of {own.dtype} and has the shape {tuple(own.shape)}; expected a real matrix")
+            raise error(
+                Status.BAD_SIZE,
+                f"{what}: is of {own.dtype} and has the shape {tuple(own.shape)}; expected a real matrix; give vectors to a group with "
+                "another config",
+            )
         if self.updater.is_factored and own.is_complex():
             raise error(Status.UNSUPPORTED_TYPE, f"{what}: is of {own.dtype}; expected a real tensor, or another rule")
         gradient = self._checked(gradient, what)
