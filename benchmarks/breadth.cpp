@@ -1,11 +1,9 @@
 #include "breadth.hpp"
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
-#include <utility>
 
 #include <gradstep/adapt/blas.hpp>
 #include <gradstep/gradstep.hpp>

@@ -48,7 +48,7 @@ RULES = ("sgd", "momentum", "adagrad", "adam", "adamw")
 SIZES = {"4 Ki": [(4 << 10,)], "64 Ki": [(64 << 10,)], "256 Ki": [(256 << 10,)], "4 Mi": [(4 << 20,)], "32 Mi": [(32 << 20,)],
          "1000 x 1000": [(1000,)] * 1000}
 
-# What ours is of the newer rules, and at which sizes: by peer and rule.
+# Newer rules by peer: the configuration of gradstep's rule, and the shapes of its tensors.
 MATRICES = {"4 Mi": [(2048, 2048)], "32 Mi": [(8192, 4096)]}
 NEWER: dict[tuple[str, str], tuple[dict[str, Any], dict[str, list[tuple[int, ...]]]]] = {
     ("torch", "muon"): ({"name": "muon"}, {"1024 x 1024": [(1024, 1024)], "4096 x 1024": [(4096, 1024)]}),
