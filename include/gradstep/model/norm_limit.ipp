@@ -1,3 +1,4 @@
+#pragma once
 #include <gradstep/core/error.hpp>
 
 namespace gradstep {
