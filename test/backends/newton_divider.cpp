@@ -13,7 +13,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -401,6 +404,24 @@ TEST_CASE("what pays on this processor is looked up by the first step, and set b
     CHECK(after_a_step(x86::newton_mode::not_looked_up) != x86::newton_mode::not_looked_up);
     CHECK(after_a_step(x86::newton_mode::quotients) == x86::newton_mode::quotients);
     CHECK(after_a_step(x86::newton_mode::roots) == x86::newton_mode::roots);
+}
+
+TEST_CASE("a self-test chooses what is fastest, when it is asked for", "[backends][newton_divider]") {
+    CHECK(x86::fastest_of(1000, 900, 940) == x86::newton_mode::quotients);
+    CHECK(x86::fastest_of(1000, 940, 900) == x86::newton_mode::roots);
+    CHECK(x86::fastest_of(1000, 950, 1200) == x86::newton_mode::quotients);
+    CHECK(x86::fastest_of(1000, 951, 960) == x86::newton_mode::none);
+
+    with_newton_mode const set(x86::newton_mode::not_looked_up);
+    std::map<x86::newton_mode, std::string> const names = {{x86::newton_mode::none, "divider"},
+                                                           {x86::newton_mode::quotients, "quotients by multiply-adds"},
+                                                           {x86::newton_mode::roots, "roots by multiply-adds"}};
+    std::string const chosen = gs::tune();
+    CHECK(names.at(x86::newton_mode_here) == chosen);
+
+    ::setenv("GRADSTEP_TUNE", "1", 1);
+    CHECK(names.count(x86::newton_mode_of_processor()) == 1);
+    ::unsetenv("GRADSTEP_TUNE");
 }
 
 TEST_CASE("a step in memory has the bits of a step in the caches", "[backends][newton_divider]") {

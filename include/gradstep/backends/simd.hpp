@@ -196,5 +196,23 @@ template <class Executor> simd_backend(Executor&, subnormals) -> simd_backend<de
 
 template <class Element> struct default_backend { using type = simd_backend<>; };
 
+/// Measures on this processor how steps in the caches should compute roots and quotients, and lets
+/// all following steps of code for this instruction set do so. It takes about a millisecond.
+/// Returns what it chose: "divider", "quotients by multiply-adds" or "roots by multiply-adds". No
+/// bit of any result depends on it. Without a call, a table of processors decides, which knows Zen
+/// 4 and Intel's Sapphire, Emerald and Granite Rapids, and takes the divider elsewhere. The
+/// environment variable GRADSTEP_TUNE=1 asks for the same at the first step; only it reaches the
+/// compiled code of gradstep::runtime and of the C library. Without AVX-512 there is no choice.
+inline char const* tune() {
+#if GRADSTEP_AVX512
+    using detail::x86::newton_mode;
+    newton_mode const best = detail::x86::measured_newton_mode();
+    detail::x86::newton_mode_here = best;
+    if (best == newton_mode::quotients) return "quotients by multiply-adds";
+    if (best == newton_mode::roots) return "roots by multiply-adds";
+#endif
+    return "divider";
+}
+
 } // namespace GRADSTEP_ISA
 } // namespace gradstep
