@@ -59,7 +59,7 @@ struct torch_threads {
     void run(std::size_t parts, task work) const {
         Tensor numbers = at::empty({static_cast<std::int64_t>(parts)}, at::kByte);
         auto const* const first = static_cast<char const*>(numbers.data_ptr());
-        at::TensorIterator each = at::TensorIteratorConfig().add_output(numbers).build();
+        at::TensorIterator each = at::TensorIterator::nullary_op(numbers);
         each.for_each(
             [&](char** data, std::int64_t const* strides, std::int64_t columns, std::int64_t rows) {
                 for (std::int64_t row = 0; row < rows; ++row)
@@ -90,14 +90,14 @@ std::size_t index_of_element(at::ScalarType type) {
 }
 
 std::string group_name(std::size_t group) { return "group " + detail::text(group); }
-// Where an error is. The text is made when it is needed, since every step has these places.
+// Where an error is: a parameter, and one of its tensors. The text is made when it is needed, since
+// every step has these places.
 struct place {
     std::size_t group, position;
     char const* what = "";
     char const* slot = "";
-    std::string text() const {
-        return "parameter " + detail::text(position) + " of group " + detail::text(group) + what + slot;
-    }
+    std::string text() const { return "parameter " + detail::text(position) + " of " + group_name(group); }
+    std::string subject() const { return *slot == 0 ? what : std::string(what) + " " + slot; }
 };
 std::string text_of(at::IntArrayRef sizes) {
     std::string out = "(";
@@ -292,18 +292,20 @@ std::size_t element_bytes(Tensor const& x) { return static_cast<std::size_t>(x.e
 
 // Throws buffer_error unless a tensor is strided, on the CPU, and has memory.
 void require_memory(Tensor const& x, place const& here) {
-    if (!x.is_cpu()) detail::fail<buffer_error>({here.text()}, {"is on ", x.device().str()}, {"the CPU"});
+    if (!x.is_cpu())
+        detail::fail<buffer_error>({here.text()}, {here.subject(), " is on ", x.device().str()}, {"the CPU"});
     if (x.layout() != at::kStrided) {
         std::ostringstream layout;
         layout << x.layout();
-        detail::fail<buffer_error>({here.text()}, {"has the layout ", layout.str()}, {"Strided"});
+        detail::fail<buffer_error>({here.text()}, {here.subject(), " has the layout ", layout.str()}, {"Strided"});
     }
     if (is_empty(x)) return;
     if (!x.has_storage() || x.data_ptr() == nullptr)
-        detail::fail<buffer_error>({here.text()}, {"has no memory"}, {"a tensor on the CPU that has its memory"});
+        detail::fail<buffer_error>({here.text()}, {here.subject(), " has no memory"},
+                                   {"a tensor on the CPU that has its memory"});
     if (reinterpret_cast<std::uintptr_t>(x.data_ptr()) % element_bytes(x) != 0)
         detail::fail<buffer_error>(
-            {here.text()}, {"is not aligned"},
+            {here.text()}, {here.subject(), " is not aligned"},
             {"an address that is a multiple of ", element_bytes(x), ", the bytes of an element"});
 }
 
@@ -419,7 +421,8 @@ private:
         if (options == nullptr)
             detail::fail<value_error>({group_name(g)}, {"its options are of another optimizer"}, {Kind::options_name});
         if (!(options->lr() >= 0) || std::isinf(options->lr()))
-            detail::fail<value_error>({group_name(g) + ": lr"}, {options->lr()}, {"a number >= 0"});
+            detail::fail<value_error>({group_name(g) + ": lr"}, {options->lr(), " is out of range"},
+                                      {ranges::non_negative.text});
         if (g < groups_.size() && same_but_rate(groups_[g].options, *options)) return *options;
         of_group(g, [&] {
             auto const* const defaults = dynamic_cast<options_type const*>(&of_.defaults());
@@ -468,7 +471,7 @@ private:
         if (!gradient.defined()) return;
         options_type const& options = options_of(g);
         place const here{g, position};
-        require_memory(own, {g, position, ": the tensor"});
+        require_memory(own, {g, position, "the tensor"});
         typed_updater& updater = updater_of(g, position, own.scalar_type());
         any_updater const& by = updater.by;
         bool const is_dense = own.is_non_overlapping_and_dense();
@@ -478,7 +481,7 @@ private:
             detail::fail<buffer_error>({here.text()}, {"was made in inference mode"},
                                        {"a tensor made outside, or a step inside"});
         sparse_gradients const how = sparse_of(by, options, here);
-        require_gradient(gradient, own, how, {g, position, ": the gradient"});
+        require_gradient(gradient, own, how, {g, position, "the gradient"});
         if (!is_taken(gradient, groups_[g].on_nonfinite, here)) {
             skipped_.push_back(&updater);
             return;
@@ -521,16 +524,18 @@ private:
     static void require_gradient(Tensor const& gradient, Tensor const& own, sparse_gradients how, place const& here) {
         if (gradient.layout() != at::kSparse) require_memory(gradient, here);
         else if (how == sparse_gradients::refused)
-            detail::fail<buffer_error>({here.text()}, {"is sparse"}, {"a dense one"});
+            detail::fail<buffer_error>({here.text()}, {here.subject(), " is sparse"}, {"a dense one"});
         else if (how == sparse_gradients::refused_with_decay)
-            detail::fail<buffer_error>({here.text()}, {"is sparse"}, {"a dense one, or no weight_decay"});
+            detail::fail<buffer_error>({here.text()}, {here.subject(), " is sparse"},
+                                       {"a dense one, or no weight_decay"});
         else if (gradient.device().type() != at::kCPU)
-            detail::fail<buffer_error>({here.text()}, {"is on ", gradient.device().str()}, {"the CPU"});
+            detail::fail<buffer_error>({here.text()}, {here.subject(), " is on ", gradient.device().str()},
+                                       {"the CPU"});
         if (gradient.scalar_type() != own.scalar_type())
-            detail::fail<value_error>({here.text()}, {"is of ", text_of(gradient.scalar_type())},
+            detail::fail<value_error>({here.text()}, {here.subject(), " is of ", text_of(gradient.scalar_type())},
                                       {text_of(own.scalar_type())});
         if (gradient.sizes() != own.sizes())
-            detail::fail<size_error>({here.text()}, {"has the shape ", text_of(gradient.sizes())},
+            detail::fail<size_error>({here.text()}, {here.subject(), " has the shape ", text_of(gradient.sizes())},
                                      {text_of(own.sizes())});
     }
     static bool is_taken(Tensor const& gradient, nonfinite mode, place const& here) {
@@ -561,7 +566,7 @@ private:
             Tensor const old = x.state == nullptr ? Tensor() : Kind::slot_of(*x.state, by, i);
             missing += !old.defined();
             if (old.defined())
-                require_slot(old, like, {x.here.group, x.here.position, ": its state ", Kind::name_of(by, i)});
+                require_slot(old, like, {x.here.group, x.here.position, "its state", Kind::name_of(by, i)});
             if (old.defined() && fits(old, like, type)) x.slots[i] = old;
             else x.slots[i] = old.defined() ? empty_like(like, type).copy_(old) : empty_like(like, type);
         }
@@ -583,9 +588,11 @@ private:
     static void require_slot(Tensor const& old, Tensor const& like, place const& here) {
         require_memory(old, here);
         if (old.sizes() != like.sizes())
-            detail::fail<size_error>({here.text()}, {"has the shape ", text_of(old.sizes())}, {text_of(like.sizes())});
+            detail::fail<size_error>({here.text()}, {here.subject(), " has the shape ", text_of(old.sizes())},
+                                     {text_of(like.sizes())});
         if (!old.is_floating_point())
-            detail::fail<value_error>({here.text()}, {"is of ", text_of(old.scalar_type())}, {elements_text});
+            detail::fail<value_error>({here.text()}, {here.subject(), " is of ", text_of(old.scalar_type())},
+                                      {elements_text});
     }
     static std::string names_of(any_updater const& by) {
         std::string out;
