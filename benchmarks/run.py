@@ -81,11 +81,11 @@ def torch_python(folder: Path, requirements: str) -> tuple[Path, dict[str, str]]
     return folder / "bin/python", {"LD_LIBRARY_PATH": str(stubs)}
 
 
-def libtorch(preset: str, target: str) -> dict[str, str]:
-    """Builds a target with gradstep::libtorch, for the torch in build/peers. Returns what programs need in the environment."""
+def libtorch(preset: str, *targets: str) -> dict[str, str]:
+    """Builds targets with gradstep::libtorch, for the torch in build/peers. Returns what programs need in the environment."""
     python, environment = torch_python(ROOT / "build/peers", "benchmarks/peers/requirements.txt")
     for step in (["--preset", preset, "-DGRADSTEP_LIBTORCH=ON", f"-DTorch_ROOT={torch_folder()}"],
-                 ["--build", "--preset", preset, "--target", target]):
+                 ["--build", "--preset", preset, "--target", *targets]):
         subprocess.run(["cmake", *step], check=True, stdout=sys.stderr, cwd=ROOT)
     return environment
 

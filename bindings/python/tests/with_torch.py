@@ -56,8 +56,11 @@ def main(arguments: list[str]) -> int:
     print(types.communicate()[0], end="")
     if types.returncode:
         return types.returncode
-    environment_of_torch = {**os.environ, **libtorch("dev", "test_libtorch")}
-    return subprocess.run([ROOT / "build/dev/test/test_libtorch"], env=environment_of_torch).returncode
+    of_libtorch = {**os.environ, **libtorch("dev", "test_libtorch", "libtorch")}
+    for program in ("test/test_libtorch", "examples/libtorch"):
+        if failed := subprocess.run([ROOT / "build/dev" / program], env=of_libtorch).returncode:
+            return failed
+    return 0
 
 
 if __name__ == "__main__":

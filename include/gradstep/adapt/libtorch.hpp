@@ -122,8 +122,8 @@ public:
 /// such as prodigy, needs all parameters in one group and of one dtype.
 class Optimizer : public ::torch::optim::Optimizer {
 public:
-    /// Takes parameter groups. Groups without options, and groups without a `config`, use those of
-    /// `defaults`. Throws value_error if a configuration is not valid, or not compiled for the dtype
+    /// Takes parameter groups. Groups without options, and groups without a `config`, use the defaults'
+    /// options. Throws value_error if a configuration is not valid, or not compiled for the dtype
     /// of a parameter.
     explicit Optimizer(std::vector<::torch::optim::OptimizerParamGroup> const& groups, OptimizerOptions defaults);
     /// Takes the parameters of one group.

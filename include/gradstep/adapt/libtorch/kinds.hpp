@@ -36,10 +36,12 @@ template <class F> decltype(auto) of_group(std::size_t group, F const& f) {
         [&]() -> decltype(auto) {
             return detail::rethrow_as<value_error>(f, [&](value_error const& cause) {
                 if (dynamic_cast<not_compiled_error const*>(&cause) != nullptr) throw;
-                throw value_error(group_name(group) + ": " + cause.what());
+                throw_error<value_error>(group_name(group) + ": " + cause.what());
             });
         },
-        [&](not_compiled_error const& cause) { throw not_compiled_error(group_name(group) + ": " + cause.what()); });
+        [&](not_compiled_error const& cause) {
+            throw_error<not_compiled_error>(group_name(group) + ": " + cause.what());
+        });
 }
 
 // The updater of a group for parameters of one dtype. It computes in float32 if its rule is not

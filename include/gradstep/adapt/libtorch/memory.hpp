@@ -79,7 +79,7 @@ inline std::string text_of(at::ScalarType type) { return c10::toString(type); }
 
 // Memory.
 
-// Whether an address of `x` serves for memory like that of `like`, which is dense.
+// Whether an address of `x` serves for memory like the memory of `like`, which is dense.
 inline bool fits(Tensor const& x, Tensor const& like, at::ScalarType type) {
     return x.scalar_type() == type && x.layout() == at::kStrided && x.is_cpu() && !x.is_neg() &&
            x.sizes() == like.sizes() && (x.strides() == like.strides() || (x.is_contiguous() && like.is_contiguous()));
