@@ -2,6 +2,7 @@
 // Then once more by an optimizer that torch does not have.
 #include <cstdio>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <torch/torch.h>
@@ -15,8 +16,11 @@ constexpr int steps = 500, every = 100;
 // The loss at the beginning and after each hundred steps, on a curve with noise. The same numbers in each call.
 template <class MakeOptimizer> std::vector<double> train(MakeOptimizer const& make_optimizer) {
     torch::manual_seed(1);
-    torch::nn::Sequential net(torch::nn::Linear(2, 64), torch::nn::Tanh(), torch::nn::Linear(64, 64), torch::nn::Tanh(),
-                              torch::nn::Linear(64, 1));
+    torch::nn::Sequential net; // layer by layer, so that every compiler makes them in this order
+    for (auto const& [inputs, outputs] : {std::pair{2, 64}, std::pair{64, 64}, std::pair{64, 1}}) {
+        if (!net->is_empty()) net->push_back(torch::nn::Tanh());
+        net->push_back(torch::nn::Linear(inputs, outputs));
+    }
     torch::Tensor const x = torch::rand({512, 2}) * 4 - 2;
     torch::Tensor const y = torch::sin(3 * x.narrow(1, 0, 1)) * x.narrow(1, 1, 1) + 0.1 * torch::randn({512, 1});
 
