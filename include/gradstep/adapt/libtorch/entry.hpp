@@ -25,10 +25,11 @@ inline namespace GRADSTEP_ABI {
 // The step of one parameter.
 template <class State> struct entry {
     place here = {0, 0};
-    Tensor own = {};                                               // the parameter
-    Tensor weight = {}, gradient = {};                             // `own` and its gradient, or copies
-    std::array<Tensor, runtime::most_slots> slots = {}, kept = {}; // kept: the whole slots, if `slots` are rows of them
-    std::vector<at::indexing::TensorIndex> rows = {};              // of a sparse gradient
+    Tensor own = {};                   // the parameter
+    Tensor weight = {}, gradient = {}; // `own` and its gradient, or copies
+    std::array<Tensor, runtime::most_slots> slots = {};
+    std::vector<Tensor> kept = {};                    // the whole slots, if `slots` are rows of them
+    std::vector<at::indexing::TensorIndex> rows = {}; // of a sparse gradient
     gradstep::shape shape = {};
     State* state = nullptr; // null: `made`
     std::unique_ptr<State> made = {};
@@ -94,7 +95,7 @@ template <class State> void take_rows(entry<State>& x, any_updater const& by, Te
     x.weight = x.weight.index(x.rows).contiguous();
     x.gradient = empty_like(x.weight, x.weight.scalar_type()).copy_(whole.values());
     for (std::size_t i = 0; i < by.slots(); ++i) {
-        x.kept[i] = x.slots[i];
+        x.kept.push_back(x.slots[i]);
         x.slots[i] = x.kept[i].index(x.rows).contiguous();
     }
 }

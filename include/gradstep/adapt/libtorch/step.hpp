@@ -135,6 +135,7 @@ private:
         std::size_t count = 0;
         for (auto const& group : of_.param_groups()) count += group.params().size();
         entries_.reserve(count);
+        extents_.reserve(5 * count); // of a parameter, its gradient and three slots
         for (std::size_t g = 0; g < of_.param_groups().size(); ++g)
             for (std::size_t i = 0; i < of_.param_groups()[g].params().size(); ++i) add(g, i);
         for (batch const& x : batches_)
@@ -173,7 +174,7 @@ private:
             return;
         }
 
-        entry_type x;
+        entry_type& x = entries_.emplace_back();
         x.here = here;
         x.own = own;
         bool const uses_shape = by.facts().uses_shape;
@@ -197,7 +198,6 @@ private:
         else x.gradient = readable(gradient, x.weight, written);
         if (x.gradient.is_same(gradient)) extents_.push_back(extent::of(gradient, false));
         join_batch(updater, options.lr(), x);
-        entries_.push_back(std::move(x));
     }
 
     static sparse_gradients sparse_of(any_updater const& by, options_type const& options, place const& here) {
@@ -284,7 +284,7 @@ private:
             batches_.push_back({&updater, x.here.group, rate, x.number, x.clock});
             found = batches_.rbegin();
         }
-        found->members.push_back(entries_.size());
+        found->members.push_back(entries_.size() - 1);
     }
 
     [[noreturn]] static void refuse_model(batch const& of) {
