@@ -4,6 +4,8 @@
     compile_time.py            what files that include it cost, as ratios to one that includes xsimd alone
     compile_time.py --rules    what one step of each rule of test/support/oracles costs beyond the include
     compile_time.py --choice   72 updaters chosen at run time, in one file: seconds and the compiler's largest memory
+    compile_time.py --libtorch TORCH
+                               what adapt/libtorch.hpp adds to a file with torch's optimizers; TORCH is torch's folder
 
 The environment's CXX (g++) and CXXFLAGS (-O2 -march=native) are taken. On a machine that does other work the ratios hold
 better than the seconds, and the smallest of several rounds better than the median: --smallest.
@@ -120,6 +122,18 @@ template made choose<gs::mixed<gs::bfloat16>>(std::string const&, std::string co
 """
 
 
+TORCH = """#include <torch/optim/adamw.h>
+#include <torch/optim/sgd.h>
+%s
+torch::Tensor step(std::vector<torch::Tensor> parameters) {
+    %s::AdamW adamw(parameters, torch::optim::AdamWOptions(1e-3));
+    %s::SGD sgd(parameters, torch::optim::SGDOptions(1e-3));
+    adamw.step();
+    return sgd.step();
+}
+"""
+
+
 def compile_once(folder, name, source):
     """Seconds of one compilation, and the compiler's largest memory in MB."""
     file = folder / (re.sub(r"\W+", "_", name) + ".cpp")
@@ -217,11 +231,23 @@ def choice(lines):
     print(f"72 updaters in one file: {seconds:.1f} s, {memory:.0f} MB")
 
 
+def libtorch(lines, torch, rounds, typical):
+    COMPILER.extend(["-isystem", torch / "include", "-isystem", torch / "include/torch/csrc/api/include"])
+    ours = "gradstep::torch_optim"
+    seconds, _ = measure({"torch::optim": TORCH % ("", "torch::optim", "torch::optim"),
+                          "gradstep": TORCH % ("#include <gradstep/adapt/libtorch.hpp>", ours, ours)}, rounds)
+    lines.section = "a file with torch's optimizers"
+    own, least = seconds["gradstep"], seconds["torch::optim"]
+    print(f"a file with torch::optim's AdamW and SGD: {add(lines, 'torch::optim', typical(least), least):.2f} s; with those of "
+          f"gradstep/adapt/libtorch.hpp {add(lines, 'more', typical(own) - typical(least), [a - b for a, b in zip(own, least)]):.2f} s more")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--rules", action="store_true")
     what.add_argument("--choice", action="store_true")
+    what.add_argument("--libtorch", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--smallest", action="store_true")
     add_option(parser)
@@ -232,6 +258,8 @@ def main():
     lines = Lines(given.json, {"compiler that is measured": version, "its options": " ".join(COMPILER[1:])})
     if given.choice:
         choice(lines)
+    elif given.libtorch:
+        libtorch(lines, given.libtorch, given.rounds, typical)
     elif given.rules:
         rules(lines, given.rounds, typical)
     else:

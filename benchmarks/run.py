@@ -13,6 +13,8 @@
   callers [--quick] [--json FILE]
                                what a step costs in C++, and through the C library from C, Go and Rust; and the library
                                beside the same updates compiled for this machine
+  libtorch [ARGUMENTS]         steps of gradstep::torch_optim beside torch::optim's in C++, with torch from PyPI in build/peers, and
+                               what its header costs to compile
   before REVISION [ARGUMENTS]  the library beside another revision of it: dense steps and tables of both by turns, and
                                whether they give the same bits
   distributed [ARGUMENTS]      two ranks under MPI: steps beside computation and MPI's own all-reduce
@@ -77,6 +79,19 @@ def torch_python(folder: Path, requirements: str) -> tuple[Path, dict[str, str]]
         subprocess.run([ROOT / "benchmarks/peers/cuda_stubs.sh", libraries, part], check=True)
         part.rename(stubs)
     return folder / "bin/python", {"LD_LIBRARY_PATH": str(stubs)}
+
+
+def libtorch(preset: str, *targets: str) -> dict[str, str]:
+    """Builds targets with gradstep::libtorch, for the torch in build/peers. Returns what programs need in the environment."""
+    python, environment = torch_python(ROOT / "build/peers", "benchmarks/peers/requirements.txt")
+    for step in (["--preset", preset, "-DGRADSTEP_LIBTORCH=ON", f"-DTorch_ROOT={torch_folder()}"],
+                 ["--build", "--preset", preset, "--target", *targets]):
+        subprocess.run(["cmake", *step], check=True, stdout=sys.stderr, cwd=ROOT)
+    return environment
+
+
+def torch_folder() -> Path:
+    return next((ROOT / "build/peers").glob("lib/python3*/site-packages/torch"))
 
 
 def gradstep_python(preset: str) -> dict[str, str]:
@@ -157,6 +172,14 @@ def before(revision: str = "", *arguments: str) -> NoReturn:
     become(PROGRAMS / "gradstep_bench_before", *arguments)
 
 
+def bench_libtorch(*arguments: str) -> None:
+    dev("need", "build")
+    os.environ.update(libtorch("release", "gradstep_bench_libtorch"))
+    subprocess.run([PROGRAMS / "gradstep_bench_libtorch", *arguments], check=True)
+    if not {"--help", "-h"} & set(arguments):
+        subprocess.run([ROOT / "benchmarks/compile_time.py", "--libtorch", torch_folder(), "--rounds", "3"], check=True)
+
+
 def distributed(*arguments: str) -> NoReturn:
     program = PROGRAMS / "gradstep_bench_distributed"
     build(program.name)
@@ -192,7 +215,7 @@ def rounding(*arguments: str) -> NoReturn:
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "peers": peers, "python": python, "report": report, "simulate": simulate, "keyed": keyed, "distributed": distributed,
-    "rounding": rounding, "callers": callers, "before": before,
+    "rounding": rounding, "callers": callers, "before": before, "libtorch": bench_libtorch,
     "compile": lambda *arguments: become(ROOT / "benchmarks/compile_time.py", *arguments),
     "checkpoint": lambda *arguments: run_built("gradstep_checkpoint", *arguments),
     "help": lambda *_: print(__doc__, end=""),

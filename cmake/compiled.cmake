@@ -2,6 +2,7 @@
 # those of a folder are compiled as one file, since what they include takes most of the time. Targets that link it are compiled with
 # GRADSTEP_COMPILED.
 file(GLOB_RECURSE definitions CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/include/*.ipp)
+list(REMOVE_ITEM definitions gradstep/adapt/libtorch.ipp) # cmake/libtorch.cmake
 if(NOT TARGET gradstep::json)
     list(FILTER definitions EXCLUDE REGEX "^gradstep/((json|config|runtime)[./]|io/(checkpoint|description|safetensors)|distributed/server_checkpoint)")
 endif()

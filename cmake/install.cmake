@@ -27,6 +27,11 @@ if(TARGET gradstep_paddle_optimizer)
     list(APPEND gradstep_components paddle_optimizer)
 endif()
 
+if(TARGET gradstep_libtorch)
+    install(TARGETS gradstep_libtorch EXPORT gradstep-libtorch)
+    list(APPEND gradstep_components libtorch)
+endif()
+
 install(DIRECTORY include/gradstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 foreach(component IN LISTS gradstep_components)
     install(EXPORT gradstep-${component} NAMESPACE gradstep:: DESTINATION ${package_dir}

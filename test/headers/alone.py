@@ -20,6 +20,8 @@ COMPONENTS = [
     ("xtensor", r"adapt/xtensor", {"xtensor", "xtensor-blas", "xsimd"}),
     ("eigen", r"adapt/eigen", {"Eigen"}),
     ("blas", r"adapt/blas", {"cblas.h"}),
+    ("libtorch", r"adapt/libtorch", {"torch", "ATen", "c10", "xsimd", "nlohmann"}), # ./dev test python-torch compiles them
+    ("ggml", r"adapt/ggml", {"ggml.h", "ggml-backend.h", "xsimd"}), # examples/ggml compiles it
     ("openmp", r"backends/openmp_executor", {"omp.h"}),
     ("tbb", r"backends/tbb_executor", {"tbb", "oneapi"}),
     ("mpi", r"distributed/mpi", {"mpi.h"}),

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""gradstep.torch against torch.optim, with its pages and examples, in the environment build/peers; mypy on the package beside it.
+"""gradstep.torch against torch.optim, with its pages and examples, in the environment build/peers; mypy on the package beside it;
+and gradstep::torch_optim in C++ against the libraries of the same torch.
 `./dev test python-torch` runs it.
 
 Arguments name tests of torch_optimizers.py, and then nothing else runs. The library and the program are those of `./dev test`, so that
@@ -14,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from run import PACKAGE, build, dev, gradstep_python, torch_python  # noqa: E402
+from run import PACKAGE, build, dev, gradstep_python, libtorch, torch_python  # noqa: E402
 
 TESTS = Path(__file__).parent
 
@@ -53,7 +54,13 @@ def main(arguments: list[str]) -> int:
             types.kill()
             return failed
     print(types.communicate()[0], end="")
-    return types.returncode
+    if types.returncode:
+        return types.returncode
+    of_libtorch = {**os.environ, **libtorch("dev", "test_libtorch", "libtorch")}
+    for program in ("test/test_libtorch", "examples/libtorch"):
+        if failed := subprocess.run([ROOT / "build/dev" / program], env=of_libtorch).returncode:
+            return failed
+    return 0
 
 
 if __name__ == "__main__":

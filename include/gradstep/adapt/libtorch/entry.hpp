@@ -1,0 +1,105 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include <gradstep/adapt/libtorch/kinds.hpp>
+#include <gradstep/adapt/libtorch/memory.hpp>
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/shape.hpp>
+#include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/runtime/compiled_updater.hpp>
+
+// What a step knows of one parameter, and the checks of its tensors.
+namespace gradstep {
+namespace detail::libtorch {
+inline namespace GRADSTEP_ABI {
+
+// The step of one parameter.
+template <class State> struct entry {
+    place here = {0, 0};
+    Tensor own = {};                   // the parameter
+    Tensor weight = {}, gradient = {}; // `own` and its gradient, or copies
+    std::array<Tensor, runtime::most_slots> slots = {};
+    std::vector<Tensor> kept = {};                    // the whole slots, if `slots` are rows of them
+    std::vector<at::indexing::TensorIndex> rows = {}; // of a sparse gradient
+    gradstep::shape shape = {};
+    State* state = nullptr; // null: `made`
+    std::unique_ptr<State> made = {};
+    std::int64_t number = 1; // of this parameter's step
+    clock_state clock = {};
+
+    bool is_copy() const { return !weight.is_same(own); }
+};
+
+// Parameters that one call updates.
+struct batch {
+    typed_updater* by;
+    std::size_t group;
+    double rate;
+    std::int64_t number; // of the step of the first parameter
+    clock_state clock;
+    std::vector<std::size_t> members = {};
+};
+
+// Throws unless a gradient fits its parameter.
+inline void require_gradient(Tensor const& gradient, Tensor const& own, sparse_gradients how, place const& here) {
+    if (gradient.layout() != at::kSparse) require_memory(gradient, here);
+    else if (how == sparse_gradients::refused)
+        detail::fail<buffer_error>({here.text()}, {here.subject(), " is sparse"}, {"a dense one"});
+    else if (how == sparse_gradients::refused_with_decay)
+        detail::fail<buffer_error>({here.text()}, {here.subject(), " is sparse"}, {"a dense one, or no weight_decay"});
+    else if (gradient.device().type() != at::kCPU)
+        detail::fail<buffer_error>({here.text()}, {here.subject(), " is on ", gradient.device().str()}, {"the CPU"});
+    if (gradient.scalar_type() != own.scalar_type())
+        detail::fail<value_error>({here.text()}, {here.subject(), " is of ", text_of(gradient.scalar_type())},
+                                  {text_of(own.scalar_type())});
+    if (gradient.sizes() != own.sizes())
+        detail::fail<size_error>({here.text()}, {here.subject(), " has the shape ", text_of(gradient.sizes())},
+                                 {text_of(own.sizes())});
+}
+
+// Whether a parameter takes the step, by `on_nonfinite` of the configuration.
+inline bool is_taken(Tensor const& gradient, nonfinite mode, place const& here) {
+    if (mode == nonfinite::propagate) return true;
+    Tensor const values = gradient.is_sparse() ? gradient.coalesce().values() : gradient;
+    bool const is_finite = at::isfinite(values).all().template item<bool>();
+    if (!is_finite && mode == nonfinite::raise)
+        detail::fail<nonfinite_error>({here.text()},
+                                      {"the gradient is not finite, and on_nonfinite is \"raise\": no step is taken"});
+    return is_finite;
+}
+
+// Throws unless a tensor of the state fits its parameter.
+inline void require_slot(Tensor const& old, Tensor const& like, place const& here) {
+    require_memory(old, here);
+    if (old.sizes() != like.sizes())
+        detail::fail<size_error>({here.text()}, {here.subject(), " has the shape ", text_of(old.sizes())},
+                                 {text_of(like.sizes())});
+    if (!old.is_floating_point())
+        detail::fail<value_error>({here.text()}, {here.subject(), " is of ", text_of(old.scalar_type())},
+                                  {elements_text});
+}
+
+// Copies of the rows of a sparse gradient, for the weights and every slot.
+template <class State> void take_rows(entry<State>& x, any_updater const& by, Tensor const& gradient) {
+    Tensor const whole = gradient.coalesce();
+    for (Tensor const& of_dimension : whole.indices().unbind()) x.rows.emplace_back(of_dimension);
+    x.weight = x.weight.index(x.rows).contiguous();
+    x.gradient = empty_like(x.weight, x.weight.scalar_type()).copy_(whole.values());
+    for (std::size_t i = 0; i < by.slots(); ++i) {
+        x.kept.push_back(x.slots[i]);
+        x.slots[i] = x.kept[i].index(x.rows).contiguous();
+    }
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail::libtorch
+} // namespace gradstep

@@ -1,0 +1,210 @@
+#pragma once
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gradstep/adapt/libtorch.hpp>
+#include <gradstep/adapt/libtorch/memory.hpp>
+#include <gradstep/core/apart.hpp>
+#include <gradstep/core/clock.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/scalar.hpp>
+#include <gradstep/dialects/torch.hpp>
+#include <gradstep/json/json.hpp>
+#include <gradstep/regularizers/decoupled.hpp>
+#include <gradstep/regularizers/l2.hpp>
+#include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/runtime/optimizer_configuration.hpp>
+#include <gradstep/schedules/external.hpp>
+
+// The updaters of the groups of an optimizer, and how AdamW, SGD and Optimizer differ.
+namespace gradstep {
+namespace detail::libtorch {
+inline namespace GRADSTEP_ABI {
+
+// Adds the number of the group to the message of an error in its options.
+template <class F> decltype(auto) of_group(std::size_t group, F const& f) {
+    return detail::rethrow_as<not_compiled_error>(
+        [&]() -> decltype(auto) {
+            return detail::rethrow_as<value_error>(f, [&](value_error const& cause) {
+                if (dynamic_cast<not_compiled_error const*>(&cause) != nullptr) throw;
+                throw_error<value_error>(group_name(group) + ": " + cause.what());
+            });
+        },
+        [&](not_compiled_error const& cause) {
+            throw_error<not_compiled_error>(group_name(group) + ": " + cause.what());
+        });
+}
+
+// The updater of a group for parameters of one dtype. It computes in float32 if its rule is not
+// compiled for 16-bit parameters.
+struct typed_updater {
+    any_updater by;
+    at::ScalarType type;
+    bool needs_loss;
+
+    typed_updater(optimizer_configuration const& from, scalar storage)
+        : by(made(from, storage)), type(type_of(by.storage())), needs_loss(refuses_no_loss(by)) {}
+
+    // Parameters whose steps have different numbers need different calls.
+    bool has_one_clock() const {
+        return !by.facts().clock_state_names.empty() || by.facts().is_model_wise || !by.policies().scheduled.empty();
+    }
+
+private:
+    static any_updater made(optimizer_configuration const& from, scalar storage) {
+        bool const is_half = storage == scalar::float16 || storage == scalar::bfloat16;
+        if (!is_half || from.options.element != element_form::plain) return any_updater(from, storage);
+        try {
+            return any_updater(from, storage);
+        } catch (not_compiled_error const&) {
+            return any_updater(from, scalar::float32);
+        }
+    }
+    static bool refuses_no_loss(any_updater by) {
+        if (!by.facts().is_model_wise) return false;
+        try {
+            by.next_step({.rate = 0.0});
+            return false;
+        } catch (value_error const&) {
+            return true;
+        }
+    }
+};
+
+// What a group keeps from step to step: the updaters, for the options that they were made from.
+template <class Options> struct kept_group {
+    Options options;
+    optimizer_configuration configuration;
+    nonfinite on_nonfinite;
+    std::array<std::unique_ptr<typed_updater>, elements.size()> by_element = {};
+};
+// What an optimizer keeps from step to step.
+template <class Options> struct kept_updaters {
+    std::vector<kept_group<Options>> groups = {};
+    detail::apart_check apart = {};
+};
+
+// How the optimizers differ: how options become a configuration, and where the state is.
+
+struct adamw_kind {
+    using options_type = ::torch::optim::AdamWOptions;
+    using state_type = ::torch::optim::AdamWParamState;
+    static constexpr char const* options_name = "torch::optim::AdamWOptions";
+
+    static optimizer_configuration configuration_of(options_type const& of, options_type const&) {
+        auto const [beta1, beta2] = of.betas();
+        dialects::torch::adam_arguments const arguments{.beta1 = beta1, .beta2 = beta2, .eps = of.eps()};
+        configuration out{.rule = dialects::torch::adamw(arguments), .schedule = external{}};
+        if (of.amsgrad()) out.rule = dialects::torch::adamw_amsgrad(arguments);
+        if (of.weight_decay() != 0) out.regularizer = decoupled{of.weight_decay()};
+        return {std::move(out)};
+    }
+    static sparse_gradients sparse(options_type const&) { return sparse_gradients::refused; }
+
+    static char const* name_of(any_updater const&, std::size_t slot) {
+        return std::array{"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}[slot];
+    }
+    static Tensor slot_of(state_type const& in, any_updater const&, std::size_t slot) {
+        return slot == 0 ? in.exp_avg() : slot == 1 ? in.exp_avg_sq() : in.max_exp_avg_sq();
+    }
+    static void set_slot(state_type& in, any_updater const&, std::size_t slot, Tensor const& x) {
+        if (slot == 0) in.exp_avg(x);
+        else if (slot == 1) in.exp_avg_sq(x);
+        else in.max_exp_avg_sq(x);
+    }
+    static std::optional<std::int64_t> steps_of(state_type const& in) { return in.step(); }
+    static clock_state clock_of(state_type const&, place const&) { return {}; }
+    static void set_clock(state_type& in, any_updater const&, std::int64_t steps, clock_state const&) {
+        in.step(steps);
+    }
+};
+
+// torch's state has no count of steps: a step without a buffer is the first one.
+struct sgd_kind {
+    using options_type = ::torch::optim::SGDOptions;
+    using state_type = ::torch::optim::SGDParamState;
+    static constexpr char const* options_name = "torch::optim::SGDOptions";
+
+    static optimizer_configuration configuration_of(options_type const& of, options_type const&) {
+        configuration out{.rule = dialects::torch::sgd(), .schedule = external{}};
+        if (of.momentum() != 0 && of.nesterov()) {
+            if (of.dampening() != 0) detail::fail<value_error>({"dampening"}, {of.dampening()}, {"0 with nesterov"});
+            out.rule = dialects::torch::sgd_nesterov({.momentum = of.momentum()});
+        } else if (of.momentum() != 0) {
+            out.rule = dialects::torch::sgd_momentum({.momentum = of.momentum(), .dampening = of.dampening()});
+        }
+        if (of.weight_decay() != 0) out.regularizer = l2{of.weight_decay()};
+        return {std::move(out)};
+    }
+    static sparse_gradients sparse(options_type const& of) {
+        if (of.weight_decay() != 0) return sparse_gradients::refused_with_decay;
+        return of.momentum() == 0 ? sparse_gradients::rows : sparse_gradients::as_dense;
+    }
+
+    static char const* name_of(any_updater const&, std::size_t) { return "momentum_buffer"; }
+    static Tensor slot_of(state_type const& in, any_updater const&, std::size_t) { return in.momentum_buffer(); }
+    static void set_slot(state_type& in, any_updater const&, std::size_t, Tensor const& x) { in.momentum_buffer(x); }
+    static std::optional<std::int64_t> steps_of(state_type const&) { return {}; }
+    static clock_state clock_of(state_type const&, place const&) { return {}; }
+    static void set_clock(state_type&, any_updater const&, std::int64_t, clock_state const&) {}
+};
+
+struct any_kind {
+    using options_type = torch_optim::OptimizerOptions;
+    using state_type = torch_optim::OptimizerParamState;
+    static constexpr char const* options_name = "gradstep::torch_optim::OptimizerOptions";
+
+    static optimizer_configuration configuration_of(options_type const& of, options_type const& defaults) {
+        detail::json document = detail::parse_json(of.config().empty() ? defaults.config() : of.config());
+        auto const refuse = [&](char const* key, char const* expected) {
+            if (auto const* const found = document.find(key))
+                detail::fail<value_error>({key}, {detail::shown(*found), " is given"}, {expected});
+        };
+        refuse("schedule", "none: the learning rate is lr, which torch's LRSchedulers change");
+        refuse("threads", "none: a step uses torch's threads (at::set_num_threads)");
+        document["schedule"]["name"] = detail::json(std::string("external"));
+        optimizer_configuration out = detail::read_optimizer(document, detail::json_path());
+        if (std::holds_alternative<dgc_momentum>(out.policies.rule))
+            detail::fail<value_error>({"rule"}, {"dgc_momentum compresses gradients, and needs their messages"},
+                                      {"another rule"});
+        return out;
+    }
+    static sparse_gradients sparse(options_type const& of) {
+        return of.sparse_rows() ? sparse_gradients::rows : sparse_gradients::refused;
+    }
+
+    static char const* name_of(any_updater const& by, std::size_t slot) { return by.slot_name(slot); }
+    static Tensor slot_of(state_type const& in, any_updater const& by, std::size_t slot) {
+        auto const found = in.slots().find(by.slot_name(slot));
+        return found == in.slots().end() ? Tensor() : found->second;
+    }
+    static void set_slot(state_type& in, any_updater const& by, std::size_t slot, Tensor const& x) {
+        in.slots()[by.slot_name(slot)] = x;
+    }
+    static std::optional<std::int64_t> steps_of(state_type const& in) { return in.step(); }
+    static clock_state clock_of(state_type const& in, place const& here) {
+        clock_state out{};
+        if (in.clock().size() != out.size())
+            detail::fail<size_error>({here.text()}, {"its state clock has ", in.clock().size(), " numbers"},
+                                     {out.size()});
+        std::copy(in.clock().begin(), in.clock().end(), out.begin());
+        return out;
+    }
+    static void set_clock(state_type& in, any_updater const& by, std::int64_t steps, clock_state const& clock) {
+        in.step(steps);
+        if (!by.facts().clock_state_names.empty()) in.clock(std::vector<double>(clock.begin(), clock.end()));
+    }
+};
+
+} // namespace GRADSTEP_ABI
+} // namespace detail::libtorch
+} // namespace gradstep
