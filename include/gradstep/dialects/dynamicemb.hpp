@@ -64,9 +64,8 @@ struct exact_adagrad_arguments {
 ///
 /// With eps = 0, dynamicemb gives NaN while a gradient is 0; here the weight stays.
 GRADSTEP_INLINE constexpr gradstep::adagrad exact_adagrad(exact_adagrad_arguments with = {}) {
-    return {.epsilon = with.eps,
-            .initial_accumulator = with.initial_accumulator_value,
-            .epsilon_place = epsilon::outside};
+    return {
+        .epsilon = with.eps, .initial_accumulator = with.initial_accumulator_value, .epsilon_place = epsilon::outside};
 }
 
 /// EXACT_ROWWISE_ADAGRAD: one sum for each row.
