@@ -97,7 +97,10 @@ void compare_a_step() {
     std::vector<float> const start(before.begin(), before.end());
     ggml_backend_graph_compute(cpu.get(), graph);
 
-    gs::ggml::optimizer adamw{here.graph, adamw_of(rate, decay)};
+    gs::thread_pool pool;
+    gs::ggml::optimizer adamw{pool, here.graph, adamw_of(rate, decay), {.clip_norm = 1e6}, [](ggml_tensor const& x) {
+                                  return gs::member_options{.decay = x.ne[1] > 1};
+                              }};
     ggml_backend_graph_compute(cpu.get(), here.graph);
     ggml_backend_graph_compute(cpu.get(), here.graph); // gradients add up
     adamw.step({.gradient_scale = 0.5});

@@ -43,7 +43,7 @@ struct adam_arguments {
 ///     w <- w - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps)
 ///
 /// dynamicemb computes the powers by CUDA's __powf, whose errors show where 1 - beta2^t is small. t
-/// counts the steps of the tables, not those of a row.
+/// counts the steps of the tables, not the steps of a row.
 GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps, .epsilon_place = epsilon::outside};
 }

@@ -63,7 +63,7 @@ GRADSTEP_INLINE constexpr gradstep::rowwise_adagrad exact_rowwise_adagrad(exact_
     return {.epsilon = with.eps, .initial_accumulator = 0};
 }
 
-/// The arguments of `exact_rowwise_adagrad_cowclip`: those of CowClipDefinition, and eps.
+/// The arguments of `exact_rowwise_adagrad_cowclip`: the members of CowClipDefinition, and eps.
 struct exact_rowwise_adagrad_cowclip_arguments {
     double counter_halflife = -1, weight_norm_coefficient = 0, lower_bound = 0, eps = 1e-8;
     static constexpr auto hyperparameters = hyperparameter_list{
@@ -151,7 +151,7 @@ struct lamb_arguments {
                             hyperparameter{"weight_decay", &lamb_arguments::weight_decay, ranges::non_negative}};
 };
 
-/// LAMB, on GPUs: the norms are those of a row, and the decay is part of the update.
+/// LAMB, on GPUs: it uses the norms of a row, and the decay is part of the update.
 ///
 /// If the norm of the update is 0, FBGEMM's row becomes NaN; if the norm of the row is 0, the row
 /// never moves. Here the ratio of the norms is 1 in both cases.
@@ -167,7 +167,7 @@ struct lars_sgd_arguments {
                             hyperparameter{"momentum", &lars_sgd_arguments::momentum, ranges::fraction}};
 };
 
-/// LARS_SGD without weight decay, on GPUs: the norms are those of a row.
+/// LARS_SGD without weight decay, on GPUs: it uses the norms of a row.
 ///
 ///     m <- momentum * m + lr * eta * |w| / |g| * g
 ///     w <- w - m
