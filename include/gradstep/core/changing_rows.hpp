@@ -17,7 +17,7 @@ inline namespace GRADSTEP_ABI {
 ///     points.permute(order);        // row i becomes what was row order[i]
 ///     points.reset(rows);           // the state of these rows begins anew
 ///
-/// Of the state, each element moves with its value. A factored rule (adafactor) moves the number of a
+/// Each element of the state moves with its value. A factored rule (adafactor) moves the number of a
 /// row with the row, and keeps the numbers of columns. A row-wise rule keeps its number, which
 /// belongs to the whole parameter. State in 8 bits (block8) is decoded, and rounded to the scale of
 /// its new block. The clock does not change: bias corrections count the steps of the parameter, also

@@ -33,7 +33,7 @@ struct row_order {
 
     std::size_t before = 0; // the number of rows
     // For each row after the change: where its values and its state come from. Values from `before`
-    // on are those of the rows that the caller adds.
+    // on belong to the rows that the caller adds.
     std::vector<std::size_t> values = {}, state = {};
 
     std::size_t after() const { return values.size(); }
