@@ -27,7 +27,6 @@ GRADSTEP_DEFINE model_message compressed_model::compress(std::span<named_gradien
                                                          step_options const& options) {
     detail::task_set& all = tasks();
     all.require_idle("compress");
-    all.require_none_frozen("compress");
     if (average_is_applied()) detail::refuse_applied("compress");
     model_result const result = all.look_at(gradients, options, "compress");
     model_message out;

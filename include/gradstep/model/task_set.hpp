@@ -59,8 +59,6 @@ public:
     std::vector<parameter_task*> matching(name_patterns names, char const* call) const;
     // Whether steps leave the parameters out whose names match.
     void set_frozen(name_patterns names, bool is, char const* call);
-    // Throws value_error if a parameter is frozen, for classes whose steps need all parameters.
-    void require_none_frozen(char const* call) const;
 
     // While a step is pending, other calls are refused: by `refuse`, which throws.
     using refusal = void (*)(char const* call);

@@ -122,13 +122,6 @@ GRADSTEP_DEFINE void task_set::set_frozen(name_patterns names, bool is, char con
     is_apart_ = gradients_are_apart_ = false;
 }
 
-GRADSTEP_DEFINE void task_set::require_none_frozen(char const* call) const {
-    for (auto const& task : tasks_)
-        if (task->is_frozen)
-            fail<value_error>({call}, {"parameter ", task->name, " is frozen, and this step needs all parameters"},
-                              {"unfreeze() first"});
-}
-
 GRADSTEP_DEFINE std::size_t task_set::number_of(std::string_view name) const {
     return index_.find(name, [this](std::size_t i) -> std::string const& { return tasks_[i]->name; });
 }
