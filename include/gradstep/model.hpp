@@ -15,16 +15,17 @@
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
+#include <gradstep/core/row_order.hpp>
 #include <gradstep/core/slice.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/core/tensor_shard.hpp>
 #include <gradstep/core/type_id.hpp>
+#include <gradstep/model/memory_tasks.hpp>
 #include <gradstep/model/model_options.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/name_patterns.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/task_set.hpp>
-#include <gradstep/model/updater_task.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/state/saved_state.hpp>
 #include <gradstep/updater.hpp>
@@ -164,6 +165,45 @@ public:
     /// Whether `ascend` has moved the weights, and neither `descend` nor `restore` was called.
     bool is_ascended() const { return is_ascended_; }
 
+    /// Freezes the parameters whose names match a pattern. A frozen parameter does not change: a step
+    /// does not read its gradient, advance its clock or apply its decay, and norms leave it out. You
+    /// can leave its gradient out of an update; if you pass one, it is ignored. Checkpoints contain
+    /// its values and state, but not that it is frozen. Throws value_error for a pattern that matches
+    /// no name, and sequence_error while a step is pending or between `ascend` and `descend`.
+    ///
+    ///     net.freeze({"embed.*"});
+    void freeze(name_patterns names) { tasks_.set_frozen(std::move(names), true, "freeze"); }
+    /// Updates these parameters again from the next step on. Their clocks continue where they were:
+    /// `seek` sets them, and parameters with one model-wise rule need the same clock.
+    void unfreeze(name_patterns names) { tasks_.set_frozen(std::move(names), false, "unfreeze"); }
+    /// Whether a parameter is frozen. Throws value_error for an unknown name.
+    bool is_frozen(std::string_view name) const { return tasks_[tasks_.index_of(name, "is_frozen")].is_frozen; }
+
+    /// Adds rows to several parameters: as many to each (gs::changing_rows). Everything is checked
+    /// and allocated before the first parameter changes: it changes all of them, or nothing.
+    ///
+    ///     net.append({{"means", new_means}, {"colors", new_colors}});
+    ///
+    /// The values are in host memory. Throws the errors of parameter::append, and value_error for
+    /// an unknown name, values of another type, a parameter in your memory, or a shard. Throws
+    /// size_error if the numbers of new rows differ, and sequence_error while a step is pending.
+    void append(std::span<named_gradient const> values);
+    void append(std::initializer_list<named_gradient> values);
+    /// Keeps the rows whose element of the mask is true, in all parameters whose names match, or in
+    /// none: net.keep({"means", "colors"}, mask). Throws the errors of `append` and parameter::keep,
+    /// and value_error for a pattern that matches no name.
+    template <class Mask> void keep(name_patterns names, Mask const& mask) {
+        keep_rows(std::move(names), detail::mask_of(mask));
+    }
+    /// The same for parameter::permute.
+    template <class Order> void permute(name_patterns names, Order const& order) {
+        permute_rows(std::move(names), detail::row_numbers(order));
+    }
+    /// The same for parameter::reset.
+    template <class Rows> void reset(name_patterns names, Rows const& rows) {
+        reset_rows(std::move(names), detail::row_numbers(rows));
+    }
+
     /// The number of parameters.
     std::size_t size() const { return tasks_.size(); }
     /// The names of the parameters, in the order in which they were added.
@@ -259,6 +299,15 @@ public:
 private:
     std::vector<detail::saved_state> states(char const* call) const; // io/checkpoint.ipp has it, as save and load
     void restore_all();
+
+    struct row_change;
+    row_change rearranged(char const* call, detail::parameter_task& task, detail::row_order const& order,
+                          named_gradient const* added);
+    void take(std::span<row_change> all);
+    template <class Order> void rearrange(char const* call, name_patterns names, Order const& order_of);
+    void keep_rows(name_patterns names, std::span<unsigned char const> mask);
+    void permute_rows(name_patterns names, std::span<std::int64_t const> order);
+    void reset_rows(name_patterns names, std::span<std::int64_t const> ids);
 
     template <class Updater> detail::parameter_of<Updater>* find(std::string_view name) const {
         auto& task = tasks_[tasks_.index_of(name, "get")];

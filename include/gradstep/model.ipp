@@ -2,6 +2,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,10 +12,12 @@
 
 #include <gradstep/core/applied_average.hpp>
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/row_order.hpp>
 #include <gradstep/core/saved_names.hpp>
 #include <gradstep/core/sequence.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/core/tensor_shard.hpp>
+#include <gradstep/model/name_patterns.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/parameter_task.hpp>
 #include <gradstep/model/task_set.hpp>
@@ -44,7 +48,7 @@ GRADSTEP_DEFINE model_result model::ascend(std::span<named_gradient const> gradi
     detail::check(how);
     model_result result = tasks_.look_at(gradients, {}, "ascend");
     if (!result.applied) return result;
-    for (std::size_t i = 0; i < size(); ++i) tasks_[i].begin_ascent();
+    tasks_.for_each_stepped([](detail::parameter_task& x) { x.begin_ascent(); });
     double const norm = tasks_.ascent_norm(how, "ascend"), scale = how.scale(norm);
     using task_type = detail::parameter_task;
     tasks_.for_each_piece([](task_type& x, std::size_t first, std::size_t last) { x.keep_weights(first, last); });
@@ -52,7 +56,7 @@ GRADSTEP_DEFINE model_result model::ascend(std::span<named_gradient const> gradi
     tasks_.for_each_piece(
         [&](task_type& x, std::size_t first, std::size_t last) { x.ascend(how, scale, first, last); });
     back.dismiss();
-    for (std::size_t i = 0; i < size(); ++i) tasks_[i].set_ascended(true);
+    tasks_.for_each_stepped([](detail::parameter_task& x) { x.set_ascended(true); });
     hold(true);
     tasks_.set_pending(&detail::refuse_ascended);
     is_ascended_ = true;
@@ -90,11 +94,11 @@ GRADSTEP_DEFINE model_result model::descend(std::initializer_list<named_gradient
 }
 
 GRADSTEP_DEFINE void model::require_kept() const {
-    for (std::size_t i = 0; i < size(); ++i) tasks_[i].require_kept();
+    tasks_.for_each_stepped([](detail::parameter_task& x) { x.require_kept(); });
 }
 
 GRADSTEP_DEFINE void model::hold(bool is) {
-    for (std::size_t i = 0; i < size(); ++i) tasks_[i].hold(is);
+    tasks_.for_each_stepped([&](detail::parameter_task& x) { x.hold(is); });
 }
 
 GRADSTEP_DEFINE void model::restore_ascended() {
@@ -102,7 +106,7 @@ GRADSTEP_DEFINE void model::restore_ascended() {
     detail::rollback_guard still([&] { hold(is_ascended_); });
     tasks_.for_each_piece(
         [](detail::parameter_task& x, std::size_t first, std::size_t last) { x.restore_weights(first, last); });
-    for (std::size_t i = 0; i < size(); ++i) tasks_[i].set_ascended(false);
+    tasks_.for_each_stepped([](detail::parameter_task& x) { x.set_ascended(false); });
     still.dismiss();
     tasks_.end_pending();
     is_ascended_ = false;
@@ -112,6 +116,86 @@ GRADSTEP_DEFINE std::vector<std::string> model::names() const {
     std::vector<std::string> out;
     for (std::size_t i = 0; i < size(); ++i) out.push_back(tasks_[i].name);
     return out;
+}
+
+// The rows of one parameter after a change, until all parameters have theirs.
+struct model::row_change {
+    detail::parameter_task* task;
+    std::unique_ptr<detail::pending_rows> memory;
+    std::optional<std::vector<std::uint64_t>> extents = {}; // in files, if they are known
+};
+
+GRADSTEP_DEFINE model::row_change model::rearranged(char const* call, detail::parameter_task& task,
+                                                    detail::row_order const& order, named_gradient const* added) {
+    row_change out{&task, nullptr};
+    if (task.in_files != nullptr && order.moves_values()) {
+        if (task.in_files->shard)
+            detail::fail<value_error>({call}, {"it is a shard of a larger tensor"}, {"a whole tensor"});
+        out.extents = task.in_files->shape;
+        if (out.extents && out.extents->empty()) out.extents->push_back(1);
+        if (out.extents) out.extents->front() = order.after();
+    }
+    out.memory = task.rearranged(order, added);
+    return out;
+}
+
+GRADSTEP_DEFINE void model::take(std::span<row_change> all) {
+    for (row_change& one : all) {
+        one.memory->take();
+        if (one.extents) one.task->in_files->shape.swap(one.extents);
+    }
+}
+
+template <class Order> void model::rearrange(char const* call, name_patterns names, Order const& order_of) {
+    tasks_.require_idle(call);
+    std::vector<row_change> all;
+    for (detail::parameter_task* const task : tasks_.matching(std::move(names), call))
+        detail::with_context([&] { return task->name + ": "; },
+                             [&] {
+                                 std::size_t const rows = task->lengths_of_rows(call).rows;
+                                 all.push_back(rearranged(call, *task, order_of(rows), nullptr));
+                             });
+    take(all);
+}
+
+GRADSTEP_DEFINE void model::append(std::span<named_gradient const> values) {
+    tasks_.require_idle("append");
+    std::vector<row_change> all;
+    std::size_t count = 0;
+    for (named_gradient const& given : values) {
+        named_gradient const now = given.now();
+        detail::parameter_task& task = tasks_[tasks_.index_of(now.name, "append")];
+        for (row_change const& other : all)
+            if (other.task == &task)
+                detail::fail<value_error>({"append: ", task.name}, {"is given twice"}, {"the values of its new rows"});
+        detail::with_context([&] { return task.name + ": "; },
+                             [&] {
+                                 auto const order = detail::appended_rows(task.lengths_of_rows("append"), now.size);
+                                 std::size_t const added = order.after() - order.before;
+                                 if (!all.empty() && added != count)
+                                     detail::fail<size_error>({"append"}, {added, " rows"},
+                                                              {count, ", as many as ", all.front().task->name});
+                                 count = added;
+                                 all.push_back(rearranged("append", task, order, &now));
+                             });
+    }
+    take(all);
+}
+
+GRADSTEP_DEFINE void model::append(std::initializer_list<named_gradient> values) {
+    append(std::span<named_gradient const>(values.begin(), values.size()));
+}
+
+GRADSTEP_DEFINE void model::keep_rows(name_patterns names, std::span<unsigned char const> mask) {
+    rearrange("keep", std::move(names), [&](std::size_t rows) { return detail::kept_rows(rows, mask); });
+}
+
+GRADSTEP_DEFINE void model::permute_rows(name_patterns names, std::span<std::int64_t const> order) {
+    rearrange("permute", std::move(names), [&](std::size_t rows) { return detail::permuted_rows(rows, order); });
+}
+
+GRADSTEP_DEFINE void model::reset_rows(name_patterns names, std::span<std::int64_t const> ids) {
+    rearrange("reset", std::move(names), [&](std::size_t rows) { return detail::reset_rows(rows, ids); });
 }
 
 GRADSTEP_DEFINE void model::set_shape(std::string_view name, std::vector<std::uint64_t> extents) {

@@ -13,12 +13,14 @@
 #include <vector>
 
 #include <gradstep/clipping/global_norm.hpp>
-#include <gradstep/clipping/nonfinite.hpp>
+#include <gradstep/clipping/refused_gradient.hpp>
 #include <gradstep/core/ascent.hpp>
+#include <gradstep/core/changing_rows.hpp>
 #include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/sequence.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/state/parameter.hpp>
+#include <gradstep/state/parameter_rows.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep {
@@ -26,32 +28,6 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 template <class Updater> class owning_task;
-
-// The first element of the gradient that is not finite, if the options of its parameter, which has
-// `size` elements, leave the step out for it. Throws nonfinite_error under `raise`.
-template <class Backend, class G>
-std::optional<std::size_t> refused_nonfinite(Backend const& backend, nonfinite wanted, G const& gradient,
-                                             std::size_t size) {
-    if (wanted == nonfinite::propagate) return {};
-    if constexpr (contiguous_buffer<G>) {
-        if (traits_of<G const>::size(gradient) != size) return {}; // the step refuses it
-        auto const found = first_nonfinite(backend, gradient);
-        if (!found) return {};
-        if (wanted == nonfinite::skip) return found->index;
-        fail<nonfinite_error>({"gradient[", found->index, "]"},
-                              {"is not finite, and on_nonfinite is raise: the step is not taken"});
-    } else {
-        fail<buffer_error>({"gradient"}, {"is lazy, and on_nonfinite looks at it before the step"}, {"memory"});
-    }
-}
-
-// What zero_gradient asks for if the step is not taken.
-template <class Storage, class Backend, class G> void zero_refused(Backend const& backend, G& gradient) {
-    if constexpr (!contiguous_buffer<G>) refuse_zero_gradient();
-    else if constexpr (std::is_const_v<element_type<G>>) refuse_zero_gradient();
-    else fill(backend, as_span<Storage, typename Backend::memory_space>(gradient), Storage(0));
-}
-
 } // namespace GRADSTEP_ISA
 } // namespace detail
 
@@ -61,8 +37,9 @@ inline namespace GRADSTEP_ISA {
 ///
 ///     gs::parameter weights{optimizer, initial};    // copies the values; the clock starts at 0
 ///     weights.update(gradient);
-template <class Updater> class parameter {
+template <class Updater> class parameter : public changing_rows<parameter<Updater>> {
     friend class detail::owning_task<Updater>;
+    friend class changing_rows<parameter>;
     using traits = typename Updater::traits;
     using backend = typename Updater::backend_type;
     template <class T> using buffer = typename backend::template buffer<T>;
@@ -89,7 +66,7 @@ public:
             detail::fail<buffer_error>({"initial"}, {"is null"}, {from.size(), " elements of memory"});
         detail::require_layout(initial, from);
         set_shape(options.shape.is_known() ? options.shape : detail::shape_of(initial), from.size());
-        values_ = updater_.backend().copy_of(from, space{});
+        memory_.values = updater_.backend().copy_of(from, space{});
         make_state();
         updater_.seek({});
         call([&](auto... slots) { updater_.initialize(value_span(), slots...); });
@@ -176,11 +153,13 @@ public:
     }
 
     /// The number of elements, `size()`; the `clock()`; and the policies, `optimizer()`.
-    std::size_t size() const { return values_.size(); }
+    std::size_t size() const { return memory_.values.size(); }
     gradstep::clock clock() const { return updater_.clock(); }
     Updater const& optimizer() const { return updater_; }
     /// The policies, writable: you can set the clock, or continue with other hyperparameters.
     Updater& optimizer() { return updater_; }
+    /// The number of rows: of the shape, or else of elements.
+    std::size_t rows() const { return options_.shape.is_known() ? options_.shape.memory_rows() : size(); }
     /// The options of the constructor, with the shape.
     parameter_options const& options() const { return options_; }
     /// Sets the shape. Throws size_error for a shape with another number of elements. The state of a
@@ -203,9 +182,11 @@ public:
     }
 
     /// The values, read-only, valid until the next update. On a device use `copy_to`.
-    std::span<storage const> values() const requires on_host { return {values_.data(), values_.size()}; }
+    std::span<storage const> values() const requires on_host { return {memory_.values.data(), memory_.values.size()}; }
     /// The values in the backend's memory, read-only, valid until the next update.
-    std::span<storage const> memory() const { return {detail::traits_of<buffer<storage>>::data(values_), size()}; }
+    std::span<storage const> memory() const {
+        return {detail::traits_of<buffer<storage>>::data(memory_.values), size()};
+    }
     /// Copies the values to a host buffer of the same size. Waits for a device.
     template <class Buffer> void copy_to(Buffer&& host) const {
         detail::require_lasting<Buffer>();
@@ -266,7 +247,7 @@ public:
             return;
         }
         if (!average_is_applied_) detail::refuse_restore();
-        values_ = std::exchange(trained_, {});
+        memory_.values = std::exchange(trained_, {});
         average_is_applied_ = false;
     }
     /// Whether an average has replaced the values.
@@ -298,7 +279,7 @@ public:
         static_assert(
             i < Updater::slots,
             "gradstep: state: the updater has no state slot of this name; expected one of the rule's `state_names`");
-        return {state_[i].data(), state_[i].size()};
+        return {memory_.state[i].data(), memory_.state[i].size()};
     }
     /// A state slot by its name at run time. Throws value_error for an unknown name, with the names
     /// of the slots.
@@ -310,7 +291,7 @@ public:
             detail::fail<value_error>({"state(\"", name, "\")"}, {"no such slot"},
                                       {known.empty() ? "a slot of the rule, which has none" : "one of " + known});
         }
-        return {state_[i].data(), state_[i].size()};
+        return {memory_.state[i].data(), memory_.state[i].size()};
     }
 
     /// Describes trained values, state, policies and clock to a visitor, for gradstep's files and
@@ -336,8 +317,8 @@ private:
     void make_state() {
         std::array<buffer<state_type>, Updater::slots> made;
         for (std::size_t i = 0; i != Updater::slots; ++i) // there may be none, and nvcc warns of a < 0
-            made[i] = buffer<state_type>(Updater::slot_size(i, values_.size(), options_.shape));
-        state_ = std::move(made);
+            made[i] = buffer<state_type>(Updater::slot_size(i, memory_.values.size(), options_.shape));
+        memory_.state = std::move(made);
     }
     void set_shape(gradstep::shape const& of, std::size_t n) {
         detail::require_elements("shape", of, n);
@@ -347,6 +328,24 @@ private:
         if (average_is_applied_) detail::refuse_applied(call);
         if (is_ascended_) detail::refuse_ascended(call);
     }
+    // For changing_rows, and models.
+    detail::row_lengths row_lengths(char const* call) const {
+        require_trained(call);
+        return detail::row_lengths_of(call, options_.shape, size());
+    }
+    template <class Values> auto added_values(Values const& values) const {
+        using own = typename backend::memory_space;
+        return detail::values_on_host<storage, own>(updater_.backend(), values);
+    }
+    detail::rearranged_memory<Updater> rearranged(detail::row_order const& order, std::span<storage const> added) {
+        if (!options_.bfloat16_copy.empty() && order.moves_values()) detail::refuse_copied_rows();
+        return detail::rearranged(updater_, memory_, options_.shape, order, added);
+    }
+    void take(detail::rearranged_memory<Updater>&& made) noexcept {
+        options_.shape = made.shape;
+        static_cast<detail::parameter_memory<Updater>&>(memory_) = std::move(made);
+    }
+    void rearrange(detail::row_order const& order, std::span<storage const> added) { take(rearranged(order, added)); }
     // Whether the model has moved the values, and keeps those before.
     void hold(bool is) { is_ascended_ = is_held_ = is; }
     // One step; calls `before_it()` when everything has been checked.
@@ -393,32 +392,31 @@ private:
         return out;
     }
     void replace_values(buffer<storage>&& averages) {
-        trained_ = std::exchange(values_, std::move(averages));
+        trained_ = std::exchange(memory_.values, std::move(averages));
         average_is_applied_ = true;
     }
     template <class T> void read_average(std::span<T> out) const {
         auto& self = const_cast<parameter&>(*this); // a step's view of the memory may write; this one reads
         self.call([&](auto... slots) { updater_.average(out, self.trained_span(), slots...); });
     }
-    std::span<storage> value_span() { return {backend::data(values_), values_.size()}; }
+    std::span<storage> value_span() { return {backend::data(memory_.values), memory_.values.size()}; }
     // The values as they are trained, also while an average is in their place.
     std::span<storage> trained_span() {
-        buffer<storage>& trained = average_is_applied_ ? trained_ : values_;
+        buffer<storage>& trained = average_is_applied_ ? trained_ : memory_.values;
         return {backend::data(trained), trained.size()};
     }
 
     // Calls f with one span for each slot.
     template <class F> decltype(auto) call(F const& f) {
         return [&]<std::size_t... I>(std::index_sequence<I...>)->decltype(auto) {
-            return f(std::span<state_type>(backend::data(state_[I]), state_[I].size())...);
+            return f(std::span<state_type>(backend::data(memory_.state[I]), memory_.state[I].size())...);
         }
         (std::make_index_sequence<Updater::slots>{});
     }
 
     Updater updater_;
     parameter_options options_;
-    buffer<storage> values_;
-    std::array<buffer<state_type>, Updater::slots> state_;
+    detail::parameter_memory<Updater> memory_;
     buffer<storage> trained_; // the values while the average is in their place (g++ 12 warns of an optional at -O3)
     detail::held_ascent<typename Updater::element_type, backend> ascent_;
     bool average_is_applied_ = false, is_ascended_ = false, is_held_ = false;

@@ -69,7 +69,8 @@ public:
     }
 
     /// Updates the rows in `ids` by one step (row_updater::update). gradient_rows contains
-    /// ids.size() x width elements.
+    /// ids.size() x width elements. Instead of ids you can give the visible rows of a dense gradient,
+    /// of num_rows() x width elements: update(gs::visible{mask}, gradient).
     template <class Ids, class Gradients>
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
         require_trained("update");

@@ -228,10 +228,37 @@ bool changes() {
     return next.clock().step == 2;
 }
 
+bool growing() {
+    auto optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{1e-3});
+    gs::model net;
+    net.add("means", gs::parameter{optimizer, std::vector<float>(6), {.shape = {2, 3}}});
+    net.add("colors", gs::parameter{optimizer, std::vector<float>(8), {.shape = {2, 4}}});
+    std::vector<float> const new_means(3, 1.0f), new_colors(4, 2.0f), g_colors(8, 0.5f);
+    std::vector<bool> mask{true, false, true};
+    // [grow_model]
+    net.append({{"means", new_means}, {"colors", new_colors}});
+    net.keep({"means", "colors"}, mask);
+    // [grow_model]
+    // [freeze]
+    net.freeze({"means"});
+    net.update({{"colors", g_colors}});
+    net.unfreeze({"means"});
+    // [freeze]
+    mask.resize(1000);
+    std::vector<float> const gradient(3000, 0.5f);
+    // [visible]
+    gs::table means{optimizer, 1000, 3, gs::touch_only{}, {.row_steps = true}};
+    means.update(gs::visible{mask}, gradient); // 1000 x 3; only the visible rows are read
+    // [visible]
+    return net.get<decltype(optimizer)>("means").values()[3] == 1.0f && net.clock("means").step == 0 &&
+           net.clock("colors").step == 1 && means.row(2)[0] < 0 && means.row(1)[0] == 0;
+}
+
 } // namespace
 
 int main() {
-    bool const right = steps() && parameters() && clipping() && accumulation() && sixteen_bits() && changes();
+    bool const right =
+        steps() && parameters() && clipping() && accumulation() && sixteen_bits() && changes() && growing();
     std::printf(right ? "as the pages say\n" : "NOT AS THE PAGES SAY\n");
     return right ? 0 : 1;
 }

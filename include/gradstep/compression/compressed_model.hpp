@@ -12,8 +12,8 @@
 #include <gradstep/core/slice.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/model.hpp>
+#include <gradstep/model/memory_tasks.hpp>
 #include <gradstep/model/named_gradient.hpp>
-#include <gradstep/model/updater_task.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/updater.hpp>
 

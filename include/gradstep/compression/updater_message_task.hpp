@@ -17,7 +17,7 @@
 #include <gradstep/core/step_checks.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/model/launch_batch.hpp>
-#include <gradstep/model/updater_task.hpp>
+#include <gradstep/model/memory_tasks.hpp>
 
 namespace gradstep {
 namespace detail {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
@@ -32,6 +33,22 @@ template <class Updater, class Read> auto averages_on_host(Updater const& of, st
     std::vector<state> out(size);
     of.backend().copy_to_host(std::span<state const>(there), std::span<state>(out));
     return out;
+}
+
+// A rule for rows that join a table or a parameter after other steps: their state starts with what the averages
+// make of these steps (`arrival`).
+template <class Rule, class T> struct arriving_rule : Rule {
+    typename Rule::template arrival<T> before;
+
+    template <pack V> GRADSTEP_HD typename Rule::template state<V> initialize(V w) const {
+        auto out = initial_state(static_cast<Rule const&>(*this), w);
+        this->arrive(before, w, out);
+        return out;
+    }
+};
+template <class T, class Rule> auto arriving(Rule const& rule, [[maybe_unused]] std::int64_t step) {
+    if constexpr (keeps_average<Rule>) return arriving_rule<Rule, T>{rule, rule.template arrive<T>(step)};
+    else return rule;
 }
 
 } // namespace GRADSTEP_ISA

@@ -17,6 +17,7 @@ inline namespace GRADSTEP_ABI {
 GRADSTEP_DEFINE std::size_t incremental_step::prepare(named_gradient const& gradient) {
     if (prepared_ == 0) of_.require_idle("push");
     std::size_t const i = of_.index_of(gradient.name, "push");
+    if (of_[i].is_frozen) fail<value_error>({"push: ", of_[i].name}, {"the parameter is frozen"}, {"unfreeze() first"});
     of_[i].take_gradient(gradient.now(), {});
     of_[i].prepare({}, 1);
     ++prepared_;

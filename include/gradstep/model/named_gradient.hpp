@@ -49,4 +49,18 @@ struct named_gradient {
 };
 
 } // namespace GRADSTEP_ABI
+
+namespace detail {
+inline namespace GRADSTEP_ABI {
+// Throws unless the values of new rows are of this type, which `element` has, and in host memory.
+GRADSTEP_INLINE void require_added(named_gradient const& values, type_id storage, char const* element) {
+    if (values.storage != storage)
+        fail<value_error>({"append"}, {"the values are of another type than the parameter"},
+                          {"the type that ", element, " has in memory"});
+    if (!values.may_be_host) fail<buffer_error>({"append"}, {"the values are in memory of a device"}, {"host memory"});
+    if (values.data == nullptr && values.size != 0)
+        fail<buffer_error>({"append"}, {"values is null"}, {values.size, " elements of memory"});
+}
+} // namespace GRADSTEP_ABI
+} // namespace detail
 } // namespace gradstep

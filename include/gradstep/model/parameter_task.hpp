@@ -10,6 +10,8 @@
 #include <gradstep/core/ascent.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/decay_factor.hpp>
+#include <gradstep/core/error.hpp>
+#include <gradstep/core/row_order.hpp>
 #include <gradstep/core/shape.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/step_options.hpp>
@@ -22,11 +24,19 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
+// The memory of a parameter after a change of its rows, which `take` puts in place.
+class pending_rows {
+public:
+    virtual ~pending_rows() = default;
+    virtual void take() noexcept = 0;
+};
+
 // A parameter of a model, with any updater, in its own memory or the application's. A step gives it
 // its gradient first: `take_gradient`, or `take_own_gradient`.
 class parameter_task : public step_task {
 public:
     std::string name;
+    bool is_frozen = false; // steps leave it out
     // What files contain besides its state; null if nothing.
     struct in_files_type {
         std::optional<std::vector<std::uint64_t>> shape = {};
@@ -57,6 +67,14 @@ public:
     virtual void set_shape(gradstep::shape const&) {} // with as many elements; rules that need none ignore it
     virtual void visit_state(state_visitor&) = 0;     // with the trained weights
     virtual void append_slots(std::vector<std::string>& to) const = 0; // the names of its tensors in files
+
+    // A change of rows, for the function `call` of the model: the rows now; and the memory after it,
+    // with values that are added, or null. Both throw, and change nothing.
+    virtual row_lengths lengths_of_rows(char const* call) const {
+        fail<value_error>({call}, {"its values and state are in memory of the application"},
+                          {"a parameter that the model owns"});
+    }
+    virtual std::unique_ptr<pending_rows> rearranged(row_order const&, named_gradient const*) { return nullptr; }
 
     // An ascent, between the gradient and the next one. begin_ascent makes memory, and throws
     // before anything changes; the others do their work on elements [first, last), on all of them

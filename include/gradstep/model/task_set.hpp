@@ -14,6 +14,7 @@
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/model/model_options.hpp>
 #include <gradstep/model/name_index.hpp>
+#include <gradstep/model/name_patterns.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/parameter_task.hpp>
 #include <gradstep/model/pieces.hpp>
@@ -53,6 +54,12 @@ public:
     // that are not finite, or for a model-wise rule.
     bool looks_at_gradients() const;
 
+    // The parameters whose names match. Throws value_error, in the name of `call`, for a pattern that
+    // matches none.
+    std::vector<parameter_task*> matching(name_patterns names, char const* call) const;
+    // Whether steps leave the parameters out whose names match.
+    void set_frozen(name_patterns names, bool is, char const* call);
+
     // While a step is pending, other calls are refused: by `refuse`, which throws.
     using refusal = void (*)(char const* call);
     void set_pending(refusal refuse) { refuse_ = refuse; }
@@ -66,7 +73,7 @@ public:
     model_result look_at(std::span<named_gradient const> gradients, step_options const& options, char const* call);
     // Prepares every parameter, or none.
     void prepare(step_options const& options) { driver_.prepare(steps_, options); }
-    // The same by prepare_one(i, clip), which throws if it has not prepared parameter i.
+    // The same by prepare_one(i, clip), which throws if it has not prepared parameter i; none is frozen.
     template <class PrepareOne> void prepare_by(PrepareOne const& prepare_one) {
         driver_.prepare_by(steps_, prepare_one);
     }
@@ -74,21 +81,27 @@ public:
     void run() { driver_.run(steps_, threads()); }
     // The norm of the gradients by which an ascent divides. Throws value_error if it is not finite.
     double ascent_norm(sam_options const& how, char const* call);
-    // Calls f(task, first, last) for parts of the parameters that cover all elements, on the
+    // Calls f(task, first, last) for parts of the stepped parameters that cover all elements, on the
     // threads. Tasks that are not read in pieces come first, on the caller's thread.
     template <class F> void for_each_piece(F const& f) {
-        for (auto const& task : tasks_)
-            if (!task->reads_in_pieces()) f(*task, 0, task->size());
-        for_each_block_of(tasks_, threads(), [&](std::size_t i, std::size_t first, std::size_t last) {
-            if (tasks_[i]->reads_in_pieces()) f(*tasks_[i], first, last);
+        for (std::size_t i = 0; i < steps_.size(); ++i)
+            if (!stepped(i).reads_in_pieces()) f(stepped(i), 0, stepped(i).size());
+        for_each_block_of(steps_, threads(), [&](std::size_t i, std::size_t first, std::size_t last) {
+            if (stepped(i).reads_in_pieces()) f(stepped(i), first, last);
         });
     }
+    // Calls f(task) for the parameters that a step updates.
+    template <class F> void for_each_stepped(F const& f) const {
+        for (std::size_t i = 0; i < steps_.size(); ++i) f(stepped(i));
+    }
     void zero_gradients() const {
-        for (auto const& task : tasks_) task->zero_gradient();
+        for (step_task const* const task : steps_) task->zero_gradient();
     }
     executor_reference const* threads() const { return threads_ ? &*threads_ : nullptr; }
 
 private:
+    // The parameter that is number i of a step.
+    parameter_task& stepped(std::size_t i) const { return static_cast<parameter_task&>(*steps_[i]); }
     // Throws value_error if the tensors of a new parameter have the same names in files as other
     // tensors. Returns the bytes that it adds to a header.
     std::uint64_t require_apart_in_files(parameter_task const& task) const;
@@ -101,7 +114,7 @@ private:
 
     model_options options_;
     std::vector<std::unique_ptr<parameter_task>> tasks_;
-    std::vector<step_task*> steps_; // the same
+    std::vector<step_task*> steps_; // those that are not frozen
     name_index index_;
     std::uint64_t header_bytes_ = 0; // an upper bound for the header of a file
     bool has_own_limits_ = false, is_model_wise_ = false;

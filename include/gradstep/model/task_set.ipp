@@ -102,6 +102,26 @@ GRADSTEP_DEFINE std::uint64_t task_set::require_apart_in_files(parameter_task co
     return bytes;
 }
 
+GRADSTEP_DEFINE std::vector<parameter_task*> task_set::matching(name_patterns names, char const* call) const {
+    std::vector<parameter_task*> out;
+    for (auto const& task : tasks_)
+        if (names.match(task->name)) out.push_back(task.get());
+    with_context([&] { return std::string(call) + ": "; }, [&] { names.require_all_used(); });
+    return out;
+}
+
+GRADSTEP_DEFINE void task_set::set_frozen(name_patterns names, bool is, char const* call) {
+    require_idle(call);
+    auto const chosen = matching(std::move(names), call);
+    std::vector<step_task*> steps;
+    steps.reserve(tasks_.size());
+    for (parameter_task* const task : chosen) task->is_frozen = is;
+    for (auto const& task : tasks_)
+        if (!task->is_frozen) steps.push_back(task.get());
+    steps_ = std::move(steps);
+    is_apart_ = gradients_are_apart_ = false;
+}
+
 GRADSTEP_DEFINE std::size_t task_set::number_of(std::string_view name) const {
     return index_.find(name, [this](std::size_t i) -> std::string const& { return tasks_[i]->name; });
 }
@@ -132,10 +152,10 @@ GRADSTEP_DEFINE model_result task_set::look_at(std::span<named_gradient const> g
     if (std::isfinite(options_.clip_norm)) {
         result.norm = std::abs(options.gradient_scale) * driver_.norm_of(steps_, threads());
         if (!std::isfinite(*result.norm)) refuse_norm(*result.norm, call);
-        driver_.clip_all(size(), clip_scale(*result.norm, options_.clip_norm));
+        driver_.clip_all(steps_.size(), clip_scale(*result.norm, options_.clip_norm));
     } else if (has_own_limits_) {
         if (auto const found = driver_.clip_by_own_limits(steps_, threads(), options.gradient_scale))
-            with_context([&] { return std::string(call) + ": " + tasks_[found->task]->name + ": "; },
+            with_context([&] { return std::string(call) + ": " + stepped(found->task).name + ": "; },
                          [&] { detail::refuse_norm(found->norm, found->of_weights); });
     }
     return result;
@@ -150,18 +170,19 @@ GRADSTEP_DEFINE void task_set::match(std::span<named_gradient const> gradients, 
         std::size_t const i = in_order ? k : index_of(gradients[k].name, call);
         if (given_[i]) fail<value_error>({call, ": ", tasks_[i]->name}, {"is given twice"}, {"one gradient"});
         given_[i] = true;
+        if (tasks_[i]->is_frozen) continue;
         if (gradients[k].refers()) tasks_[i]->take_gradient(gradients[k].now(), options);
         else tasks_[i]->take_gradient(gradients[k], options);
     }
     for (std::size_t i = 0; i < tasks_.size(); ++i)
-        if (!given_[i] && !tasks_[i]->take_own_gradient(options))
+        if (!given_[i] && !tasks_[i]->is_frozen && !tasks_[i]->take_own_gradient(options))
             fail<value_error>({call}, {"the gradient of ", tasks_[i]->name, " is missing"}, {"one for each parameter"});
 }
 
 GRADSTEP_DEFINE std::optional<std::pair<std::string, std::size_t>> task_set::find_nonfinite() {
     auto const found = driver_.find_nonfinite(steps_, threads());
     if (!found) return {};
-    return std::pair{tasks_[found->task]->name, found->number};
+    return std::pair{stepped(found->task).name, found->number};
 }
 
 GRADSTEP_DEFINE double task_set::ascent_norm(sam_options const& how, char const* call) {
@@ -171,7 +192,7 @@ GRADSTEP_DEFINE double task_set::ascent_norm(sam_options const& how, char const*
             [&](parameter_task& x, std::size_t first, std::size_t last) { x.measure_ascent(how, first, last); });
         norm = root_of_squares([&](double scale) {
             double sum = 0;
-            for (auto const& task : tasks_) sum += task->ascent_squares(scale);
+            for_each_stepped([&](parameter_task& task) { sum += task.ascent_squares(scale); });
             return sum;
         });
     } else {
@@ -195,7 +216,7 @@ GRADSTEP_DEFINE void task_set::refuse_norm(double norm, char const* call, char c
 GRADSTEP_DEFINE void task_set::require_apart(bool zeroes) {
     if (auto const found = step_driver().find_overlap(steps_, zeroes)) { // once: its memory is not kept
         auto const [second, first] = *found;
-        auto const &task = *tasks_[second.task], &other = *tasks_[first.task];
+        auto const &task = stepped(second.task), &other = stepped(first.task);
         fail<buffer_error>(
             {task.name, ": ", task.buffer_name(second.number)},
             {"overlaps ", &task == &other ? std::string() : other.name + ": ", other.buffer_name(first.number)},

@@ -92,6 +92,10 @@ public:
     void* owned_parameter() override { return static_cast<any_parameter*>(&parameter_); }
     std::string description() const override { return parameter_.optimizer().description(); }
     void visit_state(state_visitor& to) override { parameter_.describe_state(to); }
+    row_lengths lengths_of_rows(char const* call) const override {
+        fail<value_error>({call}, {"its optimizer was chosen at run time, and its rows do not change"},
+                          {"a gs::parameter"});
+    }
     GRADSTEP_DEFINE_RUNTIME void append_slots(std::vector<std::string>& to) const override;
     void add_memory(apart_check& to, bool zeroes) override { step().add_memory(to, zeroes); }
     std::size_t buffers() const override { return step().buffers(); }

@@ -6,6 +6,7 @@
 #include <span>
 #include <type_traits>
 
+#include <gradstep/core/averaged_view.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/row_wise.hpp>
 #include <gradstep/core/sweep.hpp>
@@ -18,21 +19,6 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// A rule for rows that join a table after other steps: their state starts with what the averages
-// make of these steps (`arrival`).
-template <class Rule, class T> struct arriving_rule : Rule {
-    typename Rule::template arrival<T> before;
-
-    template <pack V> GRADSTEP_HD typename Rule::template state<V> initialize(V w) const {
-        auto out = initial_state(static_cast<Rule const&>(*this), w);
-        this->arrive(before, w, out);
-        return out;
-    }
-};
-template <class T, class Rule> auto arriving(Rule const& rule, [[maybe_unused]] std::int64_t step) {
-    if constexpr (keeps_average<Rule>) return arriving_rule<Rule, T>{rule, rule.template arrive<T>(step)};
-    else return rule;
-}
 // Rows before their first step: sets state, stamps and touches, and the master copy from the
 // values.
 template <class Updater> struct row_begin {

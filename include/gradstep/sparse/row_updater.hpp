@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/sparse/row_core.hpp>
 #include <gradstep/sparse/row_memory.hpp>
 #include <gradstep/sparse/row_progress.hpp>
+#include <gradstep/sparse/visible.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep {
@@ -151,6 +153,21 @@ public:
         auto const bag_of = core_.engine.bags(core_.backend(), offset_span, id_span.size(), bags);
         core_.apply(rows, id_span, bag_of, given, options);
         core_.shape.zero(core_.backend(), bag_rows, options);
+    }
+
+    /// The same for the rows of a mask. The gradient is dense, num_rows x width elements, and only its
+    /// visible rows are read. The result is the same bit for bit as `update` with their ids and their
+    /// gradients, without a copy. Not for memory of a device. Throws size_error for a mask of another length.
+    template <class Visible, class Gradients>
+    requires std::same_as<std::remove_cvref_t<Visible>, visible>
+    void update(memory_type const& rows, Visible&& seen, Gradients&& gradient, step_options const& options = {}) {
+        static_assert(std::is_same_v<typename Updater::backend_type::memory_space, host_memory>,
+                      "gradstep: visible: the rows are in memory of a device; expected a backend of the host");
+        seen.require_rows(num_rows());
+        auto const given = core_.shape.gradients(rows, gradient, seen.size(), "rows", options);
+        core_.shape.check(rows);
+        core_.apply(rows, std::span<std::int64_t const>(seen.ids()), seen.sources(), given, options);
+        core_.shape.zero(core_.backend(), gradient, options);
     }
 
     /// Copies rows with all steps applied, in the order of `ids`. `out` contains ids.size() x width
