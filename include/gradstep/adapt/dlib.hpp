@@ -88,6 +88,7 @@ inline namespace GRADSTEP_ISA {
 /// It works on tensors in host memory: with a dlib that was built for CUDA it does not compile.
 template <class Rule, class Regularizer = l2> class solver {
     using updater = gradstep::updater<float, Rule, Regularizer, external, simd_backend<>>;
+    using buffer = typename simd_backend<>::template buffer<float>;
     static constexpr std::size_t slots = updater::slots;
     static_assert(
         std::is_same_v<typename updater::step_type, step<updater>>,
@@ -154,7 +155,12 @@ public:
         serialize(at.step, out);
         for (double x : at.state) serialize(x, out);
         serialize(static_cast<std::uint64_t>(item.parameters_), out);
-        for (auto const& slot : item.state_) serialize(slot, out);
+        for (buffer const& slot : item.state_) {
+            ::dlib::resizable_tensor numbers;
+            numbers.set_size(static_cast<long long>(slot.size()));
+            std::copy(slot.begin(), slot.end(), numbers.host_write_only());
+            serialize(numbers, out);
+        }
     }
     /// Reads what `serialize` wrote. Throws dlib::serialization_error for other bytes, and for a
     /// solver with another rule, regularizer or hyperparameter. The solver is then unchanged.
@@ -174,13 +180,16 @@ public:
         for (double& x : at.state) deserialize(x, in);
         std::uint64_t parameters = 0;
         deserialize(parameters, in);
-        std::array<::dlib::resizable_tensor, slots> state;
-        for (auto& slot : state) deserialize(slot, in);
-        for (std::size_t i = 0; i != slots; ++i)
-            if (std::size_t const expected = slot_size(i, parameters); state[i].size() != expected)
+        std::array<buffer, slots> state;
+        for (std::size_t i = 0; i != slots; ++i) {
+            ::dlib::resizable_tensor numbers;
+            deserialize(numbers, in);
+            if (std::size_t const expected = slot_size(i, parameters); numbers.size() != expected)
                 throw ::dlib::serialization_error(
                     "gradstep::dlib::solver: the state " + std::string(updater::state_names[i]) + " has " +
-                    detail::text(state[i].size()) + " numbers; expected " + detail::text(expected));
+                    detail::text(numbers.size()) + " numbers; expected " + detail::text(expected));
+            state[i].assign(numbers.begin(), numbers.end());
+        }
         item.updater_.seek(at);
         item.parameters_ = parameters;
         item.state_ = std::move(state);
@@ -210,23 +219,20 @@ private:
                                      {"the same number; make a new trainer after you change a layer"});
     }
     void initialize(::dlib::tensor const& parameters) {
-        for (std::size_t i = 0; i != slots; ++i) {
-            if (updater::is_row_slot(i)) state_[i].set_size(2);
-            else state_[i].copy_size(parameters);
-        }
+        for (std::size_t i = 0; i != slots; ++i) state_[i].assign(slot_size(i, parameters.size()), 0);
         parameters_ = parameters.size();
         if constexpr (slots != 0) {
             updater_.initialize(part(parameters, parameters, 0, parameters.size(), 1, 1));
             for (std::size_t i = 0; i != slots; ++i)
-                if (updater::is_row_slot(i)) state_[i].host()[1] = state_[i].host()[0];
+                if (updater::is_row_slot(i)) state_[i][1] = state_[i][0];
         }
     }
     // Elements [first, first + n) of the layer. A difference does not write the parameters.
     slice<updater> part(::dlib::tensor const& parameters, ::dlib::tensor const& gradient, std::size_t first,
                         std::size_t n, double rate_scale, double decay) {
         auto const slot = [&](std::size_t i) {
-            return updater::is_row_slot(i) ? std::span(state_[i].host() + (first != 0), 1)
-                                           : std::span(state_[i].host() + first, n);
+            return updater::is_row_slot(i) ? std::span(state_[i].data() + (first != 0), 1)
+                                           : std::span(state_[i].data() + first, n);
         };
         auto out = [&]<std::size_t... I>(std::index_sequence<I...>) {
             return slice<updater>(std::span(const_cast<float*>(parameters.host()) + first, n),
@@ -239,7 +245,8 @@ private:
     }
 
     updater updater_;
-    std::array<::dlib::resizable_tensor, slots> state_;
+    // Not in tensors of dlib, all of which begin at the same offset of a page, and on small pages.
+    std::array<buffer, slots> state_;
     ::dlib::resizable_tensor step_;
     std::size_t parameters_ = 0; // of the layer; 0 before its first step
 };
