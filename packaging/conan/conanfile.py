@@ -20,7 +20,8 @@ class GradstepConan(ConanFile):
     # Each adds the CMake target gradstep::<name>; with_thrust also thrust_cpp, and with_tbb beside it thrust_tbb. with_compiled compiles
     # what contains no kernel, of json and keyed too if they are chosen, into a static library: programs of many files compile faster.
     options = {f"with_{name}": [True, False] for name in
-               ("xtensor", "eigen", "blas", "json", "keyed", "openmp", "tbb", "mpi", "thrust", "cuda", "compiled")}
+               ("xtensor", "eigen", "dlib", "armadillo", "ensmallen", "blas", "json", "keyed", "openmp", "tbb", "mpi", "thrust", "cuda",
+                "compiled")}
     default_options = {name: False for name in options}
     no_copy_source = True
 
@@ -65,14 +66,14 @@ class GradstepConan(ConanFile):
         if not self.info.options.with_compiled:
             self.info.clear()
             return
-        for name in ("xtensor", "eigen", "blas", "openmp", "tbb", "mpi", "thrust", "cuda"):
+        for name in ("xtensor", "eigen", "dlib", "armadillo", "ensmallen", "blas", "openmp", "tbb", "mpi", "thrust", "cuda"):
             self.info.options.rm_safe(f"with_{name}")
 
     def generate(self):
         toolchain = CMakeToolchain(self)
         # The headers are the same whatever the options are, as package_id says: most options are for package_info.
-        for name in ("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "BUILD_TOOLS", "XTENSOR", "EIGEN", "BLAS",
-                     "JSON", "KEYED", "OPENMP", "TBB", "MPI", "THRUST", "CUDA"):
+        for name in ("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "BUILD_TOOLS", "XTENSOR", "EIGEN", "DLIB",
+                     "ARMADILLO", "ENSMALLEN", "BLAS", "JSON", "KEYED", "OPENMP", "TBB", "MPI", "THRUST", "CUDA"):
             toolchain.cache_variables[f"GRADSTEP_{name}"] = False
         if self.options.with_compiled:
             for name, option in (("BUILD_COMPILED", "compiled"), ("JSON", "json"), ("KEYED", "keyed")):
@@ -97,7 +98,7 @@ class GradstepConan(ConanFile):
         copy(self, "LICENSE", src=self.source_folder, dst=os.path.join(self.package_folder, "licenses"))
         modules = os.path.join(self.package_folder, "lib", "cmake")
         copy(self, self._module, src=self.source_folder, dst=modules, keep_path=False)
-        for name in ("blas", "openmp", "mpi", "thrust*", "cuda"):
+        for name in ("dlib", "armadillo", "ensmallen", "blas", "openmp", "mpi", "thrust*", "cuda"):
             copy(self, f"cmake/gradstep-{name}-dependencies.cmake", src=self.source_folder, dst=modules, keep_path=False)
 
     def package_info(self):
@@ -121,6 +122,9 @@ class GradstepConan(ConanFile):
             self._component("xtensor", "xtensor::xtensor")
         if self.options.with_eigen:
             self._component("eigen", "eigen::eigen")
+        for name in ("dlib", "armadillo", "ensmallen"):
+            if self.options.get_safe(f"with_{name}"):
+                self._component(name)
         if self.options.with_blas:
             self._component("blas")
         if self.options.with_json:

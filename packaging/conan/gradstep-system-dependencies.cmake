@@ -1,6 +1,6 @@
 # Links what Conan has no package for to the components that need it: it is found on the system, by the files with which
 # gradstep's own package file finds it.
-foreach(gradstep_component IN ITEMS blas openmp mpi thrust thrust_cpp thrust_tbb cuda)
+foreach(gradstep_component IN ITEMS dlib armadillo ensmallen blas openmp mpi thrust thrust_cpp thrust_tbb cuda)
     if(TARGET gradstep::${gradstep_component})
         set(gradstep_missing "")
         include("${CMAKE_CURRENT_LIST_DIR}/gradstep-${gradstep_component}-dependencies.cmake")

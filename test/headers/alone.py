@@ -19,6 +19,9 @@ from layers import HEADERS, includes
 COMPONENTS = [
     ("xtensor", r"adapt/xtensor", {"xtensor", "xtensor-blas", "xsimd"}),
     ("eigen", r"adapt/eigen", {"Eigen"}),
+    ("dlib", r"adapt/dlib", {"dlib", "xsimd"}),
+    ("armadillo", r"adapt/armadillo", {"armadillo"}),
+    ("ensmallen", r"adapt/ensmallen", {"ensmallen.hpp", "ensmallen_bits", "armadillo", "xsimd"}),
     ("blas", r"adapt/blas", {"cblas.h"}),
     ("libtorch", r"adapt/libtorch", {"torch", "ATen", "c10", "xsimd", "nlohmann"}), # ./dev test python-torch compiles them
     ("ggml", r"adapt/ggml", {"ggml.h", "ggml-backend.h", "xsimd"}), # examples/ggml compiles it

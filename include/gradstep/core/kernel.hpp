@@ -223,13 +223,15 @@ inline namespace GRADSTEP_ISA {
 /// up, regularizes, applies the rule, and writes everything once. It contains the prepared scalars
 /// and raw pointers, is trivially copyable, and is the kernel that every backend runs.
 ///
-/// Its types: `rule_type` and `traits`; `gradient_type`, the reader of the gradient; `compute`,
-/// `storage` and `state_type`, the types of the arithmetic, the parameter and the state in memory.
+/// Its types: `rule_type`, `regularizer_type` and `traits`; `gradient_type`, the reader of the
+/// gradient; `compute`, `storage` and `state_type`, the types of the arithmetic, the parameter and
+/// the state in memory.
 /// Its constants: `slots`, the indices of the slots; `in_default_form`, whether it runs the rule's
 /// `apply_default`; `sees_all_slots`, whether it also reads and writes the rare slots.
 template <class Element, class Rule, class Regularizer, class Gradient, class Missed = detail::nothing_missed>
 struct update_kernel {
     using rule_type = Rule;
+    using regularizer_type = Regularizer;
     using traits = element_traits<Element>;
     using gradient_type = Gradient;
     using compute = typename traits::compute;

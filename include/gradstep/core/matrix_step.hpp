@@ -24,7 +24,7 @@ inline namespace GRADSTEP_ISA {
 ///
 /// The step needs work memory, which the updater keeps and shares with its copies. It is allocated
 /// before anything is written. Gradients must be memory: lazy expressions do not compile.
-template <class Updater> class matrix_step {
+template <class Updater> class matrix_step : public detail::without_difference {
     using traits = typename Updater::traits;
     using compute = typename traits::compute;
     using storage = typename traits::storage;

@@ -91,7 +91,7 @@ inline namespace GRADSTEP_ISA {
 /// The sums are in double, in a fixed order: the blocks of a tensor in order, then the tensors in
 /// order. The numbers are thus reproducible bit for bit for every backend and number of threads. A
 /// tensor with rate_scale 0 takes part in the sums; leave out tensors that have no gradient.
-template <class Updater> class model_wise_step {
+template <class Updater> class model_wise_step : public detail::without_difference {
     using traits = typename Updater::traits;
     using rule_type = typename Updater::rule_type;
     using backend_type = typename Updater::backend_type;

@@ -137,13 +137,15 @@ template <class Updater> struct tensor {
                 refuse_factors(i, of, number);
     }
 
-    // The same for memory to which the parameter is copied, after the other checks.
-    void check_copy(std::span<bfloat16> copy, extent const& gradient, std::size_t number) const {
+    // The same for other memory that the step writes, after the other checks: the copy of the
+    // parameter, or the difference.
+    template <class T>
+    void check_beside(char const* name, std::span<T> other, extent const& gradient, std::size_t number) const {
         std::array<extent, 2 + Updater::slots> buffers{
             {{"parameter", weight.data(), 0, extent::bytes_of<storage>(weight)}, gradient}};
         for (std::size_t i = 0; i != Updater::slots; ++i)
             buffers[2 + i] = {Updater::state_names[i], state[i].data(), 0, extent::bytes_of<state_type>(state[i])};
-        check_beside(buffers, extent::of("bfloat16_copy", copy), weight.size(), number);
+        detail::check_beside(buffers, extent::of(name, other), weight.size(), number);
     }
 
 private:

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <gradstep/core/difference.hpp>
 #include <gradstep/core/prepared_step.hpp>
 #include <gradstep/core/rate_numbers.hpp>
 #include <gradstep/core/zero_gradient.hpp>
@@ -81,6 +82,59 @@ public:
         for (std::size_t k = 0; k < tensors.size(); ++k) check(tensors[k], first + k);
         other_scalars const others = prepare_others(tensors, first);
         run({prepared_, tensors, others.numbers.data(), others.by_number.data()});
+    }
+
+    /// Writes the change of each weight, w_new - w, to `out`, and leaves the weight as it is. The
+    /// state advances, so one call is the step of a tensor. For frameworks that add the step to the
+    /// parameter themselves. `weight` can be const; `out` has the type of the parameter, and must be
+    /// separate from the parameter, the gradient and the state.
+    ///
+    /// w_new is the weight that the step in place would store, and the change is rounded once. If
+    /// w_new / w is in [1/2, 2], the change is exact (Sterbenz), and w + out has the bits of w_new.
+    /// Otherwise the rounding of the change is at most half a unit in its last place.
+    ///
+    /// It works for elementwise and row-wise rules on the CPU. It does not compile for model-wise,
+    /// matrix and factored rules, and for block8. Throws the errors of the step in place, and
+    /// size_error or buffer_error for `out`, before it writes anything.
+    template <class Out, class W, class G, class... S>
+    void difference(Out&& out, W const& weight, G&& gradient, S&&... state) const {
+        detail::require_lasting<Out, S...>();
+        auto&& parameter = detail::as_parameter<storage>(weight);
+        detail::require_layout(out, parameter);
+        std::span<storage> const to = detail::as_span<storage, typename Updater::backend_type::memory_space>(out);
+        if constexpr (is_lazy<W, G>) {
+            auto const one = lazy_kernel(0, parameter, gradient, state...);
+            detail::tensor<Updater> const tensor(parameter, state...);
+            tensor.check_beside("the difference", to, {"gradient", nullptr, 0, 0}, detail::only_tensor);
+            run_difference(one.kernel, to);
+        } else {
+            difference(to, slice<Updater>(detail::for_one_call{}, parameter, gradient, state...));
+        }
+    }
+    /// The same for one slice, with its rate_scale, decay, id and step. Throws buffer_error if it has
+    /// a bfloat16_copy, since the parameter is not written.
+    template <class Out, std::same_as<slice<Updater>> Slice> void difference(Out&& out, Slice const& tensor) const {
+        detail::require_lasting<Out>();
+        std::span<storage> const to = detail::as_span<storage, typename Updater::backend_type::memory_space>(out);
+        check(tensor);
+        if (!tensor.bfloat16_copy.empty())
+            detail::refuse_copy(detail::only_tensor, "step.difference leaves the parameter as it is");
+        tensor.check_beside("the difference", to, extent_of_gradient(tensor), detail::only_tensor);
+        other_scalars const others = prepare_others({&tensor, 1}, detail::only_tensor);
+        step_batch<Updater> const batch{prepared_, {&tensor, 1}, others.numbers.data(), others.by_number.data()};
+        auto const& scalars = batch.scalars(0);
+        visit_gradient(prepared_, tensor, scalars.rule, [&](auto gradient) {
+            auto const run_with = [&]<class Regularizer>(std::type_identity<Regularizer>, auto const& regularizer) {
+                run_difference(make_kernel<Regularizer>(prepared_, tensor, scalars.rule, regularizer, gradient,
+                                                        tensor.id.value_or(0), tensor.step.value_or(number())),
+                               to, [&] { return detail::row_pointers(tensor); });
+            };
+            using prepared = prepared_step<Updater>;
+            if constexpr (prepared::has_decay)
+                if (tensor.decay.is_zero())
+                    return run_with(std::type_identity<typename prepared::undecayed_type>{}, scalars.undecayed);
+            run_with(std::type_identity<regularizer_type>{}, scalars.regularizer);
+        });
     }
 
     /// Checks the buffers as `update` does, and returns a function without arguments that runs the
@@ -168,6 +222,26 @@ private:
                       tensor.weight.size(), Updater::bytes_per_element};
     }
 
+    static detail::extent extent_of_gradient(slice<Updater> const& x) {
+        return detail::extent::of<storage const>("gradient", x.gradient);
+    }
+    // Runs a kernel with its differences going to `out`. `rows` returns the row slots.
+    template <class Kernel, class Rows = int>
+    void run_difference(Kernel const& kernel, std::span<storage> out, [[maybe_unused]] Rows const& rows = {}) const {
+        constexpr bool in_blocks = detail::in_blocks<traits>;
+        static_assert(!in_blocks, "gradstep: step.difference: the state is kept in blocks (block8), whose steps write "
+                                  "the parameter; expected float or another element");
+        static_assert(
+            std::is_same_v<typename Updater::backend_type::memory_space, host_memory>,
+            "gradstep: step.difference: the backend runs on a device; expected serial_backend or simd_backend");
+        if constexpr (!in_blocks) {
+            single<detail::written_difference<Kernel>> const one{
+                {{kernel, out.data(), 0}}, out.size(), Updater::bytes_per_element};
+            if constexpr (row_wise_rule<rule_type>) backend_.run_row_wise(one, rows());
+            else backend_.run(one);
+        }
+    }
+
     // The scalars of the tensors of a call that have a rate_scale, a decay or a step of their own.
     struct other_scalars {
         std::vector<std::uint32_t> numbers; // of every tensor; 0: the step's own. Empty if all have those
@@ -195,7 +269,7 @@ private:
     void check_copy(slice<Updater> const& x, std::size_t number) const {
         if constexpr (!std::is_same_v<storage, float>)
             detail::refuse_copy(number, "the parameter is not kept in float");
-        else x.check_copy(x.bfloat16_copy, detail::extent::of<storage const>("gradient", x.gradient), number);
+        else x.check_beside("bfloat16_copy", x.bfloat16_copy, extent_of_gradient(x), number);
     }
 
     void run(step_batch<Updater> const& batch) const {

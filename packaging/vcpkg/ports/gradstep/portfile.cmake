@@ -11,10 +11,13 @@ set(VCPKG_POLICY_MISMATCHED_NUMBER_OF_BINARIES enabled)
 
 vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS
     FEATURES
+        armadillo GRADSTEP_ARMADILLO
         blas    GRADSTEP_BLAS
         c       GRADSTEP_BUILD_C
         cuda    GRADSTEP_CUDA
+        dlib    GRADSTEP_DLIB
         eigen   GRADSTEP_EIGEN
+        ensmallen GRADSTEP_ENSMALLEN
         json    GRADSTEP_JSON
         keyed   GRADSTEP_KEYED
         mpi     GRADSTEP_MPI

@@ -1,0 +1,10 @@
+# gradstep::armadillo: the core and Armadillo's matrices.
+find_package(Armadillo QUIET)
+if(NOT ARMADILLO_FOUND AND NOT Armadillo_FOUND)
+    set(gradstep_missing "Armadillo was not found (Debian: libarmadillo-dev)")
+elseif(NOT TARGET gradstep_system::armadillo)
+    add_library(gradstep_system::armadillo INTERFACE IMPORTED)
+    target_link_libraries(gradstep_system::armadillo INTERFACE ${ARMADILLO_LIBRARIES})
+    target_include_directories(gradstep_system::armadillo SYSTEM INTERFACE ${ARMADILLO_INCLUDE_DIRS})
+endif()
+set(gradstep_armadillo_links gradstep_system::armadillo)

@@ -1,0 +1,11 @@
+# gradstep::ensmallen: the core, Armadillo and the headers of ensmallen, for gradstep's rules in its optimizers.
+include("${CMAKE_CURRENT_LIST_DIR}/gradstep-armadillo-dependencies.cmake")
+find_path(GRADSTEP_ENSMALLEN_INCLUDE_DIR ensmallen.hpp)
+mark_as_advanced(GRADSTEP_ENSMALLEN_INCLUDE_DIR)
+if(NOT gradstep_missing AND NOT GRADSTEP_ENSMALLEN_INCLUDE_DIR)
+    set(gradstep_missing "ensmallen was not found (from Debian 13: libensmallen-dev)")
+elseif(NOT gradstep_missing AND NOT TARGET gradstep_system::ensmallen)
+    add_library(gradstep_system::ensmallen INTERFACE IMPORTED)
+    target_include_directories(gradstep_system::ensmallen SYSTEM INTERFACE ${GRADSTEP_ENSMALLEN_INCLUDE_DIR})
+endif()
+set(gradstep_ensmallen_links gradstep_system::ensmallen ${gradstep_armadillo_links})
