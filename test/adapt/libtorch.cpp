@@ -269,6 +269,10 @@ TEST_CASE("Parameters that share memory are updated one after the other, as in t
     optimizer.step();
     auto const& state = *optimizer.state().begin()->second;
     CHECK(dynamic_cast<theirs::AdamWParamState const&>(state).step() == 2);
+    pass_state(optimizer, optimizer);
+    CHECK(refusal<gradstep::value_error>([&] { optimizer.step(); }) ==
+          "parameter 0 of group 0: its state is null, as after a load with a tensor given twice; expected each tensor "
+          "once in the optimizer that loads");
 }
 
 TEST_CASE("Optimizer runs a configuration, and its archive continues the run bit for bit") {

@@ -218,7 +218,11 @@ private:
         std::size_t const n = by.slots(), size = static_cast<std::size_t>(x.weight.numel());
         at::ScalarType const type = type_of(by.state_type());
         auto const known = of_.state().find(x.own.unsafeGetTensorImpl());
-        if (known != of_.state().end() && known->second != nullptr) {
+        if (known != of_.state().end()) {
+            if (known->second == nullptr) // torch's load moves the state of such a parameter away
+                detail::fail<value_error>({x.here.text()},
+                                          {"its state is null, as after a load with a tensor given twice"},
+                                          {"each tensor once in the optimizer that loads"});
             x.state = dynamic_cast<state_type*>(known->second.get());
             if (x.state == nullptr)
                 detail::fail<value_error>({x.here.text()}, {"its state is of another optimizer"},
@@ -277,8 +281,12 @@ private:
     // Gives a step its gradient, or a copy if the gradient has another layout or overlaps what the step
     // writes. Another parameter's step can write a gradient that is copied, too.
     void add_gradient(entry_type& x, Tensor const& gradient, std::size_t written) {
-        bool const is_read = !gradient.is_sparse() && is_apart(extent::of(gradient, false), written);
-        if (is_read) extents_.push_back(extent::of(gradient, false));
+        bool is_read = false;
+        if (!gradient.is_sparse()) {
+            extent const from = extent::of(gradient, false);
+            is_read = is_apart(from, written);
+            if (is_read) extents_.push_back(from);
+        }
         if (is_read && fits(gradient, x.weight, x.weight.scalar_type())) x.gradient = gradient;
         else
             x.gradient = empty_like(x.weight, x.weight.scalar_type())
@@ -390,9 +398,9 @@ private:
     void advance_idle(batch const& of) {
         for (Tensor const& parameter : of_.param_groups()[of.group].params()) {
             auto const known = of_.state().find(parameter.unsafeGetTensorImpl());
-            if (known != of_.state().end())
-                Kind::set_clock(static_cast<state_type&>(*known->second), of.by->by, of.number,
-                                of.by->by.clock().state);
+            if (known == of_.state().end()) continue;
+            if (auto* const state = dynamic_cast<state_type*>(known->second.get()))
+                Kind::set_clock(*state, of.by->by, of.number, of.by->by.clock().state);
         }
     }
 
