@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/generated/variable_factories.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/schedulers/step_lr.h>
@@ -211,7 +212,12 @@ TEST_CASE("Sparse gradients of SGD are as in torch") {
             assign(*std::make_unique<tensors>(tensors{our}), {their.detach()});
         }
     }
+    // Without a sparse dimension: one value for the whole parameter.
     Tensor w = leaf(torch::ones({5, 2}));
+    w.mutable_grad() = torch::sparse_coo_tensor(torch::empty({0, 1}, at::kLong), torch::ones({1, 5, 2}), {5, 2});
+    ours::SGD(tensors{w}, theirs::SGDOptions(0.5)).step();
+    CHECK(torch::equal(w.detach(), torch::full({5, 2}, 0.5f)));
+    w = leaf(torch::ones({5, 2}));
     w.mutable_grad() = torch::sparse_coo_tensor(indices, torch::ones({3, 2}), {5, 2});
     ours::SGD decayed(tensors{w}, theirs::SGDOptions(0.1).weight_decay(0.1));
     CHECK(refusal<gradstep::buffer_error>([&] { decayed.step(); }) ==
@@ -226,6 +232,7 @@ TEST_CASE("Sparse gradients of SGD are as in torch") {
         dense(tensors{rows}, options);
     for (int step = 0; step < 2; ++step) {
         rows.mutable_grad() = torch::tensor({{1.0f, 1.0f}, {2.0f, 2.0f}});
+        c10::InferenceMode const only_first(step == 0); // its state is not written outside
         sparse.step();
         dense.step();
     }
@@ -246,12 +253,26 @@ TEST_CASE("Parameters that share memory are updated one after the other, as in t
         return memory;
     };
     CHECK(torch::equal(run(static_cast<ours::SGD*>(nullptr)), run(static_cast<theirs::SGD*>(nullptr))));
+    // The second gradient is the first parameter, in another layout.
+    auto const run_read = []<class Of>(Of* /*kind*/) {
+        tensors all{leaf(numbers({3, 3}, 0.5, 2, 1)), leaf(numbers({3, 3}, 0.5, 2, 2))};
+        Of optimizer({theirs::OptimizerParamGroup(all)}, theirs::SGDOptions(0.25));
+        all[0].mutable_grad() = torch::ones({3, 3});
+        all[1].mutable_grad() = all[0].detach().t();
+        optimizer.step();
+        return all[1].detach();
+    };
+    CHECK(torch::equal(run_read(static_cast<ours::SGD*>(nullptr)), run_read(static_cast<theirs::SGD*>(nullptr))));
     Tensor twice = leaf(torch::ones({3}));
     ours::AdamW optimizer(tensors{twice, twice}, theirs::AdamWOptions(0.1));
     twice.mutable_grad() = torch::ones({3});
     optimizer.step();
     auto const& state = *optimizer.state().begin()->second;
     CHECK(dynamic_cast<theirs::AdamWParamState const&>(state).step() == 2);
+    pass_state(optimizer, optimizer);
+    CHECK(refusal<gradstep::value_error>([&] { optimizer.step(); }) ==
+          "parameter 0 of group 0: its state is null, as after a load with a tensor given twice; expected each tensor "
+          "once in the optimizer that loads");
 }
 
 TEST_CASE("Optimizer runs a configuration, and its archive continues the run bit for bit") {
@@ -295,6 +316,30 @@ TEST_CASE("Optimizer runs a configuration, and its archive continues the run bit
             CHECK(!torch::equal(a[0].detach(), parameters(type)[0].detach()));
             CHECK(second.param_groups()[0].options().get_lr() == 0.01);
         }
+    }
+    SECTION("with other options for some groups") {
+        tensors all{leaf(torch::ones({1})), leaf(torch::ones({1})), leaf(torch::ones({1}))};
+        for (Tensor& x : all) x.mutable_grad() = torch::full({1}, 2.0f);
+        auto const group_of = [&](std::size_t i, ours::OptimizerOptions const& options) {
+            return theirs::OptimizerParamGroup({all[i]}, std::make_unique<ours::OptimizerOptions>(options));
+        };
+        std::vector<theirs::OptimizerParamGroup> const groups{theirs::OptimizerParamGroup({all[0]}),
+                                                              group_of(1, {R"({"rule": {"name": "lion"}})", 0.5})};
+        ours::Optimizer optimizer(groups, {R"({"rule": {"name": "sgd"}})", 0.125});
+        optimizer.add_param_group(group_of(2, 0.5)); // sgd
+        optimizer.step();
+        CHECK(all[0].item<float>() == 0.75f);
+        CHECK(all[1].item<float>() == 0.5f);
+        CHECK(all[2].item<float>() == 0);
+    }
+    SECTION("and an archive of another class is an error") {
+        tensors all{leaf(torch::ones({2}))};
+        all[0].mutable_grad() = torch::ones({2});
+        theirs::AdamW from(all, theirs::AdamWOptions(0.1));
+        from.step();
+        ours::Optimizer to(all, {R"({"rule": {"name": "adam"}})", 0.5});
+        CHECK(refusal<gradstep::value_error>([&] { pass_state(from, to); }) ==
+              "archive: has no clock; expected one of gradstep::torch_optim::Optimizer");
     }
     SECTION("with the loss of a closure") {
         Tensor w = leaf(torch::ones({3}));
@@ -383,7 +428,22 @@ TEST_CASE("What a step cannot update throws one sentence, and nothing is written
     SECTION("elements that share memory") {
         bad.set_data(torch::ones({1}).expand({2, 3}));
         CHECK(refusal<gradstep::buffer_error>([&] { optimizer.step(); }) ==
-              "parameter 1 of group 0: its elements share memory, as after expand(); expected a clone()");
+              "parameter 1 of group 0: its strides let elements share memory, as after expand(); expected a clone()");
+        bad.set_data(torch::ones({4}).as_strided({2, 3}, {1, 1}));
+        CHECK_THROWS_AS(optimizer.step(), gradstep::buffer_error);
+    }
+    SECTION("memory that was taken away") {
+        bad.storage().unsafeGetStorageImpl()->set_nbytes(8);
+        CHECK(refusal<gradstep::buffer_error>([&] { optimizer.step(); }) ==
+              "parameter 1 of group 0: the tensor has a storage of 8 bytes; expected at least 24, the end of its last "
+              "element");
+    }
+    SECTION("state that shares memory") {
+        auto& state = dynamic_cast<theirs::AdamWParamState&>(*optimizer.state().at(bad.unsafeGetTensorImpl()));
+        state.exp_avg_sq(state.exp_avg());
+        CHECK(refusal<gradstep::buffer_error>([&] { optimizer.step(); }) ==
+              "parameter 1 of group 0: its state exp_avg_sq shares memory; expected memory apart from the "
+              "parameter's and other state's");
     }
     SECTION("amsgrad in the middle of a run") {
         static_cast<theirs::AdamWOptions&>(optimizer.param_groups()[0].options()).amsgrad(true);

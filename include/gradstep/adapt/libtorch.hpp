@@ -122,13 +122,17 @@ public:
 /// such as prodigy, needs all parameters in one group and of one dtype.
 class Optimizer : public ::torch::optim::Optimizer {
 public:
-    /// Takes parameter groups. Groups without options, and groups without a `config`, use the defaults'
-    /// options. Throws value_error if a configuration is not valid, or not compiled for the dtype
-    /// of a parameter.
+    /// Takes parameter groups, as add_param_group does. Throws value_error if a configuration is not
+    /// valid, or not compiled for the dtype of a parameter.
     explicit Optimizer(std::vector<::torch::optim::OptimizerParamGroup> const& groups, OptimizerOptions defaults);
     /// Takes the parameters of one group.
     explicit Optimizer(std::vector<::torch::Tensor> parameters, OptimizerOptions defaults)
         : Optimizer({::torch::optim::OptimizerParamGroup(std::move(parameters))}, std::move(defaults)) {}
+
+    /// Adds a parameter group. A group without options uses the defaults' options, and one without a
+    /// `config` their configuration. Call it by this class: torch's own function of a reference to
+    /// torch::optim::Optimizer gives the group the defaults' options.
+    void add_param_group(::torch::optim::OptimizerParamGroup const& group);
 
     /// Updates every parameter that has a gradient: one step. The rules polyak_sgd, momo and momo_adam
     /// compute their step size from the loss, and need a closure that returns it. Throws the errors of
@@ -136,7 +140,8 @@ public:
     ::torch::Tensor step(LossClosure closure = nullptr) override;
     /// Writes state and options to an archive.
     void save(::torch::serialize::OutputArchive& archive) const override;
-    /// Reads state and options from an archive of `save`.
+    /// Reads state and options from an archive of `save`. Throws value_error for an archive of another
+    /// class.
     void load(::torch::serialize::InputArchive& archive) override;
 
 private:

@@ -3,6 +3,7 @@
 // without that target includes it in one of its own files, and links gradstep::runtime.
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/optim/serialize.h>
@@ -11,6 +12,19 @@
 #include <gradstep/adapt/libtorch.hpp>
 #include <gradstep/adapt/libtorch/kinds.hpp>
 #include <gradstep/adapt/libtorch/step.hpp>
+#include <gradstep/core/error.hpp>
+
+namespace gradstep::detail::libtorch {
+inline namespace GRADSTEP_ABI {
+
+// Reads a value from an archive of an Optimizer.
+template <class T> void read(::torch::serialize::InputArchive& archive, char const* key, T& out) {
+    if (!archive.try_read(key, out))
+        detail::fail<value_error>({"archive"}, {"has no ", key}, {"one of gradstep::torch_optim::Optimizer"});
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace gradstep::detail::libtorch
 
 namespace gradstep::torch_optim {
 
@@ -25,8 +39,16 @@ namespace gradstep::torch_optim {
 }
 
 Optimizer::Optimizer(std::vector<::torch::optim::OptimizerParamGroup> const& groups, OptimizerOptions defaults)
-    : ::torch::optim::Optimizer(groups, std::make_unique<OptimizerOptions>(defaults)) {
+    : ::torch::optim::Optimizer(std::vector<::torch::optim::OptimizerParamGroup>(),
+                                std::make_unique<OptimizerOptions>(std::move(defaults))) {
+    for (::torch::optim::OptimizerParamGroup const& group : groups) add_param_group(group);
     detail::libtorch::torch_step<detail::libtorch::any_kind>(*this, updaters_).make_updaters();
+}
+
+void Optimizer::add_param_group(::torch::optim::OptimizerParamGroup const& group) {
+    ::torch::optim::Optimizer::add_param_group(group);
+    // Newer versions of torch replace options of a class that they do not know by the defaults'.
+    if (group.has_options()) param_groups().back().set_options(group.options().clone());
 }
 
 void Optimizer::save(::torch::serialize::OutputArchive& archive) const {
@@ -43,11 +65,11 @@ void OptimizerOptions::serialize(::torch::serialize::OutputArchive& archive) con
 }
 void OptimizerOptions::serialize(::torch::serialize::InputArchive& archive) {
     c10::IValue value;
-    archive.read("lr", value);
+    detail::libtorch::read(archive, "lr", value);
     lr(value.toDouble());
-    archive.read("config", value);
+    detail::libtorch::read(archive, "config", value);
     config(value.toStringRef());
-    archive.read("sparse_rows", value);
+    detail::libtorch::read(archive, "sparse_rows", value);
     sparse_rows(value.toBool());
 }
 
@@ -60,12 +82,12 @@ void OptimizerParamState::serialize(::torch::serialize::OutputArchive& archive) 
 }
 void OptimizerParamState::serialize(::torch::serialize::InputArchive& archive) {
     c10::IValue value;
-    archive.read("step", value);
+    detail::libtorch::read(archive, "step", value);
     step(value.toInt());
-    archive.read("clock", value);
+    detail::libtorch::read(archive, "clock", value);
     clock(value.toDoubleVector());
     ::torch::serialize::InputArchive of_slots;
-    archive.read("slots", of_slots);
+    detail::libtorch::read(archive, "slots", of_slots);
     slots().clear();
     for (std::string const& name : of_slots.keys()) of_slots.read(name, slots()[name], /*is_buffer=*/true);
 }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -88,25 +90,6 @@ inline Tensor empty_like(Tensor const& x, at::ScalarType type) { return at::empt
 inline bool is_empty(Tensor const& x) { return x.numel() == 0; }
 inline std::size_t element_bytes(Tensor const& x) { return static_cast<std::size_t>(x.element_size()); }
 
-// Throws buffer_error unless a tensor is strided, on the CPU, and has memory.
-inline void require_memory(Tensor const& x, place const& here) {
-    if (!x.is_cpu())
-        detail::fail<buffer_error>({here.text()}, {here.subject(), " is on ", x.device().str()}, {"the CPU"});
-    if (x.layout() != at::kStrided) {
-        std::ostringstream layout;
-        layout << x.layout();
-        detail::fail<buffer_error>({here.text()}, {here.subject(), " has the layout ", layout.str()}, {"Strided"});
-    }
-    if (is_empty(x)) return;
-    if (!x.has_storage() || x.data_ptr() == nullptr)
-        detail::fail<buffer_error>({here.text()}, {here.subject(), " has no memory"},
-                                   {"a tensor on the CPU that has its memory"});
-    if (reinterpret_cast<std::uintptr_t>(x.data_ptr()) % element_bytes(x) != 0)
-        detail::fail<buffer_error>(
-            {here.text()}, {here.subject(), " is not aligned"},
-            {"an address that is a multiple of ", element_bytes(x), ", the bytes of an element"});
-}
-
 // The bytes from the first element of a tensor to the end of its last one.
 struct extent {
     char const* first;
@@ -124,6 +107,48 @@ struct extent {
     }
     bool overlaps(extent const& x) const { return first < x.first + x.bytes && x.first < first + bytes; }
 };
+
+// Throws buffer_error unless a tensor is strided, on the CPU, and has memory.
+inline void require_memory(Tensor const& x, place const& here) {
+    if (!x.is_cpu())
+        detail::fail<buffer_error>({here.text()}, {here.subject(), " is on ", x.device().str()}, {"the CPU"});
+    if (x.layout() != at::kStrided) {
+        std::ostringstream layout;
+        layout << x.layout();
+        detail::fail<buffer_error>({here.text()}, {here.subject(), " has the layout ", layout.str()}, {"Strided"});
+    }
+    if (is_empty(x)) return;
+    if (!x.has_storage() || x.data_ptr() == nullptr)
+        detail::fail<buffer_error>({here.text()}, {here.subject(), " has no memory"},
+                                   {"a tensor on the CPU that has its memory"});
+    if (reinterpret_cast<std::uintptr_t>(x.data_ptr()) % element_bytes(x) != 0)
+        detail::fail<buffer_error>(
+            {here.text()}, {here.subject(), " is not aligned"},
+            {"an address that is a multiple of ", element_bytes(x), ", the bytes of an element"});
+    std::size_t const needed =
+        static_cast<std::size_t>(x.storage_offset()) * element_bytes(x) + extent::of(x, false).bytes;
+    if (x.storage().nbytes() < needed)
+        detail::fail<buffer_error>({here.text()},
+                                   {here.subject(), " has a storage of ", x.storage().nbytes(), " bytes"},
+                                   {"at least ", needed, ", the end of its last element"});
+}
+
+// Throws buffer_error if elements of a parameter share memory. Its strides, from the smallest one, each
+// have to be longer than what the smaller ones reach.
+inline void require_apart(Tensor const& x, place const& here) {
+    if (x.is_non_overlapping_and_dense() || is_empty(x)) return;
+    std::vector<std::pair<std::int64_t, std::int64_t>> dimensions; // stride and size
+    for (std::int64_t i = 0; i < x.dim(); ++i)
+        if (x.size(i) > 1) dimensions.emplace_back(x.stride(i), x.size(i));
+    std::sort(dimensions.begin(), dimensions.end());
+    std::int64_t reach = 0;
+    for (auto const& [stride, size] : dimensions) {
+        if (stride <= reach)
+            detail::fail<buffer_error>({here.text()}, {"its strides let elements share memory, as after expand()"},
+                                       {"a clone()"});
+        reach += stride * (size - 1);
+    }
+}
 
 } // namespace GRADSTEP_ABI
 } // namespace detail::libtorch

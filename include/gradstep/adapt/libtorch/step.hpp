@@ -10,7 +10,6 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <ATen/MemoryOverlap.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/optim/optimizer.h>
 
@@ -162,8 +161,7 @@ private:
         typed_updater& updater = updater_of(g, position, own.scalar_type());
         any_updater const& by = updater.by;
         bool const is_dense = own.is_non_overlapping_and_dense();
-        if (!is_dense && at::has_internal_overlap(own) == at::MemOverlap::Yes)
-            detail::fail<buffer_error>({here.text()}, {"its elements share memory, as after expand()"}, {"a clone()"});
+        require_apart(own, here);
         if (own.is_inference() && !c10::InferenceMode::is_enabled())
             detail::fail<buffer_error>({here.text()}, {"was made in inference mode"},
                                        {"a tensor made outside, or a step inside"});
@@ -193,10 +191,17 @@ private:
         adopt_state(x, updater);
         std::size_t const written = extents_.size();
         extents_.push_back(extent::of(own, true));
-        for (std::size_t i = 0; i < by.slots(); ++i) extents_.push_back(extent::of(x.slots[i], true));
-        if (gradient.is_sparse() && how == sparse_gradients::rows) take_rows(x, by, gradient);
-        else x.gradient = readable(gradient, x.weight, written);
-        if (x.gradient.is_same(gradient)) extents_.push_back(extent::of(gradient, false));
+        for (std::size_t i = 0; i < by.slots(); ++i) {
+            extent const slot = extent::of(x.slots[i], true);
+            if (!is_apart(slot, written))
+                detail::fail<buffer_error>({here.text()}, {"its state ", Kind::name_of(by, i), " shares memory"},
+                                           {"memory apart from the parameter's and other state's"});
+            extents_.push_back(slot);
+        }
+        // A gradient without sparse dimensions has no rows.
+        if (gradient.is_sparse() && how == sparse_gradients::rows && gradient.sparse_dim() != 0)
+            take_rows(x, by, gradient);
+        else add_gradient(x, gradient, written);
         join_batch(updater, options.lr(), x);
     }
 
@@ -213,7 +218,11 @@ private:
         std::size_t const n = by.slots(), size = static_cast<std::size_t>(x.weight.numel());
         at::ScalarType const type = type_of(by.state_type());
         auto const known = of_.state().find(x.own.unsafeGetTensorImpl());
-        if (known != of_.state().end() && known->second != nullptr) {
+        if (known != of_.state().end()) {
+            if (known->second == nullptr) // torch's load moves the state of such a parameter away
+                detail::fail<value_error>({x.here.text()},
+                                          {"its state is null, as after a load with a tensor given twice"},
+                                          {"each tensor once in the optimizer that loads"});
             x.state = dynamic_cast<state_type*>(known->second.get());
             if (x.state == nullptr)
                 detail::fail<value_error>({x.here.text()}, {"its state is of another optimizer"},
@@ -227,7 +236,8 @@ private:
             missing += !old.defined();
             if (old.defined())
                 require_slot(old, like, {x.here.group, x.here.position, "its state", Kind::name_of(by, i)});
-            if (old.defined() && fits(old, like, type)) x.slots[i] = old;
+            bool const is_writable = old.defined() && (!old.is_inference() || c10::InferenceMode::is_enabled());
+            if (is_writable && fits(old, like, type)) x.slots[i] = old;
             else x.slots[i] = old.defined() ? empty_like(like, type).copy_(old) : empty_like(like, type);
         }
         std::optional<std::int64_t> const steps = x.state == nullptr ? 0 : Kind::steps_of(*x.state);
@@ -263,17 +273,24 @@ private:
         }
     }
 
-    // A gradient in the layout and dtype of the weight, apart from what the step of its parameter
-    // writes.
-    Tensor readable(Tensor const& gradient, Tensor const& weight, std::size_t written) const {
-        if (fits(gradient, weight, weight.scalar_type())) {
-            extent const own = extent::of(gradient, false);
-            bool const is_apart = std::none_of(extents_.begin() + static_cast<std::ptrdiff_t>(written), extents_.end(),
-                                               [&](extent const& x) { return x.overlaps(own); });
-            if (is_apart) return gradient;
+    // Whether memory is apart from what the step of a parameter writes, which begins at `written`.
+    bool is_apart(extent const& x, std::size_t written) const {
+        return std::none_of(extents_.begin() + static_cast<std::ptrdiff_t>(written), extents_.end(),
+                            [&](extent const& other) { return other.overlaps(x); });
+    }
+    // Gives a step its gradient, or a copy if the gradient has another layout or overlaps what the step
+    // writes. Another parameter's step can write a gradient that is copied, too.
+    void add_gradient(entry_type& x, Tensor const& gradient, std::size_t written) {
+        bool is_read = false;
+        if (!gradient.is_sparse()) {
+            extent const from = extent::of(gradient, false);
+            is_read = is_apart(from, written);
+            if (is_read) extents_.push_back(from);
         }
-        Tensor const source = gradient.is_sparse() ? gradient.to_dense() : gradient;
-        return empty_like(weight, weight.scalar_type()).copy_(source);
+        if (is_read && fits(gradient, x.weight, x.weight.scalar_type())) x.gradient = gradient;
+        else
+            x.gradient = empty_like(x.weight, x.weight.scalar_type())
+                             .copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
     }
     void join_batch(typed_updater& updater, double rate, entry_type const& x) {
         auto const takes = [&](batch const& of) {
@@ -381,9 +398,9 @@ private:
     void advance_idle(batch const& of) {
         for (Tensor const& parameter : of_.param_groups()[of.group].params()) {
             auto const known = of_.state().find(parameter.unsafeGetTensorImpl());
-            if (known != of_.state().end())
-                Kind::set_clock(static_cast<state_type&>(*known->second), of.by->by, of.number,
-                                of.by->by.clock().state);
+            if (known == of_.state().end()) continue;
+            if (auto* const state = dynamic_cast<state_type*>(known->second.get()))
+                Kind::set_clock(*state, of.by->by, of.number, of.by->by.clock().state);
         }
     }
 
