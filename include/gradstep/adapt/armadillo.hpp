@@ -82,8 +82,8 @@ template <detail::armadillo::dense B> struct buffer_traits<B> {
             detail::fail<size_error>({"a buffer of ", shape_of(b)}, {"the parameter is ", shape_of(weight)},
                                      {"equal shapes"});
         } else {
-            if constexpr (requires { traits_of<W>::shape(weight); })
-                if (traits_of<W>::shape(weight).order == memory_order::column_major) return;
+            if constexpr (requires { detail::traits_of<W>::shape(weight); })
+                if (detail::traits_of<W>::shape(weight).order == memory_order::column_major) return;
             detail::fail<buffer_error>(
                 {"a buffer of ", shape_of(b)},
                 {"it is column-major, and the parameter is row-major, as a parameter that does not know its shape"},
