@@ -21,6 +21,8 @@
 #include <gradstep/averaging/towards_initial.hpp>
 #include <gradstep/averaging/window.hpp>
 
+#include <gradstep/dialects/dlib.hpp>
+#include <gradstep/dialects/ensmallen.hpp>
 #include <gradstep/dialects/keras.hpp>
 #include <gradstep/dialects/optax.hpp>
 #include <gradstep/dialects/paddle.hpp>

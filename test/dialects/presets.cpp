@@ -1,4 +1,6 @@
 // The lists of the functions that dialects have, and what their arguments may be.
+#include <gradstep/dialects/dlib.hpp>
+#include <gradstep/dialects/ensmallen.hpp>
 #include <gradstep/dialects/keras.hpp>
 #include <gradstep/dialects/optax.hpp>
 #include <gradstep/dialects/paddle.hpp>
@@ -28,6 +30,8 @@ namespace dialects = gradstep::dialects;
 namespace {
 
 template <class F> void for_each_dialect(F const& f) {
+    f(dialects::dlib::presets);
+    f(dialects::ensmallen::presets);
     f(dialects::keras::presets);
     f(dialects::optax::presets);
     f(dialects::paddle::presets);

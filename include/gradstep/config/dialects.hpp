@@ -1,4 +1,6 @@
 #pragma once
+#include <gradstep/dialects/dlib.hpp>
+#include <gradstep/dialects/ensmallen.hpp>
 #include <gradstep/dialects/keras.hpp>
 #include <gradstep/dialects/optax.hpp>
 #include <gradstep/dialects/paddle.hpp>
@@ -10,6 +12,8 @@ namespace gradstep {
 /// Calls f(presets) for every framework: a `dialects::preset_list`, whose `dialect` is the name of
 /// the framework.
 template <class F> constexpr void for_each_dialect(F const& f) {
+    f(dialects::dlib::presets);
+    f(dialects::ensmallen::presets);
     f(dialects::keras::presets);
     f(dialects::optax::presets);
     f(dialects::paddle::presets);
