@@ -22,7 +22,8 @@
   simulate [ARGUMENTS]         how far each mode of training on several machines scales, simulated for up to 1000 workers
                                (./dev bench simulate --help); simpy comes from PyPI into build/simulation_venv
   keyed [ARGUMENTS]            tables indexed by keys beside tables indexed by rows, and their index beside other hash maps
-  report [ARGUMENTS]           all benchmarks except before, simulate and rounding: one page with the machine, versions,
+  dlib, ensmallen [ARGUMENTS]  steps of these frameworks beside gradstep's in them
+  report [ARGUMENTS]           all benchmarks except before, dlib, ensmallen, simulate and rounding: one page with the machine, versions,
                                tables and pictures in build/report; --without PART leaves one out
                                (./dev bench report --help)
   rounding                     tables of rounding errors: every rule in every dtype, against its formula
@@ -217,6 +218,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "peers": peers, "python": python, "report": report, "simulate": simulate, "keyed": keyed, "distributed": distributed,
     "rounding": rounding, "callers": callers, "before": before, "libtorch": bench_libtorch,
     "compile": lambda *arguments: become(ROOT / "benchmarks/compile_time.py", *arguments),
+    "dlib": lambda *arguments: run_built("gradstep_bench_dlib", *arguments),
+    "ensmallen": lambda *arguments: run_built("gradstep_bench_ensmallen", *arguments),
     "checkpoint": lambda *arguments: run_built("gradstep_checkpoint", *arguments),
     "help": lambda *_: print(__doc__, end=""),
 }

@@ -21,7 +21,9 @@
 #include <gradstep/averaging/towards_initial.hpp>
 #include <gradstep/averaging/window.hpp>
 
+#include <gradstep/dialects/dlib.hpp>
 #include <gradstep/dialects/dynamicemb.hpp>
+#include <gradstep/dialects/ensmallen.hpp>
 #include <gradstep/dialects/fbgemm.hpp>
 #include <gradstep/dialects/keras.hpp>
 #include <gradstep/dialects/optax.hpp>

@@ -1,5 +1,7 @@
 // The lists of the functions that dialects have, and what their arguments may be.
+#include <gradstep/dialects/dlib.hpp>
 #include <gradstep/dialects/dynamicemb.hpp>
+#include <gradstep/dialects/ensmallen.hpp>
 #include <gradstep/dialects/fbgemm.hpp>
 #include <gradstep/dialects/keras.hpp>
 #include <gradstep/dialects/optax.hpp>
@@ -30,7 +32,9 @@ namespace dialects = gradstep::dialects;
 namespace {
 
 template <class F> void for_each_dialect(F const& f) {
+    f(dialects::dlib::presets);
     f(dialects::dynamicemb::presets);
+    f(dialects::ensmallen::presets);
     f(dialects::fbgemm::presets);
     f(dialects::keras::presets);
     f(dialects::optax::presets);

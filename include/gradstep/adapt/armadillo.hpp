@@ -54,7 +54,7 @@ inline namespace GRADSTEP_ISA {
 
 template <detail::armadillo::dense B> inline constexpr bool enable_range_buffer<B> = false;
 
-/// Mat, Col, Row and Cube, also of fixed size, and over memory of yours (`arma::mat(pointer, rows,
+/// Mat, Col, Row and Cube, also of fixed size, and over your memory (`arma::mat(pointer, rows,
 /// columns, false, true)`). Throws size_error for a matrix of another shape than the parameter.
 /// Elements are in column-major order. Throws buffer_error if the parameter is another library's
 /// matrix in row-major order, or memory without a shape (std::vector, gs::parameter), which counts
@@ -82,8 +82,8 @@ template <detail::armadillo::dense B> struct buffer_traits<B> {
             detail::fail<size_error>({"a buffer of ", shape_of(b)}, {"the parameter is ", shape_of(weight)},
                                      {"equal shapes"});
         } else {
-            if constexpr (requires { traits_of<W>::shape(weight); })
-                if (traits_of<W>::shape(weight).order == memory_order::column_major) return;
+            if constexpr (requires { detail::traits_of<W>::shape(weight); })
+                if (detail::traits_of<W>::shape(weight).order == memory_order::column_major) return;
             detail::fail<buffer_error>(
                 {"a buffer of ", shape_of(b)},
                 {"it is column-major, and the parameter is row-major, as a parameter that does not know its shape"},

@@ -1,5 +1,7 @@
 #pragma once
+#include <gradstep/dialects/dlib.hpp>
 #include <gradstep/dialects/dynamicemb.hpp>
+#include <gradstep/dialects/ensmallen.hpp>
 #include <gradstep/dialects/fbgemm.hpp>
 #include <gradstep/dialects/keras.hpp>
 #include <gradstep/dialects/optax.hpp>
@@ -12,7 +14,9 @@ namespace gradstep {
 /// Calls f(presets) for every framework: a `dialects::preset_list`, whose `dialect` is the name of
 /// the framework.
 template <class F> constexpr void for_each_dialect(F const& f) {
+    f(dialects::dlib::presets);
     f(dialects::dynamicemb::presets);
+    f(dialects::ensmallen::presets);
     f(dialects::fbgemm::presets);
     f(dialects::keras::presets);
     f(dialects::optax::presets);
