@@ -96,7 +96,7 @@ class Rows(unittest.TestCase):
                 changes: list[tuple[Callable, list, list | None]] = [
                     (lambda: optimizer.append(dict(zip(few, added))), [0, 1, 2, 3, 4, None, None], added),
                     (lambda: optimizer.keep(few, mask), [0, 2, 3, 5, 6], None),
-                    (lambda: optimizer.permute(few, [3, 1, 4, 0, 2]), [3, 1, 4, 0, 2], None),
+                    (lambda: optimizer.permute(few, [3, 0, 4, 1, 2]), [3, 0, 4, 1, 2], None),
                     (lambda: optimizer.reset(few, torch.tensor([4, 1])), [0, None, 2, 3, None], None),
                 ]
                 for k, (change, sources, rows) in enumerate(changes):
@@ -273,6 +273,27 @@ class Rows(unittest.TestCase):
         for other, said in ((inside, "was made in inference mode"), (sparse, "has the layout torch.sparse_coo")):
             with self.assertRaisesRegex(gradstep.InvalidError, f"keep: the tensor {said}"):
                 gradstep.torch.SGD([other]).keep(other, [True] * 3)
+
+    def test_shards_are_refused(self) -> None:
+        import torch.distributed as dist
+        from torch.distributed.device_mesh import init_device_mesh
+
+        try:
+            from torch.distributed.tensor import Shard, distribute_tensor
+        except ImportError:
+            from torch.distributed._tensor import Shard, distribute_tensor
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        try:
+            shards = distribute_tensor(torch.ones(3, 4), init_device_mesh("cpu", (1,)), [Shard(0)])
+            for p, rows, said in (
+                (torch.nn.Parameter(shards), torch.ones(1, 4), "append: the tensor is a DTensor; expected a torch.Tensor"),
+                (torch.nn.Parameter(torch.ones(3, 4)), shards, "append: the tensor of new rows is a DTensor; expected a torch.Tensor"),
+            ):
+                with self.assertRaisesRegex(gradstep.InvalidError, said):
+                    gradstep.torch.SGD([p]).append({p: rows})
+                self.assertEqual(p.shape, (3, 4))
+        finally:
+            dist.destroy_process_group()
 
 
 if __name__ == "__main__":

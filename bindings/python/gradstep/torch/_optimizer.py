@@ -380,7 +380,7 @@ class Optimizer(torch.optim.Optimizer):
         self._change_rows("permute", _rows.listed("permute", parameters), _rows.permuted(order))
 
     def reset(self, parameters: torch.Tensor | Iterable[torch.Tensor], rows: Any) -> None:
-        """Lets the state of these rows begin anew, as that of the rows of `append`. The values and `grad` stay.
+        """Lets the state of these rows begin anew, like the state of the rows of `append`. The values and `grad` stay.
 
         parameters: one parameter, or several.
         rows: their numbers: a tensor, an array or a list of integers.

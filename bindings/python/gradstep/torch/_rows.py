@@ -149,7 +149,10 @@ class Change:
             raise error(Status.UNSUPPORTED_TYPE, f"{about} is of {added.dtype}; expected {self._own.dtype}")
         if added.ndim != self._own.ndim or added.shape[1:] != self._own.shape[1:]:
             width = ", ".join(["rows", *map(str, self._own.shape[1:])])
-            raise error(Status.BAD_SIZE, f"{about} has the shape {tuple(added.shape)}; expected ({width})")
+            raise error(
+                Status.BAD_SIZE,
+                f"{self._what}: the tensor of new rows has the shape {tuple(added.shape)}; expected ({width})",
+            )
         return added.detach()
 
     def _moved(self) -> dict[str, Any]:
