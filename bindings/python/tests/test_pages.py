@@ -39,6 +39,12 @@ model = new_model()
 model(torch.ones(2, 4)).sum().backward()
 def train_one_epoch(): optimizer.step()
 """,
+    "how_to/growing_parameters.md": """
+import torch
+means, colors = torch.nn.Parameter(torch.zeros(3, 3)), torch.nn.Parameter(torch.zeros(3, 4))
+new_means, new_colors = torch.ones(2, 3), torch.ones(2, 4)
+mask, order, rows = [True, False, True, True, True], [3, 2, 1, 0], [0]
+""",
 }
 
 
@@ -122,7 +128,7 @@ def add(name: str, check: Callable[[Pages], object]) -> None:
     setattr(Pages, "test_" + name, test)
 
 
-for of_page in ("python", "pytorch"):
+for of_page in ("python", "pytorch", "growing_parameters"):
     add(of_page, lambda self, page=of_page: self.run_page(DOCS / f"how_to/{page}.md"))
 for of_framework in ("torch", "keras", "optax", "tensorflow", "paddle"):
     add(f"migrate_from_{of_framework}", lambda self, framework=of_framework: self.check_migration(framework))

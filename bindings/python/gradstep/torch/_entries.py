@@ -191,7 +191,7 @@ class Entry:
         for slot in wanted:
             old = begun.get(slot.name, state.get(slot.name))
             dtype = slot.dtype if slot.single else _memory.dtype_like(slot.dtype, self.own)
-            like = self._shaped_like(slot, memory, dtype)
+            like = self.shaped_like(slot, memory, dtype)
             if old is not None:
                 given = old
                 old = self.usable(given, slot.single, tuple(like.shape), dtype, f"{what}: its state {slot.name}")
@@ -215,7 +215,7 @@ class Entry:
         return result
 
     @staticmethod
-    def _shaped_like(slot: Slot, memory: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    def shaped_like(slot: Slot, memory: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """A tensor of the shape and layout of a slot."""
         if slot.single:
             return torch.empty(1, dtype=dtype, device="cpu")

@@ -6,14 +6,14 @@ import functools
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any
 
 import torch
 
 from .._library import Status, error
-from . import _memory
+from . import _memory, _rows
 from ._entries import Entry, Group, Sparse
 from ._steps import Models, Plan
 from ._updaters import Updater, number
@@ -329,6 +329,100 @@ class Optimizer(torch.optim.Optimizer):
             for parameter, before in self._kept:
                 parameter.copy_(before)
         self._kept = None
+
+    def append(self, rows: Mapping[torch.Tensor, torch.Tensor]) -> None:
+        """Adds rows behind the others while the parameters train.
+
+            optimizer.append({means: new_means, colors: new_colors})
+
+        rows: for each parameter the values of its new rows, with its dtype. A row is an element of the first dimension. All
+            parameters get as many rows.
+
+        The Parameter objects stay, so that modules and groups keep them; their memory is new and contiguous, and `grad` is None.
+        The state of the rows begins as the state of a new parameter, averages included. The step count does not change: bias
+        corrections count the steps of the parameter, also for new rows. docs/how_to/growing_parameters.md says what follows a row.
+
+        Everything is checked and allocated before anything is changed. Raises for a tensor that is no parameter of this optimizer,
+        has no dimension, is a DTensor, is in shared memory or shares its memory with another parameter, for values of another
+        shape, dtype or device, for new rows under the average `window`, and between `ascend` and `descend`.
+        """
+        if not isinstance(rows, Mapping):
+            raise error(Status.BAD_VALUE, f"append: rows is a {type(rows).__name__}; expected a dict of parameters and their new rows")
+        values = list(rows.values())
+        for number, value in enumerate(values):
+            if not isinstance(value, torch.Tensor) or value.ndim == 0:
+                given = "a tensor with the shape ()" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
+                raise error(Status.BAD_VALUE, f"append: value {number} is {given}; expected a tensor of new rows")
+            if len(value) != len(values[0]):
+                raise error(
+                    Status.BAD_SIZE, f"append: value {number} has {len(value)} rows; expected {len(values[0])}, as many as value 0"
+                )
+        self._change_rows("append", list(rows), _rows.appended(len(values[0]) if values else 0), values)
+
+    def keep(self, parameters: torch.Tensor | Iterable[torch.Tensor], mask: Any) -> None:
+        """Keeps the rows whose element of the mask is true, in their order, and removes the others with their state.
+
+        parameters: one parameter, or several with the same number of rows.
+        mask: a bool for each row: a tensor, an array or a list.
+
+        The memory is new and `grad` is None, as after `append`. All parameters are changed, or after an error none.
+        """
+        self._change_rows("keep", _rows.listed("keep", parameters), _rows.kept(mask))
+
+    def permute(self, parameters: torch.Tensor | Iterable[torch.Tensor], order: Any) -> None:
+        """Puts the rows and their state in another order: row i becomes what was row order[i].
+
+        parameters: one parameter, or several with the same number of rows.
+        order: every row once: a tensor, an array or a list of integers.
+
+        The memory is new and `grad` is None, as after `append`. All parameters are changed, or after an error none.
+        """
+        self._change_rows("permute", _rows.listed("permute", parameters), _rows.permuted(order))
+
+    def reset(self, parameters: torch.Tensor | Iterable[torch.Tensor], rows: Any) -> None:
+        """Lets the state of these rows begin anew, like the state of the rows of `append`. The values and `grad` stay.
+
+        parameters: one parameter, or several.
+        rows: their numbers: a tensor, an array or a list of integers.
+
+        The state of all parameters is changed, or after an error of none.
+        """
+        self._change_rows("reset", _rows.listed("reset", parameters), _rows.begun(rows))
+
+    def _change_rows(
+        self, call: str, parameters: list[Any], order_of: _rows.OrderOf, added: list[torch.Tensor] | None = None
+    ) -> None:
+        self._require_trained(call)
+        places = {
+            id(x): (index, f"parameter {position} of group {index}")
+            for index, group in enumerate(self.param_groups)
+            for position, x in enumerate(group["params"])
+        }
+        with torch.inference_mode(False), torch.no_grad():
+            changes: dict[int, _rows.Change] = {}
+            for number, parameter in enumerate(parameters):
+                if id(parameter) not in places:
+                    raise error(
+                        Status.BAD_VALUE,
+                        f"{call}: tensor {number} is no parameter of this optimizer; expected a tensor of its param_groups",
+                    )
+                index, what = places[id(parameter)]
+                if id(parameter) in changes:
+                    raise error(Status.BAD_VALUE, f"{what}: {call}: the tensor is given twice; expected each parameter once")
+                changes[id(parameter)] = _rows.Change(
+                    parameter,
+                    self.state.get(parameter, {}),
+                    self._group(index),
+                    f"{what}: {call}",
+                    order_of,
+                    None if added is None else added[number],
+                )
+            all_changes = list(changes.values())
+            _rows.require_apart(call, all_changes, self.param_groups, {key: what for key, (_, what) in places.items()})
+            self._plan = None  # its addresses
+            for change in all_changes:
+                change.take()
+            _increment_versions([x.parameter for x in all_changes if x.values is not None])
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state, as in torch. Raises between `ascend` and `descend`, when the parameters are not the trained ones."""
