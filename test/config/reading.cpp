@@ -123,8 +123,8 @@ TEST_CASE("a preset of another system is the rule that it stands for", "[config]
     CHECK(refused(with_rule(R"({"dialect": "torch", "name": "rmsprop", "alpha": 1})")) ==
           "rule.alpha: 1 is out of range; expected [0, 1)");
     CHECK(refused(with_rule(R"({"dialect": "torc", "name": "adam"})")) ==
-          "rule.dialect: \"torc\" is not a known system (did you mean \"torch\"?); expected dynamicemb, "
-          "fbgemm, keras, optax, paddle, tensorflow or torch");
+          "rule.dialect: \"torc\" is not a known system (did you mean \"torch\"?); expected dlib, dynamicemb, "
+          "ensmallen, fbgemm, keras, optax, paddle, tensorflow or torch");
     CHECK_THAT(refused(with_rule(R"({"dialect": "torch", "name": "rmsprp"})")),
                Catch::Matchers::StartsWith(
                    "rule.name: \"rmsprp\" is not a preset of this system (did you mean \"rmsprop\"?); expected sgd, "));

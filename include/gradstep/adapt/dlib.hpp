@@ -139,8 +139,9 @@ public:
         return step_;
     }
 
-    /// The rule and the regularizer.
+    /// The rule.
     Rule const& rule() const { return updater_.rule(); }
+    /// The regularizer.
     Regularizer const& regularizer() const { return updater_.regularizer(); }
     /// The number of steps of the layer.
     std::int64_t steps() const { return updater_.clock().step; }

@@ -61,17 +61,20 @@ public:
         check_policy<double>(regularizer_);
     }
 
-    /// The rule and the regularizer. Changes count from the next `Optimize` with a reset policy.
+    /// The rule. Changes count from the next `Optimize` with a reset policy.
     Rule& rule() { return rule_; }
     Rule const& rule() const { return rule_; }
+    /// The regularizer. Changes count from the next `Optimize` with a reset policy.
     Regularizer& regularizer() { return regularizer_; }
     Regularizer const& regularizer() const { return regularizer_; }
 
-    /// The names that ens::AdamType uses.
+    /// The rule's beta1, under the name that ens::AdamType uses.
     double& Beta1() { return rule_.beta1; }
     double Beta1() const { return rule_.beta1; }
+    /// The rule's beta2.
     double& Beta2() { return rule_.beta2; }
     double Beta2() const { return rule_.beta2; }
+    /// The rule's epsilon.
     double& Epsilon() { return rule_.epsilon; }
     double Epsilon() const { return rule_.epsilon; }
 
