@@ -48,7 +48,8 @@ def main(arguments: list[str]) -> int:
     types = subprocess.Popen([mypy, "--python-executable", python, "--cache-dir", ROOT / "build/mypy_cache", "gradstep"],
                              cwd=PACKAGE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     programs = ROOT / "examples/python"
-    for file, *names in (["torch_more.py"], ["torch_model_wise.py"], ["torch_sam.py"], ["torch_rows.py"], ["torch_checkpoints.py"], ["torch_inputs.py"], ["test_pages.py"],
+    for file, *names in (["torch_more.py"], ["torch_model_wise.py"], ["torch_sam.py"], ["torch_rows.py"], ["torch_checkpoints.py"],
+                         ["torch_inputs.py"], ["test_pages.py"],
                          [programs / "torch_before_and_after.py", "--steps", "80"], [programs / "torch_ddp.py"]):
         if failed := test(file, *names):
             types.kill()

@@ -123,7 +123,8 @@ class Change:
             raise error(Status.BAD_BUFFER, f"{what}: the tensor was made in inference mode; expected one made outside")
         if own.ndim == 0:
             raise error(Status.BAD_SIZE, f"{what}: the tensor has the shape (), which has no rows; expected one dimension at least")
-        if any(isinstance(x, torch.Tensor) and x.is_cpu and x.is_shared() for x in (own, *state.values())):
+        memory = [x.untyped_storage() for x in (own, *state.values()) if isinstance(x, torch.Tensor) and x.is_cpu]
+        if any(storage.is_shared() for storage in memory):
             raise error(
                 Status.BAD_BUFFER,
                 f"{what}: the tensor or its state is in shared memory, which other processes use; expected memory of this process",
@@ -144,16 +145,16 @@ class Change:
         about = f"{self._what}: the tensor of new rows"
         if _memory.is_dtensor(added):
             raise error(Status.BAD_BUFFER, f"{about} is a DTensor; expected a torch.Tensor")
-        added = _memory.on_cpu(added, about)
-        if added.dtype is not self._own.dtype:
-            raise error(Status.UNSUPPORTED_TYPE, f"{about} is of {added.dtype}; expected {self._own.dtype}")
-        if added.ndim != self._own.ndim or added.shape[1:] != self._own.shape[1:]:
+        rows: torch.Tensor = _memory.on_cpu(added, about)
+        if rows.dtype is not self._own.dtype:
+            raise error(Status.UNSUPPORTED_TYPE, f"{about} is of {rows.dtype}; expected {self._own.dtype}")
+        if rows.ndim != self._own.ndim or rows.shape[1:] != self._own.shape[1:]:
             width = ", ".join(["rows", *map(str, self._own.shape[1:])])
             raise error(
                 Status.BAD_SIZE,
-                f"{self._what}: the tensor of new rows has the shape {tuple(added.shape)}; expected ({width})",
+                f"{self._what}: the tensor of new rows has the shape {tuple(rows.shape)}; expected ({width})",
             )
-        return added.detach()
+        return rows.detach()
 
     def _moved(self) -> dict[str, Any]:
         """The new entries of the state."""
