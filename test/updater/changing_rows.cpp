@@ -128,6 +128,7 @@ TEST_CASE("rows of a parameter take their state with them", "[parameter][rows]")
     check_rows<float>(gs::sgd{});
     check_rows<float>(gs::averaged{gs::momentum{}, gs::polyak{}});
     check_rows<float>(gs::averaged{gs::sgd{}, gs::towards_initial{0.01}});
+    check_rows<float>(gs::schedule_free_sgd{});
     check_rows<float>(gs::rowwise_adagrad{}); // the number of the whole parameter stays
     check_rows<float>(gs::adafactor{});       // rows' factors move, columns' factors stay
 }

@@ -35,8 +35,9 @@ template <class Updater, class Read> auto averages_on_host(Updater const& of, st
     return out;
 }
 
-// A rule for rows that join a table or a parameter after other steps: their state starts with what the averages
-// make of these steps (`arrival`).
+// A rule for rows that join a table or a parameter after other steps: their state starts with what
+// the averages make of these steps (`arrival`). The average of a schedule-free rule starts at the
+// value of the row, as at step 0.
 template <class Rule, class T> struct arriving_rule : Rule {
     typename Rule::template arrival<T> before;
 
@@ -47,7 +48,8 @@ template <class Rule, class T> struct arriving_rule : Rule {
     }
 };
 template <class T, class Rule> auto arriving(Rule const& rule, [[maybe_unused]] std::int64_t step) {
-    if constexpr (keeps_average<Rule>) return arriving_rule<Rule, T>{rule, rule.template arrive<T>(step)};
+    if constexpr (requires { rule.template arrive<T>(step); })
+        return arriving_rule<Rule, T>{rule, rule.template arrive<T>(step)};
     else return rule;
 }
 
