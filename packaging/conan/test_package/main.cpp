@@ -6,6 +6,15 @@
 #if defined(WITH_EIGEN)
 #include <gradstep/adapt/eigen.hpp>
 #endif
+#if defined(WITH_DLIB)
+#include <gradstep/adapt/dlib.hpp>
+#endif
+#if defined(WITH_ARMADILLO)
+#include <gradstep/adapt/armadillo.hpp>
+#endif
+#if defined(WITH_ENSMALLEN)
+#include <gradstep/adapt/ensmallen.hpp>
+#endif
 #if defined(WITH_BLAS)
 #include <gradstep/adapt/blas.hpp>
 #endif
@@ -49,6 +58,19 @@ int main() {
     Eigen::MatrixXf matrix = Eigen::MatrixXf::Constant(2, 3, 3.0f), gradient = Eigen::MatrixXf::Constant(2, 3, 2.0f);
     gs::make_updater<float>(gs::sgd{}, gs::constant{0.5}).next_step()(matrix, gradient);
     good &= matrix(1, 2) == 2.0f;
+#endif
+#if defined(WITH_DLIB)
+    gs::dlib::solver<gs::sgd> const solver;
+    good &= solver.regularizer().rate == 0.0005;
+#endif
+#if defined(WITH_ARMADILLO)
+    arma::fmat columns(2, 3, arma::fill::value(3.0f)), slope(2, 3, arma::fill::value(2.0f));
+    gs::make_updater<float>(gs::sgd{}, gs::constant{0.5}).next_step()(columns, slope);
+    good &= columns(1, 2) == 2.0f;
+#endif
+#if defined(WITH_ENSMALLEN)
+    gs::ensmallen::update<gs::sgd> const update;
+    good &= std::is_same_v<std::remove_cvref_t<decltype(update.rule())>, gs::sgd>;
 #endif
 #if defined(WITH_OPENMP)
     gs::openmp_executor openmp;
