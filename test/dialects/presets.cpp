@@ -141,7 +141,7 @@ TEST_CASE("every function of a dialect is in its list, in the order of the heade
         std::vector<std::string> functions;
         for (std::string const& declaration : words_after(text_of(list.dialect), "constexpr gradstep::", "("))
             functions.push_back(declaration.substr(declaration.find_last_of(" \n") + 1));
-        CHECK(functions.size() >= 5);
+        CHECK(functions.size() >= 2); // dlib has the fewest
         CHECK(names == functions);
     });
 
@@ -167,7 +167,7 @@ TEST_CASE("the arguments of a dialect are all listed, each by its own name", "[d
 
         // hyperparameter{"alpha", &rmsprop_arguments::alpha, ..
         std::vector<std::string> const listed = words_after(text_of(list.dialect), "hyperparameter{\"", "}");
-        CHECK(listed.size() >= 10);
+        CHECK(listed.size() >= 3);
         for (std::string const& member : listed) {
             INFO(member);
             CHECK(words_after(member, "_arguments::", ",") == std::vector{member.substr(0, member.find('"'))});
