@@ -23,8 +23,8 @@
                                (./dev bench simulate --help); simpy comes from PyPI into build/simulation_venv
   keyed [ARGUMENTS]            tables indexed by keys beside tables indexed by rows, and their index beside other hash maps
   dlib, ensmallen [ARGUMENTS]  steps of these frameworks beside gradstep's in them
-  report [ARGUMENTS]           all benchmarks except before, dlib, ensmallen, simulate and rounding: one page with the machine, versions,
-                               tables and pictures in build/report; --without PART leaves one out
+  report [ARGUMENTS]           all benchmarks except before, dlib, ensmallen, libtorch, simulate and rounding: one page with the machine,
+                               versions, tables and pictures in build/report; --without PART leaves one out
                                (./dev bench report --help)
   rounding                     tables of rounding errors: every rule in every dtype, against its formula
   rounding FILE.svg            draw the rounding errors of two rules over 1000 steps

@@ -12,7 +12,7 @@ TEST_CASE("the dialect fbgemm gives FBGEMM's numbers", "[dialects]") {
     system.follow("exact_rowwise_adagrad", fbgemm::exact_rowwise_adagrad);
     system.follow("exact_rowwise_adagrad_cowclip", fbgemm::exact_rowwise_adagrad_cowclip);
     system.follow("rowwise_rmsprop_ar", fbgemm::rowwise_rmsprop_ar);
-    // What FBGEMM has for GPUs only.
+    // FBGEMM computes these on GPUs only.
     system.follow<gs::decoupled>("adam", fbgemm::adam);
     system.follow<gs::decoupled>("partial_rowwise_adam", fbgemm::partial_rowwise_adam);
     system.follow("lamb", fbgemm::lamb);
