@@ -37,23 +37,18 @@ namespace gradstep {
 namespace runtime {
 inline namespace GRADSTEP_ISA {
 
-/// Calls f(rule, regularizer) with the policies of a combination, with their types.
-template <class Rule, class Average, class Regularizer, class F>
-auto with_policies(combination const& from, F const& f) {
-    auto const with = [&]<class R>(std::type_identity<R>) {
-        return f(rule_in<R>(from), regularizer_in<Regularizer>(from));
-    };
-    if constexpr (std::is_void_v<Average>) return with(std::type_identity<Rule>{});
-    else return with(std::type_identity<averaged<Rule, Average>>{});
-}
+/// A rule with an average, or void for none.
+template <class Rule, class Average> struct rule_with_average { using type = averaged<Rule, Average>; };
+template <class Rule> struct rule_with_average<Rule, void> { using type = Rule; };
+/// The updater of a combination's types.
+template <class Element, class Rule, class Average, class Regularizer>
+using updater_of = updater<Element, typename rule_with_average<Rule, Average>::type, Regularizer, external, simd_backend<>>;
 /// Makes the updater of a combination's policies.
 template <class Element, class Rule, class Average, class Regularizer>
-std::unique_ptr<compiled_updater> make_compiled(combination const& from) {
-    return with_policies<Rule, Average, Regularizer>(
-        from, []<class R, class G>(R const& rule, G const& regularizer) -> std::unique_ptr<compiled_updater> {
-            using type = updater<Element, R, G, external, simd_backend<>>;
-            return std::make_unique<compiled<type>>(type(rule, regularizer, external{}, simd_backend<>{}));
-        });
+owned_updater make_compiled(combination const& from) {
+    using type = updater_of<Element, Rule, Average, Regularizer>;
+    return owned_updater(new compiled<type>(
+        type(rule_in<typename type::rule_type>(from), regularizer_in<Regularizer>(from), external{}, simd_backend<>{})));
 }
 
 /// The form of an element.

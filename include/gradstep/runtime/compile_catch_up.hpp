@@ -139,12 +139,10 @@ private:
 template <class Element, class Rule, class Average, class Regularizer, class CatchUp>
 std::unique_ptr<compiled_catch_up> make_compiled_history(combination const& from, void const* catch_up_policy,
                                                          std::uint64_t capacity, std::size_t width) {
-    return with_policies<Rule, Average, Regularizer>(
-        from, [&]<class R, class G>(R const& rule, G const& regularizer) -> std::unique_ptr<compiled_catch_up> {
-            using type = updater<Element, R, G, external, simd_backend<>>;
-            return std::make_unique<compiled_history<type, CatchUp>>(
-                rule, regularizer, *static_cast<CatchUp const*>(catch_up_policy), capacity, width);
-        });
+    using type = updater_of<Element, Rule, Average, Regularizer>;
+    return std::make_unique<compiled_history<type, CatchUp>>(
+        rule_in<typename type::rule_type>(from), regularizer_in<Regularizer>(from),
+        *static_cast<CatchUp const*>(catch_up_policy), capacity, width);
 }
 
 /// The combinations of an element and a catch-up policy with every rule, regularizer and average of

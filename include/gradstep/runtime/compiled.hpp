@@ -54,9 +54,39 @@ template <class Updater> struct unchecked_batch {
     }
 };
 
+/// The functions of an updater that depend on its element alone.
+template <class Element, class Base> class compiled_for_element : public Base {
+    using traits = element_traits<Element>;
+    using storage = typename traits::storage;
+
+public:
+    double block_sum([[maybe_unused]] void const* gradient, [[maybe_unused]] std::size_t size,
+                     [[maybe_unused]] std::size_t block, [[maybe_unused]] double scale) const noexcept override {
+        if constexpr (std::is_integral_v<storage>) return 0;
+        else return detail::block_sum(std::span(static_cast<storage const*>(gradient), size), block, scale);
+    }
+    void ascend([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] sam_options const& how,
+                [[maybe_unused]] double scale, [[maybe_unused]] void* measured, [[maybe_unused]] std::size_t first,
+                [[maybe_unused]] std::size_t last) const noexcept override {
+        using compute = typename traits::compute;
+        if constexpr (std::is_floating_point_v<compute>) {
+            auto const run = [&](auto const& kernel) {
+                detail::run_single_part(simd_backend<>{}, kernel, x.size, 3 * sizeof(storage), first, last);
+            };
+            auto* const w = static_cast<storage*>(x.weight);
+            auto const* const g = static_cast<storage const*>(x.gradient);
+            auto const eta = compute(how.eta);
+            if (measured != nullptr)
+                run(detail::ascent_norm_kernel<Element>{static_cast<storage*>(measured), w, g, eta});
+            else run(detail::ascent_kernel<Element>{w, g, finite_number<compute>(scale), eta, how.adaptive});
+        }
+    }
+};
+
 /// The functions of one type of updater behind the interface compiled_updater, or behind `Base`,
 /// which is derived from it. `compiled` adds steps and copies.
-template <class Updater, class Base> class basic_compiled : public Base {
+template <class Updater, class Base>
+class basic_compiled : public compiled_for_element<typename Updater::element_type, Base> {
     using traits = typename Updater::traits;
     using storage = typename traits::storage;
     using state = typename traits::state;
@@ -116,28 +146,6 @@ public:
             else if constexpr (!std::is_same_v<storage, state>) read(static_cast<storage*>(out));
         }
     }
-    double block_sum([[maybe_unused]] void const* gradient, [[maybe_unused]] std::size_t size,
-                     [[maybe_unused]] std::size_t block, [[maybe_unused]] double scale) const noexcept override {
-        if constexpr (std::is_integral_v<storage>) return 0;
-        else return detail::block_sum(std::span(static_cast<storage const*>(gradient), size), block, scale);
-    }
-    void ascend([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] sam_options const& how,
-                [[maybe_unused]] double scale, [[maybe_unused]] void* measured, [[maybe_unused]] std::size_t first,
-                [[maybe_unused]] std::size_t last) const noexcept override {
-        using compute = typename traits::compute;
-        if constexpr (std::is_floating_point_v<compute>) {
-            auto const run = [&](auto const& kernel) {
-                detail::run_single_part(updater_.backend(), kernel, x.size, 3 * sizeof(storage), first, last);
-            };
-            auto* const w = static_cast<storage*>(x.weight);
-            auto const* const g = static_cast<storage const*>(x.gradient);
-            using element = typename Updater::element_type;
-            auto const eta = compute(how.eta);
-            if (measured != nullptr)
-                run(detail::ascent_norm_kernel<element>{static_cast<storage*>(measured), w, g, eta});
-            else run(detail::ascent_kernel<element>{w, g, finite_number<compute>(scale), eta, how.adaptive});
-        }
-    }
 
 protected:
     static slice<Updater> slice_of(erased_tensor const& x) {
@@ -167,7 +175,7 @@ template <class Updater> class compiled final : public basic_compiled<Updater, c
 
 public:
     using base::base;
-    std::unique_ptr<compiled_updater> copy() const override { return std::make_unique<compiled>(*this); }
+    std::unique_ptr<compiled_updater> copy() const override { return owned_updater(new compiled(*this)); }
     void prepare(erased_step now, step_options const& options) override {
         step_type next(this->updater_, step_info{now.t, now.rate, now.state}, options, true);
         this->step_.emplace(next);
@@ -207,7 +215,7 @@ requires(model_wise_rule<typename Updater::rule_type>) class compiled<Updater> f
 
 public:
     using base::base;
-    std::unique_ptr<compiled_updater> copy() const override { return std::make_unique<compiled>(*this); }
+    std::unique_ptr<compiled_updater> copy() const override { return owned_updater(new compiled(*this)); }
     void prepare(erased_step now, step_options const& options) override {
         if constexpr (detail::settles_by_loss<rule>)
             if (!options.loss) detail::refuse_missing_loss();
