@@ -100,9 +100,11 @@ std::vector<gs::adafactor> settings() {
 } // namespace
 
 TEST_CASE("adafactor: the formula", "[rules]") {
-    for (gs::adafactor const& rule : settings())
+    auto const all = settings();
+    for (gs::adafactor const& rule : all)
         for (auto const [rows, cols] : shapes)
             for (double const lr : {rate, 0.75}) {
+                if (is_large({rows, cols}) && (&rule != &all[0] || lr != rate)) continue;
                 CAPTURE(gs::describe(rule), rows, cols, lr);
                 auto const check = [&](auto const& found, double u) {
                     auto const expected = by_formula(rule, rows, cols, {.lr = lr}, u);

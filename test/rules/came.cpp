@@ -103,8 +103,10 @@ std::vector<gs::came> settings() {
 } // namespace
 
 TEST_CASE("came: the formula", "[rules]") {
-    for (gs::came const& rule : settings())
+    auto const all = settings();
+    for (gs::came const& rule : all)
         for (auto const [rows, cols] : shapes) {
+            if (is_large({rows, cols}) && &rule != &all[0]) continue;
             CAPTURE(gs::describe(rule), rows, cols);
             auto const check = [&](auto const& found, double u) {
                 auto const expected = by_formula(rule, rows, cols, u);

@@ -66,6 +66,8 @@ struct tensor_shape {
 constexpr std::array shapes{tensor_shape{5, 8},   tensor_shape{8, 5},     tensor_shape{7, 7},   tensor_shape{1, 6},
                             tensor_shape{6, 1},   tensor_shape{1, 1},     tensor_shape{40, 0},  tensor_shape{1, 0},
                             tensor_shape{67, 20}, tensor_shape{66, 4100}, tensor_shape{9000, 0}};
+/// What one setting is enough for: the formula takes seconds.
+constexpr bool is_large(tensor_shape of) { return of.rows * of.cols > 100'000; }
 
 /// Equal bits on every backend and number of threads.
 template <class Element, class Rule> void check_bits(Rule const& rule) {
