@@ -297,9 +297,10 @@ public:
         turns_.read(table_, *lent, id_span, to.data(), [](auto) { return true; });
     }
 
-    /// Returns f(table), with exclusive access: for flush, grow, checkpoints. Running calls finish
-    /// first. New calls wait until f has returned or thrown, and go before the next f: each thread
-    /// that calls in a loop gets one call before f. Callers of `alone` are served in order.
+    /// Returns f(table), with exclusive access: for flush, changes of rows, checkpoints. Running
+    /// calls finish first. New calls wait until f has returned or thrown, and go before the next f:
+    /// each thread that calls in a loop gets one call before f. Callers of `alone` are served in
+    /// order.
     template <class F> decltype(auto) alone(F&& f) {
         detail::phase_fair_mutex::exclusive_guard const entered(turns_.phase);
         return std::forward<F>(f)(table_);

@@ -13,9 +13,11 @@
 #include <vector>
 
 #include <gradstep/core/averaged_view.hpp>
+#include <gradstep/core/row_order.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/sparse/row_store.hpp>
 #include <gradstep/sparse/row_updater.hpp>
+#include <gradstep/state/parameter_rows.hpp>
 #include <gradstep/state/table.hpp>
 
 namespace gradstep {
@@ -38,7 +40,8 @@ inline namespace GRADSTEP_ISA {
 /// In addition, the history of at most max_history steps (sparse/table_options.hpp), each
 /// `history_bytes` long.
 ///
-/// `update`, `values`, `flush`, `grow`, `reset` and `restore` are not thread-safe. `row` and `rows`
+/// `update`, `values`, `flush`, `restore` and all changes of rows (`grow`, `append`, `keep`,
+/// `permute`, `reset`) are not thread-safe. `row` and `rows`
 /// can run concurrently with each other. For concurrent updates use `gs::striped`.
 template <class Updater, class CatchUp> class table {
     using rows_type = row_updater<Updater, CatchUp>;
@@ -189,16 +192,44 @@ public:
         core_type& of = core();
         std::uint64_t const before = of.num_rows(), rows = of.counted_rows(num_rows, before);
         bool const catches_up = of.missed_all_steps(begin);
-        of.with_memory(rows, [&] { store_.reserve(rows); });
-        bool const zeroed = before >= store_.written(); // not if an earlier call threw halfway
-        detail::rollback_guard growing([&] { store_.set_rows(before); });
-        store_.set_rows(rows);
-        initial_values const initial = of.later_rows();
-        if (zeroed) of.begin_zeroed_rows(store_.rows(), initial, before, rows, catches_up);
-        else of.begin_rows(store_.rows(), &initial, before, rows, catches_up);
-        if (catches_up) of.catch_up_since_start(store_.rows(), before, rows);
-        of.grow(rows);
-        growing.dismiss();
+        add_rows(rows, [&](bool zeroed) {
+            initial_values const initial = of.later_rows();
+            if (zeroed) of.begin_zeroed_rows(store_.rows(), initial, before, rows, catches_up);
+            else of.begin_rows(store_.rows(), &initial, before, rows, catches_up);
+            if (catches_up) of.catch_up_since_start(store_.rows(), before, rows);
+        });
+    }
+    /// Adds rows with these values behind the others, as `grow` does. They have the state of step 0
+    /// and are up to date: earlier steps do not apply to them. Throws size_error if the number of
+    /// values is not a multiple of the width, buffer_error for memory that is null, memory_error. The
+    /// table is then unchanged.
+    template <class Values> void append(Values const& values) {
+        require_trained("append");
+        auto const added = detail::values_on_host<storage, typename backend::memory_space>(core().backend(), values);
+        std::uint64_t const before = num_rows(), count = detail::appended_count({0, width()}, added.size()),
+                            rows = core().counted_rows(before + count, before);
+        add_rows(rows, [&](bool) {
+            write_rows(before, added);
+            core().begin_rows(store_.rows(), nullptr, before, rows, false);
+        });
+    }
+    /// Keeps the rows whose element of the mask is true, in their order, and removes the others.
+    /// Values, state, stamps and touches of a row move with it: pending steps stay pending, and row
+    /// numbers change. The mask is any range of values that convert to bool.
+    ///
+    /// Rows move in place, and the memory of removed rows is for rows that you add later. Under exact
+    /// and replay, rows with more than `max_row_age()` pending steps catch up first. Throws
+    /// size_error, and the table is unchanged, unless the mask has an element for each row.
+    template <class Mask> void keep(Mask const& mask) requires on_host {
+        require_trained("keep");
+        rearrange(detail::kept_rows(static_cast<std::size_t>(num_rows()), detail::mask_of(mask)));
+    }
+    /// Puts the rows in another order, as `keep` moves them: row i becomes what was row order[i].
+    /// Throws size_error or value_error, and the table is unchanged, unless the order contains each
+    /// row once.
+    template <class Order> void permute(Order const& order) requires on_host {
+        require_trained("permute");
+        rearrange(detail::permuted_rows(static_cast<std::size_t>(num_rows()), detail::row_numbers(order)));
     }
     /// Resets the rows in `ids`: they get initial values and the state of step 0, and are up to
     /// date.
@@ -327,6 +358,36 @@ private:
         std::size_t i = 0;
         while (i < Updater::slots && Updater::state_names[i] != name) ++i;
         return i;
+    }
+    // Adds rows, so that there are `rows`. begin(zeroed) writes them; `zeroed`: their memory is zero.
+    template <class Begin> void add_rows(std::uint64_t rows, Begin const& begin) {
+        core_type& of = core();
+        std::uint64_t const before = of.num_rows();
+        auto const owners = store_.owners(); // appended values can be in the memory that grows
+        of.with_memory(rows, [&] { store_.reserve(rows); });
+        bool const zeroed = before >= store_.written(); // not if rows were here before
+        detail::rollback_guard growing([&] { store_.set_rows(before); });
+        store_.set_rows(rows);
+        begin(zeroed);
+        of.grow(rows);
+        growing.dismiss();
+    }
+    void rearrange(detail::row_order&& order) {
+        std::uint64_t const rows = order.after();
+        core().rearrange(store_.rows(), std::move(order));
+        store_.set_rows(rows);
+        core().shrink(rows);
+    }
+    // Writes values from row `first` on.
+    void write_rows(std::uint64_t first, std::span<storage const> from) {
+        std::size_t const at = static_cast<std::size_t>(first) * width();
+        each_segment([&](std::span<storage> to, std::size_t begin) {
+            std::size_t const skipped = at > begin ? at - begin : 0, read = begin > at ? begin - at : 0;
+            if (skipped >= to.size() || read >= from.size()) return;
+            auto const part = from.subspan(read, std::min(from.size() - read, to.size() - skipped));
+            if constexpr (on_host) std::ranges::copy(part, to.begin() + static_cast<std::ptrdiff_t>(skipped));
+            else optimizer().backend().copy_from_host(part, to.data() + skipped);
+        });
     }
     row_memory<Updater> joined() {
         core().with_memory(num_rows(), [&] { store_.join(); });

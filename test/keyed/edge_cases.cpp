@@ -169,6 +169,26 @@ TEST_CASE("a row that nobody touches stays old, however many steps there are") {
     CHECK(table.keys() == keys64{2});
 }
 
+TEST_CASE("rows that stay catch up exactly after an eviction, at whatever point of a lap it comes") {
+    auto const decaying =
+        gs::make_updater<double>(gs::sgd{}, gs::decoupled{0.01}, gs::exponential{.rate = 1, .decay = 0.5, .steps = 50});
+    keys64 all(300);
+    for (std::uint64_t k = 0; k < all.size(); ++k) all[k] = k;
+    for (int when = 0; when < 20; ++when) { // a lap takes 7 steps, and the history keeps 16
+        gs::keyed_table table{decaying, 1, gs::exact{}, {.initial = 1.0, .max_history = 16}};
+        double right = 1;
+        for (int t = 0; t < 40; ++t) {
+            table.update(t == 0 ? all : keys64{0}, std::vector<double>(t == 0 ? all.size() : 1));
+            right *= 1 - 0.01 * std::pow(0.5, double(t) / 50);
+            if (t == when) CHECK(table.evict_to(20) == 280); // the greatest keys, since all are equally old
+        }
+        // A rounding a step in the product here; in the table one of log a and one of exp, and some at every catch-up.
+        double const bound = 40 * 4 * 0x1p-53;
+        CAPTURE(when);
+        for (std::uint64_t key = 0; key < 20; ++key) CHECK(table.row(key)[0] == Approx(right).epsilon(bound).margin(0));
+    }
+}
+
 TEST_CASE("changes end at a step to which ages can be added") {
     constexpr std::int64_t latest = std::int64_t{1} << 62;
     auto source = table_of({}, gs::touch_only{}), replica = source;

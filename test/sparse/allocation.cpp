@@ -234,6 +234,13 @@ template <class Make> struct calls_of {
         fail([&](auto& table) { table.values(); });
         fail([&](auto& table) { table.grow(num_rows + 1); });            // within its memory,
         CHECK(fail([&](auto& table) { table.grow(2 * num_rows); }) > 0); // and with more
+        fail([&](auto& table) { table.append(g); });
+        std::vector<bool> mask(num_rows);
+        ids64 backwards(num_rows);
+        for (std::size_t i = 0; i < num_rows; ++i)
+            mask[i] = i % 3 != 0, backwards[i] = static_cast<std::int64_t>(num_rows - 1 - i);
+        CHECK(fail([&](auto& table) { table.keep(mask); }) > 0);
+        CHECK(fail([&](auto& table) { table.permute(backwards); }) > 0);
         fail([&](auto& table) { auto const copy = table; });
         fail([&](auto& table) { table.progress(); });
         fail([&](auto& table) { table.restore(table.progress()); });

@@ -5,11 +5,14 @@
 #include <fstream>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #if defined(__linux__)
 #include <unistd.h>
 #endif
+
+#include <gradstep/io/state.hpp>
 
 #include <support/catch.hpp>
 #include <support/refusal.hpp>
@@ -291,6 +294,141 @@ TEST_CASE("reset rows are as a new table has them") {
     CHECK(counted.memory().touches[1] == 3);
     counted.reset(std::vector<std::uint64_t>{2, 1});
     CHECK(difference_of_rows(held(counted), first) == "");
+}
+
+namespace {
+
+/// A table whose rows change, beside one that has the remaining rows at their places from the start.
+template <class Element, class Rule, class CatchUp>
+void changed_equals_placed(Rule const& rule, CatchUp const& catch_up, std::size_t wide) {
+    using storage = typename gs::element_traits<Element>::storage;
+    constexpr std::size_t rows = 24, added = 3;
+    constexpr bool counts = std::is_same_v<CatchUp, gs::touch_only>;
+    auto const made_by =
+        gs::make_updater<Element>(rule, gs::decoupled{0.01}, gs::exponential{.rate = 0.25, .decay = 0.5, .steps = 4});
+    std::vector<std::size_t> sources; // of the rows that remain, at their last places
+    std::vector<bool> mask(rows);
+    for (std::size_t r = 0; r < rows; ++r)
+        if ((mask[r] = r % 4 != 1)) sources.push_back(r);
+    std::vector<int> order(sources.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>((i * 7 + 3) % order.size());
+    auto const kept = std::exchange(sources, {});
+    for (int const from : order) sources.push_back(kept[static_cast<std::size_t>(from)]);
+    std::size_t const remain = sources.size();
+
+    gs::table_options const options{.row_steps = counts};
+    gs::table changed{made_by, 0, wide, catch_up, options};
+    auto const beginning = weight_numbers<storage>(rows * wide), more = weight_numbers<storage>(added * wide, 7);
+    changed.append(std::span(beginning).first(16 * wide));
+    changed.append(std::span(beginning).subspan(16 * wide));
+    CHECK(changed.segments() == (counts ? 1 : 2));
+    std::vector<storage> placed_values;
+    for (std::size_t const r : sources) {
+        auto const row = row_of(beginning, r, wide);
+        placed_values.insert(placed_values.end(), row.begin(), row.end());
+    }
+    if (counts) placed_values.insert(placed_values.end(), more.begin(), more.end()); // touch_only: they wait
+    gs::table placed{made_by,
+                     placed_values.size() / wide,
+                     wide,
+                     catch_up,
+                     {.initial = std::span<storage const>(placed_values), .row_steps = counts}};
+
+    // Both get the same gradients for the same rows, some of which come twice, and others never.
+    auto const step = [&](std::int64_t t, auto const& row_in_changed) {
+        ids64 before, after;
+        for (std::size_t k = 0; k < 3; ++k) {
+            auto const i = (static_cast<std::size_t>(t) * 3 + k * k * 5) % (remain - 4);
+            before.push_back(static_cast<std::int64_t>(row_in_changed(i)));
+            after.push_back(static_cast<std::int64_t>(i));
+        }
+        auto const g = gradient_numbers<storage>(3 * wide, t);
+        changed.update(before, g);
+        placed.update(after, g);
+    };
+    for (std::int64_t t = 1; t <= 4; ++t) step(t, [&](std::size_t i) { return sources[i]; });
+    changed.keep(mask);
+    CHECK(changed.num_rows() == remain);
+    changed.permute(order);
+    CHECK(difference_of_rows(held(changed), held(placed)) == (counts ? "tables of different size" : ""));
+    changed.append(more);
+    if (!counts) {
+        placed.grow(remain + added);
+        std::ranges::copy(more, placed.memory().values.end() - static_cast<std::ptrdiff_t>(more.size()));
+    }
+    CHECK(difference_of_rows(held(changed), held(placed)) == "");
+    for (std::int64_t t = 5; t <= 8; ++t) step(t, [](std::size_t i) { return i; });
+    CHECK(difference_of_rows(held(changed), held(placed)) == ""); // with pending steps
+    if constexpr (decltype(gs::row_updater{made_by, 1, 1, catch_up})::has_stamps)
+        CHECK(changed.pending_steps(static_cast<std::int64_t>(remain) - 1) == 8);
+    CHECK(difference(changed.values(), placed.values()) == "");
+}
+
+} // namespace
+
+TEST_CASE("rows that were kept, moved and appended are those of a table that had them from the start") {
+    changed_equals_placed<double>(gs::momentum{}, gs::exact{}, 1 << 15); // a page has 16 of these rows
+    changed_equals_placed<gs::mixed<gs::bfloat16>>(gs::rowwise_adam{}, gs::touch_only{}, 21);
+}
+
+TEST_CASE("rows that come after others were removed, copies of a table's own rows, and a checkpoint after changes") {
+    gs::table_options const options{.initial = gs::uniform{-1, 1, 9}, .max_history = 16};
+    gs::table fresh{optimizer, 40, width, gs::exact{}, options}, table{optimizer, 40, width, gs::exact{}, options};
+    train(table, 40, 1, 5);
+    std::vector<unsigned char> mask(40);
+    mask[3] = mask[38] = 1;
+    floats const first = table.row(3), second = table.row(38);
+    table.keep(mask);
+    CHECK(table.row(0) == first);
+    CHECK(table.row(1) == second);
+    table.grow(30); // into memory that other rows had
+    CHECK(part(table, 2, 30) == part(fresh, 2, 30));
+    CHECK(table.memory().stamps[29] == 5);
+    table.flush();
+    table.append(table.values().first(2 * width)); // moves this memory
+    CHECK(table.row(30) == first);
+    CHECK(table.row(31) == second);
+    CHECK(table.state<"n">()[31 * width] == 0.1f);
+    table.append(floats{});
+    CHECK(table.num_rows() == 32);
+
+    std::vector<std::byte> saved(gs::state_bytes(table));
+    gs::save_state(table, saved);
+    gs::table loaded{optimizer, 1, width, gs::exact{}};
+    gs::load_state(loaded, saved);
+    CHECK(difference(held(loaded), held(table)) == "");
+    table.keep(std::vector<bool>(32));
+    CHECK(table.num_rows() == 0);
+    CHECK(table.values().empty());
+}
+
+TEST_CASE("changes of rows that are refused change nothing") {
+    auto const averaging = gs::make_updater<float>(gs::averaged{gs::adagrad{}, gs::ema{0.75}}, gs::constant{0.25});
+    gs::table table{averaging, 3, 2, gs::exact{}, {.initial = 1.0}};
+    table.update(ids64{1}, floats{1, 2});
+    held const before(table);
+    CHECK(refusal<gs::size_error>([&] { table.append(floats(5)); }) ==
+          "append: 5 values; expected a multiple of 2, the width of a row");
+    CHECK(refusal<gs::buffer_error>([&] { table.append(std::span<float>(static_cast<float*>(nullptr), 4)); }) ==
+          "append: values is null; expected 4 elements of memory");
+    CHECK(refusal<gs::size_error>([&] { table.keep(std::vector<bool>(2)); }) ==
+          "keep: the mask has 2 elements; expected 3");
+    CHECK(refusal<gs::size_error>([&] {
+              table.permute(ids64{0, 1});
+          }) == "permute: the order has 2 elements; expected 3");
+    CHECK(refusal<gs::value_error>([&] {
+              table.permute(ids64{0, 1, 3});
+          }) == "permute: element 2 is 3; expected a row in [0, 3)");
+    CHECK(refusal<gs::value_error>([&] {
+              table.permute(ids64{2, 1, 2});
+          }) == "permute: row 2 is in the order twice; expected each row once");
+    {
+        auto const applied = table.apply_average();
+        CHECK_THROWS_AS(table.append(floats(2)), gs::sequence_error);
+        CHECK_THROWS_AS(table.keep(std::vector<bool>(3)), gs::sequence_error);
+        CHECK_THROWS_AS(table.permute(ids64{0, 1, 2}), gs::sequence_error);
+    }
+    CHECK(difference(held(table), before) == "");
 }
 
 #if defined(__linux__) &&                                                                                              \

@@ -66,7 +66,9 @@ TEMPLATE_TEST_CASE("a table on Thrust whose rows lie in segments has the bits of
     }
     serial.reset(again);
     thrust.reset(on_device(again));
-    std::vector<float> got(rows * wide);
+    serial.append(g); // values on the host
+    thrust.append(g);
+    std::vector<float> got(rows * wide + g.size());
     thrust.copy_to(got);
     CHECK(thrust.segments() > 1);
     auto const expected = serial.values();

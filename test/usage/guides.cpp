@@ -250,8 +250,15 @@ bool growing() {
     gs::table means{optimizer, 1000, 3, gs::touch_only{}, {.row_steps = true}};
     means.update(gs::visible{mask}, gradient); // 1000 x 3; only the visible rows are read
     // [visible]
+    bool const sees = means.row(2)[0] < 0 && means.row(1)[0] == 0;
+    auto const& kept = mask;
+    // [prune]
+    means.keep(kept);        // removes rows; row 2 is now row 1
+    means.append(new_means); // new rows, which count their steps from zero
+    // [prune]
     return net.get<decltype(optimizer)>("means").values()[3] == 1.0f && net.clock("means").step == 0 &&
-           net.clock("colors").step == 1 && means.row(2)[0] < 0 && means.row(1)[0] == 0;
+           net.clock("colors").step == 1 && sees && means.num_rows() == 3 && means.row(1)[0] < 0 &&
+           means.row(2)[0] == 1.0f && means.memory().touches[1] == 1 && means.memory().touches[2] == 0;
 }
 
 } // namespace

@@ -21,7 +21,8 @@ inline namespace GRADSTEP_ABI {
 /// row with the row, and keeps the numbers of columns. A row-wise rule keeps its number, which
 /// belongs to the whole parameter. State in 8 bits (block8) is decoded, and rounded to the scale of
 /// its new block. The clock does not change: bias corrections count the steps of the parameter, also
-/// for new rows. A gs::table with `row_steps` counts the steps of each row.
+/// for new rows. A gs::table has the same functions, and with `row_steps` it counts the steps of
+/// each row.
 ///
 /// A call allocates the memory of all rows before it changes anything. If it throws, nothing has
 /// changed. Slices and spans of the parameter are then stale: make them again. All calls throw

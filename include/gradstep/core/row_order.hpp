@@ -43,6 +43,7 @@ struct row_order {
 // The changes of a parameter with these rows, for the function `call` in errors. Throw value_error
 // or size_error.
 row_order appended_rows(row_lengths now, std::size_t elements);
+std::size_t appended_count(row_lengths now, std::size_t elements); // only the number of rows
 row_order kept_rows(std::size_t rows, std::span<unsigned char const> mask);
 row_order permuted_rows(std::size_t rows, std::span<std::int64_t const> order);
 row_order reset_rows(std::size_t rows, std::span<std::int64_t const> ids);
@@ -51,6 +52,10 @@ row_order reset_rows(std::size_t rows, std::span<std::int64_t const> ids);
 // are not written.
 void move_rows(std::span<std::size_t const> sources, std::size_t before, std::size_t row_bytes, std::byte const* from,
                std::byte const* added, std::byte* to);
+
+// The values of an order as swaps, for rows that move in place: swap row i with row out[i], for each
+// i in ascending order. out[i] is at least i. Removed rows are then behind the others.
+std::vector<std::size_t> swaps_of(row_order order) noexcept;
 
 // The numbers of a mask, or of a list of rows, whatever container has them.
 template <class Mask> std::vector<unsigned char> mask_of(Mask const& mask) {

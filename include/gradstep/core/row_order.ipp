@@ -34,10 +34,14 @@ GRADSTEP_DEFINE bool row_order::moves_values() const {
     return false;
 }
 
-GRADSTEP_DEFINE row_order appended_rows(row_lengths now, std::size_t elements) {
+GRADSTEP_DEFINE std::size_t appended_count(row_lengths now, std::size_t elements) {
     if (now.width == 0 ? elements != 0 : elements % now.width != 0)
         fail<size_error>({"append"}, {elements, " values"}, {"a multiple of ", now.width, ", the width of a row"});
-    std::size_t const count = now.width == 0 ? 0 : elements / now.width;
+    return now.width == 0 ? 0 : elements / now.width;
+}
+
+GRADSTEP_DEFINE row_order appended_rows(row_lengths now, std::size_t elements) {
+    std::size_t const count = appended_count(now, elements);
     row_order out{now.rows};
     for (std::size_t i = 0; i != now.rows + count; ++i) {
         out.values.push_back(i);
@@ -97,6 +101,15 @@ GRADSTEP_DEFINE void move_rows(std::span<std::size_t const> sources, std::size_t
         std::byte const* const source = is_added ? added + (row - before) * row_bytes : from + row * row_bytes;
         std::memcpy(to + first * row_bytes, source, (i - first) * row_bytes);
     }
+}
+
+GRADSTEP_DEFINE std::vector<std::size_t> swaps_of(row_order order) noexcept {
+    std::vector<std::size_t> out = std::move(order.values);
+    // A row that was before i is where the swaps so far have put it. Each swap moves one row back,
+    // and that row is looked for once, so that all searches together take O(rows).
+    for (std::size_t i = 0; i != out.size(); ++i)
+        while (out[i] < i) out[i] = out[out[i]];
+    return out;
 }
 
 } // namespace GRADSTEP_ABI

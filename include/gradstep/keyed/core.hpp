@@ -298,6 +298,8 @@ template <class Updater, class CatchUp> struct keyed_core {
     bool is_held(std::uint64_t key) const { return held.size() != 0 && held.find(key) != key_index::none; }
     template <class Chosen> std::uint64_t evict_if(Chosen const& chosen);
     template <class Score> std::uint64_t evict_lowest(std::uint64_t rows, Score const& score);
+    // Evicts rows at this step: rows that stay catch up if the history could lose their steps.
+    std::uint64_t evict_now(std::span<std::int32_t const> gone);
     // Removes rows at a step, and logs the evictions. Call evictions.reserve first.
     std::uint64_t evict_rows(std::span<std::int32_t const> gone, std::int64_t step);
     // Removes rows, in ascending order of their numbers. The last rows move into the gaps, so that

@@ -54,7 +54,7 @@ std::uint64_t keyed_core<Updater, CatchUp>::evict_if(Chosen const& chosen) {
         }
         evictions.reserve(gone.size());
     });
-    return evict_rows(gone, clock().step);
+    return evict_now(gone);
 }
 
 template <class Updater, class CatchUp>
@@ -86,6 +86,12 @@ std::uint64_t keyed_core<Updater, CatchUp>::evict_lowest(std::uint64_t rows, Sco
         std::sort(gone.begin(), gone.end());
         evictions.reserve(gone.size());
     });
+    return evict_now(gone);
+}
+
+template <class Updater, class CatchUp>
+std::uint64_t keyed_core<Updater, CatchUp>::evict_now(std::span<std::int32_t const> gone) {
+    if (!gone.empty()) stored.core().begin_lap(stored.binding());
     return evict_rows(gone, clock().step);
 }
 

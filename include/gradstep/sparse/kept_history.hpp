@@ -62,6 +62,9 @@ public:
     // Removes the rows from `row_count` on.
     void shrink(std::uint64_t row_count) { cursor_.shrink(row_count); }
 
+    // Begins a new lap of the sweep. No row can have more than spared_steps() pending steps.
+    void restart() { cursor_.restart(); }
+
     // The rows [first, second) that the next step visits, and the number of pending steps up to
     // which it skips a row.
     std::pair<std::uint64_t, std::uint64_t> due(std::uint64_t row_count) const {

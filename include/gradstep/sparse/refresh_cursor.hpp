@@ -46,6 +46,8 @@ public:
         rows_ = std::min(rows_, num_rows);
         row_ = std::min(row_, rows_);
     }
+    // Begins a new lap with the next step. Rows must not be older than steps().
+    void restart() { row_ = rows_ = 0; }
     // The history now keeps more steps.
     void extend(std::uint64_t capacity) { steps_ = steps_of(capacity); }
 

@@ -61,6 +61,8 @@ void require_room(std::size_t size, void const* data, std::size_t count, std::si
 
 // Copies one row: the columns whose pointers are not null in both.
 void copy_row(row_columns all, std::byte* const* from, std::byte* const* to);
+// Swaps two rows.
+void swap_rows(row_columns all, std::byte* const* a, std::byte* const* b) noexcept;
 
 } // namespace GRADSTEP_ABI
 } // namespace detail

@@ -116,6 +116,19 @@ GRADSTEP_DEFINE void copy_row(row_columns all, std::byte* const* from, std::byte
         if (from[i] != nullptr && to[i] != nullptr) std::memcpy(to[i], from[i], all[i].row_bytes());
 }
 
+GRADSTEP_DEFINE void swap_rows(row_columns all, std::byte* const* a, std::byte* const* b) noexcept {
+    std::byte spare[512];
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if (a[i] == nullptr) continue;
+        for (std::size_t at = 0, bytes = all[i].row_bytes(); at < bytes; at += sizeof spare) {
+            std::size_t const count = std::min(sizeof spare, bytes - at);
+            std::memcpy(spare, a[i] + at, count);
+            std::memcpy(a[i] + at, b[i] + at, count);
+            std::memcpy(b[i] + at, spare, count);
+        }
+    }
+}
+
 } // namespace GRADSTEP_ABI
 } // namespace detail
 } // namespace gradstep

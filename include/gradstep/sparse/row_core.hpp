@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/row_order.hpp>
 #include <gradstep/sparse/checked_options.hpp>
 #include <gradstep/sparse/kept_history.hpp>
 #include <gradstep/sparse/row_engine.hpp>
@@ -78,6 +79,25 @@ template <class Updater, class CatchUp> struct row_core {
             refuse_row_memory(rows, width(), sizeof(storage) + Updater::state_bytes(1));
         };
         return rethrow_as<std::length_error>([&] { return rethrow_as<std::bad_alloc>(f, refuse); }, refuse);
+    }
+    // Before rows move or are removed: begins a new lap of the sweep, since the places of the current
+    // lap and its pace belong to the rows before. Rows that would be too old for the history when the
+    // new lap visits them catch up. Throws what the application's pool throws; rows that have caught
+    // up stay so.
+    void begin_lap(memory_type const& rows) {
+        catch_up(sweep_to(rows, step()), 0, num_rows());
+        kept.restart();
+    }
+    // Moves rows in host memory: row i becomes what was row order.values[i], with its state and its
+    // pending steps. Removed rows are then behind order.after().
+    void rearrange(memory_type const& rows, row_order&& order) {
+        begin_lap(rows);
+        auto const places = shape.at(rows);
+        auto const columns = shape.columns();
+        auto const swaps = swaps_of(std::move(order));
+        for (std::size_t i = 0; i != swaps.size(); ++i)
+            if (swaps[i] != i)
+                swap_rows(columns, pointers_of(places.at(i)).data(), pointers_of(places.at(swaps[i])).data());
     }
     // How many bytes an update of a row moves.
     std::size_t row_bytes() const { return Updater::bytes_per_element * width(); }

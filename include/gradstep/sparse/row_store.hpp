@@ -47,6 +47,9 @@ public:
         return out;
     }
 
+    // The memory of all rows. It stays valid as long as you keep the result.
+    row_segments::segments_type owners() const { return rows_.segments(); }
+
     // Allocates memory for this many rows in total. Rows do not change, even if it throws.
     void reserve(std::uint64_t rows) {
         if (rows > capacity()) become(rows_.reserved(rows));
