@@ -400,8 +400,9 @@ private:
     // Sets the state as it begins after `step` steps.
     void begin_state(runtime::erased_tensor const& all, std::size_t rows, std::int64_t step) const;
 
-    // Numbers of an integer type, in [0, rows) unless they are below 0; and the ids of rows, validated.
-    std::span<std::int64_t const> numbers_of(any_span const& given, std::size_t rows, char const* call);
+    // Numbers of any integer type, converted in `memory` if necessary; and the ids of rows, validated.
+    static std::span<std::int64_t const> numbers_of(any_span const& given, std::size_t rows, char const* call,
+                                                    std::vector<std::int64_t>& memory);
     std::span<std::int64_t const> ids_of(any_span const& given, char const* call);
     void prefetch(std::size_t row) const noexcept;
     // Rows [first, last) of a batch; `sum` has room for a row.

@@ -60,7 +60,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
                                                      parameter_options options, std::size_t rows,
                                                      std::optional<std::size_t> width)
     : step_task(optimizer.facts().is_model_wise), updater_(optimizer), options_(options), rows_(rows),
-      width_(width.value_or(initial.size)) {
+      width_(width.value_or(initial.size)), has_rows_(rows != 1) {
     if (initial.type != updater_.storage())
         detail::fail<value_error>({"initial"}, {"has elements of ", detail::enumerator(initial.type)},
                                   {detail::enumerator(updater_.storage())});
@@ -76,7 +76,6 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
         if (width_ == 0 && rows_ != 0) detail::fail<size_error>({"catch_up"}, {"rows of width 0"}, {"width >= 1"});
         stamps_.emplace(updater_, rows_, width_);
     }
-    has_rows_ = rows_ != 1 || stamps_;
     optimizer_options const& of_text = updater_.options();
     if (options_.on_nonfinite == nonfinite::propagate) options_.on_nonfinite = of_text.on_nonfinite;
     if (options_.id == 0) options_.id = static_cast<std::uint64_t>(of_text.id);

@@ -141,17 +141,22 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_state(runtime::erased_tensor c
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::permute(any_span order) {
     std::size_t const rows = row_lengths("permute").rows;
-    rearrange(detail::permuted_rows(rows, numbers_of(order.now(), rows, "permute")), {});
+    std::vector<std::int64_t> memory;
+    rearrange(detail::permuted_rows(rows, numbers_of(order.now(), rows, "permute", memory)), {});
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::reset(any_span rows) {
     std::size_t const now = row_lengths("reset").rows;
-    rearrange(detail::reset_rows(now, numbers_of(rows.now(), now, "reset")), {});
+    std::vector<std::int64_t> memory;
+    rearrange(detail::reset_rows(now, numbers_of(rows.now(), now, "reset", memory)), {});
 }
 
 GRADSTEP_DEFINE_RUNTIME detail::row_lengths any_parameter::row_lengths(char const* call) const {
     require_trained(call);
     if (values_.refers()) detail::refuse_rows_of_host(call);
+    if (stamps_ && !has_rows_)
+        detail::fail<value_error>({call}, {"the parameter began with one row, and catch_up keeps it as one"},
+                                  {"\"catch_up\": \"touch_only\", or 0 rows at first and append"});
     detail::row_lengths const of_shape = detail::row_lengths_of(call, matrix(), size());
     if (!has_rows_ || width_ == 1) return of_shape;
     if (width_ != 0 && of_shape.width != width_)
@@ -226,13 +231,14 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::take(rearranged_memory&& made) noexc
 }
 
 GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::ids_of(any_span const& given, char const* call) {
-    auto const ids = numbers_of(given, rows_, call);
+    auto const ids = numbers_of(given, rows_, call, (*memory_).ids);
     detail::check_ids(ids, rows_, std::nullopt);
     return ids;
 }
 
 GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::numbers_of(any_span const& given, std::size_t rows,
-                                                                                char const* call) {
+                                                                                char const* call,
+                                                                                std::vector<std::int64_t>& memory) {
     if (!detail::is_integer(given.type))
         detail::fail<value_error>({call}, {"ids are of ", detail::enumerator(given.type)},
                                   {"int32, uint32, int64 or uint64"});
@@ -244,9 +250,8 @@ GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::numbers_of(
             for (std::size_t i = 0; i < given.size; ++i)
                 if (from[i] > INT64_MAX)
                     detail::fail<value_error>({"ids[", i, "]"}, {from[i], " is out of range"}, {"[0, ", rows, ")"});
-        auto& ids = (*memory_).ids;
-        ids.assign(from, from + given.size);
-        return std::span<std::int64_t const>(ids);
+        memory.assign(from, from + given.size);
+        return std::span<std::int64_t const>(memory);
     };
     return given.type == scalar::int64
                ? std::span<std::int64_t const>(static_cast<std::int64_t const*>(given.data), given.size)
