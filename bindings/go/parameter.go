@@ -367,8 +367,8 @@ func (p *Parameter[T]) SetValues(values []T) error {
 	})
 }
 
-// Append adds rows with these values behind the others, while training goes on. The rows are those of NewRows; after NewParameter
-// they are those of the shape of SetShape, or else single elements. Values, state and averages follow their rows in Append, Keep,
+// Append adds rows with these values behind the others, while training goes on. NewRows defines the rows; after NewParameter,
+// SetShape does, or else each element is a row. Values, state and averages follow their rows in Append, Keep,
 // Permute and Reset (docs/how_to/growing_parameters.md), after pending steps. The state of a new row begins anew. The memory of
 // Gradient is released: call Gradient again. If they return an error, nothing has changed. In the function that Read calls, the
 // code of the error is BadSequence.

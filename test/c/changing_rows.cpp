@@ -24,9 +24,7 @@ void keep(c_parameter const& x, std::vector<std::uint8_t> const& mask) {
     ok([&](gradstep_error* e) { return gradstep_parameter_keep(x, mask.data(), mask.size(), e); });
 }
 template <class Id> void permute(c_parameter const& x, std::vector<Id> const& order) {
-    ok([&](gradstep_error* e) {
-        return gradstep_parameter_permute(x, order.data(), dtype_of<Id>(), order.size(), e);
-    });
+    ok([&](gradstep_error* e) { return gradstep_parameter_permute(x, order.data(), dtype_of<Id>(), order.size(), e); });
 }
 template <class Id> void reset(c_parameter const& x, std::vector<Id> const& ids) {
     ok([&](gradstep_error* e) { return gradstep_parameter_reset(x, ids.data(), dtype_of<Id>(), ids.size(), e); });
@@ -42,9 +40,9 @@ std::vector<float> row(c_parameter const& x, std::int64_t id) {
 TEST_CASE("Rows of a C parameter change as those of a gs::parameter, with a master copy", "[c][bits_of_cpp]") {
     using element = gs::bfloat16;
     auto const initial = numbers<element>(4 * width, 1);
-    c_parameter const x =
-        make(config_of(R"({"name": "momentum", "mu": 0.5})", R"("element": "mixed")"), initial, 4);
-    gs::parameter expected{gs::make_updater<gs::mixed<element>>(gs::momentum{.mu = 0.5}, gs::constant{0.0625}), initial,
+    c_parameter const x = make(config_of(R"({"name": "momentum", "mu": 0.5})", R"("element": "mixed")"), initial, 4);
+    gs::parameter expected{gs::make_updater<gs::mixed<element>>(gs::momentum{.mu = 0.5}, gs::constant{0.0625}),
+                           initial,
                            {.shape = {4, width}}};
     auto const step = [&] {
         auto const g = numbers<element>(expected.size(), 2);
@@ -127,9 +125,9 @@ TEST_CASE("A change of rows that the C library refuses changes nothing", "[c]") 
     auto const of_state = state(x);
     std::uint8_t const mask[] = {1, 1};
     std::int64_t const twice[] = {0, 1, 1}, far[] = {3};
-    CHECK(refused(GRADSTEP_BAD_SIZE,
-                  [&](gradstep_error* e) { return gradstep_parameter_append(x, initial.data(), 3, e); }) ==
-          "append: 3 values; expected a multiple of 2, the width of a row");
+    CHECK(refused(GRADSTEP_BAD_SIZE, [&](gradstep_error* e) {
+              return gradstep_parameter_append(x, initial.data(), 3, e);
+          }) == "append: 3 values; expected a multiple of 2, the width of a row");
     CHECK(refused(GRADSTEP_BAD_SIZE, [&](gradstep_error* e) { return gradstep_parameter_keep(x, mask, 2, e); }) ==
           "keep: the mask has 2 elements; expected 3");
     CHECK(refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {

@@ -395,9 +395,9 @@ line const lines[] = {
          return gradstep_updater_config(s.updater, s.out.data(), s.out.size(), &s.number, e);
      }},
     {"gradstep_updater_apply",
-     [](scene& s, gradstep_error* e) {
-         return gradstep_updater_apply(s.updater, s.w.data(), s.g.data(), s.slots, scene::size, e);
-     }},
+     [](scene& s,
+        gradstep_error*
+            e) { return gradstep_updater_apply(s.updater, s.w.data(), s.g.data(), s.slots, scene::size, e); }},
     {"gradstep_updater_apply_many",
      [](scene& s, gradstep_error* e) {
          return gradstep_updater_apply_many(s.updater, s.tensors, s.gradients, s.slots_of, s.counts_of, 2, e);

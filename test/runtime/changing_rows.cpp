@@ -173,8 +173,9 @@ TEST_CASE("a change of rows that an any_parameter refuses changes nothing", "[ru
     CHECK(value([&] {
               x.permute(std::vector{0, 1, 2, 1});
           }) == "permute: row 1 is in the order twice; expected each row once");
-    CHECK(value([&] { x.reset(std::vector<std::int64_t>{0, 4}); }) ==
-          "reset: element 1 is 4; expected a row in [0, 4)");
+    CHECK(value([&] {
+              x.reset(std::vector<std::int64_t>{0, 4});
+          }) == "reset: element 1 is 4; expected a row in [0, 4)");
     CHECK(value([&] { x.reset(gs::any_span(std::vector{0.5f})); }) ==
           "reset: ids are of float32; expected int32, uint32, int64 or uint64");
     CHECK(value([&] { x.reset(gs::any_span(std::vector<std::uint64_t>{UINT64_MAX})); }) ==
@@ -191,21 +192,29 @@ TEST_CASE("a change of rows that an any_parameter refuses changes nothing", "[ru
     CHECK(contents(x) == before);
     gs::any_parameter one{read("sgd", R"("catch_up": "exact", "regularizer": {"name": "decoupled", "rate": 0.5}, )"),
                           initial};
-    CHECK(value([&] { one.keep(std::vector<bool>(1)); }) ==
-          "keep: the parameter began with one row, and catch_up keeps it as one; expected \"catch_up\": \"touch_only\", "
-          "or 0 rows at first and append");
+    CHECK(
+        value([&] { one.keep(std::vector<bool>(1)); }) ==
+        "keep: the parameter began with one row, and catch_up keeps it as one; expected \"catch_up\": \"touch_only\", "
+        "or 0 rows at first and append");
 
     std::vector<float> w(6), g(6);
     gs::model net;
     net.add("mine", gs::any_updater(read("sgd"), gs::scalar::float32), {w, g, {}});
     net.add("own", gs::any_parameter{read("sgd"), initial, 4, width});
-    CHECK(value([&] { net.keep({"*"}, std::vector<bool>(6)); }) ==
-          "mine: keep: its values and state are in memory of the application; expected a parameter that the model owns");
+    CHECK(
+        value([&] { net.keep({"*"}, std::vector<bool>(6)); }) ==
+        "mine: keep: its values and state are in memory of the application; expected a parameter that the model owns");
     std::vector<double> const doubles(width);
-    CHECK(value([&] { net.append({{"own", doubles}}); }) ==
+    CHECK(value([&] {
+              net.append({{"own", doubles}});
+          }) ==
           "own: append: the values are of another type than the parameter; expected the type that float has in memory");
     net.append({{"own", numbers<float>(width, 3)}});
     CHECK(net.get<gs::any_updater>("own").rows() == 5);
+    auto const own = contents(net.get<gs::any_updater>("own"));
+    net.freeze({"own"});
+    net.update({{"mine", g}});
+    CHECK(contents(net.get<gs::any_updater>("own")) == own);
 }
 
 #if defined(COUNTS_ALLOCATIONS)

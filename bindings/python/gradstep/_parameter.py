@@ -156,7 +156,7 @@ class _Values(Owner):
 
         A row is an element of the first dimension of the shape. Values, state and averages follow their rows in `append`,
         `keep`, `permute` and `reset` (docs/how_to/growing_parameters.md), and `shape` is then the new one; the clock does not
-        change. The state of a new row begins as that of a new parameter, except that averages account for the steps before.
+        change. The state of a new row begins anew, except that averages account for the steps before.
         Pending steps of inactive rows are applied first. The library moves the values: all four raise `SequenceError` while a
         `view` exists, or an array of another library over the values. If they raise, nothing changes.
         """

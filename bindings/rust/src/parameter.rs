@@ -247,8 +247,7 @@ impl<T: Element> Parameter<T> {
 
     /// Adds rows with these values behind the others, while training goes on.
     ///
-    /// The rows are those of `from_rows` or `zeros`; after `new` they are those of the shape of `set_shape`, or else single
-    /// elements. Values, state and averages follow their rows in `append`, `keep`, `permute` and `reset`
+    /// `from_rows` and `zeros` define the rows; after `new`, `set_shape` does, or else each element is a row. Values, state and averages follow their rows in `append`, `keep`, `permute` and `reset`
     /// (docs/how_to/growing_parameters.md), after pending steps. The state of a new row begins anew. If they return an error,
     /// nothing has changed.
     ///

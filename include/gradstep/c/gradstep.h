@@ -165,8 +165,8 @@ enum gradstep_feature {
 /* Returns the sum of the features that the library has. */
 GRADSTEP_API uint64_t gradstep_features(void);
 /* Returns the instruction set of updates: "sse2", "avx2" (with FMA) or "avx512": the best that runs
- * here, or that of the environment variable GRADSTEP_SIMD at the first call of the library. It is
- * "" if the variable names none that runs here: every create function then reports the error. */
+ * here, or the one in the environment variable GRADSTEP_SIMD at the first call of the library. It
+ * is "" if the variable names none that runs here: every create function then reports the error. */
 GRADSTEP_API const char* gradstep_simd_level(void);
 
 /* Writes the complete configuration as the library reads it, with all defaults. `written` gets the
@@ -236,10 +236,10 @@ GRADSTEP_API gradstep_status gradstep_parameter_rows(gradstep_parameter*, const 
                                                      uint64_t id_count, void* out, uint64_t count, gradstep_error*);
 /* Applies the pending steps of every row, which exist only with "catch_up": "exact" or "replay". */
 GRADSTEP_API gradstep_status gradstep_parameter_flush(gradstep_parameter*, gradstep_error*);
-/* Adds rows behind the others: `count` values, whose state begins anew. Rows are those of `create`,
- * or if there is one, of set_shape, else elements: create a table that grows from one row with 0
- * rows. The state follows its row (docs/how_to/growing_parameters.md), after pending steps. Memory
- * that `values` and `slot` gave is then invalid. This and the next three: since ABI 0.3. */
+/* Adds rows behind the others: `count` values, whose state begins anew. `create` defines the rows,
+ * or if it has one, set_shape does, else each element is a row: create a table that grows from one
+ * row with 0 rows. State follows its row (docs/how_to/growing_parameters.md), after pending steps.
+ * Memory of `values` and `slot` is then invalid. This and the next three: since ABI 0.3. */
 GRADSTEP_API gradstep_status gradstep_parameter_append(gradstep_parameter*, const void* values, uint64_t count,
                                                        gradstep_error*);
 /* Keeps the rows whose byte of the mask is not 0, in their order. */

@@ -61,9 +61,9 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 /// pending steps are applied as in gs::table: when a step contains the row, and when it is read.
 /// `flush` and a step of all elements apply the pending steps of all rows.
 ///
-/// The rows can change while it trains (gs::changing_rows), after a flush. They are the rows of the
-/// constructor, or if there is one, of the shape. One row without `set_shape` is a vector, whose rows
-/// are its elements: begin with 0 rows and append, if you need one row of a table.
+/// The rows can change while it trains (gs::changing_rows), after a flush. The constructor defines the
+/// rows, or if there is one, the shape does. One row without a shape is a vector, whose rows are its
+/// elements: begin with 0 rows and append, if you need a table of one row.
 class any_parameter : private detail::step_task, public changing_rows<any_parameter> {
     friend class changing_rows<any_parameter>;
 
@@ -190,9 +190,9 @@ public:
 
     using changing_rows::permute, changing_rows::reset;
     /// The functions of gs::changing_rows, for numbers of rows whose integer type is known at run time.
-    /// All functions that change rows also throw value_error for memory of your program, and for a
-    /// shape whose rows are not those of the parameter. `append` throws value_error for values of
-    /// another type.
+    /// All functions that change rows also throw value_error for memory of your program, for a shape
+    /// with other rows than the parameter, and for a single row that catches up. `append` throws
+    /// value_error for values of another type. Objects over the memory are then stale.
     void permute(any_span order);
     void reset(any_span rows);
 

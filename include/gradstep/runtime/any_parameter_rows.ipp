@@ -183,8 +183,8 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::rearranged_memory any_parameter::rearrang
     bool const is_table = has_rows_ && width_ != 1;
     gradstep::shape const now = matrix(), then = detail::with_rows(now, order.after());
     std::size_t const width = is_table ? width_ : now.is_known() ? now.cols : 1, n = order.after() * width;
-    rearranged_memory out{detail::any_buffer(updater_.storage(), n), {}, {}, shape_,
-                          detail::with_rows(options_.shape, order.after())};
+    rearranged_memory out{
+        detail::any_buffer(updater_.storage(), n), {}, {}, shape_, detail::with_rows(options_.shape, order.after())};
     out.rows = is_table ? order.after() : has_rows_ ? n : 1;
     out.width = is_table ? width_ : has_rows_ ? 1 : n;
     if (out.extents && out.extents->empty()) out.extents->push_back(1);
@@ -193,8 +193,8 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::rearranged_memory any_parameter::rearrang
     if (facts.uses_shape) x.shape = then;
     auto const is_of_row = [&](std::size_t i) { return facts.is_row_slot(i) && has_rows_of_their_own(); };
     for (std::size_t i = 0; i < updater_.slots(); ++i) {
-        out.state[i] = detail::any_buffer(updater_.state_type(),
-                                          is_of_row(i) ? order.after() : updater_.slot_size(i, n, then));
+        out.state[i] =
+            detail::any_buffer(updater_.state_type(), is_of_row(i) ? order.after() : updater_.slot_size(i, n, then));
         x.slots[i] = out.state[i].data();
     }
     if (stamps_) out.stamps.resize(order.after());

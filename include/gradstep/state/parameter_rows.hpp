@@ -84,7 +84,8 @@ void put_rows([[maybe_unused]] Backend const& by, std::span<std::size_t const> s
 }
 
 // Sets the state of a tensor as it begins after `step` steps.
-template <class Updater> void begin_state(Updater const& by, tensor<Updater> const& x, [[maybe_unused]] std::int64_t step) {
+template <class Updater>
+void begin_state(Updater const& by, tensor<Updater> const& x, [[maybe_unused]] std::int64_t step) {
     using element = typename Updater::element_type;
     auto const joins = arriving<typename Updater::traits::compute>(by.rule(), step);
     initialize_kernel<element, std::remove_const_t<decltype(joins)>> const kernel{joins, x.weight.data(),
