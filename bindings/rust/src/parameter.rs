@@ -16,7 +16,7 @@ pub struct Parameter<T: Element> {
     c: NonNull<sys::gradstep_parameter>,
     width: usize,
     rows: usize,
-    has_rows: bool, // else rows is 1, and width the number of elements
+    has_rows: bool,             // else rows is 1, and width the number of elements
     executor: Option<Executor>, // kept alive, because the library calls it
     of: PhantomData<T>,
 }

@@ -61,9 +61,9 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 /// pending steps are applied as in gs::table: when a step contains the row, and when it is read.
 /// `flush` and a step of all elements apply the pending steps of all rows.
 ///
-/// The rows can change while it trains (gs::changing_rows), after a flush. The constructor defines the
-/// rows, or if there is one, the shape does. One row without a shape is a vector, whose rows are its
-/// elements: begin with 0 rows and append, if you need a table of one row.
+/// The rows can change while it trains (gs::changing_rows), after a flush. The constructor defines
+/// the rows, or if there is one, the shape does. One row without a shape is a vector, whose rows are
+/// its elements: begin with 0 rows and append, if you need a table of one row.
 class any_parameter : private detail::step_task, public changing_rows<any_parameter> {
     friend class changing_rows<any_parameter>;
 
@@ -189,10 +189,10 @@ public:
     void read_rows(any_span ids, any_span out);
 
     using changing_rows::permute, changing_rows::reset;
-    /// The functions of gs::changing_rows, for numbers of rows whose integer type is known at run time.
-    /// All functions that change rows also throw value_error for memory of your program, for a shape
-    /// with other rows than the parameter, and for a single row that catches up. `append` throws
-    /// value_error for values of another type. Objects over the memory are then stale.
+    /// The functions of gs::changing_rows, for numbers of rows whose integer type is known at run
+    /// time. All functions that change rows also throw value_error for memory of your program, for a
+    /// shape with other rows than the parameter, and for a single row that catches up. `append`
+    /// throws value_error for values of another type.
     void permute(any_span order);
     void reset(any_span rows);
 
@@ -218,8 +218,8 @@ public:
     load_report load(std::string const& file, load_options const& options);
 
     /// Sets the shape of the values for files and saved states. `load` rejects a file with another
-    /// shape. Without `set_shape` the shape is rows() x width() if both were more than 1 at first, and
-    /// otherwise unknown: then only the number of elements must match. `muon` and `adafactor` use
+    /// shape. Without `set_shape` the shape is rows() x width() if both were more than 1 at first,
+    /// and otherwise unknown: then only the number of elements must match. `muon` and `adafactor` use
     /// it, with all dimensions after the first one joined. Throws size_error for a shape with another
     /// number of elements. The state of a factored rule (adafactor) has its lengths: before the first
     /// step it is allocated again, and afterwards another shape throws sequence_error.
