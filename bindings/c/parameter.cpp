@@ -275,6 +275,42 @@ gradstep_status gradstep_parameter_flush(gradstep_parameter* parameter, gradstep
     return guarded(error, [&] { held(parameter).parameter.flush(); });
 }
 
+gradstep_status gradstep_parameter_append(gradstep_parameter* parameter, const void* values, uint64_t count,
+                                          gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter);
+        require(values, "values", count);
+        own.parameter.append(own.span(values, count));
+    });
+}
+
+gradstep_status gradstep_parameter_keep(gradstep_parameter* parameter, const uint8_t* mask, uint64_t rows,
+                                        gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter);
+        require(mask, "mask", rows);
+        own.parameter.keep(std::span<std::uint8_t const>(mask, rows));
+    });
+}
+
+gradstep_status gradstep_parameter_permute(gradstep_parameter* parameter, const void* order, int32_t id_dtype,
+                                           uint64_t rows, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter);
+        require(order, "order", rows);
+        own.parameter.permute(any_span(scalar_of(id_dtype, "id_dtype"), order, rows));
+    });
+}
+
+gradstep_status gradstep_parameter_reset(gradstep_parameter* parameter, const void* ids, int32_t id_dtype,
+                                         uint64_t id_count, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto& own = held(parameter);
+        require(ids, "ids", id_count);
+        own.parameter.reset(any_span(scalar_of(id_dtype, "id_dtype"), ids, id_count));
+    });
+}
+
 gradstep_status gradstep_parameter_slot_count(const gradstep_parameter* parameter, uint64_t* count,
                                               gradstep_error* error) {
     return guarded(error, [&] {

@@ -180,7 +180,7 @@ void initialize(any_updater const& of, void const* parameter, void* const* slots
     require(parameter, "parameter", extent.count);
     erased_tensor const tensor = tensor_of(of, parameter, nullptr, slots, extent);
     of.require(tensor, false);
-    of.compiled().initialize(tensor);
+    of.compiled().initialize(tensor, 0);
 }
 // Applies the step to n tensors; extent(k) is the extent of tensor k.
 template <class Extent>

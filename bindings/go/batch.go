@@ -80,10 +80,15 @@ func (b *batch) Update(options ...Option) error {
 	if b.handles == nil {
 		return closed("batch")
 	}
-	for _, p := range b.parameters {
+	gradients, counts := unsafe.Slice(b.gradients, len(b.parameters)), unsafe.Slice(b.counts, len(b.parameters))
+	for i, p := range b.parameters {
 		if p.c == nil {
 			return closed("parameter")
 		}
+		if !p.allocateGradient() { // Append released it
+			return &Error{Code: OutOfMemory, Message: "Update: there is no memory for a gradient"}
+		}
+		gradients[i], counts[i] = p.gradient, C.uint64_t(p.Len())
 	}
 	status := C.gradstep_parameters_update(b.handles, b.gradients, b.counts, C.uint64_t(len(b.parameters)),
 		put(options, &b.options), &b.said)

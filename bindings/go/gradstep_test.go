@@ -147,6 +147,40 @@ func TestSetValues(t *testing.T) {
 	}
 }
 
+// Rows that are added, removed, put in another order and reset take their state with them.
+func TestChangingRows(t *testing.T) {
+	momentum := `{"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 1}}`
+	p := must[*Parameter[float32]](t)(NewRows(momentum, 1, 2, []float32{1, 1}))
+	check(t, p.Append([]float32{7, 7, 8, 8}))
+	batch := must[*Batch](t)(NewBatch(p))
+	for i := range p.Gradient() {
+		p.Gradient()[i] = float32(i / 2)
+	}
+	check(t, batch.Update())
+	check(t, p.Permute([]int64{2, 0, 1}))
+	check(t, p.Keep([]bool{true, false, true}))
+	check(t, p.Reset(1))
+	got, slots := must[[]float32](t)(p.Values()), must[[]Slot](t)(p.Slots())
+	if !reflect.DeepEqual(got, []float32{6, 6, 6, 6}) || !reflect.DeepEqual(slots[0].Values, []float32{2, 2, 0, 0}) || p.Rows() != 2 || p.Width() != 2 {
+		t.Fatal(got, slots, p)
+	}
+	check(t, p.UpdateRows([]int64{1}, []float32{1, 1}))
+	check(t, batch.Update()) // with gradients of the new size, which are 0
+	check(t, p.Read(func(values []float32) { wants(t, p.Append(values), BadSequence, "Append", "Read") }))
+	wants(t, p.Append([]float32{1}), BadSize, "append: 1 values")
+	wants(t, p.Keep([]bool{true}), BadSize, "the mask has 1 elements")
+	wants(t, p.Permute([]int64{1, 1}), BadValue, "row 1 is in the order twice")
+	wants(t, p.Reset(2), BadValue, "expected a row in [0, 2)")
+	vector := must[*Parameter[float32]](t)(NewParameter(momentum, []float32{1, 2}))
+	check(t, vector.Append([]float32{3}))
+	if vector.Rows() != 1 || vector.Width() != 3 {
+		t.Fatal(vector)
+	}
+	check(t, vector.Update([]float32{1, 1, 1}))
+	check(t, vector.Keep(make([]bool, 3)))
+	check(t, must[*Parameter[float32]](t)(NewRows[float32](momentum, 1, 2, nil)).UpdateRows([]int64{0}, []float32{1, 1}))
+}
+
 func TestZeroGradientWritesTheSlice(t *testing.T) {
 	p := must[*Parameter[float32]](t)(NewParameter(adam, make([]float32, 5)))
 	gradient := []float32{1, 2, 3, 4, 5}
@@ -501,7 +535,7 @@ func TestZeroValues(t *testing.T) {
 	_, batchOfNothing := NewBatch(nil, nil)
 	path := filepath.Join(t.TempDir(), "x")
 	for i, err := range []error{p.Update(nil), p.UpdateRows(nil, nil), p.Read(func([]float32) {}), p.RowsInto(nil), p.Flush(),
-		p.Seek(Clock{}), p.ApplyAverage(), p.Restore(), p.SetValues(nil), p.SetShape(), p.UnmarshalBinary(nil), p.Apply(nil), values, row, slots, clock, config, average,
+		p.Seek(Clock{}), p.ApplyAverage(), p.Restore(), p.SetValues(nil), p.Append(nil), p.Keep(nil), p.Permute(nil), p.Reset(), p.SetShape(), p.UnmarshalBinary(nil), p.Apply(nil), values, row, slots, clock, config, average,
 		state, message, b.Update(), u.NextStep(), u.Apply(nil, nil, nil), u.Seek(Clock{}), initialized, clockOfUpdater, configOfUpdater,
 		batch, batchOfNil, batchOfNothing, SaveFile(path, map[string]AnyParameter{"w": none}),
 		LoadFile(path, map[string]AnyParameter{"w": nil})} {

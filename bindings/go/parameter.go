@@ -29,6 +29,9 @@ static gradstep_status rows(uintptr_t parameter, const int64_t* ids, uint64_t id
 static gradstep_status set_values(uintptr_t parameter, const uint8_t* values, uint64_t count, gradstep_error* error) {
     return gradstep_parameter_set_values((gradstep_parameter*)parameter, values, count, error);
 }
+static gradstep_status append_rows(uintptr_t parameter, const uint8_t* values, uint64_t count, gradstep_error* error) {
+    return gradstep_parameter_append((gradstep_parameter*)parameter, values, count, error);
+}
 static gradstep_status compress(uintptr_t parameter, const uint8_t* gradient, uint64_t count, const gradstep_step_options* options,
                                 uint8_t* buffer, uint64_t bytes, uint64_t* written, gradstep_error* error) {
     return gradstep_parameter_compress((gradstep_parameter*)parameter, gradient, count, options, buffer, bytes, written, error);
@@ -66,7 +69,8 @@ type AnyParameter interface{ base() *parameter }
 type parameter struct {
 	c           *C.gradstep_parameter // nil: closed
 	rows, width int
-	bytes       int // the size of an element
+	hasRows     bool // else rows is 1, and width the number of elements
+	bytes       int  // the size of an element
 	gradient    unsafe.Pointer
 	config      string // the string that the constructor got
 	reads       int    // calls of Read that have not returned
@@ -113,7 +117,7 @@ func (p *parameter) MarshalJSON() ([]byte, error) {
 // NewParameter makes a parameter with a copy of the initial values: len(initial) elements. config is the JSON of the optimizer
 // (docs/how_to/configuration.md). If it is invalid, the code of the error is BadConfig or NotCompiled.
 func NewParameter[T Element](config string, initial []T) (*Parameter[T], error) {
-	return NewRows(config, 1, len(initial), initial)
+	return newParameter(config, 1, len(initial), initial)
 }
 
 // NewRows makes a parameter whose rows you can update by index, such as an embedding table. The slice initial contains rows *
@@ -125,8 +129,32 @@ func NewRows[T Element](config string, rows, width int, initial []T) (*Parameter
 	if initial != nil && !isProduct(len(initial), rows, width) {
 		return nil, badSize("initial: has %d values; expected those of %d rows of width %d", len(initial), rows, width)
 	}
+	if rows != 1 || width == 0 {
+		return newParameter(config, rows, width, initial)
+	}
+	// The library makes a vector of a single row. A table without rows gets it as its first one.
+	vector, err := newParameter(config, rows, width, initial)
+	if err != nil {
+		return nil, err
+	}
+	defer vector.Close()
+	p, err := newParameter[T](config, 0, width, nil)
+	if err != nil {
+		return nil, err
+	}
+	if failed := vector.Read(func(values []T) { err = p.Append(values) }); failed != nil {
+		err = failed
+	}
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func newParameter[T Element](config string, rows, width int, initial []T) (*Parameter[T], error) {
 	var element T
-	p := &parameter{rows: rows, width: width, bytes: int(unsafe.Sizeof(element)), config: config, said: newError()}
+	p := &parameter{rows: rows, width: width, hasRows: rows != 1, bytes: int(unsafe.Sizeof(element)), config: config, said: newError()}
 	text := []byte(config + "\x00")
 	var status C.gradstep_status
 	if len(initial) == 0 {
@@ -287,7 +315,7 @@ func (p *parameter) Apply(messages [][]byte) error {
 }
 
 // Gradient returns memory for the gradient that a [Batch] reads: Len() elements, initially 0. It is C memory, aligned to 64
-// bytes. It is valid until Close, or until the parameter is garbage, so keep the parameter while you use the slice. It is nil
+// bytes. It is valid until Close, a change of rows (Append), or until the parameter is garbage, so keep the parameter while you use the slice. It is nil
 // if the parameter is closed, or if the system has no memory.
 func (p *Parameter[T]) Gradient() []T {
 	if !p.allocateGradient() {
@@ -337,6 +365,77 @@ func (p *Parameter[T]) SetValues(values []T) error {
 	return p.call(func() C.gradstep_status {
 		return C.set_values(p.handle(), bytesAt(values), count, &p.said)
 	})
+}
+
+// Append adds rows with these values behind the others, while training goes on. NewRows defines the rows; after NewParameter,
+// SetShape does, or else each element is a row. Values, state and averages follow their rows in Append, Keep,
+// Permute and Reset (docs/how_to/growing_parameters.md), after pending steps. The state of a new row begins anew. The memory of
+// Gradient is released: call Gradient again. If they return an error, nothing has changed. In the function that Read calls, the
+// code of the error is BadSequence.
+func (p *Parameter[T]) Append(values []T) error {
+	count := C.uint64_t(len(values))
+	return p.changeRows("Append", -1, func() C.gradstep_status {
+		return C.append_rows(p.handle(), bytesAt(values), count, &p.said)
+	})
+}
+
+// Keep keeps the rows whose element of the mask is true, in their order, and removes the others. See Append.
+func (p *parameter) Keep(mask []bool) error {
+	bytes, kept := make([]C.uint8_t, len(mask)+1), 0
+	for i, keeps := range mask {
+		if keeps {
+			bytes[i] = 1
+			kept++
+		}
+	}
+	return p.changeRows("Keep", kept, func() C.gradstep_status {
+		return C.gradstep_parameter_keep(p.c, &bytes[0], C.uint64_t(len(mask)), &p.said)
+	})
+}
+
+// Permute puts the rows in another order: row i becomes what was row order[i]. See Append.
+func (p *parameter) Permute(order []int64) error {
+	count, order := C.uint64_t(len(order)), orOne(order)
+	return p.changeRows("Permute", -1, func() C.gradstep_status {
+		return C.gradstep_parameter_permute(p.c, unsafe.Pointer(&order[0]), C.GRADSTEP_INT64, count, &p.said)
+	})
+}
+
+// Reset lets the state of rows begin anew. The values stay. See Append.
+func (p *parameter) Reset(ids ...int64) error {
+	count, ids := C.uint64_t(len(ids)), orOne(ids)
+	return p.changeRows("Reset", -1, func() C.gradstep_status {
+		return C.gradstep_parameter_reset(p.c, unsafe.Pointer(&ids[0]), C.GRADSTEP_INT64, count, &p.said)
+	})
+}
+
+// changeRows runs f, which changes the rows, and follows their number. A parameter of width 0 has `kept` rows then, or as many as
+// before if kept < 0.
+func (p *parameter) changeRows(name string, kept int, f func() C.gradstep_status) error {
+	if p != nil && p.reads != 0 {
+		return &Error{Code: BadSequence, Message: name + ": the function of Read is at work; expected a call after Read has returned"}
+	}
+	if err := p.call(f); err != nil {
+		return err
+	}
+	var data unsafe.Pointer
+	var count C.uint64_t
+	if err := p.call(func() C.gradstep_status {
+		return C.gradstep_parameter_values(p.c, &data, &count, &p.said)
+	}); err != nil {
+		return err
+	}
+	switch {
+	case !p.hasRows:
+		p.width = int(count)
+	case p.width != 0:
+		p.rows = int(count) / p.width
+	case kept >= 0:
+		p.rows = kept
+	}
+	C.free(p.gradient)
+	p.gradient = nil
+	return nil
 }
 
 // RowsInto copies the rows in ids to out, in this order, with all pending steps applied. The slice out has len(ids) * Width()

@@ -140,6 +140,11 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_parameters_update, {4}, parameters, gradients, counts, 1u, nullptr);
     SPOIL(gradstep_parameter_values, none{}, p, &data, &number);
     SPOIL(gradstep_parameter_set_values, none{}, p, g.data(), size);
+    std::uint8_t const mask[rows] = {};
+    SPOIL(gradstep_parameter_append, none{}, p, g.data(), width);
+    SPOIL(gradstep_parameter_keep, none{}, p, mask, rows);
+    SPOIL(gradstep_parameter_permute, none{}, p, ids, i64, 1u);
+    SPOIL(gradstep_parameter_reset, none{}, p, ids, i64, 1u);
     SPOIL(gradstep_parameter_row, none{}, p, 1, out.data(), width);
     SPOIL(gradstep_parameter_rows, none{}, p, ids, i64, 1u, out.data(), width);
     SPOIL(gradstep_parameter_flush, none{}, p);

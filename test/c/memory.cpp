@@ -54,6 +54,8 @@ struct scene {
     void const* const gradients[2] = {g.data(), g.data()};
     std::uint64_t const counts[2] = {size, size};
     std::int32_t const ids[3] = {3, 1, 3};
+    std::uint8_t const mask[rows] = {1, 0, 1, 1};
+    std::uint32_t const order[rows] = {3, 1, 0, 2};
     gradstep_executor* host = nullptr;
     gradstep_updater* updater = nullptr;
     std::vector<float> w = numbers<float>(size, 3), m = w, v = w;
@@ -243,6 +245,16 @@ line const lines[] = {
      }},
     {"gradstep_parameter_set_values",
      [](scene& s, gradstep_error* e) { return gradstep_parameter_set_values(s.first, s.g.data(), scene::size, e); }},
+    {"gradstep_parameter_append",
+     [](scene& s, gradstep_error* e) { return gradstep_parameter_append(s.first, s.g.data(), scene::width, e); }},
+    {"gradstep_parameter_keep",
+     [](scene& s, gradstep_error* e) { return gradstep_parameter_keep(s.first, s.mask, scene::rows, e); }},
+    {"gradstep_parameter_permute",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_parameter_permute(s.first, s.order, GRADSTEP_UINT32, scene::rows, e);
+     }},
+    {"gradstep_parameter_reset",
+     [](scene& s, gradstep_error* e) { return gradstep_parameter_reset(s.first, s.ids, GRADSTEP_INT32, 3, e); }},
     {"gradstep_parameter_row",
      [](scene& s, gradstep_error* e) { return gradstep_parameter_row(s.first, 1, s.out.data(), scene::width, e); }},
     {"gradstep_parameter_rows",
@@ -383,9 +395,9 @@ line const lines[] = {
          return gradstep_updater_config(s.updater, s.out.data(), s.out.size(), &s.number, e);
      }},
     {"gradstep_updater_apply",
-     [](scene& s, gradstep_error* e) {
-         return gradstep_updater_apply(s.updater, s.w.data(), s.g.data(), s.slots, scene::size, e);
-     }},
+     [](scene& s,
+        gradstep_error*
+            e) { return gradstep_updater_apply(s.updater, s.w.data(), s.g.data(), s.slots, scene::size, e); }},
     {"gradstep_updater_apply_many",
      [](scene& s, gradstep_error* e) {
          return gradstep_updater_apply_many(s.updater, s.tensors, s.gradients, s.slots_of, s.counts_of, 2, e);

@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import math
 import warnings
+import weakref
 from array import array as _standard_array
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, Union
@@ -378,15 +379,19 @@ class _Borrowed:
         self.owner = owner
 
 
-def borrowed(address: int, shape: tuple[int, ...], dtype: numpy.dtype[Any], owner: Any) -> numpy.ndarray[Any, Any]:
-    """Makes a read-only array over memory that is valid while `owner` exists."""
+def borrowed(
+    address: int, shape: tuple[int, ...], dtype: numpy.dtype[Any], owner: Any, borrowers: weakref.WeakSet[Any]
+) -> numpy.ndarray[Any, Any]:
+    """Makes a read-only array over memory that is valid while `owner` exists. `borrowers` has an item while the array exists."""
     if 0 in shape:
         array = numpy.empty(shape, dtype)
         array.flags.writeable = False
         return array
     # The dtypes of ml_dtypes are "void" in this interface.
     interface = {"version": 3, "shape": shape, "typestr": dtype.str, "data": (address, True)}
-    return numpy.asarray(_Borrowed(interface, owner)).view(dtype)
+    memory = _Borrowed(interface, owner)
+    borrowers.add(memory)
+    return numpy.asarray(memory).view(dtype)
 
 
 def capsule(

@@ -43,7 +43,7 @@ class _Values(Owner):
     """The base class of parameters and tables."""
 
     _kind = "parameter"
-    _members = Owner._members | {"_element", "shape", "dtype", "size", "_average_is_applied"}
+    _members = Owner._members | {"_element", "shape", "dtype", "size", "_average_is_applied", "_views"}
 
     def __init__(self, config: Config, initial: Array | None, shape: Any, dtype: Any) -> None:
         if initial is not None:
@@ -65,17 +65,28 @@ class _Values(Owner):
         rows, width = self._rows_and_width(self.shape)
         self.size = rows * width  #: the number of elements
         text, out, failure = config_bytes(config), ctypes.c_void_p(), new_error()
-        check(
-            library.gradstep_parameter_create(
-                text, len(text), element.code, address, rows, width, ctypes.byref(out), ctypes.byref(failure)
-            ),
-            failure,
-        )
-        super().__init__(out.value or 0)
+
+        def create(address: int | None, rows: int) -> int:
+            check(
+                library.gradstep_parameter_create(
+                    text, len(text), element.code, address, rows, width, ctypes.byref(out), ctypes.byref(failure)
+                ),
+                failure,
+            )
+            return out.value or 0
+
+        super().__init__(create(address, rows))
+        if rows == 1 and width != 0 and isinstance(self, Table):
+            # The library makes a vector of a single row. A table that begins without rows gets it as its first one.
+            vector, values = self._owned, self._values_address()
+            super().__init__(create(None, 0))
+            self._call("append", values, width)
+            del vector
         # With catch_up "exact" and "replay", files store a parameter as one row of n.
         if self.shape == (rows, width) or b"catch_up" not in text or self.config["catch_up"] == "touch_only":
             self._call("set_shape", (ctypes.c_uint64 * len(self.shape))(*self.shape), len(self.shape))
         self._average_is_applied = False
+        self._views: weakref.WeakSet[Any] = weakref.WeakSet()  # has an item for each array over the values
 
     @staticmethod
     def _rows_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -113,7 +124,7 @@ class _Values(Owner):
     def view(self) -> numpy.ndarray[Any, Any]:
         """Returns the values without a copy: a read-only numpy array that shows every later step.
 
-        The memory is valid while an array refers to it, even after `release`. Pending steps of inactive rows are applied when you
+        The memory is valid while an array refers to it, even after `release`; until then, rows cannot change (`append`). Pending steps of inactive rows are applied when you
         make the view; later steps of inactive rows show after the next read of these rows, or after `flush`. Raises `SequenceError`
         while the average replaces the values.
         """
@@ -125,7 +136,7 @@ class _Values(Owner):
             raise error(
                 Status.BAD_SEQUENCE, "view: the average is in the place of the values; expected restore() first"
             )
-        return _arrays.borrowed(address, self.shape, dtype, self._owned)
+        return _arrays.borrowed(address, self.shape, dtype, self._owned, self._views)
 
     def set_values(self, values: Array) -> None:
         """Sets all values.
@@ -137,6 +148,69 @@ class _Values(Owner):
         """
         found = _arrays.checked(values, "values", self._element, self.size)
         self._call("set_values", found.address, found.size)
+
+    def append(self, values: Array) -> None:
+        """Adds rows with these values behind the others, while training goes on.
+
+        values: an array of the same dtype. Its number of elements is a multiple of a row's.
+
+        A row is an element of the first dimension of the shape. Values, state and averages follow their rows in `append`,
+        `keep`, `permute` and `reset` (docs/how_to/growing_parameters.md), and `shape` is then the new one; the clock does not
+        change. The state of a new row begins anew, except that averages account for the steps before.
+        Pending steps of inactive rows are applied first. The library moves the values: all four raise `SequenceError` while a
+        `view` exists, or an array of another library over the values. If they raise, nothing changes.
+        """
+        self._require_no_view("append")
+        found = _arrays.checked(values, "values", self._element, None)
+        self._call("append", found.address, found.size)
+        of_row = math.prod(self.shape[1:])
+        self._follow_rows(self._row_count() + (found.size // of_row if of_row else 0))
+
+    def keep(self, mask: Any) -> None:
+        """Keeps the rows whose element of the mask is true, in their order, and removes the others. See `append`.
+
+        mask: a bool for each row: an array or a list.
+        """
+        self._require_no_view("keep")
+        array = numpy.asarray(mask)
+        if array.size and array.dtype != numpy.bool_:
+            raise error(Status.UNSUPPORTED_TYPE, f"mask: is of {array.dtype}; expected bool, one for each row")
+        array = numpy.ascontiguousarray(array, numpy.bool_)
+        self._call("keep", array.ctypes.data, array.size)
+        self._follow_rows(int(numpy.count_nonzero(array)))
+
+    def permute(self, order: Ids) -> None:
+        """Puts the rows in another order: row i becomes what was row order[i]. See `append`.
+
+        order: the index of each row once: an integer array, a list or a range.
+        """
+        self._require_no_view("permute")
+        found = _arrays.ids_view(order, "order")
+        self._call("permute", found.address, found.dtype.code, found.size)
+        self._follow_rows(self._row_count())
+
+    def reset(self, rows: Ids) -> None:
+        """Lets the state of these rows begin anew. The values stay. See `append`.
+
+        rows: indices of rows: an integer array, a list or a range.
+        """
+        self._require_no_view("reset")
+        found = _arrays.ids_view(rows, "rows")
+        self._call("reset", found.address, found.dtype.code, found.size)
+        self._follow_rows(self._row_count())
+
+    def _row_count(self) -> int:
+        return self.shape[0] if self.shape else 1
+
+    def _require_no_view(self, call: str) -> None:
+        if self._views:
+            raise error(
+                Status.BAD_SEQUENCE, f"{call}: a view of the values exists, and they move; expected no view, or values() instead"
+            )
+
+    def _follow_rows(self, rows: int) -> None:
+        self.shape = (rows, *self.shape[1:])
+        self.size = math.prod(self.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray[Any, Any]:
         if copy is False:
@@ -296,6 +370,10 @@ class Parameter(_Values):
         status = _update(self._handle, self._gradient_at, self.size, None, self._failure_at)
         if status:
             self._fail(status)
+
+    def _follow_rows(self, rows: int) -> None:
+        super()._follow_rows(rows)
+        self._gradient = _nothing  # it was checked for the size before
 
     def _update_checked(self, gradient: Array, options: StepOptions) -> None:
         found = _arrays.checked(gradient, "gradient", self._element, self.size, zeroes(options))

@@ -624,6 +624,66 @@ class Training(unittest.TestCase):
                 table.set_values(numpy.full((2, 1), 8, numpy.float32))
             self.assertEqual(table.row(1).tolist(), [row_1])
 
+    def test_rows_change_while_training(self):
+        p = gradstep.Parameter(config("momentum", 1.0), numpy.ones((2, 3), numpy.float32))
+        g = numpy.full(6, 2, numpy.float32)
+        p.update(g)
+        p.append(numpy.full((2, 3), 7, numpy.float32))
+        self.assertEqual((p.shape, p.size, p.values()[:, 0].tolist()), ((4, 3), 12, [-1, -1, 7, 7]))
+        self.assertEqual(p.slots()["m"][:, 0].tolist(), [2, 2, 0, 0])
+        with self.assertRaisesRegex(gradstep.Error, "has 6 elements; expected 12"):
+            p.update(g)
+        p.permute([2, 0, 1, 3])
+        p.keep(numpy.array([True, True, False, False]))
+        self.assertEqual((p.shape, p.values()[:, 0].tolist()), ((2, 3), [7, -1]))
+        p.update(g)
+        p.reset([1])
+        self.assertEqual(p.slots()["m"][:, 0].tolist(), [2, 0])
+        again = pickle.loads(pickle.dumps(p))
+        for x in (p, again):
+            x.update(g)
+        numpy.testing.assert_array_equal(again.values(), p.values())
+        view = p.view()
+        before = view.tolist()
+        for change in (lambda: p.append(view), lambda: p.keep([True, False]), lambda: p.permute([1, 0]), lambda: p.reset([0])):
+            with self.assertRaisesRegex(gradstep.SequenceError, "a view of the values exists"):
+                change()
+        self.assertEqual(view.tolist(), before)
+        del view
+        with self.assertRaisesRegex(gradstep.DtypeError, "mask: is of int64; expected bool"):
+            p.keep([1, 0])
+        with self.assertRaisesRegex(gradstep.Error, "^keep: the mask has 1 elements; expected 2$"):
+            p.keep([True])
+        with self.assertRaisesRegex(gradstep.Error, "row 1 is in the order twice"):
+            p.permute([1, 1])
+        self.assertEqual((p.shape, p.values().tolist()), ((2, 3), before))
+        p.keep([False, False])
+        self.assertEqual(p.values().shape, (0, 3))
+        vector = gradstep.Parameter(config("sgd", 1.0), shape=())
+        vector.append(numpy.ones(2, numpy.float32))
+        self.assertEqual(vector.values().tolist(), [0, 1, 1])
+
+    def test_rows_of_tables_change(self):
+        decay = {"regularizer": {"name": "l2", "rate": 0.5}, "catch_up": "exact"}
+        for more in ({}, decay):
+            table = gradstep.Table(config("sgd", 1.0, **more), numpy.full((1, 2), 4, numpy.float32))
+            table.append(numpy.full((1, 2), 8, numpy.float32))
+            table.update([1], numpy.full((1, 2), 1, numpy.float32))  # row 0 misses it
+            self.assertEqual(len(table), 2)
+            table.permute(range(1, -1, -1))
+            self.assertEqual(table.values()[:, 0].tolist(), [3, 2] if more else [7, 4])
+            table.keep([False, True])
+            again = pickle.loads(pickle.dumps(table))
+            again.append(numpy.zeros(2, numpy.float32))
+            again.update([0, 1], numpy.zeros((2, 2), numpy.float32))
+            self.assertEqual(again[0].tolist(), [1, 1] if more else [4, 4])
+        with self.assertRaisesRegex(gradstep.InvalidError, "keep: the parameter began with one row"):
+            gradstep.Parameter(config("sgd", 1.0, **decay), shape=(2, 2)).keep([True, False])
+        for initial in (None, numpy.ones((1, 2), numpy.float32)):
+            lamb = gradstep.Table(config("lamb", 1.0), initial, shape=(1, 2))
+            lamb.append(numpy.ones((2, 2), numpy.float32))
+            lamb.update([2], numpy.ones((1, 2), numpy.float32))
+
     def test_a_view_follows_the_values(self):
         p = gradstep.Parameter(config("sgd", 1.0), numpy.zeros((2, 2)))
         view = p.view()

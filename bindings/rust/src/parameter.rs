@@ -16,6 +16,7 @@ pub struct Parameter<T: Element> {
     c: NonNull<sys::gradstep_parameter>,
     width: usize,
     rows: usize,
+    has_rows: bool,             // else rows is 1, and width the number of elements
     executor: Option<Executor>, // kept alive, because the library calls it
     of: PhantomData<T>,
 }
@@ -83,12 +84,23 @@ impl<T: Element> Parameter<T> {
             );
             return Err(Error::new(Code::BadSize, sentence));
         }
-        Self::create(config, rows, width, initial.as_ptr())
+        Self::table(config, rows, width, initial.as_ptr())
     }
 
     /// Makes a parameter of rows x width zeros. You can update its rows by index.
     pub fn zeros(config: &str, rows: usize, width: usize) -> Result<Self, Error> {
-        Self::create(config, rows, width, null())
+        Self::table(config, rows, width, null())
+    }
+
+    // `create` makes a vector of a single row. A table without rows gets it as its first one.
+    fn table(config: &str, rows: usize, width: usize, initial: *const T) -> Result<Self, Error> {
+        if rows != 1 || width == 0 {
+            return Self::create(config, rows, width, initial);
+        }
+        let vector = Self::create(config, rows, width, initial)?;
+        let mut out = Self::create(config, 0, width, null())?;
+        out.append(vector.values()?)?;
+        Ok(out)
     }
 
     fn create(config: &str, rows: usize, width: usize, initial: *const T) -> Result<Self, Error> {
@@ -112,6 +124,7 @@ impl<T: Element> Parameter<T> {
                 c,
                 rows,
                 width,
+                has_rows: rows != 1,
                 executor: None,
                 of: PhantomData,
             }),
@@ -230,6 +243,60 @@ impl<T: Element> Parameter<T> {
     pub fn set_values(&mut self, values: &[T]) -> Result<(), Error> {
         let (data, count) = (values.as_ptr().cast(), values.len() as u64);
         call(|said| unsafe { sys::gradstep_parameter_set_values(self.c.as_ptr(), data, count, said) })
+    }
+
+    /// Adds rows with these values behind the others, while training goes on.
+    ///
+    /// `from_rows` and `zeros` define the rows; after `new`, `set_shape` does, or else each element is a row. Values, state and averages follow their rows in `append`, `keep`, `permute` and `reset`
+    /// (docs/how_to/growing_parameters.md), after pending steps. The state of a new row begins anew. If they return an error,
+    /// nothing has changed.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), gradstep::Error> {
+    /// # let config = r#"{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.1}}"#;
+    /// let mut points = gradstep::Parameter::from_rows(config, 2, 3, &[0.0f32; 6])?;
+    /// points.append(&[1.0, 2.0, 3.0])?;
+    /// points.keep(&[true, false, true])?;
+    /// points.permute(&[1i64, 0])?;
+    /// points.reset(&[0i64])?;
+    /// assert_eq!((points.rows(), points.values()?), (2, &[1.0, 2.0, 3.0, 0.0, 0.0, 0.0][..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn append(&mut self, values: &[T]) -> Result<(), Error> {
+        let (data, count) = (values.as_ptr().cast(), values.len() as u64);
+        call(|said| unsafe { sys::gradstep_parameter_append(self.c.as_ptr(), data, count, said) })?;
+        self.follow_rows(self.rows)
+    }
+
+    /// Keeps the rows whose element of the mask is true, in their order, and removes the others. See `append`.
+    pub fn keep(&mut self, mask: &[bool]) -> Result<(), Error> {
+        let rows = mask.len() as u64; // a bool is a byte that is 0 or 1
+        call(|said| unsafe { sys::gradstep_parameter_keep(self.c.as_ptr(), mask.as_ptr().cast(), rows, said) })?;
+        self.follow_rows(mask.iter().filter(|keeps| **keeps).count())
+    }
+
+    /// Puts the rows in another order: row i becomes what was row `order[i]`. See `append`.
+    pub fn permute<I: RowId>(&mut self, order: &[I]) -> Result<(), Error> {
+        let (data, rows) = (order.as_ptr().cast(), order.len() as u64);
+        call(|said| unsafe { sys::gradstep_parameter_permute(self.c.as_ptr(), data, I::DTYPE, rows, said) })
+    }
+
+    /// Lets the state of the rows in `ids` begin anew. The values stay. See `append`.
+    pub fn reset<I: RowId>(&mut self, ids: &[I]) -> Result<(), Error> {
+        let (data, count) = (ids.as_ptr().cast(), ids.len() as u64);
+        call(|said| unsafe { sys::gradstep_parameter_reset(self.c.as_ptr(), data, I::DTYPE, count, said) })
+    }
+
+    // Rows and width after a change of rows; `rows_of_nothing` is the number of rows of width 0.
+    fn follow_rows(&mut self, rows_of_nothing: usize) -> Result<(), Error> {
+        let count = self.values()?.len();
+        if !self.has_rows {
+            self.width = count;
+        } else {
+            self.rows = count.checked_div(self.width).unwrap_or(rows_of_nothing);
+        }
+        Ok(())
     }
 
     /// Copies the rows in `ids` to `out`, in this order, with all pending steps applied. `out` has `ids.len() * width` elements.

@@ -201,6 +201,32 @@ extern "C" {
         count: u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
+    pub fn gradstep_parameter_append(
+        parameter: *mut gradstep_parameter,
+        values: *const c_void,
+        count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_keep(
+        parameter: *mut gradstep_parameter,
+        mask: *const u8,
+        rows: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_permute(
+        parameter: *mut gradstep_parameter,
+        order: *const c_void,
+        id_dtype: i32,
+        rows: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameter_reset(
+        parameter: *mut gradstep_parameter,
+        ids: *const c_void,
+        id_dtype: i32,
+        id_count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
     pub fn gradstep_parameter_row(
         parameter: *mut gradstep_parameter,
         id: i64,

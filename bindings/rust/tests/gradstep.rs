@@ -118,6 +118,34 @@ fn set_values() -> Result<(), Error> {
 }
 
 #[test]
+fn rows_change_while_training() -> Result<(), Error> {
+    let mut p = Parameter::from_rows(MOMENTUM, 1, 2, &[1.0f32, 1.0])?;
+    p.append(&[7.0, 7.0, 8.0, 8.0])?;
+    p.update(&[0.0, 0.0, 1.0, 1.0, 2.0, 2.0], &default())?;
+    let before = p.values()?.to_vec();
+    p.permute(&[2u32, 0, 1])?;
+    p.keep(&[true, false, true])?;
+    p.reset(&[1i64])?;
+    assert_eq!((p.rows(), p.width()), (2, 2));
+    assert_eq!(p.values()?, [&before[4..], &before[2..4]].concat());
+    match p.slots()?[0].values {
+        Values::F32(m) => assert_eq!(m, [2.0, 2.0, 0.0, 0.0]),
+        ref other => panic!("{other:?}"),
+    }
+    p.update_rows(&[1i64], &[1.0, 1.0], &default())?;
+    refused(p.append(&[1.0]), Code::BadSize, &["append: 1 values"]);
+    refused(p.keep(&[true]), Code::BadSize, &["the mask has 1 elements"]);
+    refused(p.permute(&[1i32, 1]), Code::BadValue, &["row 1 is in the order twice"]);
+    refused(p.reset(&[2i32]), Code::BadValue, &["expected a row in [0, 2)"]);
+    assert_eq!(p.len(), 4);
+    let mut vector = Parameter::new(ADAM, &[1.0f32, 2.0])?;
+    vector.append(&[3.0])?;
+    assert_eq!((vector.rows(), vector.width()), (1, 3));
+    vector.update(&[1.0; 3], &default())?;
+    Parameter::<f32>::zeros(ADAM, 1, 2)?.update_rows(&[0i64], &[1.0, 1.0], &default())
+}
+
+#[test]
 fn update_and_zero_writes_the_gradient() -> Result<(), Error> {
     let (mut a, mut b) = (Parameter::new(ADAM, &[1.0f32; 5])?, Parameter::new(ADAM, &[1.0f32; 5])?);
     let mut gradient = [1.0, 2.0, 3.0, 4.0, 5.0];

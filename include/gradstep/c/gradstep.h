@@ -45,9 +45,9 @@
 extern "C" {
 #endif
 
-/* The ABI version that a program was compiled with; gradstep_abi_version() returns the version
- * of the library. A library with the same major and the same or a later minor number has every
- * function and every structure member of this header. The major number is part of the SONAME. */
+/* The ABI version that a program was compiled with; gradstep_abi_version() returns the library's. A
+ * library with the same major and the same or a later minor number has every function and structure
+ * member of this header. The major number is part of the SONAME. */
 #define GRADSTEP_ABI_MAJOR 0
 #define GRADSTEP_ABI_MINOR 3
 
@@ -83,9 +83,8 @@ enum gradstep_dtype {
     GRADSTEP_BFLOAT16 = 7
 };
 
-/* An error: a code and a message. Every structure begins with its size in the caller's header,
- * so that programs that were compiled with an older header keep working. GRADSTEP_..._INIT sets
- * the size, and every other member to its default. */
+/* An error. Every structure begins with its size in the caller's header, so that older programs
+ * keep working. GRADSTEP_..._INIT sets the size, and other members to their defaults. */
 typedef struct gradstep_error {
     uint32_t struct_size; /* 0 counts as sizeof(gradstep_error) of ABI 0.1 */
     int32_t code;         /* enum gradstep_status_code */
@@ -143,9 +142,7 @@ typedef struct gradstep_clock {
     double state[4]; /* what the rule keeps of all steps, such as the weight of its average; else 0; since ABI 0.3 */
 } gradstep_clock;
 #define GRADSTEP_CLOCK_INIT                                                                                            \
-    {                                                                                                                  \
-        sizeof(gradstep_clock), 0, 0, 0, 0, { 0, 0, 0, 0 }                                                             \
-    }
+    { sizeof(gradstep_clock), 0, 0, 0, 0, {0} }
 
 typedef struct gradstep_parameter gradstep_parameter;
 typedef struct gradstep_updater gradstep_updater;
@@ -167,16 +164,14 @@ enum gradstep_feature {
 };
 /* Returns the sum of the features that the library has. */
 GRADSTEP_API uint64_t gradstep_features(void);
-/* Returns the instruction set of updates: "sse2", "avx2" (with FMA) or "avx512". It is the best
- * that processor and system support, or the one in the environment variable GRADSTEP_SIMD at the
- * first call of the library. It is "" if the variable names none that runs here: every create
- * function then reports the error. */
+/* Returns the instruction set of updates: "sse2", "avx2" (with FMA) or "avx512": the best that runs
+ * here, or the one in the environment variable GRADSTEP_SIMD at the first call of the library. It
+ * is "" if the variable names none that runs here: every create function then reports the error. */
 GRADSTEP_API const char* gradstep_simd_level(void);
 
-/* Writes the complete configuration, as the library reads it, with every default filled in.
- * `written` gets the number of bytes of the text without the terminating 0. If `bytes` is not
- * enough for both, the code is GRADSTEP_BAD_SIZE, and only `written` is written (buffer can then
- * be NULL, with bytes = 0). */
+/* Writes the complete configuration as the library reads it, with all defaults. `written` gets the
+ * bytes of the text without the terminating 0. If `bytes` is not enough for both, the code is
+ * GRADSTEP_BAD_SIZE, and only `written` is written (buffer can then be NULL, with bytes = 0). */
 GRADSTEP_API gradstep_status gradstep_config_canonical(const char* config, size_t config_bytes, char* buffer,
                                                        uint64_t bytes, uint64_t* written, gradstep_error*);
 
@@ -184,15 +179,14 @@ GRADSTEP_API gradstep_status gradstep_config_canonical(const char* config, size_
 
 /* Runs one part of a task. The library gives it to your gradstep_run. */
 typedef void (*gradstep_work)(void* task, uint64_t part);
-/* Your function that runs a task: it must call work(task, 0) to work(task, parts - 1) once each,
- * on any threads, and return when all calls have ended. */
+/* Your function that runs a task: it must call work(task, 0) to work(task, parts - 1) once each, on
+ * any threads, and return when all calls have ended. */
 typedef void (*gradstep_run)(void* host, uint64_t parts, gradstep_work work, void* task);
-/* Creates an executor from your own thread pool. The library calls run(host, parts, work, task)
- * with the `host` that you pass here. `concurrency` is the number of parts that run at once. */
+/* Creates an executor from your thread pool. The library calls run(host, parts, work, task) with
+ * the `host` that you pass here. `concurrency` is the number of parts that run at once. */
 GRADSTEP_API gradstep_status gradstep_executor_from_callback(uint64_t concurrency, gradstep_run run, void* host,
                                                              gradstep_executor** out, gradstep_error*);
-/* Releases the executor. Parameters and updaters that use it keep it alive; your pool must exist
- * as long. NULL is allowed. */
+/* Releases the executor. Its users keep it alive: keep your pool as long. NULL is allowed. */
 GRADSTEP_API void gradstep_executor_release(gradstep_executor*);
 /* Uses the executor instead of "threads", from the next update on. NULL: uses "threads" again. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_executor(gradstep_parameter*, gradstep_executor*, gradstep_error*);
@@ -209,12 +203,11 @@ GRADSTEP_API gradstep_status gradstep_parameter_create(const char* config, size_
 /* Takes one step of all elements. `gradient` has `count` = rows * width elements of the same dtype. */
 GRADSTEP_API gradstep_status gradstep_parameter_update(gradstep_parameter*, const void* gradient, uint64_t count,
                                                        const gradstep_step_options*, gradstep_error*);
-/* Takes one step of the rows in `ids`, id_count numbers of id_dtype, an integer type.
- * gradient_rows contains count = id_count * width elements, row by row. The gradients of a
- * duplicate row are added. Other rows do not change, unless the configuration has "catch_up":
- * "exact" or "replay". Then they have pending steps, which are applied when a step contains the
- * row, when it is read, and before there are more than the history keeps. `flush` and a step of
- * all elements apply them to all rows. */
+/* Takes one step of the rows in `ids`, id_count numbers of id_dtype, an integer type. gradient_rows
+ * contains count = id_count * width elements, row by row. The gradients of a duplicate row are
+ * added. Other rows do not change, except with "catch_up": "exact" or "replay": they get pending
+ * steps, which are applied when a step contains the row, when it is read, and before there are more
+ * than the history keeps. `flush` and a step of all elements apply them to all rows. */
 GRADSTEP_API gradstep_status gradstep_parameter_update_rows(gradstep_parameter*, const void* ids, int32_t id_dtype,
                                                             uint64_t id_count, const void* gradient_rows,
                                                             uint64_t count, const gradstep_step_options*,
@@ -226,13 +219,13 @@ GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* cons
                                                         const uint64_t* counts, uint64_t n,
                                                         const gradstep_step_options*, gradstep_error*);
 /* Returns the values, row by row, with all pending steps applied, without a copy. They do not
- * change until a step, `apply_messages`, a load, `apply_average` or `restore`. The memory is
- * valid until `release`. */
+ * change until a step, `apply_messages`, a load, `apply_average` or `restore`. The memory is valid
+ * until `release` or a change of rows. */
 GRADSTEP_API gradstep_status gradstep_parameter_values(gradstep_parameter*, const void** data, uint64_t* count,
                                                        gradstep_error*);
-/* Sets all values: `count` = rows * width elements of the parameter's dtype. Pending steps are
- * applied first. A master copy becomes the new values. The rest of the state, including
- * averages, and the clock do not change. Since ABI 0.2. */
+/* Sets all values: `count` = rows * width elements of the parameter's dtype, after pending steps. A
+ * master copy becomes the new values. Other state, also averages, and the clock stay. Since ABI
+ * 0.2. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_values(gradstep_parameter*, const void* values, uint64_t count,
                                                            gradstep_error*);
 /* Copies row `id` with all pending steps applied: `width` elements. */
@@ -243,19 +236,32 @@ GRADSTEP_API gradstep_status gradstep_parameter_rows(gradstep_parameter*, const 
                                                      uint64_t id_count, void* out, uint64_t count, gradstep_error*);
 /* Applies the pending steps of every row, which exist only with "catch_up": "exact" or "replay". */
 GRADSTEP_API gradstep_status gradstep_parameter_flush(gradstep_parameter*, gradstep_error*);
+/* Adds rows behind the others: `count` values, whose state begins anew. `create` defines the rows,
+ * or if it has one, set_shape does, else each element is a row: create a table that grows from one
+ * row with 0 rows. State follows its row (docs/how_to/growing_parameters.md), after pending steps.
+ * Memory of `values` and `slot` is then invalid. This and the next three: since ABI 0.3. */
+GRADSTEP_API gradstep_status gradstep_parameter_append(gradstep_parameter*, const void* values, uint64_t count,
+                                                       gradstep_error*);
+/* Keeps the rows whose byte of the mask is not 0, in their order. */
+GRADSTEP_API gradstep_status gradstep_parameter_keep(gradstep_parameter*, const uint8_t* mask, uint64_t rows,
+                                                     gradstep_error*);
+/* Row i becomes what was row order[i]; every row is there once. */
+GRADSTEP_API gradstep_status gradstep_parameter_permute(gradstep_parameter*, const void* order, int32_t id_dtype,
+                                                        uint64_t rows, gradstep_error*);
+/* Lets the state of the rows in `ids` begin anew. The values stay. */
+GRADSTEP_API gradstep_status gradstep_parameter_reset(gradstep_parameter*, const void* ids, int32_t id_dtype,
+                                                      uint64_t id_count, gradstep_error*);
 /* Returns the number of slots of the state. */
 GRADSTEP_API gradstep_status gradstep_parameter_slot_count(const gradstep_parameter*, uint64_t* count, gradstep_error*);
-/* Returns a slot of the state, without pending steps applied and without a copy. Slots are in
- * the order of the rule, then the master copy. `data` is valid like the values. With catch_up
- * "exact" or "replay", functions that read the values (`values`, `row`, `rows`, `flush`,
- * `average`) change the state, too. info or data can be NULL. */
+/* Returns a slot of the state, without pending steps and without a copy: in the order of the rule,
+ * then the master copy. `data` is valid like the values. With catch_up "exact" or "replay",
+ * functions that read values, `flush` and `average` change the state. info or data can be NULL. */
 GRADSTEP_API gradstep_status gradstep_parameter_slot(gradstep_parameter*, uint64_t index, gradstep_slot* info,
                                                      const void** data, gradstep_error*);
-/* Sets the shape of the values, for files and saved states. They contain the shape, and loading
- * one with another shape is an error. The product of the extents must be rows * width
- * (dimensions = 0: a single number). By default the shape is rows x width if both are more than
- * 1. Otherwise it is unknown, as in a file of a parameter without shape: then only the number of
- * elements must match. */
+/* Sets the shape of the values, for files and saved states. They contain the shape, and loading one
+ * with another shape is an error. The product of the extents must be rows * width (dimensions = 0:
+ * a single number). By default the shape is rows x width if both were more than 1 at first, else
+ * unknown: then only the number of elements must match. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_shape(gradstep_parameter*, const uint64_t* extents,
                                                           uint64_t dimensions, gradstep_error*);
 /* Returns the progress of the run. */
@@ -274,8 +280,7 @@ GRADSTEP_API gradstep_status gradstep_parameter_set_numbers(gradstep_parameter*,
 /* Writes the complete configuration as JSON. The buffer is as in gradstep_config_canonical. */
 GRADSTEP_API gradstep_status gradstep_parameter_config(const gradstep_parameter*, char* buffer, uint64_t bytes,
                                                        uint64_t* written, gradstep_error*);
-/* Copies the average that the key "average" of the configuration sets, or that a schedule-free
- * rule evaluates, in the dtype of the state: `count` = rows * width elements. */
+/* Copies the average (key "average" or schedule-free rules): `count` elements of state dtype. */
 GRADSTEP_API gradstep_status gradstep_parameter_average(gradstep_parameter*, void* out, uint64_t count,
                                                         gradstep_error*);
 /* Replaces the values by the average. Until `restore`, steps return GRADSTEP_BAD_SEQUENCE. */
@@ -284,8 +289,7 @@ GRADSTEP_API gradstep_status gradstep_parameter_apply_average(gradstep_parameter
 GRADSTEP_API gradstep_status gradstep_parameter_restore(gradstep_parameter*, gradstep_error*);
 /* Returns the number of bytes that `save` writes. */
 GRADSTEP_API gradstep_status gradstep_parameter_state_bytes(gradstep_parameter*, uint64_t* bytes, gradstep_error*);
-/* Serializes values, state and clock, with a checksum, so that a run can resume bit for bit. After
- * `apply_average` it saves the trained values. */
+/* Serializes values (the trained ones), state and clock with a checksum, to resume bit for bit. */
 GRADSTEP_API gradstep_status gradstep_parameter_save(gradstep_parameter*, void* buffer, uint64_t bytes,
                                                      uint64_t* written, gradstep_error*);
 /* Restores values, state and clock from the bytes of `save`, of a parameter with the same size,
@@ -302,8 +306,7 @@ GRADSTEP_API gradstep_status gradstep_parameters_save_file(gradstep_parameter* c
 GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
 /* Checks whether a file can contain n parameters with these names: non-empty UTF-8, not
- * "__metadata__", no duplicates, and no name equal to a slot of another one ("w/m" beside a "w"
- * with a slot m). Nothing is written. */
+ * "__metadata__", each once, and no "w/m" beside a "w" with a slot m. Nothing is written. */
 GRADSTEP_API gradstep_status gradstep_parameters_check_names(gradstep_parameter* const*, const char* const* names,
                                                              uint64_t n, gradstep_error*);
 /* What to do if the file does not contain the name of a parameter. */
@@ -329,11 +332,10 @@ typedef struct gradstep_load_options {
     { sizeof(gradstep_load_options), 0, 0, 0, 0, NULL, NULL }
 /* The result for each parameter. */
 enum gradstep_load_outcome { GRADSTEP_LOADED = 0, GRADSTEP_KEPT = 1, GRADSTEP_RESIZED = 2 };
-/* Like gradstep_parameters_load_file, with options (NULL: the defaults). outcomes gets n values
- * of enum gradstep_load_outcome. ignored gets the names in the file that were not loaded, each
- * followed by a 0, ignored_written bytes in total. Each of them can be NULL (ignored with
- * ignored_bytes = 0). If ignored_bytes is not enough, the code is GRADSTEP_BAD_SIZE, and only
- * ignored_written is written: nothing is loaded. */
+/* Like gradstep_parameters_load_file, with options (NULL: the defaults). outcomes gets n values of
+ * enum gradstep_load_outcome. ignored gets the names in the file that were not loaded, each
+ * followed by a 0: ignored_written bytes. All can be NULL (with ignored_bytes = 0). If
+ * ignored_bytes is too small, the code is GRADSTEP_BAD_SIZE, and only this number is written. */
 GRADSTEP_API gradstep_status gradstep_parameters_load_file_with(gradstep_parameter* const*, const char* const* names,
                                                                 uint64_t n, const char* path,
                                                                 const gradstep_load_options*, int32_t* outcomes,
@@ -348,12 +350,11 @@ GRADSTEP_API void gradstep_parameter_release(gradstep_parameter*);
 
 /* ---- Compressed gradients: parameters of rule "dgc_momentum" (docs/how_to/compressed_gradients.md) ----
  *
- * The trainers of a model have one parameter each, with the same configuration and the same
- * initial values. In every step they send each other a message over your own network. For a
- * single trainer, gradstep_parameter_update does both phases. With several trainers it rejects a
- * compressed step (GRADSTEP_BAD_SEQUENCE). It accepts a dense step (before the ramp, or with
- * fewer than "dense_below" elements) and uses this trainer's gradient only: the trainers then
- * diverge. Call compress and apply_messages in every step. */
+ * The trainers of a model have one parameter each, with the same configuration and initial values.
+ * In every step they send each other a message over your own network. For a single trainer,
+ * gradstep_parameter_update does both phases. With several, it rejects a compressed step
+ * (GRADSTEP_BAD_SEQUENCE). In a dense step (before the ramp, or below "dense_below" elements) it
+ * uses its own gradient only: trainers diverge. Call compress and apply_messages in every step. */
 
 /* Returns the largest size in bytes of the next message; with "selected": "exact", its exact size. */
 GRADSTEP_API gradstep_status gradstep_parameter_message_bound(const gradstep_parameter*, uint64_t* bytes,
@@ -367,12 +368,11 @@ GRADSTEP_API gradstep_status gradstep_parameter_compress(gradstep_parameter*, co
                                                          const gradstep_step_options*, void* buffer, uint64_t bytes,
                                                          uint64_t* written, gradstep_error*);
 /* The second phase: the mean of the messages of all trainers updates the values. n is
- * "num_trainers"; messages[k], of message_bytes[k] bytes at any address, is the message of rank
- * k, including this trainer's own. The bytes are validated: if they are not messages of this
- * step and this parameter, they are rejected, nothing changes, and you can call again with
- * others. Between the phases you can neither update nor save. If your thread pool fails in the
- * middle (GRADSTEP_EXECUTOR_FAILED), a part of the values may have changed, and no message is
- * expected any more. */
+ * "num_trainers"; messages[k], of message_bytes[k] bytes at any address, is the message of rank k,
+ * including this trainer's own. The bytes are validated: if they are not messages of this step and
+ * this parameter, nothing changes, and you can call again with others. Between the phases you can
+ * neither update nor save. If your thread pool fails in the middle (GRADSTEP_EXECUTOR_FAILED), a
+ * part of the values may have changed, and no message is expected any more. */
 GRADSTEP_API gradstep_status gradstep_parameter_apply_messages(gradstep_parameter*, const void* const* messages,
                                                                const uint64_t* message_bytes, uint64_t n,
                                                                gradstep_error*);

@@ -32,6 +32,11 @@ struct factor_slot {
         }
         return of.is_known() ? 0 : n;
     }
+    /// The numbers that belong to a row of `width` elements of such a tensor; 0: none.
+    GRADSTEP_INLINE constexpr std::size_t width_of_row(std::size_t width, shape const& of) const {
+        if (length == factor_length::rows) return of.is_known() ? 1 : 0;
+        return length == factor_length::columns || of.is_known() ? 0 : width;
+    }
 };
 
 namespace detail {

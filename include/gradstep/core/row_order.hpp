@@ -19,6 +19,8 @@ struct row_lengths {
 // The same for n elements with this shape. Without a shape, a row is one element. Throws value_error
 // for a column-major shape, whose rows are apart in memory.
 row_lengths row_lengths_of(char const* call, shape const& of, std::size_t n);
+// A parameter of a model in memory of the application.
+[[noreturn, gnu::cold]] void refuse_rows_of_host(char const* call);
 // The shape with another number of rows.
 GRADSTEP_INLINE shape with_rows(shape of, std::size_t rows) {
     if (of.is_known()) of.rows = rows;

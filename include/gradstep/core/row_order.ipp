@@ -21,6 +21,11 @@ GRADSTEP_DEFINE row_lengths row_lengths_of(char const* call, shape const& of, st
     return {of.rows, of.cols};
 }
 
+GRADSTEP_DEFINE void refuse_rows_of_host(char const* call) {
+    fail<value_error>({call}, {"its values and state are in memory of the application"},
+                      {"a parameter that the model owns"});
+}
+
 GRADSTEP_DEFINE bool row_order::has_new_state() const {
     for (std::size_t const row : state)
         if (row == new_row) return true;

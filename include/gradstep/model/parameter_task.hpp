@@ -70,10 +70,7 @@ public:
 
     // A change of rows, for the function `call` of the model: the rows now; and the memory after it,
     // with values that are added, or null. Both throw, and change nothing.
-    virtual row_lengths lengths_of_rows(char const* call) const {
-        fail<value_error>({call}, {"its values and state are in memory of the application"},
-                          {"a parameter that the model owns"});
-    }
+    virtual row_lengths lengths_of_rows(char const* call) const { refuse_rows_of_host(call); }
     virtual std::unique_ptr<pending_rows> rearranged(row_order const&, named_gradient const*) { return nullptr; }
 
     // An ascent, between the gradient and the next one. begin_ascent makes memory, and throws

@@ -15,12 +15,15 @@
 #include <gradstep/core/apart.hpp>
 #include <gradstep/core/applied_average.hpp>
 #include <gradstep/core/ascent.hpp>
+#include <gradstep/core/changing_rows.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/extent.hpp>
 #include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/row_order.hpp>
 #include <gradstep/core/scalar.hpp>
+#include <gradstep/core/shape.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/io/load_options.hpp>
@@ -57,7 +60,13 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 /// rows account for missed steps. With `touch_only`, they ignore them. With `exact` and `replay`,
 /// pending steps are applied as in gs::table: when a step contains the row, and when it is read.
 /// `flush` and a step of all elements apply the pending steps of all rows.
-class any_parameter : private detail::step_task {
+///
+/// The rows can change while it trains (gs::changing_rows), after a flush. The constructor defines
+/// the rows, or if there is one, the shape does. One row without a shape is a vector, whose rows are
+/// its elements: begin with 0 rows and append, if you need a table of one row.
+class any_parameter : private detail::step_task, public changing_rows<any_parameter> {
+    friend class changing_rows<any_parameter>;
+
 public:
     /// The type of object that a gs::model uses to own the parameter.
     using task_type = detail::any_owning_task;
@@ -179,6 +188,14 @@ public:
     /// x width elements of the type of the values.
     void read_rows(any_span ids, any_span out);
 
+    using changing_rows::permute, changing_rows::reset;
+    /// The functions of gs::changing_rows, for numbers of rows whose integer type is known at run
+    /// time. All functions that change rows also throw value_error for memory of your program, for a
+    /// shape with other rows than the parameter, and for a single row that catches up. `append`
+    /// throws value_error for values of another type.
+    void permute(any_span order);
+    void reset(any_span rows);
+
     /// Writes the average that the policies keep to the caller's memory, after a flush. `out` has
     /// the type of the state or of the values. Throws value_error if the policies keep no average,
     /// and sequence_error between `ascend` and `descend`.
@@ -201,8 +218,8 @@ public:
     load_report load(std::string const& file, load_options const& options);
 
     /// Sets the shape of the values for files and saved states. `load` rejects a file with another
-    /// shape. Without `set_shape` the shape is rows() x width() if both are more than 1, and
-    /// otherwise unknown: then only the number of elements must match. `muon` and `adafactor` use
+    /// shape. Without `set_shape` the shape is rows() x width() if both were more than 1 at first,
+    /// and otherwise unknown: then only the number of elements must match. `muon` and `adafactor` use
     /// it, with all dimensions after the first one joined. Throws size_error for a shape with another
     /// number of elements. The state of a factored rule (adafactor) has its lengths: before the first
     /// step it is allocated again, and afterwards another shape throws sequence_error.
@@ -258,6 +275,24 @@ protected:
     void require_kept() const;
     void set_ascended(bool is) { reads_kept_ = is; }
     void hold(bool is) { is_ascended_ = is_held_ = is; }
+    // The parts of a change of rows, for changing_rows and for models. `rearranged` allocates all
+    // memory, then flushes, and the parameter has the same values after an error. `take` changes it.
+    struct added_rows {
+        any_span values = {};
+        std::size_t size() const { return values.size; }
+    };
+    struct rearranged_memory {
+        detail::any_buffer values = {};
+        std::array<detail::any_buffer, runtime::most_slots> state = {};
+        std::vector<std::uint32_t> stamps = {};
+        std::optional<std::vector<std::uint64_t>> extents = {}; // of set_shape
+        gradstep::shape shape = {};                             // of the options
+        std::size_t rows = 0, width = 0;
+    };
+    detail::row_lengths row_lengths(char const* call) const;
+    added_rows added_values(any_span given) const;
+    rearranged_memory rearranged(detail::row_order const& order, added_rows const& added);
+    void take(rearranged_memory&& made) noexcept;
 
 private:
     // The functions of step_task, for step_driver. They are final, so that calls on an
@@ -336,7 +371,8 @@ private:
     }
     // Adds the scale that clips the norm of this gradient alone.
     step_options clipped(step_options options);
-    bool has_rows_of_their_own() const { return updater_.facts().is_row_wise && rows_ > 1 && width_ > 1; }
+    bool has_rows_of_their_own() const { return updater_.facts().is_row_wise && has_rows_ && width_ > 1; }
+    void rearrange(detail::row_order const& order, added_rows const& added) { take(rearranged(order, added)); }
 
     void make_memory(std::size_t n);
     void make_state(std::size_t n, gradstep::shape const& of);
@@ -360,8 +396,13 @@ private:
     gradstep::shape matrix() const;
     // Row r as a separate tensor.
     runtime::erased_tensor row_tensor(std::size_t r, void const* gradient) const;
+    runtime::erased_tensor row_of(runtime::erased_tensor all, std::size_t r) const;
+    // Sets the state as it begins after `step` steps.
+    void begin_state(runtime::erased_tensor const& all, std::size_t rows, std::int64_t step) const;
 
-    // The ids of rows, validated.
+    // Numbers of any integer type, converted in `memory` if necessary; and the ids of rows, validated.
+    static std::span<std::int64_t const> numbers_of(any_span const& given, std::size_t rows, char const* call,
+                                                    std::vector<std::int64_t>& memory);
     std::span<std::int64_t const> ids_of(any_span const& given, char const* call);
     void prefetch(std::size_t row) const noexcept;
     // Rows [first, last) of a batch; `sum` has room for a row.
@@ -372,6 +413,7 @@ private:
     any_updater updater_;
     parameter_options options_;
     std::size_t rows_, width_;
+    bool has_rows_ = false; // else rows_ is 1, and width_ the number of all elements
     std::uint64_t seed_ = 0;
     detail::norm_limit limit_ = {};
     detail::any_buffer values_, trained_; // trained_: while the average is applied

@@ -60,7 +60,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
                                                      parameter_options options, std::size_t rows,
                                                      std::optional<std::size_t> width)
     : step_task(optimizer.facts().is_model_wise), updater_(optimizer), options_(options), rows_(rows),
-      width_(width.value_or(initial.size)) {
+      width_(width.value_or(initial.size)), has_rows_(rows != 1) {
     if (initial.type != updater_.storage())
         detail::fail<value_error>({"initial"}, {"has elements of ", detail::enumerator(initial.type)},
                                   {detail::enumerator(updater_.storage())});
@@ -266,21 +266,21 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::reshape(gradstep::shape const& of) {
     make_state(size(), of);
     runtime::erased_tensor x = tensor(nullptr);
     x.shape = of;
-    updater_.compiled().initialize(x);
+    begin_state(x, rows_, 0);
 }
 
 GRADSTEP_DEFINE_RUNTIME std::optional<std::vector<std::uint64_t>> any_parameter::shape() const {
     if (shape_) return shape_;
     if (options_.shape.is_known())
         return std::vector<std::uint64_t>{options_.shape.memory_rows(), options_.shape.memory_cols()};
-    if (rows_ <= 1 || width_ <= 1) return {};
+    if (!has_rows_ || width_ <= 1) return {};
     return std::vector<std::uint64_t>{rows_, width_};
 }
 
 GRADSTEP_DEFINE_RUNTIME gradstep::shape any_parameter::matrix() const {
     if (shape_) return gradstep::shape::of(*shape_);
     if (options_.shape.is_known()) return options_.shape;
-    return rows_ > 1 && width_ > 1 ? gradstep::shape{rows_, width_} : gradstep::shape{};
+    return has_rows_ && width_ > 1 ? gradstep::shape{rows_, width_} : gradstep::shape{};
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_apart(detail::extent const& given) const {
@@ -343,8 +343,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::make_state(std::size_t n, gradstep::
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::begin() {
     updater_.seek({});
-    if (!has_rows_of_their_own()) return updater_.compiled().initialize(tensor(nullptr));
-    for (std::size_t r = 0; r < rows_; ++r) updater_.compiled().initialize(row_tensor(r, nullptr));
+    begin_state(tensor(nullptr), rows_, 0);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_trained(char const* call) const {

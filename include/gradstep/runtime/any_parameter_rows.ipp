@@ -6,11 +6,15 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/extent.hpp>
+#include <gradstep/core/row_order.hpp>
 #include <gradstep/core/scalar.hpp>
+#include <gradstep/core/shape.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/core/subnormals.hpp>
 #include <gradstep/runtime/any_buffer.hpp>
@@ -117,16 +121,124 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::require_rows(char const* call) const
 }
 
 GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::row_tensor(std::size_t r, void const* gradient) const {
-    runtime::erased_tensor out = tensor(gradient);
-    out.weight = value_at(r * width_);
-    out.size = width_;
+    return row_of(tensor(gradient), r);
+}
+
+GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::row_of(runtime::erased_tensor all, std::size_t r) const {
+    all.weight = static_cast<std::byte*>(all.weight) + r * width_ * size_of(updater_.storage());
+    all.size = width_;
     for (std::size_t i = 0; i < updater_.slots(); ++i)
-        out.slots[i] = static_cast<std::byte*>(out.slots[i]) +
+        all.slots[i] = static_cast<std::byte*>(all.slots[i]) +
                        (updater_.facts().is_row_slot(i) ? r : r * width_) * size_of(updater_.state_type());
+    return all;
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_state(runtime::erased_tensor const& all, std::size_t rows,
+                                                        std::int64_t step) const {
+    if (!has_rows_of_their_own()) return updater_.compiled().initialize(all, step);
+    for (std::size_t r = 0; r < rows; ++r) updater_.compiled().initialize(row_of(all, r), step);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::permute(any_span order) {
+    std::size_t const rows = row_lengths("permute").rows;
+    std::vector<std::int64_t> memory;
+    rearrange(detail::permuted_rows(rows, numbers_of(order.now(), rows, "permute", memory)), {});
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::reset(any_span rows) {
+    std::size_t const now = row_lengths("reset").rows;
+    std::vector<std::int64_t> memory;
+    rearrange(detail::reset_rows(now, numbers_of(rows.now(), now, "reset", memory)), {});
+}
+
+GRADSTEP_DEFINE_RUNTIME detail::row_lengths any_parameter::row_lengths(char const* call) const {
+    require_trained(call);
+    if (values_.refers()) detail::refuse_rows_of_host(call);
+    if (stamps_ && !has_rows_)
+        detail::fail<value_error>({call}, {"the parameter began with one row, and catch_up keeps it as one"},
+                                  {"\"catch_up\": \"touch_only\", or 0 rows at first and append"});
+    detail::row_lengths const of_shape = detail::row_lengths_of(call, matrix(), size());
+    if (!has_rows_ || width_ == 1) return of_shape;
+    if (width_ != 0 && of_shape.width != width_)
+        detail::fail<value_error>(
+            {call}, {"a row of the shape has ", of_shape.width, " elements, and a row of the parameter ", width_},
+            {"set_shape with the rows of the parameter"});
+    return {rows_, width_};
+}
+
+GRADSTEP_DEFINE_RUNTIME any_parameter::added_rows any_parameter::added_values(any_span given) const {
+    given = given.now();
+    if (given.type != updater_.storage())
+        detail::fail<value_error>({"append"}, {"the values are of ", detail::enumerator(given.type)},
+                                  {detail::enumerator(updater_.storage())});
+    if (given.data == nullptr && given.size != 0)
+        detail::fail<buffer_error>({"append"}, {"values is null"}, {given.size, " elements of memory"});
+    if (!detail::is_aligned(given)) detail::refuse_alignment("append: values", given.type);
+    return {given};
+}
+
+GRADSTEP_DEFINE_RUNTIME any_parameter::rearranged_memory any_parameter::rearranged(detail::row_order const& order,
+                                                                                   added_rows const& added) {
+    auto const& facts = updater_.facts();
+    bool const is_table = has_rows_ && width_ != 1;
+    gradstep::shape const now = matrix(), then = detail::with_rows(now, order.after());
+    std::size_t const width = is_table ? width_ : now.is_known() ? now.cols : 1, n = order.after() * width;
+    rearranged_memory out{
+        detail::any_buffer(updater_.storage(), n), {}, {}, shape_, detail::with_rows(options_.shape, order.after())};
+    out.rows = is_table ? order.after() : has_rows_ ? n : 1;
+    out.width = is_table ? width_ : has_rows_ ? 1 : n;
+    if (out.extents && out.extents->empty()) out.extents->push_back(1);
+    if (out.extents) out.extents->front() = order.after();
+    runtime::erased_tensor x{out.values.data(), nullptr, n, {}, options_.id};
+    if (facts.uses_shape) x.shape = then;
+    auto const is_of_row = [&](std::size_t i) { return facts.is_row_slot(i) && has_rows_of_their_own(); };
+    for (std::size_t i = 0; i < updater_.slots(); ++i) {
+        out.state[i] =
+            detail::any_buffer(updater_.state_type(), is_of_row(i) ? order.after() : updater_.slot_size(i, n, then));
+        x.slots[i] = out.state[i].data();
+    }
+    if (stamps_) out.stamps.resize(order.after());
+    flush();
+
+    auto const move = [&](std::span<std::size_t const> sources, std::size_t before, std::size_t each,
+                          detail::any_buffer const& from, any_span const& more, detail::any_buffer& to) {
+        detail::move_rows(sources, before, each * size_of(from.view().type),
+                          static_cast<std::byte const*>(from.view().data), static_cast<std::byte const*>(more.data),
+                          static_cast<std::byte*>(to.data()));
+    };
+    move(order.values, order.before, width, values_, added.values, out.values);
+    if (order.has_new_state()) begin_state(x, out.rows, clock().step);
+    std::size_t const everything[] = {0};
+    for (std::size_t i = 0; i < updater_.slots(); ++i) {
+        std::size_t const each = is_of_row(i) ? 1 : facts.slot_width(i, width, now);
+        if (each != 0) move(order.state, order.before, each, state_[i], {}, out.state[i]);
+        else move(everything, 1, out.state[i].view().size, state_[i], {}, out.state[i]);
+    }
+    for (std::size_t i = 0; i < out.stamps.size(); ++i)
+        out.stamps[i] = order.state[i] == detail::row_order::new_row ? static_cast<std::uint32_t>(clock().step)
+                                                                     : stamps_->stamps()[order.state[i]];
     return out;
 }
 
+GRADSTEP_DEFINE_RUNTIME void any_parameter::take(rearranged_memory&& made) noexcept {
+    values_ = std::move(made.values);
+    state_ = std::move(made.state);
+    if (stamps_) stamps_->take(std::move(made.stamps));
+    shape_ = std::move(made.extents);
+    options_.shape = made.shape;
+    rows_ = made.rows;
+    width_ = made.width;
+}
+
 GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::ids_of(any_span const& given, char const* call) {
+    auto const ids = numbers_of(given, rows_, call, (*memory_).ids);
+    detail::check_ids(ids, rows_, std::nullopt);
+    return ids;
+}
+
+GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::numbers_of(any_span const& given, std::size_t rows,
+                                                                                char const* call,
+                                                                                std::vector<std::int64_t>& memory) {
     if (!detail::is_integer(given.type))
         detail::fail<value_error>({call}, {"ids are of ", detail::enumerator(given.type)},
                                   {"int32, uint32, int64 or uint64"});
@@ -137,18 +249,15 @@ GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::ids_of(any_
         if constexpr (std::is_same_v<Id, std::uint64_t>)
             for (std::size_t i = 0; i < given.size; ++i)
                 if (from[i] > INT64_MAX)
-                    detail::fail<value_error>({"ids[", i, "]"}, {from[i], " is out of range"}, {"[0, ", rows_, ")"});
-        auto& ids = (*memory_).ids;
-        ids.assign(from, from + given.size);
-        return std::span<std::int64_t const>(ids);
+                    detail::fail<value_error>({"ids[", i, "]"}, {from[i], " is out of range"}, {"[0, ", rows, ")"});
+        memory.assign(from, from + given.size);
+        return std::span<std::int64_t const>(memory);
     };
-    auto const ids = given.type == scalar::int64
-                         ? std::span<std::int64_t const>(static_cast<std::int64_t const*>(given.data), given.size)
-                     : given.type == scalar::int32  ? converted(static_cast<std::int32_t const*>(given.data))
-                     : given.type == scalar::uint32 ? converted(static_cast<std::uint32_t const*>(given.data))
-                                                    : converted(static_cast<std::uint64_t const*>(given.data));
-    detail::check_ids(ids, rows_, std::nullopt);
-    return ids;
+    return given.type == scalar::int64
+               ? std::span<std::int64_t const>(static_cast<std::int64_t const*>(given.data), given.size)
+           : given.type == scalar::int32  ? converted(static_cast<std::int32_t const*>(given.data))
+           : given.type == scalar::uint32 ? converted(static_cast<std::uint32_t const*>(given.data))
+                                          : converted(static_cast<std::uint64_t const*>(given.data));
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::prefetch(std::size_t row) const noexcept {

@@ -146,7 +146,7 @@ public:
     void visit_policies(detail::policy_visitor& to) const { detail::visit_policies(policies_, to); }
 
     /// Sets the state of a tensor to step 0. Throws the errors of `apply`.
-    void initialize(any_tensor const& tensor) const { compiled_->initialize(checked(tensor, false)); }
+    void initialize(any_tensor const& tensor) const { compiled_->initialize(checked(tensor, false), 0); }
     /// Prepares the next step, like updater::next_step, and advances the clock. Throws the same
     /// errors; the clock is then unchanged.
     void next_step(step_options options = {}, member_options const& own = {});

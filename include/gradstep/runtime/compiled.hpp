@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/sparse/catch_up.hpp>
+#include <gradstep/state/parameter_rows.hpp>
 #include <gradstep/updater.hpp>
 
 // An updater of a type behind the interface compiled_updater.
@@ -129,7 +131,10 @@ public:
             return updater_.rule().advance(step_info{now.t, now.rate, now.state});
         else return now.state;
     }
-    void initialize(erased_tensor const& x) const override { updater_.initialize(slice_of(x)); }
+    void initialize(erased_tensor const& x, std::int64_t step) const override {
+        if constexpr (detail::keeps_average<rule>) detail::begin_state(updater_, slice_of(x), step);
+        else updater_.initialize(slice_of(x));
+    }
     void read_average([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] gradstep::clock at,
                       [[maybe_unused]] scalar type, [[maybe_unused]] void* out) const override {
         if constexpr (detail::keeps_average<rule>) {

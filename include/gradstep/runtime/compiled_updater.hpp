@@ -68,6 +68,12 @@ struct updater_facts {
         if (is_factor_slot(i)) return factor_slots[i - first_row_slot].size(n, of);
         return is_row_slot(i) ? 1 : n;
     }
+    /// The numbers of slot i that belong to a row of `width` elements of a tensor with this shape; 0:
+    /// none.
+    std::size_t slot_width(std::size_t i, std::size_t width, gradstep::shape const& of) const {
+        if (is_factor_slot(i)) return factor_slots[i - first_row_slot].width_of_row(width, of);
+        return is_row_slot(i) ? 0 : width;
+    }
 };
 
 /// The largest number of slots of a tensor.
@@ -117,8 +123,8 @@ public:
     /// Replaces the numbers of the policies, which have the same types, for the next `prepare`.
     /// Throws value_error for a number that is out of range; the previous ones stay.
     virtual void change(combination const&) = 0;
-    /// Sets the slots of a tensor to step 0.
-    virtual void initialize(erased_tensor const&) const = 0;
+    /// Sets the slots of a tensor as they begin after this many steps, which averages account for.
+    virtual void initialize(erased_tensor const&, std::int64_t step) const = 0;
     /// Returns the state of the clock after a step: `now` has the state before it, and the rate
     /// without the scale of a tensor.
     virtual clock_state advance(erased_step now) const = 0;

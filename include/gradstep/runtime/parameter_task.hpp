@@ -10,6 +10,7 @@
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/model_sums.hpp>
+#include <gradstep/core/row_order.hpp>
 #include <gradstep/core/scalar.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/step_options.hpp>
@@ -45,8 +46,11 @@ public:
     using any_parameter::measure_ascent;
     using any_parameter::message;
     using any_parameter::move_weights;
+    using any_parameter::rearranged;
+    using any_parameter::rearranged_memory;
     using any_parameter::require_kept;
     using any_parameter::restore_weights;
+    using any_parameter::row_lengths;
     using any_parameter::set_ascended;
     using any_parameter::step;
     using any_parameter::take;
@@ -92,10 +96,9 @@ public:
     void* owned_parameter() override { return static_cast<any_parameter*>(&parameter_); }
     std::string description() const override { return parameter_.optimizer().description(); }
     void visit_state(state_visitor& to) override { parameter_.describe_state(to); }
-    row_lengths lengths_of_rows(char const* call) const override {
-        fail<value_error>({call}, {"its optimizer was chosen at run time, and its rows do not change"},
-                          {"a gs::parameter"});
-    }
+    row_lengths lengths_of_rows(char const* call) const override { return parameter_.row_lengths(call); }
+    GRADSTEP_DEFINE_RUNTIME std::unique_ptr<pending_rows> rearranged(row_order const& order,
+                                                                     named_gradient const* added) override;
     GRADSTEP_DEFINE_RUNTIME void append_slots(std::vector<std::string>& to) const override;
     void add_memory(apart_check& to, bool zeroes) override { step().add_memory(to, zeroes); }
     std::size_t buffers() const override { return step().buffers(); }
@@ -144,6 +147,15 @@ protected:
     void follow() {} // its memory stays where it is
 
 private:
+    class pending final : public pending_rows {
+    public:
+        pending(stepped_parameter& to, stepped_parameter::rearranged_memory&& made) : to_(to), made_(std::move(made)) {}
+        void take() noexcept override { to_.take(std::move(made_)); }
+
+    private:
+        stepped_parameter& to_;
+        stepped_parameter::rearranged_memory made_;
+    };
     step_task& step() { return parameter_.step(); }
     step_task const& step() const { return parameter_.step(); }
 

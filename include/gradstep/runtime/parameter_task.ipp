@@ -12,6 +12,7 @@
 #include <gradstep/core/decay_factor.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/row_order.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/core/type_id.hpp>
@@ -54,6 +55,17 @@ GRADSTEP_DEFINE_RUNTIME void any_owning_task::take_gradient(named_gradient const
 
 GRADSTEP_DEFINE_RUNTIME void any_owning_task::prepare(step_options const& options, double clip) {
     named([&] { parameter_.advance(clipped(options, clip), options_); });
+}
+
+GRADSTEP_DEFINE_RUNTIME std::unique_ptr<pending_rows> any_owning_task::rearranged(row_order const& order,
+                                                                                  named_gradient const* added) {
+    any_span values;
+    if (added != nullptr) {
+        char const* const element = parameter_.optimizer().facts().element;
+        with_type(storage(), [&]<class S>() { require_added(*added, type_id_of<S>(), element); });
+        values = any_span(storage(), added->data, added->size);
+    }
+    return std::make_unique<pending>(parameter_, parameter_.rearranged(order, {values}));
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_owning_task::append_slots(std::vector<std::string>& to) const {

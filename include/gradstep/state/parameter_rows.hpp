@@ -41,17 +41,8 @@ template <class Updater> struct rearranged_memory : parameter_memory<Updater> { 
 template <class Updater>
 std::size_t state_width(std::size_t i, std::size_t width, [[maybe_unused]] gradstep::shape const& of) {
     using rule = typename Updater::rule_type;
-    if constexpr (factor_slot_count<rule> != 0) {
-        constexpr std::size_t first = slot_count<rule>;
-        if (Updater::is_factor_slot(i)) switch (rule::factor_slots[i - first].length) {
-            case factor_length::rows:
-                return of.is_known() ? 1 : 0;
-            case factor_length::columns:
-                return 0;
-            case factor_length::whole:
-                return of.is_known() ? 0 : width;
-            }
-    }
+    if constexpr (factor_slot_count<rule> != 0)
+        if (Updater::is_factor_slot(i)) return rule::factor_slots[i - slot_count<rule>].width_of_row(width, of);
     return Updater::is_row_slot(i) ? 0 : width;
 }
 
@@ -92,21 +83,23 @@ void put_rows([[maybe_unused]] Backend const& by, std::span<std::size_t const> s
     }
 }
 
+// Sets the state of a tensor as it begins after `step` steps.
+template <class Updater>
+void begin_state(Updater const& by, tensor<Updater> const& x, [[maybe_unused]] std::int64_t step) {
+    using element = typename Updater::element_type;
+    auto const joins = arriving<typename Updater::traits::compute>(by.rule(), step);
+    initialize_kernel<element, std::remove_const_t<decltype(joins)>> const kernel{joins, x.weight.data(),
+                                                                                  state_pointers(x), master_pointer(x)};
+    run_single(by.backend(), kernel, x.weight.size(), Updater::bytes_per_element);
+}
+
 // Sets the state of all rows as it begins after the steps that the clock has counted.
 template <class Updater> void begin_rows(Updater const& by, parameter_memory<Updater>& memory) {
-    using element = typename Updater::element_type;
-    using rule = typename Updater::rule_type;
     using backend = typename Updater::backend_type;
     auto const begin = [&](auto weight, auto... slots) {
-        if constexpr (keeps_average<rule>) {
-            tensor<Updater> const x(weight, slots...);
-            auto const joins = arriving<typename Updater::traits::compute>(by.rule(), by.clock().step);
-            initialize_kernel<element, std::remove_const_t<decltype(joins)>> const kernel{
-                joins, x.weight.data(), state_pointers(x), master_pointer(x)};
-            run_single(by.backend(), kernel, weight.size(), Updater::bytes_per_element);
-        } else {
-            by.initialize(weight, slots...);
-        }
+        if constexpr (keeps_average<typename Updater::rule_type>)
+            begin_state(by, tensor<Updater>(weight, slots...), by.clock().step);
+        else by.initialize(weight, slots...);
     };
     [&]<std::size_t... I>(std::index_sequence<I...>) {
         begin(std::span<typename Updater::traits::storage>(backend::data(memory.values), memory.values.size()),
