@@ -37,18 +37,22 @@ namespace gradstep {
 namespace runtime {
 inline namespace GRADSTEP_ISA {
 
-/// A rule with an average, or void for none.
-template <class Rule, class Average> struct rule_with_average { using type = averaged<Rule, Average>; };
+/// A rule with an average, or with void for none.
+template <class Rule, class Average> struct rule_with_average {
+    /// Its type.
+    using type = averaged<Rule, Average>;
+};
 template <class Rule> struct rule_with_average<Rule, void> { using type = Rule; };
 /// The updater of a combination's types.
 template <class Element, class Rule, class Average, class Regularizer>
-using updater_of = updater<Element, typename rule_with_average<Rule, Average>::type, Regularizer, external, simd_backend<>>;
+using updater_of =
+    updater<Element, typename rule_with_average<Rule, Average>::type, Regularizer, external, simd_backend<>>;
 /// Makes the updater of a combination's policies.
 template <class Element, class Rule, class Average, class Regularizer>
 owned_updater make_compiled(combination const& from) {
     using type = updater_of<Element, Rule, Average, Regularizer>;
-    return owned_updater(new compiled<type>(
-        type(rule_in<typename type::rule_type>(from), regularizer_in<Regularizer>(from), external{}, simd_backend<>{})));
+    return owned_updater(new compiled<type>(type(rule_in<typename type::rule_type>(from),
+                                                 regularizer_in<Regularizer>(from), external{}, simd_backend<>{})));
 }
 
 /// The form of an element.
