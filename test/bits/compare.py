@@ -6,7 +6,7 @@ and backend change no bit. With -DBITS_EVERY_RULE or -DBITS_TABLES the program h
 Without FMA a build is compared with itself: the program holds every backend against the serial one. Prints one line a
 build; fails if one differs.
 
---other-xsimd adds builds by another xsimd. --cross compares another compiler with a build of this machine, and nothing else.
+--other-xsimd takes another xsimd for some builds. --cross compares another compiler with a build of this machine, and nothing else.
 """
 import argparse
 import concurrent.futures
@@ -56,21 +56,19 @@ def builds(arguments):
     if len(instruction_sets) > 1: # of AVX-512 only what it began with: packs of AVX2
         yield [gnu, "-mavx512f", "-O1"], True
     # One build of these lines for each compiler: g++ by the first instruction set, clang by the best. Without clang, g++ has both.
+    # The other xsimd takes the best, and the build of every element on Thrust, so that it adds none.
+    other_xsimd = ["-I" + arguments.other_xsimd] if arguments.other_xsimd else []
     other = (clang, "-O1") if shutil.which(clang) else (gnu, "-O3")
     for lines in (EVERY_RULE, TABLES):
         for isa in instruction_sets[:1]:
             yield [gnu, *isa, "-O1", lines], True
         for isa in instruction_sets[-1:]:
-            yield [other[0], *isa, other[1], lines], True
-    if arguments.other_xsimd: # by the best instruction set
-        for isa in instruction_sets[-1:]:
-            for lines in ([], [EVERY_RULE]):
-                yield [gnu, "-I" + arguments.other_xsimd, *isa, "-O1", *lines], True
+            yield [other[0], *other_xsimd, *isa, other[1], lines], True
     for system in arguments.thrust_system:
         flags = ["-DBITS_THRUST", f"-DTHRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_{system}"]
         flags += ["-fopenmp"] if system == "OMP" else []
         for isa in instruction_sets[-1:]:
-            yield [gnu, *isa, "-O1", *flags], True
+            yield [gnu, *other_xsimd, *isa, "-O1", *flags], True
 
 
 def build_and_run(command, program, arguments):
