@@ -237,8 +237,8 @@ func (p *parameter) Width() int {
 func (p *parameter) Len() int { return p.Rows() * p.Width() }
 
 // SetShape sets the shape of the values for files and saved states. The product of the extents must be Len(). Files contain the
-// shape, and loading a file with another shape is an error. By default the shape is Rows() x Width() if both are more than 1.
-// Otherwise it is unknown, and only the number of elements must match.
+// shape, and loading a file with another shape is an error. By default the shape is Rows() x Width() for rows of several
+// elements. Otherwise it is unknown, and only the number of elements must match.
 func (p *parameter) SetShape(extents ...int) error {
 	shape := make([]C.uint64_t, len(extents)+1)
 	for i, extent := range extents {
@@ -315,8 +315,8 @@ func (p *parameter) Apply(messages [][]byte) error {
 }
 
 // Gradient returns memory for the gradient that a [Batch] reads: Len() elements, initially 0. It is C memory, aligned to 64
-// bytes. It is valid until Close, a change of rows (Append), or until the parameter is garbage, so keep the parameter while you use the slice. It is nil
-// if the parameter is closed, or if the system has no memory.
+// bytes. It is valid until Close, a change of rows (Append), or until the parameter is garbage, so keep the parameter while you
+// use the slice. It is nil if the parameter is closed, or if the system has no memory.
 func (p *Parameter[T]) Gradient() []T {
 	if !p.allocateGradient() {
 		return nil

@@ -91,6 +91,27 @@ TEST_CASE("Each row of a C parameter has its own number of a row-wise rule, also
     CHECK(row(grows, 1) == first);
 }
 
+TEST_CASE("A row-wise rule has one number for all rows of one element, also if C adds them", "[c]") {
+    std::string const adagrad = R"({"name": "rowwise_adagrad"})";
+    std::string const catching_up = config_of(adagrad, R"("catch_up": "exact")");
+    gradstep_parameter* none = nullptr;
+    CHECK(refused(GRADSTEP_BAD_CONFIG, [&](gradstep_error* e) {
+              return gradstep_parameter_create(catching_up.data(), catching_up.size(), GRADSTEP_FLOAT32, nullptr, 0, 1,
+                                               &none, e);
+          }) == "catch_up: the rule is row-wise, and takes 0 rows of one element for one tensor; expected width > 1");
+    c_parameter const x = make(config_of(adagrad), std::vector<float>{}, 0, 1);
+    append(x, numbers<float>(100, 1));
+    update(x, numbers<float>(100, 2));
+    CHECK(state(x).size() == sizeof(float));
+    std::int64_t const last[] = {99};
+    float const g[] = {1};
+    CHECK(refused(GRADSTEP_BAD_VALUE,
+                  [&](gradstep_error* e) {
+                      return gradstep_parameter_update_rows(x, last, GRADSTEP_INT64, 1, g, 1, nullptr, e);
+                  }) ==
+          "update_rows: the rule is row-wise, and takes 100 rows of one element for one tensor; expected width > 1");
+}
+
 TEST_CASE("Rows with pending steps change in C, and are saved with what they have then", "[c]") {
     std::string const config =
         config_of(R"({"name": "sgd"})", R"("regularizer": {"name": "l2", "rate": 8}, "catch_up": "exact")");

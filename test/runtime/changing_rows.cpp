@@ -217,6 +217,37 @@ TEST_CASE("a change of rows that an any_parameter refuses changes nothing", "[ru
     CHECK(contents(net.get<gs::any_updater>("own")) == own);
 }
 
+TEST_CASE("rows of one element, and shapes without elements", "[runtime][rows]") {
+    std::string const exact = R"("catch_up": "exact", "regularizer": {"name": "decoupled", "rate": 0.5}, )";
+    auto const value = [](auto const& f) { return refusal<gs::value_error>(f); };
+    gs::any_parameter x{gs::any_updater(read("sgd", exact), gs::scalar::float32), numbers<float>(40, 1), {}, 40, 1};
+    x.keep(std::vector<bool>(40, true));
+    gs::any_parameter shaped{
+        gs::any_updater(read("sgd", exact), gs::scalar::float32), numbers<float>(40, 1), {.shape = {2, 20}}, 40, 1};
+    CHECK(value([&] {
+              shaped.keep(std::vector{true, false});
+          }) ==
+          "keep: a row of the shape has 20 elements, and a row of the parameter 1; expected set_shape with the rows of "
+          "the parameter");
+    shaped.update_rows(std::vector<std::int64_t>{39}, numbers<float>(1, 3));
+
+    gs::any_parameter number{read("adam"), numbers<float>(1, 1)};
+    number.set_shape({});
+    number.reset(std::vector{0});
+    number.permute(std::vector{0});
+    CHECK(number.shape() == std::vector<std::uint64_t>{});
+    number.append(numbers<float>(2, 1));
+    CHECK(number.shape() == std::vector<std::uint64_t>{3});
+
+    gs::any_parameter empty{read("adam"), std::vector<float>{}};
+    empty.set_shape({3, 0});
+    empty.keep(std::vector<bool>(3));
+    CHECK(empty.shape() == std::vector<std::uint64_t>{0, 0});
+    CHECK(refusal<gs::size_error>([&] { empty.append(numbers<float>(5, 1)); }) ==
+          "append: 5 values; expected none, because a row has no elements");
+    empty.update(std::vector<float>{});
+}
+
 #if defined(COUNTS_ALLOCATIONS)
 TEST_CASE("an any_parameter keeps its rows and pending steps if memory does not suffice", "[runtime][rows]") {
     auto const config = read("sgd", R"("regularizer": {"name": "decoupled", "rate": 0.5}, "catch_up": "exact", )");

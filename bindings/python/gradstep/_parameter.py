@@ -124,9 +124,9 @@ class _Values(Owner):
     def view(self) -> numpy.ndarray[Any, Any]:
         """Returns the values without a copy: a read-only numpy array that shows every later step.
 
-        The memory is valid while an array refers to it, even after `release`; until then, rows cannot change (`append`). Pending steps of inactive rows are applied when you
-        make the view; later steps of inactive rows show after the next read of these rows, or after `flush`. Raises `SequenceError`
-        while the average replaces the values.
+        The memory is valid while an array refers to it, even after `release`; until then, rows cannot change (`append`).
+        Pending steps of inactive rows are applied when you make the view; later steps of inactive rows show after the next read
+        of these rows, or after `flush`. Raises `SequenceError` while the average replaces the values.
         """
         return self._view(self._element.numpy or _arrays.empty((), self._element).dtype)
 
@@ -175,6 +175,8 @@ class _Values(Owner):
         array = numpy.asarray(mask)
         if array.size and array.dtype != numpy.bool_:
             raise error(Status.UNSUPPORTED_TYPE, f"mask: is of {array.dtype}; expected bool, one for each row")
+        if array.ndim != 1:
+            raise error(Status.BAD_SIZE, f"mask: has the shape {array.shape}; expected a bool for each row")
         array = numpy.ascontiguousarray(array, numpy.bool_)
         self._call("keep", array.ctypes.data, array.size)
         self._follow_rows(int(numpy.count_nonzero(array)))
@@ -187,7 +189,6 @@ class _Values(Owner):
         self._require_no_view("permute")
         found = _arrays.ids_view(order, "order")
         self._call("permute", found.address, found.dtype.code, found.size)
-        self._follow_rows(self._row_count())
 
     def reset(self, rows: Ids) -> None:
         """Lets the state of these rows begin anew. The values stay. See `append`.
@@ -197,7 +198,6 @@ class _Values(Owner):
         self._require_no_view("reset")
         found = _arrays.ids_view(rows, "rows")
         self._call("reset", found.address, found.dtype.code, found.size)
-        self._follow_rows(self._row_count())
 
     def _row_count(self) -> int:
         return self.shape[0] if self.shape else 1

@@ -652,6 +652,8 @@ class Training(unittest.TestCase):
         del view
         with self.assertRaisesRegex(gradstep.DtypeError, "mask: is of int64; expected bool"):
             p.keep([1, 0])
+        with self.assertRaisesRegex(gradstep.InvalidError, r"^mask: has the shape \(1, 2\); expected a bool for each row$"):
+            p.keep([[True, False]])
         with self.assertRaisesRegex(gradstep.Error, "^keep: the mask has 1 elements; expected 2$"):
             p.keep([True])
         with self.assertRaisesRegex(gradstep.Error, "row 1 is in the order twice"):
@@ -660,6 +662,9 @@ class Training(unittest.TestCase):
         p.keep([False, False])
         self.assertEqual(p.values().shape, (0, 3))
         vector = gradstep.Parameter(config("sgd", 1.0), shape=())
+        saved = vector.save_state()
+        vector.reset([0])
+        vector.load_state(saved)
         vector.append(numpy.ones(2, numpy.float32))
         self.assertEqual(vector.values().tolist(), [0, 1, 1])
 

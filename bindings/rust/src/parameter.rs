@@ -247,9 +247,9 @@ impl<T: Element> Parameter<T> {
 
     /// Adds rows with these values behind the others, while training goes on.
     ///
-    /// `from_rows` and `zeros` define the rows; after `new`, `set_shape` does, or else each element is a row. Values, state and averages follow their rows in `append`, `keep`, `permute` and `reset`
-    /// (docs/how_to/growing_parameters.md), after pending steps. The state of a new row begins anew. If they return an error,
-    /// nothing has changed.
+    /// `from_rows` and `zeros` define the rows; after `new`, `set_shape` does, or else each element is a row. Values, state and
+    /// averages follow their rows in `append`, `keep`, `permute` and `reset` (docs/how_to/growing_parameters.md), after pending
+    /// steps. The state of a new row begins anew. If they return an error, nothing has changed.
     ///
     /// ```
     /// # fn main() -> Result<(), gradstep::Error> {
@@ -360,8 +360,8 @@ impl<T: Element> Parameter<T> {
 
     /// Sets the shape of the values for files and saved states. The product of the extents must be `len()`.
     ///
-    /// Files contain the shape, and loading a file with another shape is an error. By default the shape is rows x width if both
-    /// are more than 1. Otherwise it is unknown, and only the number of elements must match.
+    /// Files contain the shape, and loading a file with another shape is an error. By default the shape is rows x width for rows
+    /// of several elements. Otherwise it is unknown, and only the number of elements must match.
     pub fn set_shape(&mut self, extents: &[usize]) -> Result<(), Error> {
         let extents: Vec<u64> = extents.iter().map(|extent| *extent as u64).collect();
         let dimensions = extents.len() as u64;

@@ -169,8 +169,8 @@ GRADSTEP_API uint64_t gradstep_features(void);
  * is "" if the variable names none that runs here: every create function then reports the error. */
 GRADSTEP_API const char* gradstep_simd_level(void);
 
-/* Writes the complete configuration as the library reads it, with all defaults. `written` gets the
- * bytes of the text without the terminating 0. If `bytes` is not enough for both, the code is
+/* Writes the complete configuration as the library reads it, with all defaults. `written` gets its
+ * number of bytes without the terminating 0. If `bytes` is not enough for both, the code is
  * GRADSTEP_BAD_SIZE, and only `written` is written (buffer can then be NULL, with bytes = 0). */
 GRADSTEP_API gradstep_status gradstep_config_canonical(const char* config, size_t config_bytes, char* buffer,
                                                        uint64_t bytes, uint64_t* written, gradstep_error*);
@@ -186,7 +186,8 @@ typedef void (*gradstep_run)(void* host, uint64_t parts, gradstep_work work, voi
  * the `host` that you pass here. `concurrency` is the number of parts that run at once. */
 GRADSTEP_API gradstep_status gradstep_executor_from_callback(uint64_t concurrency, gradstep_run run, void* host,
                                                              gradstep_executor** out, gradstep_error*);
-/* Releases the executor. Its users keep it alive: keep your pool as long. NULL is allowed. */
+/* Releases the executor. Parameters and updaters that use it keep it alive; your pool must exist as
+ * long. NULL is allowed. */
 GRADSTEP_API void gradstep_executor_release(gradstep_executor*);
 /* Uses the executor instead of "threads", from the next update on. NULL: uses "threads" again. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_executor(gradstep_parameter*, gradstep_executor*, gradstep_error*);
@@ -223,9 +224,8 @@ GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* cons
  * until `release` or a change of rows. */
 GRADSTEP_API gradstep_status gradstep_parameter_values(gradstep_parameter*, const void** data, uint64_t* count,
                                                        gradstep_error*);
-/* Sets all values: `count` = rows * width elements of the parameter's dtype, after pending steps. A
- * master copy becomes the new values. Other state, also averages, and the clock stay. Since ABI
- * 0.2. */
+/* Sets all values: `count` = rows * width elements of its dtype, after pending steps. A master copy
+ * becomes the new values. Other state, also averages, and the clock stay. Since ABI 0.2. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_values(gradstep_parameter*, const void* values, uint64_t count,
                                                            gradstep_error*);
 /* Copies row `id` with all pending steps applied: `width` elements. */
@@ -236,16 +236,17 @@ GRADSTEP_API gradstep_status gradstep_parameter_rows(gradstep_parameter*, const 
                                                      uint64_t id_count, void* out, uint64_t count, gradstep_error*);
 /* Applies the pending steps of every row, which exist only with "catch_up": "exact" or "replay". */
 GRADSTEP_API gradstep_status gradstep_parameter_flush(gradstep_parameter*, gradstep_error*);
-/* Adds rows behind the others: `count` values, whose state begins anew. `create` defines the rows,
- * or if it has one, set_shape does, else each element is a row: create a table that grows from one
- * row with 0 rows. State follows its row (docs/how_to/growing_parameters.md), after pending steps.
- * Memory of `values` and `slot` is then invalid. This and the next three: since ABI 0.3. */
+/* Adds rows of its dtype behind the others; `count` is a multiple of a row's elements. `create`
+ * defines rows; if it got one row, set_shape does, else each element is a row: create a table that
+ * grows from one row with 0 rows. State follows its row (docs/how_to/growing_parameters.md), after
+ * pending steps; new rows begin anew. Memory of `values` and `slot` is then invalid. A wrong count,
+ * mask, order or id is GRADSTEP_BAD_SIZE or _BAD_VALUE. This and the next three: since ABI 0.3. */
 GRADSTEP_API gradstep_status gradstep_parameter_append(gradstep_parameter*, const void* values, uint64_t count,
                                                        gradstep_error*);
 /* Keeps the rows whose byte of the mask is not 0, in their order. */
 GRADSTEP_API gradstep_status gradstep_parameter_keep(gradstep_parameter*, const uint8_t* mask, uint64_t rows,
                                                      gradstep_error*);
-/* Row i becomes what was row order[i]; every row is there once. */
+/* Row i becomes what was row order[i]; the order contains each row once. */
 GRADSTEP_API gradstep_status gradstep_parameter_permute(gradstep_parameter*, const void* order, int32_t id_dtype,
                                                         uint64_t rows, gradstep_error*);
 /* Lets the state of the rows in `ids` begin anew. The values stay. */
@@ -260,8 +261,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_slot(gradstep_parameter*, uint64
                                                      const void** data, gradstep_error*);
 /* Sets the shape of the values, for files and saved states. They contain the shape, and loading one
  * with another shape is an error. The product of the extents must be rows * width (dimensions = 0:
- * a single number). By default the shape is rows x width if both were more than 1 at first, else
- * unknown: then only the number of elements must match. */
+ * a single number). By default the shape is rows x width if `create` got other than 1 row and a
+ * width above 1, else unknown: then only the number of elements must match. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_shape(gradstep_parameter*, const uint64_t* extents,
                                                           uint64_t dimensions, gradstep_error*);
 /* Returns the progress of the run. */
@@ -269,18 +270,17 @@ GRADSTEP_API gradstep_status gradstep_parameter_clock(const gradstep_parameter*,
 /* Sets the clock to the progress of a run. With catch_up "exact" or "replay" the code is
  * GRADSTEP_BAD_SEQUENCE, because rows have a history of steps: use `load`. */
 GRADSTEP_API gradstep_status gradstep_parameter_seek(gradstep_parameter*, const gradstep_clock*, gradstep_error*);
-/* Changes n numbers of the configuration, from the next step on: values[k] replaces the number
- * at paths[k]. Paths are written as in error messages: "rule.beta1", "schedule.rate",
- * "regularizer.rate", "average.decay", "clip.limit", "regularizer.regularizers[1].rate",
- * "schedule.rates[0]". Values, state and clock do not change. All numbers are checked as in a
- * configuration before any is changed (GRADSTEP_BAD_CONFIG). If rows have a history of steps
+/* Changes n numbers of the configuration, from the next step on: values[k] replaces the number at
+ * paths[k], which is written as in error messages: "rule.beta1", "schedule.rates[0]", "clip.limit",
+ * "regularizer.regularizers[1].rate". Values, state and clock do not change. All numbers are checked
+ * as in a configuration before any is changed (GRADSTEP_BAD_CONFIG). If rows have a history of steps
  * (catch_up "exact" or "replay"), the code is GRADSTEP_BAD_SEQUENCE. Since ABI 0.2. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_numbers(gradstep_parameter*, const char* const* paths,
                                                             const double* values, uint64_t n, gradstep_error*);
 /* Writes the complete configuration as JSON. The buffer is as in gradstep_config_canonical. */
 GRADSTEP_API gradstep_status gradstep_parameter_config(const gradstep_parameter*, char* buffer, uint64_t bytes,
                                                        uint64_t* written, gradstep_error*);
-/* Copies the average (key "average" or schedule-free rules): `count` elements of state dtype. */
+/* Copies the average (key "average" or schedule-free rules): rows * width numbers of state dtype. */
 GRADSTEP_API gradstep_status gradstep_parameter_average(gradstep_parameter*, void* out, uint64_t count,
                                                         gradstep_error*);
 /* Replaces the values by the average. Until `restore`, steps return GRADSTEP_BAD_SEQUENCE. */

@@ -2,6 +2,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <gradstep/core/coded_block.hpp>
@@ -67,7 +69,11 @@ template <class Mask> std::vector<unsigned char> mask_of(Mask const& mask) {
 }
 template <class Ids> std::vector<std::int64_t> row_numbers(Ids const& ids) {
     std::vector<std::int64_t> out;
-    for (auto const id : ids) out.push_back(static_cast<std::int64_t>(id));
+    for (auto const id : ids) {
+        using number = std::remove_const_t<decltype(id)>;
+        static_assert(std::is_integral_v<number> && !std::is_same_v<number, bool>, "numbers of rows are integers");
+        out.push_back(std::in_range<std::int64_t>(id) ? static_cast<std::int64_t>(id) : INT64_MAX);
+    }
     return out;
 }
 

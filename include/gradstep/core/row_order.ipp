@@ -40,7 +40,9 @@ GRADSTEP_DEFINE bool row_order::moves_values() const {
 }
 
 GRADSTEP_DEFINE std::size_t appended_count(row_lengths now, std::size_t elements) {
-    if (now.width == 0 ? elements != 0 : elements % now.width != 0)
+    if (now.width == 0 && elements != 0)
+        fail<size_error>({"append"}, {elements, " values"}, {"none, because a row has no elements"});
+    if (now.width != 0 && elements % now.width != 0)
         fail<size_error>({"append"}, {elements, " values"}, {"a multiple of ", now.width, ", the width of a row"});
     return now.width == 0 ? 0 : elements / now.width;
 }

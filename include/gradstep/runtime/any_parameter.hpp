@@ -63,7 +63,8 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 ///
 /// The rows can change while it trains (gs::changing_rows), after a flush. The constructor defines
 /// the rows, or if there is one, the shape does. One row without a shape is a vector, whose rows are
-/// its elements: begin with 0 rows and append, if you need a table of one row.
+/// its elements: begin with 0 rows and append, if you need a table of one row. The number that a
+/// row-wise rule keeps for each row moves with its row.
 class any_parameter : private detail::step_task, public changing_rows<any_parameter> {
     friend class changing_rows<any_parameter>;
 
@@ -218,8 +219,9 @@ public:
     load_report load(std::string const& file, load_options const& options);
 
     /// Sets the shape of the values for files and saved states. `load` rejects a file with another
-    /// shape. Without `set_shape` the shape is rows() x width() if both were more than 1 at first,
-    /// and otherwise unknown: then only the number of elements must match. `muon` and `adafactor` use
+    /// shape. Without `set_shape` the shape is rows() x width() if the constructor got another
+    /// number of rows than 1, and a width above 1. Otherwise it is unknown: then only the number of
+    /// elements must match. `muon` and `adafactor` use
     /// it, with all dimensions after the first one joined. Throws size_error for a shape with another
     /// number of elements. The state of a factored rule (adafactor) has its lengths: before the first
     /// step it is allocated again, and afterwards another shape throws sequence_error.

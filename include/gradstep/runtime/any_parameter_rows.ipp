@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -115,7 +116,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::require_rows(char const* call) const
     if (updater_.facts().uses_shape)
         detail::fail<value_error>({call}, {"the rule updates a whole matrix, and no single rows"},
                                   {"update(), or another rule"});
-    if (updater_.facts().is_row_wise && rows_ > 1 && !has_rows_of_their_own())
+    if (updater_.facts().is_row_wise && has_rows_ && !has_rows_of_their_own())
         detail::fail<value_error>(
             {call}, {"the rule is row-wise, and takes ", rows_, " rows of one element for one tensor"}, {"width > 1"});
 }
@@ -157,8 +158,10 @@ GRADSTEP_DEFINE_RUNTIME detail::row_lengths any_parameter::row_lengths(char cons
     if (stamps_ && !has_rows_)
         detail::fail<value_error>({call}, {"the parameter began with one row, and catch_up keeps it as one"},
                                   {"\"catch_up\": \"touch_only\", or 0 rows at first and append"});
+    if (shape_ && !shape_->empty() && std::count(shape_->begin() + 1, shape_->end(), 0) != 0)
+        return {static_cast<std::size_t>(shape_->front()), 0}; // as a gs::shape, 0 x 0 would be unknown
     detail::row_lengths const of_shape = detail::row_lengths_of(call, matrix(), size());
-    if (!has_rows_ || width_ == 1) return of_shape;
+    if (!has_rows_ || (width_ == 1 && !stamps_)) return of_shape;
     if (width_ != 0 && of_shape.width != width_)
         detail::fail<value_error>(
             {call}, {"a row of the shape has ", of_shape.width, " elements, and a row of the parameter ", width_},
@@ -180,15 +183,17 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::added_rows any_parameter::added_values(an
 GRADSTEP_DEFINE_RUNTIME any_parameter::rearranged_memory any_parameter::rearranged(detail::row_order const& order,
                                                                                    added_rows const& added) {
     auto const& facts = updater_.facts();
-    bool const is_table = has_rows_ && width_ != 1;
+    bool const is_table = has_rows_ && (width_ != 1 || stamps_);
     gradstep::shape const now = matrix(), then = detail::with_rows(now, order.after());
     std::size_t const width = is_table ? width_ : now.is_known() ? now.cols : 1, n = order.after() * width;
     rearranged_memory out{
         detail::any_buffer(updater_.storage(), n), {}, {}, shape_, detail::with_rows(options_.shape, order.after())};
     out.rows = is_table ? order.after() : has_rows_ ? n : 1;
     out.width = is_table ? width_ : has_rows_ ? 1 : n;
-    if (out.extents && out.extents->empty()) out.extents->push_back(1);
-    if (out.extents) out.extents->front() = order.after();
+    if (out.extents && order.moves_values()) { // a single number becomes a row
+        out.extents->resize(std::max<std::size_t>(out.extents->size(), 1));
+        out.extents->front() = order.after();
+    }
     runtime::erased_tensor x{out.values.data(), nullptr, n, {}, options_.id};
     if (facts.uses_shape) x.shape = then;
     auto const is_of_row = [&](std::size_t i) { return facts.is_row_slot(i) && has_rows_of_their_own(); };

@@ -108,8 +108,8 @@ struct combination {
 };
 
 class compiled_updater;
-/// What makes an updater returns it. The pointer is made of `new`: std::make_unique of every type of
-/// updater would take a tenth of the time to compile.
+/// Owns an updater. Make it from `new`: std::make_unique for every type of updater would take a tenth
+/// of the compile time.
 using owned_updater = std::unique_ptr<compiled_updater>;
 
 /// An updater of a compiled combination.
