@@ -334,14 +334,19 @@ func (p *parameter) allocateGradient() bool {
 	return p.gradient != nil
 }
 
+// memory returns the values in the library's memory, and their number. Pending steps are applied first.
+func (p *parameter) memory() (data unsafe.Pointer, count C.uint64_t, err error) {
+	err = p.call(func() C.gradstep_status {
+		return C.gradstep_parameter_values(p.c, &data, &count, &p.said)
+	})
+	return data, count, err
+}
+
 // Read calls f with the values in the library's memory, row by row, without a copy. Pending steps are applied first. The slice
 // is valid until f returns. The function f must not write to it, and must not call methods of the parameter.
 func (p *Parameter[T]) Read(f func(values []T)) error {
-	var data unsafe.Pointer
-	var count C.uint64_t
-	if err := p.call(func() C.gradstep_status {
-		return C.gradstep_parameter_values(p.c, &data, &count, &p.said)
-	}); err != nil {
+	data, count, err := p.memory()
+	if err != nil {
 		return err
 	}
 	shared := p.parameter // f can assign another parameter to p
@@ -418,11 +423,8 @@ func (p *parameter) changeRows(name string, kept int, f func() C.gradstep_status
 	if err := p.call(f); err != nil {
 		return err
 	}
-	var data unsafe.Pointer
-	var count C.uint64_t
-	if err := p.call(func() C.gradstep_status {
-		return C.gradstep_parameter_values(p.c, &data, &count, &p.said)
-	}); err != nil {
+	_, count, err := p.memory()
+	if err != nil {
 		return err
 	}
 	switch {
