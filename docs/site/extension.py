@@ -172,8 +172,33 @@ def files_outside(app, docname, content):
     content[0] = re.sub(r"\]\(([^)\s:]+)\)", followed, content[0])
 
 
+def title_alone(toc: nodes.Node) -> nodes.Node:
+    """The table of contents of a page without its sections and declarations, unless pages are among them."""
+    if not toc.children or any(True for _ in toc.findall(addnodes.toctree)):
+        return toc
+    return nodes.bullet_list("", nodes.list_item("", toc[0][0].deepcopy()))
+
+
+def navigation_of_titles(app, page, template, context, doctree):
+    """The navigation beside a page has the titles of all pages. To find them, Sphinx would copy every heading and declaration of the
+    site for each page, which takes most of the time of a build."""
+    toctree, env = context["toctree"], app.env
+    if app.gradstep_titles is None:
+        app.gradstep_titles = {name: title_alone(toc) for name, toc in env.tocs.items()}
+
+    def of_titles(**options):
+        whole, env.tocs = env.tocs, app.gradstep_titles
+        try:
+            return toctree(**options)
+        finally:
+            env.tocs = whole
+
+    context["toctree"] = of_titles
+
+
 def setup(app):
     app.gradstep_sources = set()
+    app.gradstep_titles = None
     app.add_directive("api", Api)
     app.add_transform(Links)
     app.add_transform(ShortSignatures)
@@ -182,4 +207,5 @@ def setup(app):
     app.connect("source-read", hidden_directives)
     app.connect("missing-reference", resolve_source)
     app.connect("html-collect-pages", source_pages)
+    app.connect("html-page-context", navigation_of_titles, priority=400)  # before the theme asks for it
     return {"parallel_read_safe": False, "parallel_write_safe": False}
