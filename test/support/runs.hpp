@@ -47,8 +47,7 @@ private:
 /// Whether the serial steps of an element are compiled: for the others a step of serial costs a compiler as much as one of simd, and
 /// differs in conversions alone, which test/bits compares.
 template <class Element>
-inline constexpr bool has_serial_steps =
-    std::is_same_v<Element, float> || std::is_same_v<Element, double> || std::is_same_v<Element, gs::bfloat16>;
+inline constexpr bool has_serial_steps = std::is_same_v<Element, float> || std::is_same_v<Element, double>;
 
 /// The elements that rules are run with. One build of CI has more of them.
 #if GRADSTEP_TEST_EVERYTHING
