@@ -12,7 +12,7 @@
 #include "support/sanitizers.hpp"
 
 #if defined(FORKS_BESIDE_THREADS)
-TEST_CASE("Handles that have stepped on two threads step on in a child of fork", "[c]") {
+TEST_CASE("Handles that have stepped on two threads step on in a child of fork", "[c][any_instruction_set]") {
     constexpr std::size_t n = std::size_t{1} << 18; // enough for two threads
     std::string const rule = R"({"name": "adam"})", config = config_of(rule, R"("threads": 2)");
     std::vector<float> const w(n, 1.0f), g(n, 0.5f);
@@ -54,7 +54,7 @@ TEST_CASE("Handles that have stepped on two threads step on in a child of fork",
     gradstep_updater_release(updater);
 }
 
-TEST_CASE("A child of fork makes threads while another thread of its parent makes some", "[c]") {
+TEST_CASE("A child of fork makes threads while another thread of its parent makes some", "[c][any_instruction_set]") {
     constexpr std::size_t n = std::size_t{1} << 18; // enough for two threads
     std::string const config = config_of(R"({"name": "sgd"})", R"("threads": 2)");
     std::vector<float> const w(n, 1.0f), g(n, 0.5f);

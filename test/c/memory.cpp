@@ -466,7 +466,8 @@ void fail_each(line const& of, bool all_following) {
 
 } // namespace
 
-TEST_CASE("Where memory runs out in a call of the C library, it says so, and nothing has changed or is lost", "[c]") {
+TEST_CASE("Where memory runs out in a call of the C library, it says so, and nothing has changed or is lost",
+          "[c][any_instruction_set]") {
     for (line const& each : lines)
         for (bool const all_following : {false, true}) {
             INFO(each.name << (all_following ? ", all that follow fail too" : ""));
@@ -474,7 +475,7 @@ TEST_CASE("Where memory runs out in a call of the C library, it says so, and not
         }
 }
 
-TEST_CASE("Every function of the C library that can fail is called without memory", "[c]") {
+TEST_CASE("Every function of the C library that can fail is called without memory", "[c][any_instruction_set]") {
     std::set<std::string> called;
     for (line const& each : lines) called.insert(each.name);
     CHECK(called == functions_that_fail());

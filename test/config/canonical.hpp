@@ -2,5 +2,8 @@
 #include <string>
 #include <string_view>
 
-/// What `to_json` writes of the configuration that `read_configuration` reads: compiled once for all files.
-std::string canonical(std::string_view text);
+#include <gradstep/config/read.hpp>
+#include <gradstep/config/write.hpp>
+
+/// What `to_json` writes of the configuration that `read_configuration` reads.
+inline std::string canonical(std::string_view text) { return gradstep::to_json(gradstep::read_configuration(text)); }

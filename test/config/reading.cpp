@@ -13,8 +13,6 @@
 
 namespace gs = gradstep;
 
-std::string canonical(std::string_view text) { return gs::to_json(gs::read_configuration(text)); }
-
 namespace {
 
 std::string with_rule(std::string const& rule) {

@@ -15,7 +15,7 @@ constexpr gs::rowwise_adam row_wise{.beta1 = 0.9, .beta2 = 0.95};
 constexpr gs::constant schedule{0.001};
 
 template <class Updater> auto after_silence(Updater optimizer) {
-    tensor x(optimizer, 37, 1);
+    guarded_tensor x(optimizer, 37, 1);
     x.set_gradient(1.0);
     x.take(optimizer.next_step());
     x.set_gradient(0.0);
@@ -64,7 +64,7 @@ TEST_CASE("subnormals::keep leaves them in the subnormal range", "[subnormals]")
 TEST_CASE("worker threads flush as the caller does", "[subnormals]") {
     gs::thread_pool pool(2);
     auto optimizer = gs::make_updater<float>(gs::momentum{.mu = 0.5}, schedule, gs::simd_backend{pool});
-    tensor x(optimizer, 60'000);
+    guarded_tensor x(optimizer, 60'000);
     std::ranges::fill(x.state[0].span(), 2e-38f); // half of it is subnormal
     x.set_gradient(0.0);
     x.take(optimizer.next_step());
@@ -98,7 +98,7 @@ TEST_CASE("the caller's floating-point mode is as it was after a call", "[subnor
     for (std::uint64_t const mode : modes) {
         std::uint64_t const set = (plain & ~flags) | mode;
         auto const mode_after = [&](auto& optimizer) {
-            tensor x(optimizer, 37);
+            guarded_tensor x(optimizer, 37);
             gs::detail::set_floating_point_mode(set);
             x.train(optimizer, 1);
             std::uint64_t const after = gs::detail::floating_point_mode() & ~flags;

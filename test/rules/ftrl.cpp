@@ -46,7 +46,7 @@ outcome compare(gs::ftrl rule, std::function<double(gs::clock)> const& schedule,
     constexpr std::size_t n = 64;
     constexpr real u = std::numeric_limits<double>::epsilon() / 2;
     auto optimizer = gs::make_updater<double>(rule, gs::external{});
-    tensor x(optimizer, n);
+    guarded_tensor x(optimizer, n);
     std::vector<textbook> books;
     for (std::size_t i = 0; i < n; ++i) books.emplace_back(rule, x.weight[i], schedule({}));
     // What the roundings of all steps so far can have moved z, or q * w, in each weight.
@@ -114,7 +114,7 @@ TEST_CASE("ftrl is the textbook's z and n under every schedule", "[ftrl]") {
 
 TEST_CASE("ftrl holds its weights still without gradient, bit for bit, whatever the rate does", "[ftrl]") {
     auto optimizer = gs::make_updater<float>(gs::ftrl{.l1 = 0.5, .l2 = 0.01}, gs::external{});
-    tensor x(optimizer, 999, 1);
+    guarded_tensor x(optimizer, 999, 1);
     x.train(optimizer, 20, {.rate = 0.1});
     std::vector<float> const before(x.weight.span().begin(), x.weight.span().end());
     x.set_gradient(0.0);

@@ -108,7 +108,7 @@ public:
 };
 
 /// Parameter, gradient and state of one tensor under an updater; every buffer has an alignment of its own.
-template <class Updater> struct tensor {
+template <class Updater> struct guarded_tensor {
     using traits = typename Updater::traits;
     using storage = typename traits::storage;
     using state_type = typename traits::state;
@@ -117,7 +117,7 @@ template <class Updater> struct tensor {
     buffer<storage> weight, gradient;
     std::array<buffer<state_type>, slots> state;
 
-    explicit tensor(Updater const& optimizer, std::size_t n, std::size_t offset = 0)
+    explicit guarded_tensor(Updater const& optimizer, std::size_t n, std::size_t offset = 0)
         : weight(n, offset), gradient(n, offset + 1), state(make_state(n, offset, std::make_index_sequence<slots>{})) {
         for (std::size_t i = 0; i < n; ++i) weight[i] = stored<storage>(weight_number(i));
         call([&](auto... s) { optimizer.initialize(weight.span(), s...); });
@@ -178,9 +178,9 @@ inline std::string difference(block const& a, block const& b, char const* name, 
     return difference(a.type(), a.data(), b.data(first), a.size(), name);
 }
 /// The same for weights and state of two tensors.
-template <class A, class B> std::string difference(tensor<A> const& a, tensor<B> const& b) {
+template <class A, class B> std::string difference(guarded_tensor<A> const& a, guarded_tensor<B> const& b) {
     std::string out = difference(a.weight, b.weight, "weight");
-    for (std::size_t k = 0; k < tensor<A>::slots && out.empty(); ++k)
+    for (std::size_t k = 0; k < guarded_tensor<A>::slots && out.empty(); ++k)
         out = difference(a.state[k], b.state[k], A::state_names[k]);
     return out;
 }
