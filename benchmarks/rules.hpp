@@ -2,7 +2,7 @@
 /// The rules of tables of measurements: all rules of the tests' registry, each with its first setting, the defaults.
 #include <string>
 
-#include <gradstep/all.hpp>
+#include <gradstep/gradstep.hpp>
 #include <support/registry.hpp>
 
 /// "adam", "averaged{adam, ema}" or "agc{adam}".

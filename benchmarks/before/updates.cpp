@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -16,12 +15,10 @@
 
 namespace {
 
-/// Calls f(line) for the line of each rule. In older revisions `registered` is a tuple of the lines.
-template <class... Line, class F> void for_each_line_of(std::type_identity<std::tuple<Line...>>, F const& f) {
-    (f(oracle::line_of(typename Line::rule{})), ...);
-}
-template <class... Rule, class F> void for_each_line_of(std::type_identity<gs::type_list<Rule...>>, F const& f) {
-    (f(oracle::line_of(Rule{})), ...);
+/// Calls f(rule) for the first settings of each rule. In older revisions `registered` is a tuple of lines.
+template <template <class...> class List, class... Registered, class F>
+void for_each_rule(std::type_identity<List<Registered...>>, F const& f) {
+    (f(settings_of<Registered>()[0]), ...);
 }
 
 template <class Rule> updates::rule dense(Rule const& rule) {
@@ -32,9 +29,8 @@ template <class Rule> updates::rule dense(Rule const& rule) {
 /// All but those that keep a number for each row: they are rules of tables.
 std::vector<updates::rule> dense_rules() {
     std::vector<updates::rule> all;
-    for_each_line_of(std::type_identity<registered>(), [&](auto const& entry) {
-        if constexpr (gs::row_slot_count<typename std::remove_cvref_t<decltype(entry)>::rule> == 0)
-            all.push_back(dense(entry.settings[0]));
+    for_each_rule(std::type_identity<registered>(), [&]<class Rule>(Rule const& rule) {
+        if constexpr (gs::row_slot_count<Rule> == 0) all.push_back(dense(rule));
     });
     return all;
 }
