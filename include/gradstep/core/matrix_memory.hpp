@@ -1,16 +1,16 @@
 #pragma once
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
 
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/host_buffer.hpp>
+#include <gradstep/core/plain_mutex.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -26,7 +26,7 @@ public:
     // Guarantees that `take` of so many bytes finds memory, at once or when another step ends.
     // Throws std::bad_alloc.
     void reserve(std::size_t bytes) {
-        std::lock_guard const lock(mutex_);
+        plain_guard const guard(mutex_);
         if (bytes <= largest_) return;
         std::unique_ptr<block> made = make(bytes);
         live_ -= idle_.size(); // too small for the largest matrix
@@ -35,47 +35,58 @@ public:
     }
     // Returns memory of at least so many bytes, which were reserved.
     std::unique_ptr<block> take(std::size_t bytes) {
-        std::unique_lock lock(mutex_);
         for (;;) {
-            auto const found =
-                std::find_if(idle_.begin(), idle_.end(), [&](auto const& each) { return each->size() >= bytes; });
-            if (found != idle_.end()) {
-                std::unique_ptr<block> out = std::move(*found);
-                idle_.erase(found);
-                return out;
-            }
-#if GRADSTEP_EXCEPTIONS
-            try {
-                add(make(bytes), bytes);
-                continue;
-            } catch (std::bad_alloc const&) { // the step has begun, and waits for the memory of another one
-            }
-#endif
-            // `wait` would need the standard library of g++ 12, and wheels run with older ones.
-            is_idle_.wait_for(lock, std::chrono::milliseconds(10));
+            std::uint32_t const before = returns_.load(std::memory_order_acquire);
+            if (auto out = take_idle_or_new(bytes)) return out;
+            returns_.wait(before, std::memory_order_acquire);
         }
     }
     void give_back(std::unique_ptr<block> of) {
         {
-            std::lock_guard const lock(mutex_);
+            plain_guard const guard(mutex_);
             idle_.push_back(std::move(of)); // it has room for all blocks
         }
-        is_idle_.notify_all();
+        returns_.fetch_add(1, std::memory_order_release);
+        returns_.notify_all();
     }
 
 private:
+    // Null if no block is idle and there is no memory for another one: the step has begun, and waits
+    // for the memory of another step.
+    std::unique_ptr<block> take_idle_or_new(std::size_t bytes) {
+        plain_guard const guard(mutex_);
+        auto const found =
+            std::find_if(idle_.begin(), idle_.end(), [&](auto const& each) { return each->size() >= bytes; });
+        if (found != idle_.end()) {
+            std::unique_ptr<block> out = std::move(*found);
+            idle_.erase(found);
+            return out;
+        }
+#if GRADSTEP_EXCEPTIONS
+        try {
+            std::unique_ptr<block> out = make(bytes);
+            count(bytes);
+            return out;
+        } catch (std::bad_alloc const&) {
+        }
+#endif
+        return nullptr;
+    }
     std::unique_ptr<block> make(std::size_t bytes) {
         idle_.reserve(live_ + 1);
         return std::make_unique<block>(bytes);
     }
     void add(std::unique_ptr<block> made, std::size_t bytes) {
         idle_.push_back(std::move(made));
+        count(bytes);
+    }
+    void count(std::size_t bytes) {
         ++live_;
         largest_ = std::max(largest_, bytes);
     }
 
-    std::mutex mutex_;
-    std::condition_variable is_idle_;
+    plain_mutex mutex_;
+    std::atomic<std::uint32_t> returns_ = 0; // the number of blocks that came back
     std::vector<std::unique_ptr<block>> idle_;
     std::size_t live_ = 0, largest_ = 0; // the number of blocks, idle or not, and the bytes of the largest one
 };

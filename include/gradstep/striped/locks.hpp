@@ -2,56 +2,18 @@
 #include <atomic>
 #include <cstdint>
 
-#include <gradstep/core/compiler.hpp>
+#include <gradstep/core/plain_mutex.hpp>
 
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
-
-// Locks whose waiting threads sleep. <mutex> and <shared_mutex> would add more compile time to
-// every include of the library than this file, and a shared_mutex lets readers overtake a writer
-// for ever.
-
-// A mutex. Drepper, Futexes are tricky (2011), the second mutex.
-class plain_mutex {
-public:
-    void lock() {
-        std::uint32_t free = 0;
-        if (state_.compare_exchange_strong(free, locked, std::memory_order_acquire, std::memory_order_relaxed)) return;
-        while (state_.exchange(waited_for, std::memory_order_acquire) != 0)
-            state_.wait(waited_for, std::memory_order_relaxed);
-    }
-    void unlock() {
-        if (state_.exchange(0, std::memory_order_release) == waited_for) state_.notify_one();
-    }
-
-private:
-    static constexpr std::uint32_t locked = 1, waited_for = 2; // locked, waiters may exist
-
-    std::atomic<std::uint32_t> state_ = 0;
-};
-
-// Locks until the end of its scope, or until release().
-class plain_guard {
-public:
-    explicit plain_guard(plain_mutex& lock) : lock_(&lock) { lock.lock(); }
-    ~plain_guard() { release(); }
-    plain_guard(plain_guard const&) = delete;
-    plain_guard& operator=(plain_guard const&) = delete;
-    void release() {
-        if (lock_ != nullptr) lock_->unlock();
-        lock_ = nullptr;
-    }
-
-private:
-    plain_mutex* lock_;
-};
 
 // A phase-fair readers-writer lock: calls run concurrently, or one call runs alone; neither
 // starves. A call that must run alone closes the gate. Running calls finish, and new calls wait
 // until it has run. They then go before the next call that must run alone. So a shared call waits
 // for one exclusive call, and an exclusive call waits for at most one phase of shared calls per
 // exclusive call before it. Waiting threads sleep.
+// A std::shared_mutex lets readers overtake a writer for ever.
 //
 // The phase-fair ticket lock of Brandenburg & Anderson, Spin-based reader-writer synchronization
 // for multiprocessor real-time systems, Real-Time Systems 46 (2010), which spins.
