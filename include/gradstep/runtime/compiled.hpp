@@ -38,7 +38,7 @@ template <class Regularizer> Regularizer regularizer_in(combination const& of) {
 
 /// One checked tensor in the form that backends run. It always uses the regularizer, because a
 /// parameter without decay uses another combination.
-template <class Updater> struct unchecked_batch {
+template <class Updater> struct tensor_batch {
     prepared_step<Updater> const& of;
     slice<Updater> const& tensor;
 
@@ -189,7 +189,7 @@ public:
              [[maybe_unused]] std::size_t last) const noexcept override {
         if constexpr (!is_row_wise && !uses_shape) {
             auto const tensor = this->slice_of(x);
-            this->step_->backend().run_part(unchecked_batch<Updater>{this->step_->prepared(), tensor}, first, last);
+            this->step_->backend().run_part(tensor_batch<Updater>{this->step_->prepared(), tensor}, first, last);
         }
     }
     void require_matrix([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] std::size_t number) const override {
@@ -200,7 +200,7 @@ public:
             this->step_->begin(this->slice_of(x))();
         } else if constexpr (is_row_wise) {
             auto const tensor = this->slice_of(x);
-            unchecked_batch<Updater> const batch{this->step_->prepared(), tensor};
+            tensor_batch<Updater> const batch{this->step_->prepared(), tensor};
             batch.visit(0, [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA {
                 single<std::remove_cvref_t<decltype(kernel)>> const one{kernel, x.size, batch.bytes};
                 this->step_->backend().run_row_wise(one, detail::row_pointers(tensor));
@@ -250,7 +250,7 @@ public:
     }
     void run(erased_tensor const& x, std::size_t first, std::size_t last) const noexcept override {
         auto const tensor = this->slice_of(x);
-        this->updater_.backend().run_part(unchecked_batch<Updater>{*prepared_, tensor}, first, last);
+        this->updater_.backend().run_part(tensor_batch<Updater>{*prepared_, tensor}, first, last);
     }
     void run_whole(erased_tensor const& x) const noexcept override { run(x, 0, x.size); }
 

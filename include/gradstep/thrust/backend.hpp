@@ -229,8 +229,8 @@ public:
             sums* const columns = detail::memory_of<sums>(scratch->columns, all);
             using settled_type = gradstep::settled<typename Kernel::rule_type, typename Kernel::compute>;
             auto* const settled = detail::memory_of<settled_type>(scratch->result, 1);
-            for_each(all, detail::run_observe<Kernel>{batch.kernel, n, columns});
-            for_each(count, detail::run_fold_observed<Kernel>{columns, blocks});
+            for_each(all, detail::run_accumulate<Kernel>{batch.kernel, n, columns});
+            for_each(count, detail::run_fold_sums<Kernel>{columns, blocks});
             for_each(1, detail::run_settle<Kernel, Row>{batch.kernel, n, blocks, row, settled});
             run(single<settling>{{batch.kernel, settled}, n, batch.bytes});
         } else {
@@ -241,7 +241,8 @@ public:
                 static_cast<void>(
                     detail::exception_of([&] { blocks = detail::memory_of<sums>(scratch->blocks, count); }));
             single<Kernel> settled = batch;
-            if (blocks != nullptr) for_each(count, detail::run_observe_block<Kernel, packs>{batch.kernel, n, blocks});
+            if (blocks != nullptr)
+                for_each(count, detail::run_accumulate_block<Kernel, packs>{batch.kernel, n, blocks});
             for_each(1, [&](std::size_t) {
                 auto const total = blocks != nullptr ? block_sums::of_blocks(blocks, count)
                                                      : block_sums::template of_all<packs>(batch.kernel, n);

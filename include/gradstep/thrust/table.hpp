@@ -95,7 +95,7 @@ template <class Update> struct run_plan : row_stage<Update> {
         if constexpr (!std::is_empty_v<typename Update::missed>) this->plans[r] = found;
     }
 };
-template <class Update> struct run_observe_rows : row_stage<Update> {
+template <class Update> struct run_accumulate_rows : row_stage<Update> {
     using kernel = typename row_stage<Update>::kernel;
     std::size_t columns_in_row;
     typename block_sums<kernel>::sums* columns;
@@ -105,7 +105,7 @@ template <class Update> struct run_observe_rows : row_stage<Update> {
                                                    column / block_columns, column % block_columns);
     }
 };
-template <class Update> struct run_settle_rows : row_stage<Update> {
+template <class Update> struct run_finalize_rows : row_stage<Update> {
     using kernel = typename row_stage<Update>::kernel;
     std::size_t columns_in_row;
     typename block_sums<kernel>::sums const* columns;
@@ -259,8 +259,8 @@ public:
             std::size_t const columns_in_row = block_count(width) * block_columns, all = count * columns_in_row;
             stage.settled = memory_of<typename row_stage<update_type>::settled_type>(settled_, count);
             sums* const columns = memory_of<sums>(columns_, all);
-            on.for_each(all, run_observe_rows<update_type>{stage, columns_in_row, columns});
-            on.for_each(count, run_settle_rows<update_type>{stage, columns_in_row, columns});
+            on.for_each(all, run_accumulate_rows<update_type>{stage, columns_in_row, columns});
+            on.for_each(count, run_finalize_rows<update_type>{stage, columns_in_row, columns});
         }
         on.for_each(count * width, run_elements<update_type>{stage});
     }

@@ -138,7 +138,7 @@ struct run_total {
 };
 
 // A row-wise rule on one tensor, on a CPU: accumulates each block.
-template <class Kernel, class V> struct run_observe_block {
+template <class Kernel, class V> struct run_accumulate_block {
     Kernel kernel;
     std::size_t n;
     typename block_sums<Kernel>::sums* blocks;
@@ -148,7 +148,7 @@ template <class Kernel, class V> struct run_observe_block {
 };
 // The same on a device: one thread accumulates each column; the columns are folded; the rule
 // finalizes the sum of all blocks; the update uses the result, which stays in device memory.
-template <class Kernel> struct run_observe {
+template <class Kernel> struct run_accumulate {
     Kernel kernel;
     std::size_t n;
     typename block_sums<Kernel>::sums* columns;
@@ -156,7 +156,7 @@ template <class Kernel> struct run_observe {
         columns[i] = block_sums<Kernel>::of_column(kernel, n, i / block_columns, i % block_columns);
     }
 };
-template <class Kernel> struct run_fold_observed {
+template <class Kernel> struct run_fold_sums {
     using sums = typename block_sums<Kernel>::sums;
     sums const* columns;
     sums* blocks;
