@@ -1,4 +1,5 @@
 #pragma once
+// One file for one class, whose functions are short and whose docstrings are long.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,4 +1,5 @@
 #pragma once
+// One file for one class, whose functions are short and whose docstrings are long.
 #include <algorithm>
 #include <array>
 #include <concepts>
@@ -21,7 +22,6 @@
 #include <gradstep/state/table.hpp>
 
 namespace gradstep {
-
 inline namespace GRADSTEP_ISA {
 
 /// A parameter with num_rows rows of width elements, where each step updates only the rows in its

@@ -1,4 +1,5 @@
 #pragma once
+// One file for one subject: what a policy, an element and a backend must have.
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -17,8 +18,7 @@ inline namespace GRADSTEP_ISA {
 /// The input from which a rule or regularizer computes its coefficients: the number of the step
 /// (the first is 1, for bias corrections), and the learning rate of this step including every
 /// rate_scale. It is in the namespace of the instruction set, so that the name of each `prepare` of
-/// a policy, which computes, contains the instruction set. `state` is what the rule keeps in the
-/// clock, if it keeps something: this step is included.
+/// a policy contains it. `state` is what the rule keeps in the clock, this step included.
 struct step_info {
     std::int64_t t;
     double rate;

@@ -1,4 +1,5 @@
 #pragma once
+// One file for one subject: a pass over a factored tensor, its tiles and its sums.
 #include <algorithm>
 #include <array>
 #include <cstddef>

@@ -1,4 +1,5 @@
 #pragma once
+// One file for one class, whose functions are only declared and whose docstrings are long.
 #include <array>
 #include <cstddef>
 #include <cstdint>

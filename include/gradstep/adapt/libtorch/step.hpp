@@ -1,4 +1,5 @@
 #pragma once
+// One file for one class: the step of an optimizer of torch.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
