@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""gradstep.hpp includes no standard header that makes a file of a user noticeably slower to compile: each of those below adds 5 to 40 %
-to the time of a file that includes updater.hpp. Exit status 1, and the way to each that is included."""
+"""gradstep.hpp includes no standard header that makes a file of a user noticeably slower to compile. Exit status 1, and the way to each
+that is included."""
 import re
 import sys
 

@@ -31,7 +31,7 @@ public:
         std::unique_ptr<block> made = make(bytes);
         live_ -= idle_.size(); // too small for the largest matrix
         idle_.clear();
-        add(std::move(made), bytes);
+        idle_.push_back(std::move(made));
     }
     // Returns memory of at least so many bytes, which were reserved.
     std::unique_ptr<block> take(std::size_t bytes) {
@@ -64,25 +64,18 @@ private:
         }
 #if GRADSTEP_EXCEPTIONS
         try {
-            std::unique_ptr<block> out = make(bytes);
-            count(bytes);
-            return out;
+            return make(bytes);
         } catch (std::bad_alloc const&) {
         }
 #endif
         return nullptr;
     }
     std::unique_ptr<block> make(std::size_t bytes) {
-        idle_.reserve(live_ + 1);
-        return std::make_unique<block>(bytes);
-    }
-    void add(std::unique_ptr<block> made, std::size_t bytes) {
-        idle_.push_back(std::move(made));
-        count(bytes);
-    }
-    void count(std::size_t bytes) {
+        idle_.reserve(live_ + 1); // give_back cannot fail
+        auto made = std::make_unique<block>(bytes);
         ++live_;
         largest_ = std::max(largest_, bytes);
+        return made;
     }
 
     plain_mutex mutex_;

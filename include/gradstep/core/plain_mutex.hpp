@@ -8,10 +8,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// <mutex> would add more compile time to every include of the library than this file. Waiting
-// threads sleep.
-
-// A mutex. Drepper, Futexes are tricky (2011), the second mutex.
+// A mutex, whose waiting threads sleep. Drepper, Futexes are tricky (2011), the second mutex. <mutex>
+// would add more compile time to every include of the library than this file.
 class plain_mutex {
 public:
     void lock() {

@@ -12,8 +12,8 @@ inline namespace GRADSTEP_ISA {
 // starves. A call that must run alone closes the gate. Running calls finish, and new calls wait
 // until it has run. They then go before the next call that must run alone. So a shared call waits
 // for one exclusive call, and an exclusive call waits for at most one phase of shared calls per
-// exclusive call before it. Waiting threads sleep.
-// A std::shared_mutex lets readers overtake a writer for ever.
+// exclusive call before it. Waiting threads sleep. (A std::shared_mutex lets readers overtake a
+// writer for ever.)
 //
 // The phase-fair ticket lock of Brandenburg & Anderson, Spin-based reader-writer synchronization
 // for multiprocessor real-time systems, Real-Time Systems 46 (2010), which spins.

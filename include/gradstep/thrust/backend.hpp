@@ -231,7 +231,7 @@ public:
             auto* const settled = detail::memory_of<settled_type>(scratch->result, 1);
             for_each(all, detail::run_accumulate<Kernel>{batch.kernel, n, columns});
             for_each(count, detail::run_fold_sums<Kernel>{columns, blocks});
-            for_each(1, detail::run_settle<Kernel, Row>{batch.kernel, n, blocks, row, settled});
+            for_each(1, detail::run_finalize<Kernel, Row>{batch.kernel, n, blocks, row, settled});
             run(single<settling>{{batch.kernel, settled}, n, batch.bytes});
         } else {
             using packs = pack<typename Kernel::compute>;

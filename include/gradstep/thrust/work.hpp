@@ -164,7 +164,7 @@ template <class Kernel> struct run_fold_sums {
         blocks[b] = block_sums<Kernel>::of_columns(columns + b * block_columns);
     }
 };
-template <class Kernel, class Row> struct run_settle {
+template <class Kernel, class Row> struct run_finalize {
     Kernel kernel;
     std::size_t n;
     typename block_sums<Kernel>::sums const* blocks;
