@@ -44,7 +44,7 @@ public:
     struct turn {
         std::uint64_t row;
         detail::turns::ticket ticket;
-        [[no_unique_address]] missed plan;
+        GRADSTEP_NO_UNIQUE_ADDRESS missed plan;
     };
     // The scratch memory of one call, kept for the next call.
     struct call_scratch {

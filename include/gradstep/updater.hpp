@@ -369,7 +369,7 @@ private:
     Schedule schedule_;
     Backend backend_;
     detail::held_clock<Rule> clock_;
-    [[no_unique_address]] detail::matrix_memory_of<Rule> work_memory_;
+    GRADSTEP_NO_UNIQUE_ADDRESS detail::matrix_memory_of<Rule> work_memory_;
 };
 } // namespace GRADSTEP_ISA
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Lambdas in functions that are always inlined are always inlined too.
+"""What compilers do with kernels: lambdas in functions that are always inlined are always inlined too, and nvcc sees no
+[[no_unique_address]].
 
 A function marked GRADSTEP_HD runs for each pack of elements. g++ inlines such a function, but calls a lambda in it that it finds too
-large, for each pack: a step then takes up to several times as long. GRADSTEP_INLINE_LAMBDA after the parameters prevents that.
+large, for each pack: a step then takes up to several times as long. GRADSTEP_INLINE_LAMBDA after the parameters prevents that. GRADSTEP_NO_UNIQUE_ADDRESS (core/compiler.hpp) says what nvcc does with the
+attribute.
 """
 import pathlib
 import re
@@ -47,7 +49,11 @@ def main() -> int:
              for line in sorted(called_lambdas(header.read_text(encoding="utf-8")))]
     for place in wrong:
         print(f"{place}: a lambda in a GRADSTEP_HD function; expected GRADSTEP_INLINE_LAMBDA after its parameters")
-    return 1 if wrong else 0
+    attributes = [header.relative_to(INCLUDE) for header in sorted(INCLUDE.rglob("*.[hi]pp"))
+                  if header.name != "compiler.hpp" and "[[no_unique_address]]" in header.read_text(encoding="utf-8")]
+    for header in attributes:
+        print(f"{header}: [[no_unique_address]]; expected GRADSTEP_NO_UNIQUE_ADDRESS")
+    return 1 if wrong or attributes else 0
 
 
 if __name__ == "__main__":

@@ -127,9 +127,12 @@ template <class Rule, class Average> struct averaged {
     static constexpr auto hyperparameters =
         hyperparameter_list{hyperparameter{"rule", &averaged::rule}, hyperparameter{"average", &averaged::average}};
 
-    template <class X> struct state {
-        [[no_unique_address]] typename Rule::template state<X> rule;
+    // Derived, so that the state of a rule without slots takes no memory.
+    template <class X> struct state : Rule::template state<X> {
         typename Average::template state<X> average;
+
+        GRADSTEP_HD auto& rule() { return static_cast<typename Rule::template state<X>&>(*this); }
+        GRADSTEP_HD auto const& rule() const { return static_cast<typename Rule::template state<X> const&>(*this); }
     };
     static constexpr std::array<char const*, own_slots + average_slots> state_names = [] {
         std::array<char const*, own_slots + average_slots> names{};
@@ -142,21 +145,21 @@ template <class Rule, class Average> struct averaged {
     }();
     template <std::size_t I, class S> GRADSTEP_HD static auto& slot(S& s) {
         if constexpr (I >= own_slots) return detail::nth<I - own_slots, average_slots>(s.average);
-        else return detail::slot<I, Rule>(s.rule);
+        else return detail::slot<I, Rule>(s.rule());
     }
     template <pack V> GRADSTEP_HD state<V> initialize(V w) const {
         return {detail::initial_state(rule, w), Average::template initialize<V>(w)};
     }
     // For rows that join a table after step t: how averages account for the steps before.
     template <class T> struct arrival {
-        [[no_unique_address]] detail::arrival_of<Rule, T> rule;
-        [[no_unique_address]] detail::arrival_of<Average, T> average;
+        detail::arrival_of<Rule, T> rule;
+        detail::arrival_of<Average, T> average;
     };
     template <class T> arrival<T> arrive(std::int64_t t) const {
         return {detail::arrive<T>(rule, t), detail::arrive<T>(average, t)};
     }
     template <class T, pack V> GRADSTEP_HD void arrive(arrival<T> const& before, V w, state<V>& s) const {
-        if constexpr (requires { rule.arrive(before.rule, w, s.rule); }) rule.arrive(before.rule, w, s.rule);
+        if constexpr (requires { rule.arrive(before.rule, w, s.rule()); }) rule.arrive(before.rule, w, s.rule());
         if constexpr (requires { Average::initialize(before.average, w); })
             s.average = Average::initialize(before.average, w);
     }
@@ -201,16 +204,16 @@ template <class Rule, class Average> struct averaged {
     }
     template <class T, pack V>
     GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) requires(!noisy_rule<Rule>) {
-        Rule::apply(c.rule, w, g, s.rule);
+        Rule::apply(c.rule, w, g, s.rule());
     }
     template <class T, pack V>
     GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s, V noise) requires(noisy_rule<Rule>) {
-        Rule::apply(c.rule, w, g, s.rule, noise);
+        Rule::apply(c.rule, w, g, s.rule(), noise);
     }
     template <class T, pack V>
     GRADSTEP_HD static void apply_default(coeffs<T> const& c, V& w, V g,
                                           state<V>& s) requires(detail::has_default_form<Rule, T>) {
-        Rule::apply_default(c.rule, w, g, s.rule);
+        Rule::apply_default(c.rule, w, g, s.rule());
     }
     template <class T>
     std::optional<coeffs<T>> step_bound(step_info from, std::int64_t to) const
@@ -221,16 +224,16 @@ template <class Rule, class Average> struct averaged {
     }
     template <class T, pack V>
     GRADSTEP_HD static void pull(coeffs<T> const& c, V& w, state<V>& s) requires(pulls_weight) {
-        if constexpr (detail::pulls_weight<Rule>) Rule::pull(c.rule, w, s.rule);
+        if constexpr (detail::pulls_weight<Rule>) Rule::pull(c.rule, w, s.rule());
         if constexpr (detail::pulls_weight<Average>) Average::pull(c.average, w, s.average);
     }
     template <class T, pack V> GRADSTEP_HD static void after(coeffs<T> const& c, V w, state<V>& s) {
-        if constexpr (requires { Rule::after(c.rule, w, s.rule); }) Rule::after(c.rule, w, s.rule);
+        if constexpr (requires { Rule::after(c.rule, w, s.rule()); }) Rule::after(c.rule, w, s.rule());
         Average::add(c.average, w, s.average);
     }
     template <class T, pack V> GRADSTEP_HD static void after_rarely(coeffs<T> const& c, V w, state<V>& s) {
-        if constexpr (requires { Rule::after_rarely(c.rule, w, s.rule); }) Rule::after_rarely(c.rule, w, s.rule);
-        else if constexpr (requires { Rule::after(c.rule, w, s.rule); }) Rule::after(c.rule, w, s.rule);
+        if constexpr (requires { Rule::after_rarely(c.rule, w, s.rule()); }) Rule::after_rarely(c.rule, w, s.rule());
+        else if constexpr (requires { Rule::after(c.rule, w, s.rule()); }) Rule::after(c.rule, w, s.rule());
         if constexpr (requires { Average::add_rarely(c.average, w, s.average); })
             Average::add_rarely(c.average, w, s.average);
         else Average::add(c.average, w, s.average);

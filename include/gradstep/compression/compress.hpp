@@ -33,7 +33,7 @@ template <class Element, class Regularizer> struct compress_kernel {
                                          reads_weight * (sizeof(storage) + traits::has_master * sizeof(state_type));
 
     typename dgc_momentum::template coeffs<compute> rule;
-    [[no_unique_address]] typename Regularizer::template coeffs<compute> regularizer;
+    GRADSTEP_NO_UNIQUE_ADDRESS typename Regularizer::template coeffs<compute> regularizer;
     storage const* trained; // the parameter, and its master copy if there is one; null: without regularizer
     state_type const* master;
     storage const* gradient;

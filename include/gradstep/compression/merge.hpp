@@ -125,7 +125,7 @@ template <class Element> struct sparse_sgd {
     storage* weight;
     typename traits::state* master; // null unless the element keeps one
     compute trainers, move;
-    [[no_unique_address]] rounding_of<Element> rounding;
+    GRADSTEP_NO_UNIQUE_ADDRESS rounding_of<Element> rounding;
 
     GRADSTEP_INLINE void fetch([[maybe_unused]] std::size_t i) const {
 #if defined(__GNUC__)

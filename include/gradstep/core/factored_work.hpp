@@ -74,7 +74,7 @@ template <class Updater, class Regularizer> struct factored_pass {
     typename rule_type::template state<state_type*> state;
     state_type *whole, *master; // null if there is none
     compute const *rows, *columns;
-    [[no_unique_address]] rounding_of<typename Updater::element_type> rounding = {};
+    GRADSTEP_NO_UNIQUE_ADDRESS rounding_of<typename Updater::element_type> rounding = {};
 
     // Element i, or the elements from i on, in the row and from the column of a matrix.
     template <class Pass, pack V, class Settled>

@@ -34,8 +34,8 @@ struct waits_for_sums {
 
 template <class Rule> struct held_clock {
     std::int64_t step = 0, samples = 0, epoch = 0;
-    [[no_unique_address]] clock_state_for<Rule> state = {};
-    [[no_unique_address]] std::conditional_t<model_wise_rule<Rule>, waits_for_sums, never_waits> sums = {};
+    GRADSTEP_NO_UNIQUE_ADDRESS clock_state_for<Rule> state = {};
+    GRADSTEP_NO_UNIQUE_ADDRESS std::conditional_t<model_wise_rule<Rule>, waits_for_sums, never_waits> sums = {};
 
     held_clock() = default;
     held_clock(clock const& at) : step(at.step), samples(at.samples), epoch(at.epoch), state(at.state) {}
@@ -44,7 +44,7 @@ template <class Rule> struct held_clock {
 template <class Rule> struct held_step_info {
     std::int64_t t;
     double rate;
-    [[no_unique_address]] clock_state_for<Rule> state;
+    GRADSTEP_NO_UNIQUE_ADDRESS clock_state_for<Rule> state;
 
     held_step_info(step_info const& now) : t(now.t), rate(now.rate), state(now.state) {}
     operator step_info() const { return {t, rate, state}; }

@@ -253,10 +253,10 @@ struct update_kernel {
     Gradient gradient;
     typename Rule::template state<state_type*> state;
     state_type* master; // null unless the element keeps a master copy
-    [[no_unique_address]] Missed missed = {};
-    [[no_unique_address]] detail::settled_for<Rule, compute> settled = {};
-    [[no_unique_address]] detail::rounding_of<Element> rounding = {};
-    [[no_unique_address]] detail::noise_of<Rule> noise = {};
+    GRADSTEP_NO_UNIQUE_ADDRESS Missed missed = {};
+    GRADSTEP_NO_UNIQUE_ADDRESS detail::settled_for<Rule, compute> settled = {};
+    GRADSTEP_NO_UNIQUE_ADDRESS detail::rounding_of<Element> rounding = {};
+    GRADSTEP_NO_UNIQUE_ADDRESS detail::noise_of<Rule> noise = {};
 
     /// Updates element i, or the elements from i on in the lanes of the pack V that `which`
     /// selects.

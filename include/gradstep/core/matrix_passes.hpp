@@ -81,7 +81,7 @@ struct move_kernel : matrix_pass<Element, Rule, Regularizer, Gradient> {
     using io_traits = typename base::traits;
 
     settled<Rule, typename base::compute> of_matrix;
-    [[no_unique_address]] rounding_of<Element> rounding = {};
+    GRADSTEP_NO_UNIQUE_ADDRESS rounding_of<Element> rounding = {};
 
     template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
         using io = pack_traits<V>;

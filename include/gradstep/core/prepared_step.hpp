@@ -34,7 +34,7 @@ template <class Updater> struct step_scalars {
     typename Updater::rule_type::template coeffs<compute> rule;
     typename Updater::regularizer_type::template coeffs<compute> regularizer;
     typename Updater::undecayed_type::template coeffs<compute> undecayed;
-    [[no_unique_address]] std::conditional_t<model_wise_rule<typename Updater::rule_type>, settled_by_model,
+    GRADSTEP_NO_UNIQUE_ADDRESS std::conditional_t<model_wise_rule<typename Updater::rule_type>, settled_by_model,
                                              nothing_by_model>
         by_model = {};
 };

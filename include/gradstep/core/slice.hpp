@@ -243,7 +243,7 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     /// The rows and columns of the parameter, for rules that use them: `x.shape = {512, 256}`.
     /// If the parameter is an xtensor or Eigen container, it has the container's shape until you set
     /// another one. Other rules ignore it.
-    [[no_unique_address]] detail::shape_in_slice<Updater> shape = {};
+    GRADSTEP_NO_UNIQUE_ADDRESS detail::shape_in_slice<Updater> shape = {};
 
     template <class W, class G, class... S>
     requires(!std::same_as<std::remove_cvref_t<W>, detail::for_one_call>)

@@ -274,7 +274,7 @@ private:
         typename Updater::step_type step;
         slice<Updater> tensor;
         std::optional<batch_type> batch;
-        [[no_unique_address]] typename pending_update_type<Updater>::type whole; // instead of the batch
+        GRADSTEP_NO_UNIQUE_ADDRESS typename pending_update_type<Updater>::type whole; // instead of the batch
 
         prepared_call(typename Updater::step_type const& s, slice<Updater> const& t) : step(s), tensor(t) {}
     };

@@ -45,8 +45,8 @@ template <class Rule, class Regularizer, class T> struct missed_factors {
     std::uint32_t steps;
     T q, c;
     using of_slot = missed_factor<T>;
-    [[no_unique_address]] std::conditional_t<moves_state, typename Rule::template state<of_slot>, nothing> slots;
-    [[no_unique_address]] std::conditional_t<moves_state && row_slots != 0, row_state<Rule, of_slot>, nothing>
+    GRADSTEP_NO_UNIQUE_ADDRESS std::conditional_t<moves_state, typename Rule::template state<of_slot>, nothing> slots;
+    GRADSTEP_NO_UNIQUE_ADDRESS std::conditional_t<moves_state && row_slots != 0, row_state<Rule, of_slot>, nothing>
         row_factors;
 
     // A factor that is too small for T takes every weight to 0, but leaves infinity: no number of T
@@ -122,7 +122,7 @@ template <class Rule, class Regularizer, class T> struct missed_linear {
     std::uint32_t steps;
     T m[size][size];
     past_step<Rule, Regularizer, T> last;
-    [[no_unique_address]] std::conditional_t<has_factors, typename Rule::template state<missed_factor<T>>, nothing>
+    GRADSTEP_NO_UNIQUE_ADDRESS std::conditional_t<has_factors, typename Rule::template state<missed_factor<T>>, nothing>
         factors;
 
     GRADSTEP_HD bool any() const { return steps != 0; }
@@ -222,7 +222,7 @@ template <class Rule, class Regularizer, class T> struct pending_steps {
     bool may_stop;
     step step_bound;
     // Covers the steps that are not repeated.
-    [[no_unique_address]] std::conditional_t<averages != 0, map_of_averages, nothing> rest;
+    GRADSTEP_NO_UNIQUE_ADDRESS std::conditional_t<averages != 0, map_of_averages, nothing> rest;
 
     GRADSTEP_HD bool any() const { return steps != 0; }
     template <pack V, class S> GRADSTEP_HD void operator()(V& w, S& s) const {

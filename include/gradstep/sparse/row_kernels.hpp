@@ -74,7 +74,7 @@ struct catch_up_kernel {
     typename rule_type::template state<typename traits::state*> state;
     typename traits::state* master;
     Missed missed;
-    [[no_unique_address]] Reading reading = {};
+    GRADSTEP_NO_UNIQUE_ADDRESS Reading reading = {};
     // A copy of a row without pending steps is a copy of the weight itself: with a master copy, the
     // master would be read otherwise.
     static constexpr bool copies_weight = traits::has_master && out_of_place && !reads_average;
@@ -109,7 +109,7 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
     View history;
     std::uint32_t now;
     std::uint32_t skip_up_to = 0; // skips rows with at most this many pending steps
-    [[no_unique_address]] Reading reading = {};
+    GRADSTEP_NO_UNIQUE_ADDRESS Reading reading = {};
 
     template <bool out_of_place, class Out>
     GRADSTEP_HD catch_up_kernel<Updater, missed, out_of_place, Out, Reading> kernel(std::uint64_t id, missed const& m,
@@ -194,8 +194,8 @@ template <class Updater, class View, class Id> struct row_update {
     double rate;
     policy_of_step<Updater> policy; // set if every row has its own bias corrections
     double max_norm;                // of a row after its step; 0: no limit
-    [[no_unique_address]] rounding_of<element> rounding = {};
-    [[no_unique_address]] noise_of<rule_type> noise = {};
+    GRADSTEP_NO_UNIQUE_ADDRESS rounding_of<element> rounding = {};
+    GRADSTEP_NO_UNIQUE_ADDRESS noise_of<rule_type> noise = {};
 
     GRADSTEP_HD std::uint64_t id(std::size_t r) const { return static_cast<std::uint64_t>(batch.ids[r]); }
     GRADSTEP_HD std::size_t first_source(std::size_t r) const { return batch.begin == nullptr ? r : batch.begin[r]; }
