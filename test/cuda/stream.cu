@@ -143,7 +143,8 @@ TEST_CASE(
     gs::averager of{average, plain, gs::serial_backend{}};
     thrust::device_vector<float> g(initial.size());
     for (int t = 0; t < 20; ++t) {
-        thrust::fill(g.begin(), g.end(), 0.25f * static_cast<float>(t % 5));
+        thrust::fill(thrust::cuda::par_nosync.on(s.handle), g.begin(), g.end(), // after the steps that read it
+                     0.25f * static_cast<float>(t % 5));
         folded.update(g);
         plain.update(g);
         of.add(plain);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <span>
 #include <string>
@@ -28,11 +29,31 @@ template <class S> std::vector<S> numbers(std::size_t n, std::uint32_t stream) {
     return out;
 }
 
-template <class S> bool same_bits(thrust::device_vector<S> const& device, std::vector<S> const& host) {
-    if (device.size() != host.size() || host.empty()) return device.size() == host.size();
+/// The first element in which two results differ in a bit, or "". On CUDA every NaN that is computed has the same bits, whatever NaN
+/// came in: any NaN is then as good as another.
+template <class S> std::string difference(std::span<S const> device, std::span<S const> host) {
+    if (device.size() != host.size())
+        return std::to_string(device.size()) + " elements instead of " + std::to_string(host.size());
+    for (std::size_t i = 0; i < host.size(); ++i) {
+        if (std::memcmp(&device[i], &host[i], sizeof(S)) == 0) continue;
+        auto const got = gs::detail::widen(device[i]), expected = gs::detail::widen(host[i]);
+#if defined(__CUDACC__)
+        if (got != got && expected != expected) continue;
+#endif
+        char text[100];
+        std::snprintf(text, sizeof(text), "element %zu is %.17g instead of %.17g", i, static_cast<double>(got),
+                      static_cast<double>(expected));
+        return text;
+    }
+    return "";
+}
+template <class S> std::string difference(thrust::device_vector<S> const& device, std::vector<S> const& host) {
     std::vector<S> copy(device.size());
     thrust::copy(device.begin(), device.end(), copy.begin());
-    return std::memcmp(copy.data(), host.data(), copy.size() * sizeof(S)) == 0;
+    return difference<S>(std::span<S const>(copy), std::span<S const>(host));
+}
+template <class S> bool same_bits(thrust::device_vector<S> const& device, std::vector<S> const& host) {
+    return difference(device, host).empty();
 }
 
 /// Weights and state of one tensor, in containers of one memory.

@@ -18,6 +18,34 @@ TEST_CASE("a table on Thrust has the bits of the CPU's: duplicates and padding")
             same_bits<float, std::int64_t>(gs::adagrad{}, gs::none{}, gs::touch_only{}, duplicates, padded);
 }
 
+TEMPLATE_TEST_CASE("a row of a table on Thrust adds thousands of gradients in batch order", "", gs::adagrad,
+                   gs::rowwise_adagrad) {
+    std::vector<std::int64_t> ids(5000);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+        ids[i] = i % 3 == 0 ? 7 : i % 5 == 0 ? 8 : static_cast<std::int64_t>(i % 97);
+    for (std::size_t const width : {std::size_t(19), std::size_t(20), std::size_t(70)})
+        for (auto const duplicates : {gs::duplicates::sum, gs::duplicates::mean}) {
+            CAPTURE(width);
+            auto const make = [&](auto const& backend) {
+                return gs::table{gs::make_updater<float>(TestType{}, gs::constant{0.1}, backend),
+                                 num_rows,
+                                 width,
+                                 gs::touch_only{},
+                                 {.initial = 0.5, .duplicates = duplicates}};
+            };
+            auto serial = make(gs::serial_backend{});
+            auto thrust = make(device_backend{});
+            for (std::uint32_t t = 0; t < 2; ++t) {
+                auto const g = numbers<float>(ids.size() * width, t);
+                serial.update(ids, g, {.gradient_scale = t == 0 ? 1.0 : 0.3});
+                thrust.update(on_device(ids), on_device(g), {.gradient_scale = t == 0 ? 1.0 : 0.3});
+            }
+            std::vector<float> got(num_rows * width);
+            thrust.copy_to(got);
+            CHECK(difference<float>(got, serial.values()) == "");
+        }
+}
+
 TEST_CASE("a table on Thrust refuses bad ids by name and stays as it was") {
     auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::constant{0.1}, device_backend{});
     gs::table table{

@@ -22,32 +22,35 @@ template <class T> std::vector<T> on_host(thrust::device_vector<T> const& x) {
     return out;
 }
 
-inline constexpr std::size_t test_width = 19, batch_size = 24;
+inline constexpr std::size_t test_width = 19, width_of_groups = 20, batch_size = 24;
 inline constexpr std::int64_t num_rows = 100;
 
 /// The same table on both backends, given the same batches.
 template <class Element, class Id, class Rule, class Regularizer, class CatchUp> struct pair_of_tables {
     using storage = typename gs::element_traits<Element>::storage;
 
-    template <class Backend> static auto make(Rule rule, Regularizer r, CatchUp c, gs::table_options o, Backend b) {
+    template <class Backend>
+    static auto make(Rule rule, Regularizer r, CatchUp c, std::size_t width, gs::table_options o, Backend b) {
         return gs::table{gs::make_updater<Element>(rule, r, gs::cosine{.rate = 0.1, .steps = 100, .end = 0.01}, b),
-                         num_rows, test_width, c, o};
+                         num_rows, width, c, o};
     }
-    using serial_table = decltype(make(std::declval<Rule>(), std::declval<Regularizer>(), std::declval<CatchUp>(), {},
-                                       gs::serial_backend{}));
-    using thrust_table = decltype(make(std::declval<Rule>(), std::declval<Regularizer>(), std::declval<CatchUp>(), {},
-                                       device_backend{}));
+    using serial_table = decltype(make(std::declval<Rule>(), std::declval<Regularizer>(), std::declval<CatchUp>(), 0,
+                                       {}, gs::serial_backend{}));
+    using thrust_table = decltype(make(std::declval<Rule>(), std::declval<Regularizer>(), std::declval<CatchUp>(), 0,
+                                       {}, device_backend{}));
+    std::size_t width;
     serial_table serial;
     thrust_table thrust;
     std::mt19937 random{11};
 
-    pair_of_tables(Rule rule, Regularizer regularizer, CatchUp catch_up, gs::table_options const& options)
-        : serial(make(rule, regularizer, catch_up, options, gs::serial_backend{})),
-          thrust(make(rule, regularizer, catch_up, options, device_backend{})) {}
+    pair_of_tables(Rule rule, Regularizer regularizer, CatchUp catch_up, std::size_t row_width,
+                   gs::table_options const& options)
+        : width(row_width), serial(make(rule, regularizer, catch_up, width, options, gs::serial_backend{})),
+          thrust(make(rule, regularizer, catch_up, width, options, device_backend{})) {}
 
     std::vector<storage> gradients(std::size_t count) {
         std::normal_distribution<float> normal;
-        std::vector<storage> out(count * test_width);
+        std::vector<storage> out(count * width);
         for (auto& g : out) g = storage(normal(random));
         return out;
     }
@@ -73,7 +76,7 @@ template <class Element, class Id, class Rule, class Regularizer, class CatchUp>
                                            .zero_gradient = number % 2 == 0};
             serial.update(named, g, options);
             thrust.update(on_device(named), device, options);
-            REQUIRE(std::memcmp(on_host(device).data(), g.data(), g.size() * sizeof(storage)) == 0);
+            REQUIRE(difference(device, g) == "");
         }
     }
     // Other code changes rows beside their master copies, up to date or not.
@@ -86,33 +89,35 @@ template <class Element, class Id, class Rule, class Regularizer, class CatchUp>
     }
     void require_same_rows() {
         std::vector<Id> const some{99, 0, 5, 5, 29};
-        std::vector<storage> expected(some.size() * test_width);
+        std::vector<storage> expected(some.size() * width);
         serial.rows(some, expected);
         thrust::device_vector<storage> got(expected.size());
         thrust.rows(on_device(some), got);
-        REQUIRE(std::memcmp(on_host(got).data(), expected.data(), expected.size() * sizeof(storage)) == 0);
+        REQUIRE(difference(got, expected) == "");
     }
     void require_same_values() {
         auto const expected = serial.values();
         std::vector<storage> got(expected.size());
         thrust.copy_to(got);
-        REQUIRE(std::memcmp(got.data(), expected.data(), expected.size_bytes()) == 0);
+        REQUIRE(difference<storage>(got, expected) == "");
     }
     void require_same_averages() {
         std::vector<Id> const some{99, 0, 5, 5, 29};
         using state = typename serial_table::state_type;
-        std::vector<state> expected(some.size() * test_width);
+        std::vector<state> expected(some.size() * width);
         serial.averages(some, expected);
         thrust::device_vector<state> got(expected.size());
         thrust.averages(on_device(some), got);
-        REQUIRE(std::memcmp(on_host(got).data(), expected.data(), expected.size() * sizeof(state)) == 0);
+        REQUIRE(difference(got, expected) == "");
         auto const of_serial = serial.apply_average();
         auto const of_thrust = thrust.apply_average();
         require_same_rows();
         require_same_values();
     }
     void run(bool distinct, bool padded) {
+        CAPTURE(serial.optimizer().description(), width);
         for (int k = 0; k < 40; ++k) {
+            CAPTURE(k);
             step(k, distinct, padded);
             if (k % 8 == 5) change_rows(static_cast<std::uint32_t>(k));
             if (k % 10 == 0) require_same_rows();
@@ -134,5 +139,7 @@ void same_bits(Rule rule, Regularizer regularizer, CatchUp catch_up, gs::duplica
     bool const distinct = duplicates == gs::duplicates::unique || duplicates == gs::duplicates::assume_unique;
     gs::table_options options{.initial = gs::uniform{-1, 1, 5}, .duplicates = duplicates, .max_history = 16};
     if (padded) options.ignore_id = -1;
-    pair_of_tables<Element, Id, Rule, Regularizer, CatchUp>(rule, regularizer, catch_up, options).run(distinct, padded);
+    for (std::size_t const width : {test_width, width_of_groups}) // a thread moves one element, and a group of them
+        pair_of_tables<Element, Id, Rule, Regularizer, CatchUp>(rule, regularizer, catch_up, width, options)
+            .run(distinct, padded);
 }

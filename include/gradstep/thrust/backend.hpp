@@ -18,7 +18,6 @@
 #if defined(__CUDACC__)
 #include <cuda_runtime_api.h>
 #include <thrust/system/cuda/execution_policy.h>
-#include <thrust/system_error.h>
 #endif
 
 #include <gradstep/core/batch.hpp>
@@ -26,12 +25,13 @@
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/host_buffer.hpp>
 #include <gradstep/core/lanes.hpp>
-#include <gradstep/core/reduce.hpp>
 #include <gradstep/core/row_wise.hpp>
 #include <gradstep/core/subnormals.hpp>
 #include <gradstep/core/sweep.hpp>
 #include <gradstep/sparse/host_rows.hpp>
+#include <gradstep/thrust/background_copy.hpp>
 #include <gradstep/thrust/compression.hpp>
+#include <gradstep/thrust/sums.hpp>
 #include <gradstep/thrust/work.hpp>
 
 namespace gradstep {
@@ -44,6 +44,11 @@ template <class Derived> std::true_type runs_on_cuda(thrust::cuda_cub::execution
 #endif
 std::false_type runs_on_cuda(...);
 template <class Policy> inline constexpr bool is_cuda = decltype(runs_on_cuda(std::declval<Policy const&>()))::value;
+
+// Whether Thrust's algorithms get their memory from the policy.
+template <class Policy> inline constexpr bool has_allocator = false;
+template <class Allocator, template <class> class Base>
+inline constexpr bool has_allocator<thrust::detail::execute_with_allocator<Allocator, Base>> = true;
 
 template <class Policy> using thrust_arch_of = std::conditional_t<is_cuda<Policy>, device_threads, thrust_arch>;
 
@@ -74,75 +79,6 @@ template <class T, class Allocator> struct buffer_traits<thrust::host_vector<T, 
     static T const* data(thrust::host_vector<T, Allocator> const& b) { return b.data(); }
     static std::size_t size(thrust::host_vector<T, Allocator> const& b) { return b.size(); }
 };
-
-#if defined(__CUDACC__)
-} // namespace GRADSTEP_ISA
-
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
-inline void require_cuda(cudaError_t result) {
-    if (result != cudaSuccess) throw thrust::system_error(result, thrust::cuda_category(), "gradstep");
-}
-
-// A copy from the device to pinned host memory on a separate stream: after everything that the
-// source's stream got before, and before everything that it gets later.
-template <class T> class background_copy {
-public:
-    background_copy() = default;
-    background_copy(background_copy&& other) noexcept
-        : host_(std::exchange(other.host_, nullptr)), size_(std::exchange(other.size_, 0)),
-          stream_(std::exchange(other.stream_, nullptr)), ready_(std::exchange(other.ready_, nullptr)),
-          done_(std::exchange(other.done_, nullptr)) {}
-    background_copy& operator=(background_copy&& other) noexcept {
-        std::swap(host_, other.host_);
-        std::swap(size_, other.size_);
-        std::swap(stream_, other.stream_);
-        std::swap(ready_, other.ready_);
-        std::swap(done_, other.done_);
-        return *this;
-    }
-    ~background_copy() {
-        if (stream_ != nullptr) cudaStreamSynchronize(stream_);
-        if (done_ != nullptr) cudaEventDestroy(done_);
-        if (ready_ != nullptr) cudaEventDestroy(ready_);
-        if (stream_ != nullptr) cudaStreamDestroy(stream_);
-        if (host_ != nullptr) cudaFreeHost(host_);
-    }
-
-    template <class Backend> void begin(Backend const& source, std::span<T const> from) {
-        reserve(from.size());
-        auto const updates = source.stream();
-        require_cuda(cudaEventRecord(ready_, updates));
-        require_cuda(cudaStreamWaitEvent(stream_, ready_, 0));
-        require_cuda(cudaMemcpyAsync(host_, from.data(), from.size_bytes(), cudaMemcpyDeviceToHost, stream_));
-        require_cuda(cudaEventRecord(done_, stream_));
-        require_cuda(cudaStreamWaitEvent(updates, done_, 0));
-    }
-    std::span<T const> wait() const {
-        require_cuda(cudaEventSynchronize(done_));
-        return {host_, size_};
-    }
-
-private:
-    void reserve(std::size_t size) {
-        if (stream_ == nullptr) require_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-        if (ready_ == nullptr) require_cuda(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming));
-        if (done_ == nullptr) require_cuda(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming));
-        if (host_ == nullptr && size != 0) require_cuda(cudaMallocHost(&host_, size * sizeof(T)));
-        size_ = size; // for one tensor, so it never changes
-    }
-
-    T* host_ = nullptr;
-    std::size_t size_ = 0;
-    cudaStream_t stream_ = nullptr;
-    cudaEvent_t ready_ = nullptr, done_ = nullptr;
-};
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-inline namespace GRADSTEP_ISA {
-#endif
 
 /// The Thrust backend, which runs steps on a GPU or on the CPU. `Policy` is a Thrust execution
 /// policy, stored by value. On a GPU use `thrust::cuda::par_nosync.on(stream)`: the stream orders
@@ -224,14 +160,10 @@ public:
         if constexpr (by_threads) {
             using settling = detail::settled_kernel<Kernel>;
             auto const scratch = require_scratch();
-            std::size_t const all = count * detail::block_columns;
             sums* const blocks = detail::memory_of<sums>(scratch->blocks, count);
-            sums* const columns = detail::memory_of<sums>(scratch->columns, all);
             using settled_type = gradstep::settled<typename Kernel::rule_type, typename Kernel::compute>;
             auto* const settled = detail::memory_of<settled_type>(scratch->result, 1);
-            for_each(all, detail::run_accumulate<Kernel>{batch.kernel, n, columns});
-            for_each(count, detail::run_fold_sums<Kernel>{columns, blocks});
-            for_each(1, detail::run_finalize<Kernel, Row>{batch.kernel, n, blocks, row, settled});
+            add_all(detail::row_wise_sums<Kernel, Row>{batch.kernel, n, row, settled}, blocks, count);
             run(single<settling>{{batch.kernel, settled}, n, batch.bytes});
         } else {
             using packs = pack<typename Kernel::compute>;
@@ -258,15 +190,13 @@ public:
         auto const scratch = require_scratch();
         double* const blocks = detail::memory_of<double>(scratch->blocks, count);
         double* const total = detail::memory_of<double>(scratch->result, 1);
+        detail::squares<S> const of{x.data(), x.size(), scale, total};
         if constexpr (by_threads) {
-            std::size_t const all = count * detail::block_columns;
-            double* const columns = detail::memory_of<double>(scratch->columns, all);
-            for_each(all, detail::run_column_sum<S>{x.data(), x.size(), scale, columns});
-            for_each(count, detail::run_fold{columns, blocks});
+            add_all(of, blocks, count);
         } else {
             for_each(count, detail::run_block_sum<S>{x, scale, blocks});
+            for_each(1, detail::run_blocks<detail::squares<S>>{of, blocks, count});
         }
-        for_each(1, detail::run_total{blocks, count, total});
         double sum = 0;
         copy_to_host(std::span<double const>(total, 1), std::span<double>(&sum, 1));
         return sum;
@@ -276,7 +206,9 @@ public:
     /// result.
     template <class S> std::size_t find_nonfinite(std::span<S const> x) const requires(by_threads) {
         thrust::counting_iterator<std::size_t> const first(0), last(x.size());
-        return *thrust::find_if(policy_, first, last, detail::is_nonfinite<S>{x.data()});
+        return algorithm([&](auto const& policy) {
+            return *thrust::find_if(policy, first, last, detail::is_nonfinite<S>{x.data()});
+        });
     }
 
     /// Copies host memory, or the caller's device memory, into a new buffer of an owning parameter.
@@ -328,8 +260,29 @@ public:
         if constexpr (on_cuda) launch_table(table);
         else for_each(table.lots() * Work::lot, [&](std::size_t i) { table(i / Work::lot, i % Work::lot); });
     }
+#if defined(__CUDACC__)
+    /// Does what Thrust does after its launches: throws the error of a launch, and waits if the policy
+    /// does.
+    void launched() const {
+        detail::require_cuda(cudaGetLastError());
+        Policy policy = policy_;
+        detail::require_cuda(thrust::cuda_cub::synchronize_optional(policy));
+    }
+#endif
     /// The execution policy.
     Policy const& policy() const { return policy_; }
+    /// Returns f(policy), which calls one of Thrust's algorithms with this policy. On CUDA, the memory
+    /// that the algorithm borrows is kept for the next call, because each allocation waits for the
+    /// device; if `Policy` has an allocator, the algorithm uses it.
+    template <class F> decltype(auto) algorithm(F const& f) const {
+#if defined(__CUDACC__)
+        if constexpr (on_cuda && !detail::has_allocator<Policy>) {
+            auto const scratch = require_scratch();
+            return f(thrust::cuda::par_nosync(&scratch->borrowed).on(stream()));
+        } else
+#endif
+            return f(policy_);
+    }
 
     /// Selects the entries of a compressed step.
     template <class Source> using selection_engine = detail::thrust_selection<thrust_backend, Source>;
@@ -412,13 +365,28 @@ private:
         }
     }
 
+    // Adds the columns of `count` blocks, then the blocks.
+    template <class Sum> void add_all(Sum const& sum, typename Sum::part* blocks, std::size_t count) const {
+#if defined(__CUDACC__)
+        if constexpr (on_cuda) {
+            constexpr std::size_t at_once = detail::threads_of_sums / detail::warp;
+            if (count != 0)
+                detail::add_columns<<<static_cast<unsigned>((count + at_once - 1) / at_once), detail::threads_of_sums,
+                                      0, stream()>>>(sum, blocks, count);
+            detail::add_blocks<<<1, detail::threads_of_sums, 0, stream()>>>(sum, blocks, count);
+            launched();
+        } else
+#endif
+        {
+            for_each(count, detail::run_columns<Sum>{sum, blocks});
+            for_each(1, detail::run_blocks<Sum>{sum, blocks, count});
+        }
+    }
+
 #if defined(__CUDACC__)
     template <class Work> void launch_table(detail::work_table<Work> const& table) const {
         detail::run_table<<<table.lots(), Work::lot, 0, stream()>>>(table);
-        detail::require_cuda(cudaGetLastError());
-        Policy policy = policy_;
-        // As Thrust does after its launches.
-        detail::require_cuda(thrust::cuda_cub::synchronize_optional(policy));
+        launched();
     }
 #endif
 

@@ -87,8 +87,11 @@ public:
         source_.make_all(*backend_);
         std::size_t const selected = cut();
         thrust::counting_iterator<std::size_t> const first(0);
-        thrust::copy_if(backend_->policy(), first, first + static_cast<std::ptrdiff_t>(n_),
-                        Backend::iterator(Backend::data(indices_)), is_taken<stored, key_type>{source_.made(), cut_});
+        backend_->algorithm([&](auto const& policy) {
+            thrust::copy_if(policy, first, first + static_cast<std::ptrdiff_t>(n_),
+                            Backend::iterator(Backend::data(indices_)),
+                            is_taken<stored, key_type>{source_.made(), cut_});
+        });
         return selected_ = selected;
     }
     template <class T, class Make> void each_to(std::span<T> out, Make const& make) {
@@ -134,9 +137,11 @@ private:
     }
     std::size_t count_between(key_type low, key_type high, std::size_t end) const {
         thrust::counting_iterator<std::size_t> const first(0);
-        return static_cast<std::size_t>(thrust::count_if(backend_->policy(), first,
-                                                         first + static_cast<std::ptrdiff_t>(end),
-                                                         has_key_between<stored, key_type>{source_.made(), low, high}));
+        return backend_->algorithm([&](auto const& policy) {
+            return static_cast<std::size_t>(
+                thrust::count_if(policy, first, first + static_cast<std::ptrdiff_t>(end),
+                                 has_key_between<stored, key_type>{source_.made(), low, high}));
+        });
     }
 
     std::size_t cut() {
@@ -152,9 +157,11 @@ private:
         }
         if (kept > bracket_.room || above >= k_ || k_ - above > kept) return cut_all(k_);
         thrust::counting_iterator<std::size_t> const first(0);
-        thrust::copy_if(backend_->policy(), first, first + static_cast<std::ptrdiff_t>(n_),
-                        Backend::iterator(Backend::data(indices_)),
-                        has_key_between<stored, key_type>{source_.made(), bracket_.low, high});
+        backend_->algorithm([&](auto const& policy) {
+            thrust::copy_if(policy, first, first + static_cast<std::ptrdiff_t>(n_),
+                            Backend::iterator(Backend::data(indices_)),
+                            has_key_between<stored, key_type>{source_.made(), bracket_.low, high});
+        });
         backend_->for_each(kept,
                            copy_key<stored, key_type>{source_.made(), Backend::data(indices_), Backend::data(keys_)});
         copy_out(indices_, std::span(host_indices_).first(kept));

@@ -1,8 +1,7 @@
 #pragma once
-/// Tables on the Thrust backend of a device, with the same bits as on the CPU, also for duplicates.
-/// Include it together with thrust/backend.hpp if a gradstep::table or row_updater has a
-/// thrust_backend.
-// One file for one subject: the kernels of rows, and thrust_rows, which launches them.
+/// Tables on the Thrust backend of a device, with the same bits as on the CPU,
+/// also for duplicates. Include it together with thrust/backend.hpp if a
+/// gradstep::table or row_updater has a thrust_backend.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,180 +19,17 @@
 
 #include <gradstep/table.hpp>
 #include <gradstep/thrust/backend.hpp>
+#include <gradstep/thrust/row_kernels.hpp>
 
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-template <class Id> struct is_outside {
-    Id const* ids;
-    std::uint64_t num_rows;
-    bool ignores;
-    Id ignored;
-    GRADSTEP_HD bool operator()(std::size_t p) const {
-        return static_cast<std::uint64_t>(ids[p]) >= num_rows && !(ignores && ids[p] == ignored);
-    }
-};
-template <class Id> struct is_kept {
-    Id const* ids;
-    Id ignored;
-    GRADSTEP_HD bool operator()(std::size_t p) const { return ids[p] != ignored; }
-};
-// Whether the i-th of the sorted ids begins a row, or continues one.
-template <class Id> struct begins_row {
-    Id const* ids;
-    GRADSTEP_HD bool operator()(std::size_t i) const { return i == 0 || ids[i] != ids[i - 1]; }
-};
-template <class Id> struct continues_row {
-    Id const* ids;
-    GRADSTEP_HD bool operator()(std::size_t i) const { return i != 0 && ids[i] == ids[i - 1]; }
-};
-template <class T, class Index> struct run_gather {
-    T const* from;
-    Index const* at;
-    T* to;
-    GRADSTEP_HD void operator()(std::size_t i) const { to[i] = from[at[i]]; }
-};
-struct run_count_up {
-    std::uint32_t* to;
-    GRADSTEP_HD void operator()(std::size_t i) const { to[i] = static_cast<std::uint32_t>(i); }
-};
-
-// The gradient of a row, summed while it is read.
-template <class Update> struct summed_gradient {
-    Update update;
-    std::size_t row;
-    template <std::size_t N> bool is_aligned() const { return false; }
-    template <pack V, class Which> GRADSTEP_HD V load(std::size_t i, Which which) const {
-        return update.template gradient_at<V>(row, i, which);
-    }
-    template <pack V, class Which> GRADSTEP_HD V peek(std::size_t i, Which which) const { return load<V>(i, which); }
-};
-
-// The stages of a batch, each for all of its rows. `plans` and `settled` hold the results that the
-// next stage needs.
-template <class Update> struct row_stage {
-    using missed = typename Update::missed;
-    using compute = typename Update::compute;
-    using gradient = summed_gradient<Update>;
-    using kernel = typename Update::template kernel<gradient>;
-    using settled_type = gradstep::settled<typename Update::rule_type, compute>;
-
-    Update update;
-    missed* plans; // null if a plan is empty
-    settled_type* settled;
-
-    GRADSTEP_HD missed plan(std::size_t r) const {
-        if constexpr (std::is_empty_v<missed>) return {};
-        else return plans[r];
-    }
-    GRADSTEP_HD kernel kernel_of(std::size_t r) const { return update.make_kernel(r, plan(r), gradient{update, r}); }
-};
-template <class Update> struct run_plan : row_stage<Update> {
-    GRADSTEP_HD void operator()(std::size_t r) const {
-        auto const found = this->update.plan(r);
-        if constexpr (!std::is_empty_v<typename Update::missed>) this->plans[r] = found;
-    }
-};
-template <class Update> struct run_accumulate_rows : row_stage<Update> {
-    using kernel = typename row_stage<Update>::kernel;
-    std::size_t columns_in_row;
-    typename block_sums<kernel>::sums* columns;
-    GRADSTEP_HD void operator()(std::size_t i) const {
-        std::size_t const column = i % columns_in_row;
-        columns[i] = block_sums<kernel>::of_column(this->kernel_of(i / columns_in_row), this->update.rows.width,
-                                                   column / block_columns, column % block_columns);
-    }
-};
-template <class Update> struct run_finalize_rows : row_stage<Update> {
-    using kernel = typename row_stage<Update>::kernel;
-    std::size_t columns_in_row;
-    typename block_sums<kernel>::sums const* columns;
-    GRADSTEP_HD void operator()(std::size_t r) const {
-        auto const& rows = this->update.rows;
-        std::uint64_t const id = this->update.id(r);
-        kernel settling = this->kernel_of(r);
-        rows.catch_up_row_state(settling.missed, id);
-        finalize(settling, block_sums<kernel>::of_columns(columns + r * columns_in_row, columns_in_row / block_columns),
-                 rows.width, rows.at(id).row);
-        this->settled[r] = settling.settled;
-    }
-};
-// One element per index, so that neighbouring threads access neighbouring memory.
-template <class Update> struct run_elements : row_stage<Update> {
-    GRADSTEP_HD void operator()(std::size_t i) const {
-        std::size_t const width = this->update.rows.width, r = i / width;
-        auto k = this->kernel_of(r);
-        if constexpr (row_wise_rule<typename Update::rule_type>) k.settled = this->settled[r];
-        k.template at<typename Update::compute>(i % width, all_lanes{});
-    }
-};
-
-// Catches up rows [first, ...), and copies rows with all steps applied.
-template <class CatchUp> struct run_catch_up_plan {
-    CatchUp rows;
-    std::uint64_t first;
-    typename CatchUp::missed* plans;
-    GRADSTEP_HD void operator()(std::size_t r) const { plans[r] = rows.missed_by(first + r); }
-};
-template <class CatchUp> struct run_catch_up_elements {
-    CatchUp rows;
-    std::uint64_t first;
-    typename CatchUp::missed const* plans;
-    GRADSTEP_HD void operator()(std::size_t i) const {
-        std::size_t const width = rows.rows.width, r = i / width;
-        std::uint64_t const id = first + r;
-        if (plans[r].any())
-            rows.template kernel<false>(id, plans[r], rows.rows.weight_of(id))
-                .template at<typename CatchUp::compute>(i % width, all_lanes{});
-    }
-};
-template <class CatchUp> struct run_catch_up_rows {
-    CatchUp rows;
-    std::uint64_t first;
-    typename CatchUp::missed const* plans;
-    GRADSTEP_HD void operator()(std::size_t r) const {
-        if (!plans[r].any()) return;
-        rows.rows.catch_up_row_state(plans[r], first + r);
-        rows.rows.stamp_of(first + r) = rows.now;
-    }
-};
-// Reads the rows that ids name; if ids is null, the rows from `first` on.
-template <class CatchUp, class Id, class Out> struct run_read {
-    CatchUp rows;
-    Id const* ids;
-    std::uint64_t first;
-    Out* out;
-    GRADSTEP_HD void operator()(std::size_t i) const {
-        std::size_t const width = rows.rows.width, r = i / width;
-        auto const id = ids == nullptr ? first + r : static_cast<std::uint64_t>(ids[r]);
-        rows.template kernel<true>(id, rows.missed_by(id), out + r * width)
-            .template at<typename CatchUp::compute>(i % width, all_lanes{});
-    }
-};
-
-// Begins the rows that ids name; if ids is null, the rows from `first` on. Row r gets its values
-// from `values` + r * values_step; if that is null, it has them already. For a duplicate id, two
-// threads write the same values.
-template <class Begin, class Storage, class Id> struct run_begin {
-    Begin rows;
-    Id const* ids;
-    std::uint64_t first;
-    Storage const* values;
-    std::size_t values_step;
-    GRADSTEP_HD void operator()(std::size_t i) const {
-        std::size_t const width = rows.rows.width, r = i / width, column = i % width;
-        auto const row = rows.rows.at(ids == nullptr ? first + r : static_cast<std::uint64_t>(ids[r]));
-        if (values != nullptr) row.weight[column] = values[r * values_step + column];
-        if (rows.state) rows.kernel(row).template at<typename Begin::compute>(column, all_lanes{});
-        if (column == 0) rows.begin_row(row);
-    }
-};
-
-// What a table needs from a Thrust backend (host_rows is its counterpart): duplicates are grouped
-// by a stable sort, so that one thread sums each element of a row's gradients in batch order. The
-// host sees ids only through the result of the checks, for which it waits for the device. The table
-// owns it, and it keeps its memory from batch to batch.
+// What a table needs from a Thrust backend (host_rows is its counterpart):
+// duplicates are grouped by a stable sort, so that one thread sums each element
+// of a row's gradients in batch order. The host sees ids only through the
+// result of the checks, for which it waits for the device. The table owns it,
+// and it keeps its memory from batch to batch.
 template <class Updater> class thrust_rows {
     using backend = typename Updater::backend_type;
     using traits = typename Updater::traits;
@@ -201,12 +37,16 @@ template <class Updater> class thrust_rows {
     using compute = typename traits::compute;
     template <class T> using buffer = typename backend::template table_buffer<T>;
     template <class T> static T* data(buffer<T>& b) { return traits_of<buffer<T>>::data(b); }
+    static constexpr bool on_cuda = std::is_same_v<typename backend::memory_space, device_memory>;
 
 public:
     static constexpr bool counts_touches = false, guards_rows = false;
     static constexpr std::size_t left_out() { return 0; }
 
-    template <class Id> struct share { batch_rows<Id> batch; };
+    template <class Id> struct share {
+        batch_rows<Id> batch;
+        std::size_t gradients; // of all rows, at most
+    };
 
     template <class Offset>
     std::uint32_t const* bags(backend const& on, std::span<Offset const> offsets, std::size_t ids, std::size_t count) {
@@ -224,12 +64,12 @@ public:
                                      std::span<typename Updater::traits::storage const>, std::size_t,
                                      std::uint64_t num_rows, table_options const& options, std::size_t) {
         auto& of = std::get<grouping<Id>>(groupings_);
-        of.one = {distinct_rows(on, of, ids, sources, num_rows, options)};
+        of.one = {distinct_rows(on, of, ids, sources, num_rows, options), ids.size()};
         return {&of.one, 1};
     }
 
-    // Allocates the memory for an update of these shares and for catching up `due` rows before it,
-    // before anything is written.
+    // Allocates the memory for an update of these shares and for catching up
+    // `due` rows before it, before anything is written.
     template <class Update, class Id>
     void reserve(std::span<share<Id> const> shares, std::size_t width, std::uint64_t due) {
         using missed = typename Update::missed;
@@ -241,6 +81,11 @@ public:
             memory_of<typename row_stage<Update>::settled_type>(settled_, count);
             memory_of<typename block_sums<kernel>::sums>(columns_, count * block_count(width) * block_columns);
         }
+        if constexpr (on_cuda)
+            if (std::size_t const most = most_repeated(shares[0]); most != 0) {
+                memory_of<std::uint32_t>(repeated_, 1 + most + count);
+                memory_of<compute>(sums_, most * width);
+            }
     }
 
     template <class Id, class Make>
@@ -253,7 +98,22 @@ public:
         if (count == 0) return;
         row_stage<update_type> stage{update, nullptr, nullptr};
         if (!std::is_empty_v<missed>) stage.plans = memory_of<missed>(plans_, count);
-        on.for_each(count, run_plan<update_type>{stage});
+        if (!std::is_empty_v<missed> || update.rows.has_stamps()) on.for_each(count, run_plan<update_type>{stage});
+#if defined(__CUDACC__)
+        if constexpr (on_cuda)
+            if (std::size_t const most = most_repeated(shares[0]); most != 0) {
+                std::uint32_t* const list = memory_of<std::uint32_t>(repeated_, 1 + most + count);
+                compute* const sums = memory_of<compute>(sums_, most * width);
+                stage.sum_at = list + 1 + most;
+                stage.sums = sums;
+                on.fill(std::span(list, 1), 0u);
+                on.for_each(count, run_list_repeated<update_type>{update, list, list + 1 + most});
+                dim3 const grid(static_cast<unsigned>(std::min<std::size_t>(most, 1024)),
+                                static_cast<unsigned>((width + warp - 1) / warp));
+                add_gradients<<<grid, threads_of_gradients, 0, on.stream()>>>(update, list, sums);
+                on.launched();
+            }
+#endif
         if constexpr (row_wise_rule<typename Updater::rule_type>) {
             using sums = typename block_sums<kernel>::sums;
             std::size_t const columns_in_row = block_count(width) * block_columns, all = count * columns_in_row;
@@ -262,7 +122,12 @@ public:
             on.for_each(all, run_accumulate_rows<update_type>{stage, columns_in_row, columns});
             on.for_each(count, run_finalize_rows<update_type>{stage, columns_in_row, columns});
         }
-        on.for_each(count * width, run_elements<update_type>{stage});
+        by_groups(
+            update.rows,
+            [&]<class V>(V) {
+                on.for_each(count * (width / pack_traits<V>::size), run_elements<update_type, V>{stage});
+            },
+            update.gradients);
     }
 
     template <class CatchUp>
@@ -273,18 +138,21 @@ public:
         for (; first < last; first += caught_up_at_once) {
             auto const count = static_cast<std::size_t>(std::min(caught_up_at_once, last - first));
             on.for_each(count, run_catch_up_plan<CatchUp>{rows, first, plans});
-            on.for_each(count * rows.rows.width, run_catch_up_elements<CatchUp>{rows, first, plans});
+            by_groups(rows.rows, [&]<class V>(V) {
+                on.for_each(count * (rows.rows.width / pack_traits<V>::size),
+                            run_catch_up_elements<CatchUp, V>{rows, first, plans});
+            });
             on.for_each(count, run_catch_up_rows<CatchUp>{rows, first, plans});
         }
     }
     template <class CatchUp, class Id, class Out>
     static void read(backend const& on, CatchUp const& rows, std::span<Id const> ids, Out* out, std::size_t) {
-        on.for_each(ids.size() * rows.rows.width, run_read<CatchUp, Id, Out>{rows, ids.data(), 0, out});
+        read_rows(on, rows, ids.data(), 0, ids.size(), out);
     }
     template <class CatchUp, class Out>
     static void read(backend const& on, CatchUp const& rows, std::uint64_t first, std::uint64_t last, Out* out,
                      std::size_t) {
-        on.for_each((last - first) * rows.rows.width, run_read<CatchUp, std::uint64_t, Out>{rows, nullptr, first, out});
+        read_rows<CatchUp, std::uint64_t>(on, rows, nullptr, first, last - first, out);
     }
 
     // Throws value_error for the first id, in batch order, that is out of range.
@@ -294,15 +162,16 @@ public:
         require_countable(ids.size(), "ids");
         ignored_ids<Id> const ignored{ignore_id};
         thrust::counting_iterator<std::size_t> const begin(0), end(ids.size());
-        auto const found =
-            thrust::find_if(on.policy(), begin, end, is_outside<Id>{ids.data(), num_rows, ignored.any, ignored.id});
+        auto const found = on.algorithm([&](auto const& policy) {
+            return thrust::find_if(policy, begin, end, is_outside<Id>{ids.data(), num_rows, ignored.any, ignored.id});
+        });
         if (found == end) return;
         // The host writes the message.
         auto const host_ids = to_host(on, ids);
         check_ids(std::span<Id const>(host_ids), num_rows, ignore_id);
     }
-    // Begins rows [first, last), or the rows that ids name: first their values from `initial`,
-    // unless it is null, then the rest.
+    // Begins rows [first, last), or the rows that ids name: first their values
+    // from `initial`, unless it is null, then the rest.
     template <class Begin>
     static void begin(backend const& on, initial_values const* initial, Begin const& rows, std::uint64_t first,
                       std::uint64_t last, std::size_t) {
@@ -327,13 +196,45 @@ private:
         share<Id> one;
         std::vector<Id> on_host;
         buffer<Id> ids, rows;
-        buffer<std::uint32_t> positions, sources, begin;
+        buffer<std::uint32_t> narrow_ids, positions, sources, begin;
     };
+
+    // How many rows can have many gradients.
+    template <class Id> static std::size_t most_repeated(share<Id> const& of) {
+        return of.batch.begin == nullptr ? 0 : of.gradients / (most_gradients_of_thread + 1);
+    }
+    // Calls f(V()) with the elements that a thread moves: a group that one load
+    // takes, if all rows, and rows as wide at `others`, are aligned to groups;
+    // else one element.
+    template <class Rows, class F, class... Other>
+    static void by_groups(Rows const& rows, F const& f, Other const*... others) {
+        using group = lanes<compute, 16 / sizeof(compute)>;
+        constexpr std::size_t size = pack_traits<group>::size;
+        using rule = typename Updater::rule_type;
+        bool const aligned =
+            (rows.width | rows.strides.values | rows.strides.state) % size == 0 && is_aligned<size>(rows.only.weight) &&
+            slots_are_aligned<size, rule>(rows.only.state, std::make_index_sequence<slot_count<rule>>()) &&
+            is_aligned<size>(rows.only.master) && (is_aligned<size>(others) && ...);
+        if (aligned) f(group());
+        else f(compute());
+    }
+    // Reads `count` rows that ids name; if ids is null, the rows from `first` on.
+    template <class CatchUp, class Id, class Out>
+    static void read_rows(backend const& on, CatchUp const& rows, Id const* ids, std::uint64_t first, std::size_t count,
+                          Out* out) {
+        by_groups(
+            rows.rows,
+            [&]<class V>(V) {
+                on.for_each(count * (rows.rows.width / pack_traits<V>::size),
+                            run_read<CatchUp, V, Id, Out>{rows, ids, first, out});
+            },
+            out);
+    }
 
     static constexpr std::uint64_t caught_up_at_once = std::uint64_t{1} << 18; // bounds the memory of the plans
 
-    // Values are drawn on the host, since a device's logarithm has other bits, and copied in large
-    // groups.
+    // Values are drawn on the host, since a device's logarithm has other bits,
+    // and copied in large groups.
     template <class Id, class Begin, class IdAt>
     static void begin_rows(backend const& on, initial_values const* initial, Begin const& rows, std::size_t count,
                            Id const* ids, std::uint64_t first, IdAt const& id_at) {
@@ -374,27 +275,36 @@ private:
         if (options.duplicates == duplicates::assume_unique && !ignored.any)
             return {ids.data(), nullptr, sources, ids.size()};
 
-        // The ids that are not ignored, and their positions.
+        // The positions of the ids that are not ignored.
         std::size_t count = ids.size();
         resize(of.positions, count);
+        if (ignored.any) count = selected(on, count, data(of.positions), is_kept<Id>{ids.data(), ignored.id});
+        else on.for_each(count, run_count_up{data(of.positions)});
+        // Sorting takes most of the time, and half of it if ids of 32 bits suffice.
+        if constexpr (sizeof(Id) > sizeof(std::uint32_t))
+            if (num_rows > UINT32_MAX) return sorted_rows(on, of, of.ids, ids, count, sources, num_rows, options);
+        return sorted_rows(on, of, of.narrow_ids, ids, count, sources, num_rows, options);
+    }
+    // The rows of the `count` ids at of.positions; `keys` gets these ids.
+    template <class Id, class Key>
+    batch_rows<Id> sorted_rows(backend const& on, grouping<Id>& of, buffer<Key>& keys, std::span<Id const> ids,
+                               std::size_t count, std::uint32_t const* sources, std::uint64_t num_rows,
+                               table_options const& options) {
         std::uint32_t* const positions = data(of.positions);
-        thrust::counting_iterator<std::uint32_t> const first(0);
-        if (ignored.any)
-            count =
-                static_cast<std::size_t>(thrust::copy_if(on.policy(), first, first + static_cast<std::int64_t>(count),
-                                                         on.iterator(positions), is_kept<Id>{ids.data(), ignored.id}) -
-                                         on.iterator(positions));
-        else on.for_each(count, run_count_up{positions});
-        resize(of.ids, count);
-        Id* const kept = data(of.ids);
-        on.for_each(count, run_gather<Id, std::uint32_t>{ids.data(), positions, kept});
-
+        resize(keys, count);
+        Key* const sorted = data(keys);
+        on.for_each(count, run_gather<Id, std::uint32_t, Key>{ids.data(), positions, sorted});
         if (options.duplicates != duplicates::assume_unique)
-            thrust::stable_sort_by_key(on.policy(), on.iterator(kept),
-                                       on.iterator(kept) + static_cast<std::int64_t>(count), on.iterator(positions));
+            on.algorithm([&](auto const& policy) {
+                thrust::stable_sort_by_key(policy, on.iterator(sorted),
+                                           on.iterator(sorted) + static_cast<std::int64_t>(count),
+                                           on.iterator(positions));
+            });
         if (options.duplicates == duplicates::unique) {
             thrust::counting_iterator<std::size_t> const begin(0), end(count);
-            if (thrust::find_if(on.policy(), begin, end, continues_row<Id>{kept}) != end) {
+            auto const repeated = on.algorithm(
+                [&](auto const& policy) { return thrust::find_if(policy, begin, end, continues_row<Key>{sorted}); });
+            if (repeated != end) {
                 auto const host_ids = to_host(on, ids); // the host writes the message
                 duplicate_check{}(std::span<Id const>(host_ids), num_rows, options.ignore_id);
             }
@@ -403,27 +313,39 @@ private:
         if (sources != nullptr) {
             resize(of.sources, count);
             of_rows = data(of.sources);
-            on.for_each(count, run_gather<std::uint32_t, std::uint32_t>{sources, positions, of_rows});
+            on.for_each(count, run_gather<std::uint32_t, std::uint32_t, std::uint32_t>{sources, positions, of_rows});
         }
-        if (options.duplicates == duplicates::unique || options.duplicates == duplicates::assume_unique)
-            return {kept, nullptr, of_rows, count};
+        if (options.duplicates == duplicates::unique || options.duplicates == duplicates::assume_unique) {
+            resize(of.rows, count);
+            on.for_each(count, run_gather<Id, std::uint32_t, Id>{ids.data(), positions, data(of.rows)});
+            return {data(of.rows), nullptr, of_rows, count};
+        }
 
         resize(of.begin, count + 1);
         std::uint32_t* const begin = data(of.begin);
-        auto const rows =
-            static_cast<std::size_t>(thrust::copy_if(on.policy(), first, first + static_cast<std::int64_t>(count),
-                                                     on.iterator(begin), begins_row<Id>{kept}) -
-                                     on.iterator(begin));
+        std::size_t const rows = selected(on, count, begin, begins_row<Key>{sorted});
         on.fill(std::span<std::uint32_t>(begin + rows, 1), static_cast<std::uint32_t>(count));
         resize(of.rows, rows);
-        on.for_each(rows, run_gather<Id, std::uint32_t>{kept, begin, data(of.rows)});
+        on.for_each(rows, run_gather<Key, std::uint32_t, Id>{sorted, begin, data(of.rows)});
         return {data(of.rows), begin, of_rows, rows};
+    }
+    // Writes the numbers from 0 to count - 1 that a predicate selects, and
+    // returns how many they are.
+    template <class Predicate>
+    static std::size_t selected(backend const& on, std::size_t count, std::uint32_t* to, Predicate const& predicate) {
+        thrust::counting_iterator<std::uint32_t> const first(0);
+        auto const begin = on.iterator(to);
+        auto const end = on.algorithm([&](auto const& policy) {
+            return thrust::copy_if(policy, first, first + static_cast<std::int64_t>(count), begin, predicate);
+        });
+        return static_cast<std::size_t>(end - begin);
     }
 
     std::tuple<grouping<std::int32_t>, grouping<std::int64_t>, grouping<std::uint64_t>> groupings_;
     std::vector<std::uint32_t> host_bag_of_;
     buffer<std::uint32_t> bag_of_;
-    buffer<std::uint64_t> plans_, settled_, columns_; // see memory_of
+    buffer<std::uint64_t> plans_, settled_, columns_, repeated_,
+        sums_; // see memory_of
 };
 
 } // namespace GRADSTEP_ISA

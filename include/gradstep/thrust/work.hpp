@@ -17,11 +17,14 @@
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/copying_kernel.hpp>
 #include <gradstep/core/lanes.hpp>
-#include <gradstep/core/reduce.hpp>
-#include <gradstep/core/row_wise.hpp>
 #include <gradstep/core/sweep.hpp>
 
 #include <thrust/detail/config.h>
+#if defined(__CUDACC__)
+#include <thrust/mr/disjoint_pool.h>
+#include <thrust/mr/new.h>
+#include <thrust/system/cuda/memory_resource.h>
+#endif
 #if THRUST_DEVICE_SYSTEM == THRUST_DEVICE_SYSTEM_OMP && defined(_OPENMP)
 #include <omp.h>
 #elif THRUST_DEVICE_SYSTEM == THRUST_DEVICE_SYSTEM_TBB
@@ -104,78 +107,8 @@ template <class Kernel, class V> struct run_block {
     }
 };
 
-// The sum of squares of each block on a CPU, of each column on a device.
-template <class S> struct run_block_sum {
-    std::span<S const> x;
-    double scale;
-    double* sums;
-    void operator()(std::size_t block) const { sums[block] = block_sum(x, block, scale); }
-};
-template <class S> struct run_column_sum {
-    S const* x;
-    std::size_t n;
-    double scale;
-    double* sums;
-    GRADSTEP_HD void operator()(std::size_t i) const {
-        sums[i] = column_sum(x, n, i / block_columns, i % block_columns, scale);
-    }
-};
-// Folds the columns of a block to its sum, as a device has left them; then adds the blocks.
-struct run_fold {
-    double* columns;
-    double* blocks;
-    GRADSTEP_HD void operator()(std::size_t b) const { blocks[b] = fold_columns(columns + b * block_columns); }
-};
-struct run_total {
-    double const* blocks;
-    std::size_t count;
-    double* total;
-    GRADSTEP_HD void operator()(std::size_t) const {
-        double sum = 0;
-        for (std::size_t b = 0; b < count; ++b) sum += blocks[b];
-        *total = sum;
-    }
-};
-
-// A row-wise rule on one tensor, on a CPU: accumulates each block.
-template <class Kernel, class V> struct run_accumulate_block {
-    Kernel kernel;
-    std::size_t n;
-    typename block_sums<Kernel>::sums* blocks;
-    [[gnu::noinline]] void operator()(std::size_t b) const {
-        blocks[b] = block_sums<Kernel>::template of_block<V>(kernel, n, b);
-    }
-};
-// The same on a device: one thread accumulates each column; the columns are folded; the rule
-// finalizes the sum of all blocks; the update uses the result, which stays in device memory.
-template <class Kernel> struct run_accumulate {
-    Kernel kernel;
-    std::size_t n;
-    typename block_sums<Kernel>::sums* columns;
-    GRADSTEP_HD void operator()(std::size_t i) const {
-        columns[i] = block_sums<Kernel>::of_column(kernel, n, i / block_columns, i % block_columns);
-    }
-};
-template <class Kernel> struct run_fold_sums {
-    using sums = typename block_sums<Kernel>::sums;
-    sums const* columns;
-    sums* blocks;
-    GRADSTEP_HD void operator()(std::size_t b) const {
-        blocks[b] = block_sums<Kernel>::of_columns(columns + b * block_columns);
-    }
-};
-template <class Kernel, class Row> struct run_finalize {
-    Kernel kernel;
-    std::size_t n;
-    typename block_sums<Kernel>::sums const* blocks;
-    Row row;
-    gradstep::settled<typename Kernel::rule_type, typename Kernel::compute>* settled;
-    GRADSTEP_HD void operator()(std::size_t) const {
-        Kernel settling = kernel;
-        finalize(settling, block_sums<Kernel>::of_blocks(blocks, block_count(n)), n, row);
-        *settled = settling.settled;
-    }
-};
+// The update of a row-wise rule on a device, whose sums (thrust/sums.hpp) left their result in device
+// memory.
 template <class Kernel> struct settled_kernel {
     using traits = typename Kernel::traits;
     using compute = typename Kernel::compute;
@@ -323,12 +256,32 @@ private:
     std::array<std::unique_ptr<table_base>, 16> tables_;
 };
 
+#if defined(__CUDACC__)
+// Memory of the sizes that are asked for: by default, Thrust's pools allocate 16 blocks at once.
+inline thrust::mr::pool_options exact_blocks() {
+    thrust::mr::pool_options out{};
+    out.min_blocks_per_chunk = out.max_blocks_per_chunk = 1;
+    out.smallest_block_size = out.largest_block_size = out.alignment = 256;
+    out.min_bytes_per_chunk = 1;
+    out.max_bytes_per_chunk = 4096;
+    out.cache_oversized = true;
+    out.cached_size_cutoff_factor = out.cached_alignment_cutoff_factor = 16;
+    return out;
+}
+#endif
+
 // The scratch memory of a call. One call uses it at a time. Its launches finish, on its stream,
 // before the launches of the next call begin.
 template <class Backend> struct thrust_scratch {
     waiting_work<Backend> waiting;
-    typename Backend::template buffer<std::uint64_t> columns, blocks, result; // see memory_of
-    std::thread::id of = {};                                                  // if each thread has its own stream
+    typename Backend::template buffer<std::uint64_t> blocks, result; // see memory_of
+#if defined(__CUDACC__)
+    // What Thrust's algorithms borrow. They give it back before their kernels have run.
+    thrust::mr::disjoint_unsynchronized_pool_resource<thrust::system::cuda::memory_resource,
+                                                      thrust::mr::new_delete_resource>
+        borrowed{exact_blocks()};
+#endif
+    std::thread::id of = {}; // if each thread has its own stream
     std::unique_ptr<thrust_scratch> next;
 };
 
