@@ -22,8 +22,10 @@
   simulate [ARGUMENTS]         how far each mode of training on several machines scales, simulated for up to 1000 workers
                                (./dev bench simulate --help); simpy comes from PyPI into build/simulation_venv
   keyed [ARGUMENTS]            tables indexed by keys beside tables indexed by rows, and their index beside other hash maps
+  gpu [--only PART]            updates on the GPU of this machine beside its copy of as many bytes; many tensors, norms, tables
+  peers gpu [ARGUMENTS]        steps on the GPU beside torch's, with the torch of python3 (./dev bench peers gpu --help)
   dlib, ensmallen [ARGUMENTS]  steps of these frameworks beside gradstep's in them
-  report [ARGUMENTS]           all benchmarks except before, dlib, ensmallen, libtorch, simulate and rounding: one page with the machine,
+  report [ARGUMENTS]           all benchmarks except before, dlib, ensmallen, gpu, libtorch, simulate and rounding: one page with the machine,
                                versions, tables and pictures in build/report; --without PART leaves one out
                                (./dev bench report --help)
   rounding                     tables of rounding errors: every rule in every dtype, against its formula
@@ -113,6 +115,22 @@ def peers_rows(*arguments: str) -> NoReturn:
     become(python, ROOT / "benchmarks/peers/rows.py", PROGRAMS / "libgradstep_peers.so", *arguments, **environment)
 
 
+def nvcc(program: str, source: str, *options: str) -> Path:
+    """Compiles for the GPU of this machine. Only the CUDA toolkit is needed: gradstep has none of its own for a GPU."""
+    folder = ROOT / "build/gpu"
+    folder.mkdir(parents=True, exist_ok=True)
+    command = ["nvcc", "-std=c++20", "-O3", "-arch=native", f"-I{ROOT / 'include'}", *options, str(ROOT / source), "-o", str(folder / program)]
+    if shutil.which("nvcc") is None:
+        sys.exit("dev: nvcc is not on PATH, and a benchmark of a GPU is compiled with it")
+    subprocess.run(command, check=True, stdout=sys.stderr)
+    return folder / program
+
+
+def peers_gpu(*arguments: str) -> NoReturn:
+    library = nvcc("libgradstep_gpu_peers.so", "benchmarks/peers/gpu.cu", "-shared", "-Xcompiler=-fPIC,-fvisibility=hidden")
+    become("python3", ROOT / "benchmarks/peers/gpu.py", library, *arguments)
+
+
 def peers(which: str = "", *arguments: str) -> NoReturn:
     if which == "dense":
         peers_dense(*arguments)
@@ -120,8 +138,10 @@ def peers(which: str = "", *arguments: str) -> NoReturn:
         peers_dense("--newer", *arguments)
     if which == "rows":
         peers_rows(*arguments)
+    if which == "gpu":
+        peers_gpu(*arguments)
     if which:
-        sys.exit(f"dev: bench peers knows dense, newer and rows, and not '{which}'")
+        sys.exit(f"dev: bench peers knows dense, newer, rows and gpu, and not '{which}'")
     subprocess.run([sys.executable, __file__, "peers", "rows"], check=True)
     peers_dense()
 
@@ -220,6 +240,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compile": lambda *arguments: become(ROOT / "benchmarks/compile_time.py", *arguments),
     "dlib": lambda *arguments: run_built("gradstep_bench_dlib", *arguments),
     "ensmallen": lambda *arguments: run_built("gradstep_bench_ensmallen", *arguments),
+    "gpu": lambda *arguments: become(nvcc("gpu", "benchmarks/gpu.cu"), *arguments),
     "checkpoint": lambda *arguments: run_built("gradstep_checkpoint", *arguments),
     "help": lambda *_: print(__doc__, end=""),
 }
