@@ -108,7 +108,7 @@ template <class Rule, class Average> struct averaged {
                   "gradstep: averaged: the rule is row-wise; expected a rule that works element by element");
     static_assert(!shaped_rule<Rule>, "gradstep: averaged: the rule needs a matrix; expected a rule that works element "
                                       "by element; average the parameter by gs::averager");
-    static_assert(!detail::compresses_gradient<Rule>,
+    static_assert(!detail::sends_messages<Rule>,
                   "gradstep: averaged: the rule is dgc_momentum, whose steps touch few elements; expected another "
                   "rule; average the parameter by gs::averager");
     static_assert(

@@ -80,12 +80,12 @@ template <class Rule> constexpr bool counts_steps() {
 // than its `apply` and needs whole tensors.
 template <template <class> class Step> struct own_step;
 template <class Rule> concept has_own_step = requires { typename own_step<Rule::template step_type>; };
-// Whether its steps send a compressed gradient: dgc_momentum.
-template <class Rule> concept compresses_gradient = has_own_step<Rule> && !shaped_rule<Rule>;
+// Whether its steps make messages for other trainers, which they apply in a second half.
+template <class Rule> concept sends_messages = has_own_step<Rule> && !shaped_rule<Rule>;
 // Whether the steps of an updater depend on the id of a tensor, for rounding, noise or sampling.
 template <class Updater>
 inline constexpr bool uses_id = Updater::traits::is_stochastic || noisy_rule<typename Updater::rule_type> ||
-                                compresses_gradient<typename Updater::rule_type>;
+                                sends_messages<typename Updater::rule_type>;
 // Whether the state after any number of steps without gradient has a closed form.
 template <class Rule> concept decays_by_factors = requires(Rule const& rule) { rule.decay(); }
 &&(row_slot_count<Rule> == 0 || requires(Rule const& rule) { rule.row_decay(); });

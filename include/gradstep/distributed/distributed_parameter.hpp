@@ -53,7 +53,7 @@ template <class Updater> memory_view memory_of(parameter<Updater> const& of) {
             [](void const* at) {
                 std::uint32_t sum = 0;
                 // u and v of dgc_momentum differ between ranks.
-                if constexpr (!gradstep::detail::compresses_gradient<typename Updater::rule_type>)
+                if constexpr (!gradstep::detail::sends_messages<typename Updater::rule_type>)
                     for (char const* slot : Updater::state_names) {
                         auto const bytes = std::as_bytes(static_cast<type const*>(at)->state(std::string_view(slot)));
                         sum = gradstep::detail::crc32c(sum, bytes.data(), bytes.size());

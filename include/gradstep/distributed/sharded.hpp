@@ -110,7 +110,7 @@ template <class Updater> constexpr bool require_pieces() {
     static_assert(!model_wise_rule<rule>,
                   "gradstep: sharded: the rule needs sums over the whole model, and each rank has the mean gradient of "
                   "its shard only; expected an element-wise rule; use synchronous");
-    static_assert(!gradstep::detail::compresses_gradient<rule>,
+    static_assert(!gradstep::detail::sends_messages<rule>,
                   "gradstep: sharded: dgc_momentum sends compressed gradients; "
                   "expected a rule of whole gradients; use compressed");
     static_assert(

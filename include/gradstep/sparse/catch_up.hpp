@@ -85,7 +85,7 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
     static_assert(!shaped_rule<Rule>,
                   "gradstep: table: the rule needs a matrix, and a table updates single rows; expected a rule that "
                   "updates each row by itself, as gs::adam, or gs::parameter for the whole matrix");
-    static_assert(!compresses_gradient<Rule>,
+    static_assert(!sends_messages<Rule>,
                   "gradstep: table: the rule needs whole tensors, and a table updates single rows; expected another "
                   "rule, as gs::momentum or gs::nesterov instead of gs::dgc_momentum");
     static_assert(
