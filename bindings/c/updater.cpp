@@ -1,14 +1,11 @@
-#include <array>
-#include <atomic>
-#include <cstring>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <gradstep/core/apart.hpp>
-#include <gradstep/model/pieces.hpp>
 #include <gradstep/sparse/catch_up.hpp>
 
 #include "support.hpp"
@@ -23,8 +20,8 @@ struct held_updater {
     any_updater updater;
     std::shared_ptr<threads> pool, given = nullptr; // from the configuration; from set_executor
     bool zeroes = false;                            // zero_gradient of the prepared step
-    // Whether gradstep_updaters_settle has settled the prepared step, or found that no tensor takes it.
-    enum class model { unknown, settled, skipped } of_model = model::unknown;
+    // Another value after gradstep_updaters_settle.
+    any_updater::model_step model = any_updater::model_step::settles;
 
     // Several threads may apply the same step. The thread with the lock remembers the buffers that it has found
     // apart.
@@ -47,14 +44,6 @@ tensor_extent extent_of(std::uint64_t rows, std::uint64_t columns, std::size_t n
     return {rows * columns, {rows, columns}};
 }
 
-// A tensor as for_each_block_of takes it.
-struct tensor_of_call {
-    erased_tensor memory;
-    std::size_t bytes;
-    std::size_t size() const { return memory.size; }
-    std::size_t bytes_per_element() const { return bytes; }
-};
-
 erased_tensor tensor_of(any_updater const& of, void const* parameter, void const* gradient, void* const* slots,
                         tensor_extent const& extent) {
     erased_tensor out{const_cast<void*>(parameter), gradient, extent.count, {}, 0, extent.shape};
@@ -74,13 +63,13 @@ any_updater updater_of(optimizer_configuration config, gradstep::scalar storage)
 }
 
 // Throws buffer_error if two tensors of a call overlap in memory that a step writes.
-void require_apart(any_updater const& of, std::vector<tensor_of_call> const& tensors, bool zeroes,
+void require_apart(any_updater const& of, any_updater::checked_tensors const& tensors, bool zeroes,
                    gradstep::detail::apart_check& check) {
     auto const& facts = of.facts();
     std::size_t const each = 2 + facts.slots, storage = size_of(facts.storage), state = size_of(facts.state);
     check.begin(tensors.size() * each);
-    for (tensor_of_call const& tensor : tensors) {
-        erased_tensor const& x = tensor.memory;
+    for (std::size_t k = 0; k < tensors.size(); ++k) {
+        erased_tensor const& x = tensors[k];
         check.add(x.weight, x.size * storage, true);
         check.add(x.gradient, x.size * storage, zeroes);
         for (std::size_t i = 0; i < facts.slots; ++i)
@@ -98,75 +87,17 @@ void require_apart(any_updater const& of, std::vector<tensor_of_call> const& ten
     }
 }
 
-using tensor_pointers = std::vector<tensor_of_call const*>;
-
-// Returns the tensors that take the step. Under on_nonfinite "skip" it leaves out tensors whose gradient has NaN or
-// infinity, and sets these gradients to zero under zero_gradient. Throws nonfinite_error under "raise".
-tensor_pointers taken_of(held_updater const& by, tensor_pointers all,
-                         gradstep::detail::executor_reference const* threads) {
-    using gradstep::detail::buffer_name, gradstep::detail::only_tensor;
-    std::vector<std::atomic<std::size_t>> found(all.size()); // the first non-finite element, or the size
-    for (std::size_t k = 0; k < all.size(); ++k) found[k] = all[k]->size();
-    gradstep::detail::for_each_block_of(all, threads, [&](std::size_t k, std::size_t first, std::size_t last) {
-        std::size_t const at =
-            gradstep::detail::find_nonfinite(by.updater.storage(), all[k]->memory.gradient, first, last);
-        if (at == last) return;
-        std::size_t before = found[k];
-        while (at < before && !found[k].compare_exchange_weak(before, at)) {
-        }
-    });
-    auto const is_finite = [&](std::size_t k) { return found[k] == all[k]->size(); };
-    if (by.config.options.on_nonfinite == gradstep::nonfinite::raise)
-        for (std::size_t k = 0; k < all.size(); ++k)
-            if (!is_finite(k))
-                gradstep::detail::fail<gradstep::nonfinite_error>(
-                    {buffer_name(all.size() == 1 ? only_tensor : k, "gradient")},
-                    {"is not finite at element ", found[k].load(), ", and on_nonfinite is raise: no step is taken"});
-    bool takes_any = by.of_model != held_updater::model::skipped; // a model-wise rule's step is taken as a whole
-    if (by.updater.facts().is_model_wise)
-        for (std::size_t k = 0; k < all.size(); ++k) takes_any = takes_any && is_finite(k);
-    std::size_t taken = 0;
-    for (std::size_t k = 0; k < all.size(); ++k) {
-        if (is_finite(k) && takes_any) {
-            all[taken++] = all[k];
-        } else if (by.zeroes) {
-            erased_tensor const& x = all[k]->memory;
-            std::memset(const_cast<void*>(x.gradient), 0, x.size * size_of(by.updater.storage()));
-        }
-    }
-    all.resize(taken);
-    return all;
-}
-
-template <class Tensors>
-void run(held_updater const& by, Tensors const& tensors, gradstep::detail::executor_reference const* threads) {
-    auto const& compiled = by.updater.compiled();
-    if (compiled.facts().is_model_wise && !tensors.empty() && by.of_model == held_updater::model::unknown) {
-        std::vector<erased_tensor> memory;
-        for (auto const* tensor : tensors) memory.push_back(tensor->memory);
-        by.updater.settle(memory, threads);
-    }
-    if (compiled.facts().is_whole()) {
-        for (auto const* tensor : tensors) compiled.run_whole(tensor->memory);
-        return;
-    }
-    gradstep::detail::for_each_block_of(tensors, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
-        compiled.run(tensors[i]->memory, first, last);
-    });
-}
-template <class Tensors> void apply_to(held_updater const& by, Tensors const& tensors) {
-    auto const& shared = by.given != nullptr ? by.given : by.pool;
+// Calls f(threads) with the updater's threads, or null.
+template <class F> void with_threads(held_updater const& of, F const& f) {
+    auto const& shared = of.given != nullptr ? of.given : of.pool;
     std::optional<gradstep::detail::executor_reference> own;
     if (shared != nullptr) own.emplace(shared->reference());
-    auto const* const threads = own ? &*own : nullptr;
-    bool const takes_all = by.config.options.on_nonfinite == gradstep::nonfinite::propagate;
-    if (takes_all && by.of_model != held_updater::model::skipped) run(by, tensors, threads);
-    else run(by, taken_of(by, {tensors.begin(), tensors.end()}, threads), threads);
+    f(own ? &*own : nullptr);
 }
 
 // Several calls may apply a step that gradstep_updaters_settle has settled.
 void require_step(held_updater const& by, char const* call) {
-    if (by.of_model == held_updater::model::unknown) by.updater.require_step(call);
+    if (by.model == any_updater::model_step::settles) by.updater.require_step(call);
 }
 // For calls that have no rows and columns.
 void refuse_without_shape(char const* call, char const* expected) {
@@ -190,22 +121,17 @@ void apply_all(held_updater const& own, char const* call, void* const* parameter
     require(gradients, "gradients", n);
     if (own.updater.slots() != 0) require(slots, "slots", n);
     require_step(own, call);
-    std::vector<tensor_of_call> tensors;
-    tensor_pointers all;
-    tensors.reserve(n);
-    all.reserve(n);
+    any_updater::checked_tensors tensors(own.updater, n, n == 1 ? gradstep::detail::only_tensor : 0);
     for (std::size_t k = 0; k < n; ++k) {
         tensor_extent const of = extent(k);
         require(parameters[k], "a parameter", of.count);
         require(gradients[k], "a gradient", of.count);
-        tensors.push_back(
-            {tensor_of(own.updater, parameters[k], gradients[k], slots == nullptr ? nullptr : slots[k], of),
-             own.updater.facts().bytes_per_element});
-        erased_tensor& added = tensors.back().memory;
+        erased_tensor added =
+            tensor_of(own.updater, parameters[k], gradients[k], slots == nullptr ? nullptr : slots[k], of);
         added.id = static_cast<std::uint64_t>(own.config.options.id) + k;
         own.updater.require(added, true, k);
         own.updater.compiled().require_matrix(added, k);
-        all.push_back(&tensors.back());
+        tensors.add(added);
     }
     if (n > 1) {
         if (std::unique_lock const have(own.lock, std::try_to_lock); have) {
@@ -215,7 +141,7 @@ void apply_all(held_updater const& own, char const* call, void* const* parameter
             require_apart(own.updater, tensors, own.zeroes, check);
         }
     }
-    apply_to(own, all);
+    if (n != 0) with_threads(own, [&](auto const* threads) { tensors.apply(threads, own.model); });
 }
 
 } // namespace
@@ -294,7 +220,7 @@ gradstep_status gradstep_updater_next_step(gradstep_updater* updater, const grad
         auto const step = options_of(options, static_cast<std::uint64_t>(own.config.options.seed));
         own.updater.next_step(step);
         own.zeroes = step.zero_gradient;
-        own.of_model = held_updater::model::unknown;
+        own.model = any_updater::model_step::settles;
     });
 }
 
@@ -306,7 +232,7 @@ gradstep_status gradstep_updater_seek(gradstep_updater* updater, const gradstep_
     return guarded(error, [&] {
         auto& own = held(updater);
         own.updater.seek(clock_of(clock));
-        own.of_model = held_updater::model::unknown;
+        own.model = any_updater::model_step::settles;
     });
 }
 
@@ -318,7 +244,7 @@ gradstep_status gradstep_updater_set_numbers(gradstep_updater* updater, const ch
         any_updater with_next = of_config([&] { return updater_of(next, own.updater.storage()); });
         with_next.seek(own.updater.clock());
         own.updater = std::move(with_next);
-        own.of_model = held_updater::model::unknown;
+        own.model = any_updater::model_step::settles;
         std::swap(own.config, next);
     });
 }
@@ -336,11 +262,18 @@ gradstep_status gradstep_updater_apply(const gradstep_updater* updater, void* pa
         require(gradient, "gradient", count);
         require_no_shape(own, "apply");
         require_step(own, "apply");
-        tensor_of_call tensor{tensor_of(own.updater, parameter, gradient, slots, {static_cast<std::size_t>(count)}),
-                              own.updater.facts().bytes_per_element};
-        tensor.memory.id = static_cast<std::uint64_t>(own.config.options.id);
-        own.updater.require(tensor.memory, true);
-        apply_to(own, std::array<tensor_of_call const*, 1>{&tensor});
+        erased_tensor tensor = tensor_of(own.updater, parameter, gradient, slots, {static_cast<std::size_t>(count)});
+        tensor.id = static_cast<std::uint64_t>(own.config.options.id);
+        own.updater.require(tensor, true);
+        with_threads(own, [&](auto const* threads) {
+            if (!own.updater.facts().is_model_wise) {
+                own.updater.apply_checked(tensor, threads);
+                return;
+            }
+            any_updater::checked_tensors one(own.updater, 1, gradstep::detail::only_tensor);
+            one.add(tensor);
+            one.apply(threads, own.model);
+        });
     });
 }
 
@@ -406,7 +339,7 @@ gradstep_status gradstep_updaters_settle(gradstep_updater* const* updaters, void
             is_skipped = is_skipped || by[k]->refused_element(tensors[k], k) != tensors[k].size;
         if (!is_skipped) any_updater::settle(by, tensors, threads ? &*threads : nullptr);
         for (held_updater* const own : all)
-            own->of_model = is_skipped ? held_updater::model::skipped : held_updater::model::settled;
+            own->model = is_skipped ? any_updater::model_step::is_skipped : any_updater::model_step::is_settled;
     });
 }
 

@@ -193,7 +193,7 @@ public:
         row_wise = gs::settled_rule<Rule>;
         model_wise = gs::model_wise_rule<Rule>;
         noisy = gs::noisy_rule<Rule>;
-        compresses = gs::detail::compresses_gradient<Rule>;
+        compresses = gs::detail::sends_messages<Rule>;
         carries = oracle::carries<Oracle>(r);
         bounded = oracle::bounded<Oracle>();
         keeps_rates = oracle::keeps_rates<Oracle>(r);

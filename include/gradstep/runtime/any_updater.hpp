@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -218,6 +219,17 @@ public:
     /// not overlap. `number` is the tensor's number in a call with several tensors.
     void require(runtime::erased_tensor const& x, bool has_gradient, std::size_t number = detail::only_tensor) const;
 
+    /// For model-wise rules: the call settles the step, or `settle` did so before it; or a gradient of
+    /// the model is skipped, and no tensor takes the step.
+    enum class model_step { settles, is_settled, is_skipped };
+    /// Applies the step to a tensor whose memory is checked (`require`, `require_matrix`), with the id
+    /// that it has, for code that owns the memory. Null `threads` means the caller's thread. Like
+    /// `apply` in all else. Not for model-wise rules.
+    std::optional<nonfinite_element> apply_checked(runtime::erased_tensor const& x,
+                                                   detail::executor_reference const* threads) const;
+    /// The same for the tensors of a call, and for every rule.
+    class checked_tensors;
+
     /// Returns the checked values and state of a tensor, without its gradient. Throws the errors of
     /// `initialize`, and buffer_error for const values.
     runtime::erased_tensor checked_memory(any_tensor const& x) const;
@@ -256,6 +268,11 @@ private:
     detail::executor_reference own_threads() const;
     std::optional<nonfinite_element> apply_all(std::span<any_tensor const> tensors,
                                                detail::executor_reference const* threads, std::size_t number) const;
+    // Finds the first non-finite element of each gradient, else its size. Throws nonfinite_error with
+    // `raise`.
+    template <class Pointers>
+    void find_nonfinite(Pointers const& all, detail::executor_reference const* threads, std::size_t number,
+                        std::atomic<std::size_t>* found) const;
     template <class Pointers> void run_all(Pointers const& all, detail::executor_reference const* threads) const;
     // The first pass of a model-wise rule: adds its sums over the tensors of a call, and settles.
     void settle(std::span<tensor_of_call const* const> all, detail::executor_reference const* threads) const;
@@ -277,6 +294,36 @@ private:
     mutable prepared prepared_ = prepared::no;
     double decay_ = 1;                           // of with_decay, for numbers that follow schedules
     std::shared_ptr<configuration const> whole_; // the policies before with_decay; null if no number follows a schedule
+};
+
+/// The tensors of a call of any_updater, whose memory is checked (`any_updater::require`,
+/// `require_matrix`). All memory of the call is allocated before `apply`, so a caller can check more
+/// before it.
+class any_updater::checked_tensors {
+public:
+    /// Room for `count` tensors. Errors number them from `number`, or not if it is only_tensor.
+    checked_tensors(any_updater const& of, std::size_t count, std::size_t number = 0);
+    /// Adds a tensor, with the id that it has; by another prepared step than the updater's, if `by` is
+    /// not null.
+    void add(runtime::erased_tensor const& x, runtime::compiled_updater* by = nullptr) {
+        all_.push_back({x, by != nullptr ? by : of_->compiled_.get()});
+        taken_.push_back(&all_.back());
+    }
+    /// The memory of tensor k.
+    runtime::erased_tensor const& operator[](std::size_t k) const { return all_[k].memory; }
+    /// The number of tensors.
+    std::size_t size() const { return all_.size(); }
+    /// Applies the step once to all of them, like any_updater::apply. Null `threads` means the
+    /// caller's thread.
+    std::optional<nonfinite_element> apply(detail::executor_reference const* threads,
+                                           model_step model = model_step::settles);
+
+private:
+    any_updater const* of_;
+    std::size_t number_;
+    std::vector<tensor_of_call> all_;
+    std::vector<tensor_of_call const*> taken_;
+    std::vector<std::atomic<std::size_t>> found_; // see find_nonfinite
 };
 } // namespace GRADSTEP_RUNTIME_ABI
 

@@ -1,6 +1,7 @@
 #pragma once
 // One file for one class: the functions of any_updater share the list of compiled combinations.
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -110,6 +111,12 @@ GRADSTEP_DEFINE_RUNTIME std::size_t find_nonfinite(scalar type, void const* grad
         using pack = simd_backend<>::pack<compute>;
         return first + detail::find_nonfinite<pack>(std::span(static_cast<S const*>(gradient) + first, last - first));
     });
+}
+
+// Throws nonfinite_error for element `at` of a gradient.
+[[noreturn, gnu::cold]] inline void refuse_nonfinite(std::size_t number, std::size_t at) {
+    fail<nonfinite_error>({buffer_name(number, "gradient")},
+                          {"is not finite at element ", at, ", and on_nonfinite is raise: no step is taken"});
 }
 
 GRADSTEP_DEFINE_RUNTIME std::shared_ptr<thread_pool> shared_pool(std::int64_t count) {
@@ -297,15 +304,9 @@ GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(any_
     detail::executor_reference const threads = own_threads();
     if (tensor.rate_scale != 1 || tensor.decay != 1 || tensor.step || facts().is_model_wise)
         return apply_all({&tensor, 1}, &threads, detail::only_tensor);
-    tensor_of_call const x{checked(tensor, true), compiled_.get()};
-    compiled_->require_matrix(x.memory, detail::only_tensor);
-    std::size_t const found = refused_element(x.memory);
-    if (found == x.size()) {
-        run_all(std::array{&x}, &threads);
-        return {};
-    }
-    if (prepared_ == prepared::zeroes) zero_gradient(x.memory);
-    return nonfinite_element{0, found};
+    runtime::erased_tensor const x = checked(tensor, true);
+    compiled_->require_matrix(x, detail::only_tensor);
+    return apply_checked(x, &threads);
 }
 
 GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(std::span<any_tensor const> tensors) const {
@@ -391,11 +392,24 @@ GRADSTEP_DEFINE_RUNTIME std::size_t any_updater::refused_element(runtime::erased
                                                                  std::size_t number) const {
     if (options_.on_nonfinite == nonfinite::propagate) return x.size;
     std::size_t const found = detail::find_nonfinite(facts().storage, x.gradient, 0, x.size);
-    if (found != x.size && options_.on_nonfinite == nonfinite::raise)
-        detail::fail<nonfinite_error>(
-            {detail::buffer_name(number, "gradient")},
-            {"is not finite at element ", found, ", and on_nonfinite is raise: no step is taken"});
+    if (found != x.size && options_.on_nonfinite == nonfinite::raise) detail::refuse_nonfinite(number, found);
     return found;
+}
+
+template <class Pointers>
+void any_updater::find_nonfinite(Pointers const& all, detail::executor_reference const* threads, std::size_t number,
+                                 std::atomic<std::size_t>* found) const {
+    for (std::size_t k = 0; k < all.size(); ++k) found[k] = all[k]->size();
+    if (options_.on_nonfinite == nonfinite::propagate) return;
+    detail::for_each_block_of(all, threads, [&](std::size_t k, std::size_t first, std::size_t last) {
+        std::size_t const at = detail::find_nonfinite(facts().storage, all[k]->memory.gradient, first, last);
+        std::size_t before = found[k];
+        while (at != last && at < before && !found[k].compare_exchange_weak(before, at)) {
+        }
+    });
+    if (options_.on_nonfinite == nonfinite::raise)
+        for (std::size_t k = 0; k < all.size(); ++k)
+            if (found[k] != all[k]->size()) detail::refuse_nonfinite(number + k, found[k]);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_updater::zero_gradient(runtime::erased_tensor const& x) const {
@@ -443,28 +457,55 @@ GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element>
 any_updater::apply_all(std::span<any_tensor const> tensors, detail::executor_reference const* threads,
                        std::size_t number) const {
     require_step("apply");
-    std::vector<tensor_of_call> all;
-    std::vector<tensor_of_call const*> taken, skipped;
-    for (auto* const list : {&taken, &skipped}) list->reserve(tensors.size());
-    all.reserve(tensors.size());
-    std::optional<nonfinite_element> first;
+    checked_tensors all(*this, tensors.size(), number);
     other_steps others(*this);
     for (std::size_t k = 0; k < tensors.size(); ++k) {
-        all.push_back({checked(tensors[k], true, number + k), others.of(tensors[k], number + k)});
-        if (!tensors[k].id) all[k].memory.id += k;
-        all[k].by->require_matrix(all[k].memory, number + k);
-        std::size_t const found = refused_element(all[k].memory, number + k);
-        (found == all[k].size() ? taken : skipped).push_back(&all[k]);
-        if (found != all[k].size() && !first) first = {k, found};
+        runtime::erased_tensor x = checked(tensors[k], true, number + k);
+        if (!tensors[k].id) x.id += k;
+        runtime::compiled_updater* const by = others.of(tensors[k], number + k);
+        by->require_matrix(x, number + k);
+        all.add(x, by);
     }
-    if (facts().is_model_wise && first) { // no tensor of the model takes the step
-        skipped.insert(skipped.end(), taken.begin(), taken.end());
-        taken.clear();
+    return all.apply(threads);
+}
+
+GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element>
+any_updater::apply_checked(runtime::erased_tensor const& x, detail::executor_reference const* threads) const {
+    tensor_of_call const one{x, compiled_.get()};
+    std::array const all{&one};
+    std::atomic<std::size_t> found;
+    find_nonfinite(all, threads, detail::only_tensor, &found);
+    if (found == x.size) {
+        run_all(all, threads);
+        return {};
     }
-    if (prepared_ == prepared::zeroes)
-        for (auto const* const one : skipped) zero_gradient(one->memory);
-    if (facts().is_model_wise && !first) settle(taken, threads);
-    run_all(taken, threads);
+    if (step_options_.zero_gradient) zero_gradient(x);
+    return nonfinite_element{0, found};
+}
+
+GRADSTEP_DEFINE_RUNTIME any_updater::checked_tensors::checked_tensors(any_updater const& of, std::size_t count,
+                                                                      std::size_t number)
+    : of_(&of), number_(number), found_(count) {
+    all_.reserve(count);
+    taken_.reserve(count);
+}
+
+GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element>
+any_updater::checked_tensors::apply(detail::executor_reference const* threads, model_step model) {
+    of_->find_nonfinite(taken_, threads, number_, found_.data());
+    std::optional<nonfinite_element> first;
+    for (std::size_t k = 0; k < all_.size() && !first; ++k)
+        if (found_[k] != all_[k].size()) first = {k, found_[k]};
+    // If the rule is model-wise, no tensor of the model takes the step.
+    bool const is_model_wise = of_->facts().is_model_wise,
+               takes_none = model == model_step::is_skipped || (is_model_wise && first);
+    std::erase_if(taken_, [&](tensor_of_call const* one) {
+        bool const is_skipped = takes_none || found_[static_cast<std::size_t>(one - all_.data())] != one->size();
+        if (is_skipped && of_->step_options_.zero_gradient) of_->zero_gradient(one->memory);
+        return is_skipped;
+    });
+    if (is_model_wise && model == model_step::settles && !first) of_->settle(taken_, threads);
+    of_->run_all(taken_, threads);
     return first;
 }
 
