@@ -18,32 +18,51 @@ TEST_CASE("a table on Thrust has the bits of the CPU's: duplicates and padding")
             same_bits<float, std::int64_t>(gs::adagrad{}, gs::none{}, gs::touch_only{}, duplicates, padded);
 }
 
-TEMPLATE_TEST_CASE("a row of a table on Thrust adds thousands of gradients in batch order", "", gs::adagrad,
-                   gs::rowwise_adagrad) {
-    std::vector<std::int64_t> ids(5000);
+namespace {
+
+// A batch whose ids name some rows thousands of times, on both backends; in bags, and with ids that are ignored.
+template <class Element, class Id, class Rule> void adds_thousands() {
+    using storage = typename gs::element_traits<Element>::storage;
+    std::vector<Id> ids(5000);
     for (std::size_t i = 0; i < ids.size(); ++i)
-        ids[i] = i % 3 == 0 ? 7 : i % 5 == 0 ? 8 : static_cast<std::int64_t>(i % 97);
+        ids[i] = static_cast<Id>(i % 3 == 0 ? 7 : i % 5 == 0 ? 8 : i % 11 == 0 ? 99 : i % 97);
+    std::vector<Id> offsets;
+    for (std::size_t i = 0; i < ids.size(); i += 1 + i % 3) offsets.push_back(static_cast<Id>(i));
+    offsets.push_back(static_cast<Id>(ids.size()));
     for (std::size_t const width : {std::size_t(19), std::size_t(20), std::size_t(70)})
         for (auto const duplicates : {gs::duplicates::sum, gs::duplicates::mean}) {
             CAPTURE(width);
             auto const make = [&](auto const& backend) {
-                return gs::table{gs::make_updater<float>(TestType{}, gs::constant{0.1}, backend),
+                return gs::table{gs::make_updater<Element>(Rule{}, gs::constant{0.1}, backend),
                                  num_rows,
                                  width,
                                  gs::touch_only{},
-                                 {.initial = 0.5, .duplicates = duplicates}};
+                                 {.initial = 0.5, .duplicates = duplicates, .ignore_id = 99}};
             };
             auto serial = make(gs::serial_backend{});
             auto thrust = make(device_backend{});
             for (std::uint32_t t = 0; t < 2; ++t) {
-                auto const g = numbers<float>(ids.size() * width, t);
-                serial.update(ids, g, {.gradient_scale = t == 0 ? 1.0 : 0.3});
-                thrust.update(on_device(ids), on_device(g), {.gradient_scale = t == 0 ? 1.0 : 0.3});
+                gs::step_options const options{.gradient_scale = t == 0 ? 1.0 : 0.3};
+                auto const g = numbers<storage>(ids.size() * width, t);
+                serial.update(ids, g, options);
+                thrust.update(on_device(ids), on_device(g), options);
             }
-            std::vector<float> got(num_rows * width);
+            auto const g = numbers<storage>((offsets.size() - 1) * width, 2);
+            serial.update(ids, offsets, g);
+            thrust.update(on_device(ids), on_device(offsets), on_device(g));
+            std::vector<storage> got(num_rows * width);
             thrust.copy_to(got);
-            CHECK(difference<float>(got, serial.values()) == "");
+            CHECK(difference<storage>(got, serial.values()) == "");
         }
+}
+
+} // namespace
+
+TEST_CASE("a row of a table on Thrust adds thousands of gradients in batch order") {
+    adds_thousands<float, std::int64_t, gs::adagrad>();
+    adds_thousands<float, std::uint64_t, gs::rowwise_adagrad>();
+    adds_thousands<double, std::int32_t, gs::adagrad>();
+    adds_thousands<gs::bfloat16, std::int32_t, gs::adagrad>();
 }
 
 TEST_CASE("a table on Thrust refuses bad ids by name and stays as it was") {

@@ -45,10 +45,15 @@ template <class Derived> std::true_type runs_on_cuda(thrust::cuda_cub::execution
 std::false_type runs_on_cuda(...);
 template <class Policy> inline constexpr bool is_cuda = decltype(runs_on_cuda(std::declval<Policy const&>()))::value;
 
-// Whether Thrust's algorithms get their memory from the policy.
-template <class Policy> inline constexpr bool has_allocator = false;
-template <class Allocator, template <class> class Base>
-inline constexpr bool has_allocator<thrust::detail::execute_with_allocator<Allocator, Base>> = true;
+#if defined(__CUDACC__)
+template <class T, class... Types>
+inline constexpr bool is_one_of = (std::is_same_v<T, std::remove_cvref_t<Types>> || ...);
+// Whether a policy is Thrust's, without an allocator of the caller.
+template <class Policy>
+inline constexpr bool is_plain_policy =
+    is_one_of<Policy, decltype(thrust::device), decltype(thrust::cuda::par), decltype(thrust::cuda::par.on(nullptr)),
+              decltype(thrust::cuda::par_nosync), decltype(thrust::cuda::par_nosync.on(nullptr))>;
+#endif
 
 template <class Policy> using thrust_arch_of = std::conditional_t<is_cuda<Policy>, device_threads, thrust_arch>;
 
@@ -273,10 +278,10 @@ public:
     Policy const& policy() const { return policy_; }
     /// Returns f(policy), which calls one of Thrust's algorithms with this policy. On CUDA, the memory
     /// that the algorithm borrows is kept for the next call, because each allocation waits for the
-    /// device; if `Policy` has an allocator, the algorithm uses it.
+    /// device. A policy with an allocator, or of your own type, is passed as it is.
     template <class F> decltype(auto) algorithm(F const& f) const {
 #if defined(__CUDACC__)
-        if constexpr (on_cuda && !detail::has_allocator<Policy>) {
+        if constexpr (on_cuda && detail::is_plain_policy<Policy>) {
             auto const scratch = require_scratch();
             return f(thrust::cuda::par_nosync(&scratch->borrowed).on(stream()));
         } else
@@ -392,11 +397,14 @@ private:
 
     auto take_scratch() const {
         std::thread::id of = {};
+        int device = 0;
 #if defined(__CUDACC__)
-        if constexpr (on_cuda)
+        if constexpr (on_cuda) {
             if (stream() == cudaStreamPerThread) of = std::this_thread::get_id();
+            if (cudaGetDevice(&device) != cudaSuccess) device = 0; // what uses the memory reports it
+        }
 #endif
-        return scratch_->take(of);
+        return scratch_->take(of, device);
     }
     auto require_scratch() const {
         auto out = take_scratch();

@@ -124,8 +124,8 @@ __global__ void __launch_bounds__(threads_of_gradients)
     constexpr unsigned loads = 32 / sizeof(compute), lot = loads * loading_warps; // many loads at once: each one waits
     __shared__ compute part[2][lot][warp];
     unsigned const own = threadIdx.x / warp, lane = threadIdx.x % warp;
-    std::size_t const width = update.rows.width, column = blockIdx.y * warp + lane;
-    for (std::uint32_t k = blockIdx.x; k < list[0]; k += gridDim.x) {
+    std::size_t const width = update.rows.width, column = std::size_t(blockIdx.x) * warp + lane;
+    for (std::uint32_t k = blockIdx.y; k < list[0]; k += gridDim.y) {
         std::size_t const r = list[1 + k], first = update.first_source(r), count = update.source_count(r);
         auto const load = [&](std::size_t begin) {
             compute loaded[loads] = {};

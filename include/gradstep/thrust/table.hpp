@@ -108,8 +108,8 @@ public:
                 stage.sums = sums;
                 on.fill(std::span(list, 1), 0u);
                 on.for_each(count, run_list_repeated<update_type>{update, list, list + 1 + most});
-                dim3 const grid(static_cast<unsigned>(std::min<std::size_t>(most, 1024)),
-                                static_cast<unsigned>((width + warp - 1) / warp));
+                dim3 const grid(static_cast<unsigned>((width + warp - 1) / warp),
+                                static_cast<unsigned>(std::min<std::size_t>(most, 1024)));
                 add_gradients<<<grid, threads_of_gradients, 0, on.stream()>>>(update, list, sums);
                 on.launched();
             }

@@ -257,13 +257,14 @@ private:
 };
 
 #if defined(__CUDACC__)
-// Memory of the sizes that are asked for: by default, Thrust's pools allocate 16 blocks at once.
-inline thrust::mr::pool_options exact_blocks() {
+// Memory in blocks of 2^k bytes, each allocated by itself: by default, Thrust's pools allocate 16
+// blocks at once, and keep each size that was larger than all before.
+inline thrust::mr::pool_options single_blocks() {
     thrust::mr::pool_options out{};
     out.min_blocks_per_chunk = out.max_blocks_per_chunk = 1;
-    out.smallest_block_size = out.largest_block_size = out.alignment = 256;
+    out.smallest_block_size = out.alignment = 256;
+    out.largest_block_size = out.max_bytes_per_chunk = std::size_t(1) << 32;
     out.min_bytes_per_chunk = 1;
-    out.max_bytes_per_chunk = 4096;
     out.cache_oversized = true;
     out.cached_size_cutoff_factor = out.cached_alignment_cutoff_factor = 16;
     return out;
@@ -279,9 +280,10 @@ template <class Backend> struct thrust_scratch {
     // What Thrust's algorithms borrow. They give it back before their kernels have run.
     thrust::mr::disjoint_unsynchronized_pool_resource<thrust::system::cuda::memory_resource,
                                                       thrust::mr::new_delete_resource>
-        borrowed{exact_blocks()};
+        borrowed{single_blocks()};
 #endif
     std::thread::id of = {}; // if each thread has its own stream
+    int device = 0;          // of CUDA, where the memory is
     std::unique_ptr<thrust_scratch> next;
 };
 
@@ -309,18 +311,21 @@ template <class Backend> class scratch_list {
 public:
     using loan = std::unique_ptr<scratch, give_back>;
     // Null if there is no memory.
-    loan take(std::thread::id of) {
+    loan take(std::thread::id of, int device) {
         {
             std::lock_guard const lock(mutex_);
             for (std::unique_ptr<scratch>* at = &first_; *at != nullptr; at = &(*at)->next)
-                if ((*at)->of == of) {
+                if ((*at)->of == of && (*at)->device == device) {
                     scratch* const found = at->release();
                     *at = std::move(found->next);
                     return loan(found, {this});
                 }
         }
         scratch* const made = new (std::nothrow) scratch;
-        if (made != nullptr) made->of = of;
+        if (made != nullptr) {
+            made->of = of;
+            made->device = device;
+        }
         return loan(made, {this});
     }
 
