@@ -1,5 +1,5 @@
-/* gradstep for C, and all that call C: one file, since they read one. C99 and C++. The guide is
- * docs/how_to/c.md; docs/reference/compiled_combinations.md lists the compiled policies.
+/* gradstep for C, and for every language that can call C. C99 and C++. docs/how_to/c.md is the guide,
+ * docs/reference/compiled_combinations.md lists the policies. One file, as bindings expect.
  *
  * A function that can fail returns 0 or a negative gradstep_status_code. On failure it writes
  * the code and a message to the gradstep_error argument (NULL is allowed). Unless its comment
