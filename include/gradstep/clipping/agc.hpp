@@ -34,8 +34,7 @@ template <class Rule> struct agc {
                   "gradstep: agc: the rule needs a matrix; expected a rule that works element by element");
     static_assert(!model_wise_rule<Rule>,
                   "gradstep: agc: the rule is model-wise; expected a rule that works element by element");
-    static_assert(!detail::sends_messages<Rule> && !detail::keeps_average<Rule> &&
-                      detail::rare_slot_count<Rule> == 0,
+    static_assert(!detail::sends_messages<Rule> && !detail::keeps_average<Rule> && detail::rare_slot_count<Rule> == 0,
                   "gradstep: agc: the rule is dgc_momentum, two_buffer_adagrad, averaged or schedule-free; expected "
                   "another rule");
 

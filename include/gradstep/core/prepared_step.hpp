@@ -35,8 +35,7 @@ template <class Updater> struct step_scalars {
     typename Updater::regularizer_type::template coeffs<compute> regularizer;
     typename Updater::undecayed_type::template coeffs<compute> undecayed;
     GRADSTEP_NO_UNIQUE_ADDRESS
-        std::conditional_t<model_wise_rule<typename Updater::rule_type>, settled_by_model, nothing_by_model>
-            by_model = {};
+    std::conditional_t<model_wise_rule<typename Updater::rule_type>, settled_by_model, nothing_by_model> by_model = {};
 };
 
 /// The numbers of one step: policies, options and scalars, ready for kernels. It does not depend on
