@@ -48,8 +48,8 @@ struct run_count_up {
     GRADSTEP_HD void operator()(std::size_t i) const { to[i] = static_cast<std::uint32_t>(i); }
 };
 
-// Index i of all rows, each with `each` of them: its row, and its place in the
-// row. A GPU divides numbers of 64 bits by many instructions.
+// Index i of all rows, each with `each` of them: its row, and its place in the row. A GPU divides
+// numbers of 64 bits by many instructions.
 struct index_in_row {
     std::size_t row, place;
     GRADSTEP_HD index_in_row(std::size_t i, std::size_t each)
@@ -69,12 +69,11 @@ template <class Update> struct summed_gradient {
     template <pack V, class Which> GRADSTEP_HD V peek(std::size_t i, Which which) const { return load<V>(i, which); }
 };
 
-// A thread waits for each gradient that it adds: more than these are added by
-// many threads.
+// A thread waits for each gradient that it adds: more than these are added by many threads.
 inline constexpr std::uint32_t most_gradients_of_thread = 32, not_summed = UINT32_MAX;
 
-// The stages of a batch, each for all of its rows. `plans` and `settled` hold
-// the results that the next stage needs.
+// The stages of a batch, each for all of its rows. `plans` and `settled` hold the results that the
+// next stage needs.
 template <class Update> struct row_stage {
     using missed = typename Update::missed;
     using compute = typename Update::compute;
@@ -85,8 +84,7 @@ template <class Update> struct row_stage {
     Update update;
     missed* plans; // null if a plan is empty
     settled_type* settled;
-    // Where the sum of a row's gradients is, if it is there already; null: of no
-    // row.
+    // Where the sum of a row's gradients is, if it is there already; null: of no row.
     std::uint32_t const* sum_at = nullptr;
     compute const* sums = nullptr;
 
@@ -185,8 +183,7 @@ template <class Update> struct run_finalize_rows : row_stage<Update> {
         this->settled[r] = settling.settled;
     }
 };
-// One index per group of elements V, so that neighbouring threads access
-// neighbouring memory.
+// One index per group of elements V, so that neighbouring threads access neighbouring memory.
 template <class Update, class V> struct run_elements : row_stage<Update> {
     GRADSTEP_HD void operator()(std::size_t i) const {
         constexpr std::size_t lanes = pack_traits<V>::size;
@@ -243,9 +240,9 @@ template <class CatchUp, class V, class Id, class Out> struct run_read {
     }
 };
 
-// Begins the rows that ids name; if ids is null, the rows from `first` on. Row
-// r gets its values from `values` + r * values_step; if that is null, it has
-// them already. For a duplicate id, two threads write the same values.
+// Begins the rows that ids name; if ids is null, the rows from `first` on. Row r gets its values
+// from `values` + r * values_step; if that is null, it has them already. For a duplicate id, two
+// threads write the same values.
 template <class Begin, class Storage, class Id> struct run_begin {
     Begin rows;
     Id const* ids;

@@ -1,7 +1,7 @@
 #pragma once
-/// Tables on the Thrust backend of a device, with the same bits as on the CPU,
-/// also for duplicates. Include it together with thrust/backend.hpp if a
-/// gradstep::table or row_updater has a thrust_backend.
+/// Tables on the Thrust backend of a device, with the same bits as on the CPU, also for duplicates.
+/// Include it together with thrust/backend.hpp if a gradstep::table or row_updater has a
+/// thrust_backend.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,11 +25,10 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// What a table needs from a Thrust backend (host_rows is its counterpart):
-// duplicates are grouped by a stable sort, so that one thread sums each element
-// of a row's gradients in batch order. The host sees ids only through the
-// result of the checks, for which it waits for the device. The table owns it,
-// and it keeps its memory from batch to batch.
+// What a table needs from a Thrust backend (host_rows is its counterpart): duplicates are grouped
+// by a stable sort, so that one thread sums each element of a row's gradients in batch order. The
+// host sees ids only through the result of the checks, for which it waits for the device. The table
+// owns it, and it keeps its memory from batch to batch.
 template <class Updater> class thrust_rows {
     using backend = typename Updater::backend_type;
     using traits = typename Updater::traits;
@@ -68,8 +67,8 @@ public:
         return {&of.one, 1};
     }
 
-    // Allocates the memory for an update of these shares and for catching up
-    // `due` rows before it, before anything is written.
+    // Allocates the memory for an update of these shares and for catching up `due` rows before it,
+    // before anything is written.
     template <class Update, class Id>
     void reserve(std::span<share<Id> const> shares, std::size_t width, std::uint64_t due) {
         using missed = typename Update::missed;
@@ -170,8 +169,8 @@ public:
         auto const host_ids = to_host(on, ids);
         check_ids(std::span<Id const>(host_ids), num_rows, ignore_id);
     }
-    // Begins rows [first, last), or the rows that ids name: first their values
-    // from `initial`, unless it is null, then the rest.
+    // Begins rows [first, last), or the rows that ids name: first their values from `initial`,
+    // unless it is null, then the rest.
     template <class Begin>
     static void begin(backend const& on, initial_values const* initial, Begin const& rows, std::uint64_t first,
                       std::uint64_t last, std::size_t) {
@@ -203,9 +202,8 @@ private:
     template <class Id> static std::size_t most_repeated(share<Id> const& of) {
         return of.batch.begin == nullptr ? 0 : of.gradients / (most_gradients_of_thread + 1);
     }
-    // Calls f(V()) with the elements that a thread moves: a group that one load
-    // takes, if all rows, and rows as wide at `others`, are aligned to groups;
-    // else one element.
+    // Calls f(V()) with the elements that a thread moves: a group that one load takes, if all rows,
+    // and rows as wide at `others`, are aligned to groups; else one element.
     template <class Rows, class F, class... Other>
     static void by_groups(Rows const& rows, F const& f, Other const*... others) {
         using group = lanes<compute, 16 / sizeof(compute)>;
@@ -233,8 +231,8 @@ private:
 
     static constexpr std::uint64_t caught_up_at_once = std::uint64_t{1} << 18; // bounds the memory of the plans
 
-    // Values are drawn on the host, since a device's logarithm has other bits,
-    // and copied in large groups.
+    // Values are drawn on the host, since a device's logarithm has other bits, and copied in large
+    // groups.
     template <class Id, class Begin, class IdAt>
     static void begin_rows(backend const& on, initial_values const* initial, Begin const& rows, std::size_t count,
                            Id const* ids, std::uint64_t first, IdAt const& id_at) {
@@ -329,8 +327,8 @@ private:
         on.for_each(rows, run_gather<Key, std::uint32_t, Id>{sorted, begin, data(of.rows)});
         return {data(of.rows), begin, of_rows, rows};
     }
-    // Writes the numbers from 0 to count - 1 that a predicate selects, and
-    // returns how many they are.
+    // Writes the numbers from 0 to count - 1 that a predicate selects, and returns how many they
+    // are.
     template <class Predicate>
     static std::size_t selected(backend const& on, std::size_t count, std::uint32_t* to, Predicate const& predicate) {
         thrust::counting_iterator<std::uint32_t> const first(0);
