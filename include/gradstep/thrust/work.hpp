@@ -17,6 +17,7 @@
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/copying_kernel.hpp>
 #include <gradstep/core/lanes.hpp>
+#include <gradstep/core/reduce.hpp>
 #include <gradstep/core/sweep.hpp>
 
 #include <thrust/detail/config.h>
