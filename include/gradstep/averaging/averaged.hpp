@@ -131,7 +131,9 @@ template <class Rule, class Average> struct averaged {
     template <class X> struct state : Rule::template state<X> {
         typename Average::template state<X> average;
 
+        /// The state of the rule.
         GRADSTEP_HD auto& rule() { return static_cast<typename Rule::template state<X>&>(*this); }
+        /// The state of the rule.
         GRADSTEP_HD auto const& rule() const { return static_cast<typename Rule::template state<X> const&>(*this); }
     };
     static constexpr std::array<char const*, own_slots + average_slots> state_names = [] {

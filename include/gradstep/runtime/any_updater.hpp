@@ -219,9 +219,15 @@ public:
     /// not overlap. `number` is the tensor's number in a call with several tensors.
     void require(runtime::erased_tensor const& x, bool has_gradient, std::size_t number = detail::only_tensor) const;
 
-    /// For model-wise rules: the call settles the step, or `settle` did so before it; or a gradient of
-    /// the model is skipped, and no tensor takes the step.
-    enum class model_step { settles, is_settled, is_skipped };
+    /// What a call does with the step of a model-wise rule.
+    enum class model_step {
+        /// It settles the step.
+        settles,
+        /// `settle` did so before the call.
+        is_settled,
+        /// A gradient of the model is skipped: no tensor takes the step.
+        is_skipped
+    };
     /// Applies the step to a tensor whose memory is checked (`require`, `require_matrix`), with the id
     /// that it has, for code that owns the memory. Null `threads` means the caller's thread. Like
     /// `apply` in all else. Not for model-wise rules.
