@@ -93,7 +93,7 @@ def declaration_at(lines: list[str], i: int) -> tuple[str, int, bool]:
 
 def tidy(declaration: str) -> str:
     text = re.sub(r"\s+", " ", declaration)
-    text = re.sub(r"\[\[.*?\]\]|\b(GRADSTEP_INLINE|GRADSTEP_HD|GRADSTEP_DEFINE|inline)\b", "", text)
+    text = re.sub(r"\[\[.*?\]\]|\b(GRADSTEP_INLINE|GRADSTEP_HD|GRADSTEP_DEFINE|GRADSTEP_NO_UNIQUE_ADDRESS|inline)\b", "", text)
     text = re.sub(r"^(\s*(?:template <.*> )?(?:class|struct) [\w<>:, ]+?) : .*", r"\1", text)
     if re.search(r"\bconcept\b", text):
         text = text.split("=")[0]
