@@ -27,7 +27,7 @@ constexpr double learning_rate = 0.01;
 
 auto on_stream(cudaStream_t stream) { return gs::thrust_backend{thrust::cuda::par_nosync.on(stream)}; }
 
-// Tensors whose rule Python chooses. Their weights and gradients are the caller's, their state is here.
+// Tensors with a rule that Python chooses. Python owns their weights and gradients, this file owns their state.
 using dense = std::function<void()>;
 template <class Rule, class... Policies>
 dense* new_dense(Rule rule, std::size_t count, std::size_t const* sizes, float* const* weights,

@@ -20,6 +20,14 @@ __global__ void spin(long long cycles) {
     }
 }
 
+#if __CUDACC_VER_MAJOR__ >= 13
+// As docs/how_to/gpu.md says.
+using adam_on_groups =
+    gs::detail::run_group<gs::update_kernel<float, gs::adam, gs::none, gs::detail::default_gradient<float>>,
+                          gs::lanes<float, 4>>;
+static_assert(gs::detail::work_table<adam_on_groups>::capacity == 327);
+#endif
+
 struct stream {
     cudaStream_t handle{};
     stream() { REQUIRE(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking) == cudaSuccess); }

@@ -2,6 +2,7 @@
 // has every form of catch-up. Compiled for Thrust's OMP and CPP systems, and as test/cuda/thrust_table.cu for CUDA.
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <thrust/tables.hpp>
@@ -63,6 +64,27 @@ TEST_CASE("a row of a table on Thrust adds thousands of gradients in batch order
     adds_thousands<float, std::uint64_t, gs::rowwise_adagrad>();
     adds_thousands<double, std::int32_t, gs::adagrad>();
     adds_thousands<gs::bfloat16, std::int32_t, gs::adagrad>();
+}
+
+TEST_CASE("ids on Thrust are grouped alike whether 32 bits suffice for them or not") {
+    auto const optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{0.1}, device_backend{});
+    auto const ids = on_device(std::vector<std::int64_t>{7, 3, -1, 7, 99, 3, 7});
+    using engine = gs::detail::thrust_rows<std::remove_const_t<decltype(optimizer)>>;
+    using groups = std::tuple<std::vector<std::int64_t>, std::vector<std::uint32_t>, std::vector<std::uint32_t>>;
+    auto const grouped = [&](std::uint64_t rows_of_table) {
+        engine rows;
+        std::span<std::int64_t const> const all(thrust::raw_pointer_cast(ids.data()), ids.size());
+        auto const batch =
+            rows.group(optimizer.backend(), all, nullptr, {}, 1, rows_of_table, {.ignore_id = -1}, 0)[0].batch;
+        auto const copied = [](auto const* from, std::size_t n) {
+            auto const first = device_backend::iterator(from);
+            return std::vector(first, first + static_cast<std::ptrdiff_t>(n));
+        };
+        auto const begin = copied(batch.begin, batch.count + 1);
+        return groups(copied(batch.ids, batch.count), begin, copied(batch.sources, begin.back()));
+    };
+    CHECK((grouped(100) == groups({3, 7, 99}, {0, 2, 5, 6}, {1, 5, 0, 3, 6, 4})));
+    CHECK((grouped(std::uint64_t(1) << 33) == grouped(100)));
 }
 
 TEST_CASE("a table on Thrust refuses bad ids by name and stays as it was") {

@@ -485,25 +485,26 @@ any_updater::apply_checked(runtime::erased_tensor const& x, detail::executor_ref
 
 GRADSTEP_DEFINE_RUNTIME any_updater::checked_tensors::checked_tensors(any_updater const& of, std::size_t count,
                                                                       std::size_t number)
-    : of_(&of), number_(number), found_(count) {
+    : of_(&of), number_(number), found_(of.options_.on_nonfinite == nonfinite::propagate ? 0 : count) {
     all_.reserve(count);
     taken_.reserve(count);
 }
 
 GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element>
 any_updater::checked_tensors::apply(detail::executor_reference const* threads, model_step model) {
-    of_->find_nonfinite(taken_, threads, number_, found_.data());
     std::optional<nonfinite_element> first;
-    for (std::size_t k = 0; k < all_.size() && !first; ++k)
+    if (!found_.empty()) of_->find_nonfinite(taken_, threads, number_, found_.data());
+    for (std::size_t k = 0; k < found_.size() && !first; ++k)
         if (found_[k] != all_[k].size()) first = {k, found_[k]};
     // If the rule is model-wise, no tensor of the model takes the step.
     bool const is_model_wise = of_->facts().is_model_wise,
                takes_none = model == model_step::is_skipped || (is_model_wise && first);
-    std::erase_if(taken_, [&](tensor_of_call const* one) {
-        bool const is_skipped = takes_none || found_[static_cast<std::size_t>(one - all_.data())] != one->size();
-        if (is_skipped && of_->step_options_.zero_gradient) of_->zero_gradient(one->memory);
-        return is_skipped;
-    });
+    if (takes_none || first)
+        std::erase_if(taken_, [&](tensor_of_call const* one) {
+            bool const is_skipped = takes_none || found_[static_cast<std::size_t>(one - all_.data())] != one->size();
+            if (is_skipped && of_->step_options_.zero_gradient) of_->zero_gradient(one->memory);
+            return is_skipped;
+        });
     if (is_model_wise && model == model_step::settles && !first) of_->settle(taken_, threads);
     of_->run_all(taken_, threads);
     return first;
