@@ -40,7 +40,8 @@ private:
     std::optional<streams> made_;
 };
 
-/// A rule with its first setting. Those that look at the whole tensor read it twice, and have no such limit.
+/// A rule with its first setting. Those that look at the whole tensor read it twice, and have no
+/// such limit.
 template <class Rule> void against_the_limit(report& out, options const& o, large_streams& memory, Rule const& rule) {
     if constexpr (!gs::settled_rule<Rule>) {
         std::string const name = name_of(rule) + ", " + size_text(o.large) + ": step / memory limit";
@@ -53,7 +54,8 @@ template <class Rule> void against_the_limit(report& out, options const& o, larg
     }
 }
 
-/// Adam with an average of the weights against adam without one, whose time is brought to as many bytes.
+/// Adam with an average of the weights against adam without one, whose time is brought to as many
+/// bytes.
 template <class Average>
 void average_of_adam(report& out, options const& o, large_streams& memory, Average const& average) {
     gs::averaged const rule{gs::adam{}, average};
@@ -67,7 +69,8 @@ void average_of_adam(report& out, options const& o, large_streams& memory, Avera
     out.line(name, scaled(ratio(t[0], t[1]), fewer_bytes), 1.05);
 }
 
-/// A step by regularizers that are chosen at run time against one by their type: of tensors in cache, and of large ones.
+/// A step by regularizers that are chosen at run time against one by their type: of tensors in
+/// cache, and of large ones.
 template <class Regularizer>
 void chosen_at_run_time(report& out, options const& o, large_streams& memory, Regularizer const& regularizer) {
     auto const compare = [&](std::string const& size, auto const& streams_of, int rounds) {
@@ -86,7 +89,8 @@ void chosen_at_run_time(report& out, options const& o, large_streams& memory, Re
         size_text(o.large), [&]() -> auto& { return memory.filled(); }, o.large_rounds);
 }
 
-/// What the random bits cost. There is no bound for float16, whose rounding to nearest is one instruction.
+/// What the random bits cost. There is no bound for float16, whose rounding to nearest is one
+/// instruction.
 template <class Storage>
 void stochastic_rounding(report& out, options const& o, large_streams& memory, char const* storage_name,
                          std::optional<double> bound) {
@@ -100,8 +104,9 @@ void stochastic_rounding(report& out, options const& o, large_streams& memory, c
     out.line(name, ratio(t[0], t[1]), bound);
 }
 
-/// State in 8 bits against state in float, of parameters that own their memory: in a cache, where decoding and encoding are all that
-/// is more, and in memory, where there are fewer bytes: with one thread, and with two, which share the memory and not the arithmetic.
+/// State in 8 bits against state in float, of parameters that own their memory: in a cache, where
+/// decoding and encoding are all that is more, and in memory, where there are fewer bytes: with one
+/// thread, and with two, which share the memory and not the arithmetic.
 template <class Rule>
 void state_in_8_bits(report& out, options const& o, large_streams& memory, Rule const& rule,
                      std::optional<double> bound = {}) {

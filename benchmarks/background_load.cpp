@@ -47,8 +47,9 @@ private:
     std::vector<std::thread> threads_;
 };
 
-// Seconds a call within 20 ms: several turns of the scheduler, who makes a thread wait for milliseconds when it makes one
-// wait. Before it all threads of the variant before have fallen asleep, and this one's have been woken.
+// Seconds a call within 20 ms: several turns of the scheduler, who makes a thread wait for
+// milliseconds when it makes one wait. Before it all threads of the variant before have fallen
+// asleep, and this one's have been woken.
 double seconds(call const& f, int calls_between_looks) {
     std::this_thread::sleep_for(milliseconds(5));
     f();

@@ -1,6 +1,6 @@
 #pragma once
-/// Batches of row ids for the benchmarks of sparse rows: so many distinct ones that the rows of a batch have left the
-/// caches before it comes again.
+/// Batches of row ids for the benchmarks of sparse rows: so many distinct ones that the rows of a
+/// batch have left the caches before it comes again.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -14,8 +14,8 @@ namespace batches {
 
 using ids = std::vector<std::int64_t>;
 
-/// A permutation of [0, n) that leaves no order: a bijection of the numbers below the next power of two, followed until
-/// it comes back below n.
+/// A permutation of [0, n) that leaves no order: a bijection of the numbers below the next power of
+/// two, followed until it comes back below n.
 class scatter {
 public:
     explicit scatter(std::uint64_t n) : n_(n), bits_(static_cast<int>(std::bit_width(n - 1))) {}
@@ -40,8 +40,8 @@ private:
     int bits_;
 };
 
-/// `count` batches of `size` distinct ids each. One batch after the other walks through a permutation of all rows, so
-/// that a row comes again only when all others have had their turn.
+/// `count` batches of `size` distinct ids each. One batch after the other walks through a
+/// permutation of all rows, so that a row comes again only when all others have had their turn.
 inline std::vector<ids> distinct(std::uint64_t num_rows, std::size_t size, std::size_t count) {
     scatter const scattered(num_rows);
     std::vector<ids> all(count, ids(size));
@@ -51,7 +51,8 @@ inline std::vector<ids> distinct(std::uint64_t num_rows, std::size_t size, std::
     return all;
 }
 
-/// `count` batches of `size` ids with P(rank k) proportional to 1 / k^exponent; the ranks are scattered over the table.
+/// `count` batches of `size` ids with P(rank k) proportional to 1 / k^exponent; the ranks are
+/// scattered over the table.
 inline std::vector<ids> zipf(std::uint64_t num_rows, std::size_t size, std::size_t count, double exponent) {
     std::vector<double> cumulative(num_rows);
     double sum = 0;

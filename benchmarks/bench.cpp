@@ -1,5 +1,5 @@
-/// The numbers of docs/explanation/benchmarks.md: every line is a ratio (or a difference) within this run, with its quartiles and what
-/// it must reach. Lines without a bound are reported only.
+/// The numbers of docs/explanation/benchmarks.md: every line is a ratio (or a difference) within
+/// this run, with its quartiles and what it must reach. Lines without a bound are reported only.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -54,7 +54,8 @@ void print_machine() {
     std::printf("%s\n", compiler().c_str());
 }
 
-/// Composed against hand-written in the caches and in memory, and there against the limit of memory as well.
+/// Composed against hand-written in the caches and in memory, and there against the limit of memory
+/// as well.
 void rules_alone(report& out, options const& o, std::vector<rule_case> const& all) {
     out.section("composed / hand-written, one thread");
     for (std::size_t n : {2 * Ki, 4 * Ki, 64 * Ki}) {
@@ -101,7 +102,8 @@ template <class Rule> void threads(report& out, options const& o, char const* ru
         std::string const name = std::string(rule_name) + ", " + size_text(n) + ": two threads / one";
         if (!out.wants(name)) continue;
         streams const s(n);
-        // The same streams moved and nothing else: what a second thread can win where one already fills the memory's path.
+        // The same streams moved and nothing else: what a second thread can win where one already
+        // fills the memory's path.
         auto const move = [&](std::size_t parts) -> call {
             auto const part = [=, n = n / parts](auto* pointer, std::size_t p) { return pointer + p * n; };
             auto const pointers = tensor<float, decltype(serial)::slots>(s, std::identity{});
@@ -158,7 +160,8 @@ template <class Rule> void sixteen_bits(report& out, options const& o, char cons
     out.line(name, ratio(t[0], t[1]), bound);
 }
 
-/// The moments of weights that get no gradient decay towards the subnormal numbers; no step may become slow by that.
+/// The moments of weights that get no gradient decay towards the subnormal numbers; no step may
+/// become slow by that.
 void zero_gradients(report& out, options const& o) {
     std::string const name = "adam, gradients all zero: after 2000 steps / first";
     if (!out.wants(name)) return;

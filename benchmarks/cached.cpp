@@ -31,8 +31,9 @@ void one_call(report& out, options const& o, rule_case const& rule) {
     out.line(name, scaled(difference(t[0], t[1]), 1e9), 15, "ns more");
 }
 
-/// A parameter's update, which checks and prepares each step, and the loop by hand of its first. The clock goes back to
-/// `first` again and again: from some step on bias corrections take no powers.
+/// A parameter's update, which checks and prepares each step, and the loop by hand of its first.
+/// The clock goes back to `first` again and again: from some step on bias corrections take no
+/// powers.
 template <class Rule>
 void one_update(report& out, options const& o, rule_case const& rule, Rule const& policy, std::optional<double> bound,
                 std::int64_t first = 0) {
@@ -53,8 +54,8 @@ void one_update(report& out, options const& o, rule_case const& rule, Rule const
     out.line(name, scaled(difference(t[0], t[1]), 1e9), bound, "ns more");
 }
 
-/// Streams at one offset in their pages share the sets of the first cache level, and a load may look as if it were of what another
-/// stream has just stored.
+/// Streams at one offset in their pages share the sets of the first cache level, and a load may
+/// look as if it were of what another stream has just stored.
 void placements(report& out, options const& o, rule_case const& rule) {
     constexpr std::size_t n = 4 * Ki;
     for (std::optional<std::size_t> const further : {std::optional<std::size_t>(0), std::optional<std::size_t>()}) {
@@ -67,7 +68,8 @@ void placements(report& out, options const& o, rule_case const& rule) {
     }
 }
 
-/// A step on streams that begin so many bytes further into their pages than the one before, and on those at 1 KiB.
+/// A step on streams that begin so many bytes further into their pages than the one before, and on
+/// those at 1 KiB.
 void places_in_pages(report& out, options const& o, rule_case const& rule) {
     constexpr std::size_t n = 16 * Ki;
     streams const far(n, 1024);
@@ -80,7 +82,8 @@ void places_in_pages(report& out, options const& o, rule_case const& rule) {
     }
 }
 
-/// A parameter, made after another, beside a step on streams apart: its own memory must not be what it waits for.
+/// A parameter, made after another, beside a step on streams apart: its own memory must not be what
+/// it waits for.
 template <class Rule> void own_memory(report& out, options const& o, rule_case const& rule, Rule const& policy) {
     constexpr std::size_t n = 16 * Ki;
     std::string const name = rule.name + ", " + size_text(n) + ": a parameter's update / a step on streams apart";
@@ -94,7 +97,8 @@ template <class Rule> void own_memory(report& out, options const& o, rule_case c
     out.line(name, ratio(t[0], t[1]), 1.08);
 }
 
-/// Throws if hand::ftrl_in_z is further from its formula in double than its roundings explain. In units of u, they are
+/// Throws if hand::ftrl_in_z is further from its formula in double than its roundings explain. In
+/// units of u, they are
 ///
 ///     n          one                                                                    u n
 ///     sqrt(n)    half the error of n, and its own rounding                              1.5 u sqrt(n)

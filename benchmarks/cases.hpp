@@ -1,6 +1,7 @@
 #pragma once
-/// The rules that are measured against hand-written kernels. A new one is a kernel in hand_written.hpp and one line at
-/// the end of this file; the benchmark, its check of equal bits and the instruction counts follow.
+/// The rules that are measured against hand-written kernels. A new one is a kernel in
+/// hand_written.hpp and one line at the end of this file; the benchmark, its check of equal bits
+/// and the instruction counts follow.
 #include <cstddef>
 #include <cstring>
 #include <functional>

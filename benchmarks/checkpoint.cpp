@@ -1,4 +1,5 @@
-// What it takes to save and load a model, beside what the system takes to write and read as many bytes.
+// What it takes to save and load a model, beside what the system takes to write and read as many
+// bytes.
 #include <CLI/CLI.hpp>
 #include <gradstep/gradstep.hpp>
 

@@ -21,7 +21,8 @@ using measure::call, measure::interleave, measure::ratio, measure::streams;
 constexpr double sparsity = 0.999, rate = 0.1;
 constexpr std::size_t trainers = 4;
 
-// Gradients as they are: many small ones, few large. A sum of uniform numbers to the third power, of hashes of the index.
+// Gradients as they are: many small ones, few large. A sum of uniform numbers to the third power,
+// of hashes of the index.
 void fill_gradient(float* g, std::size_t n, std::uint32_t seed) {
     for (std::size_t i = 0; i < n; ++i) {
         float sum = 0;

@@ -17,7 +17,8 @@ namespace {
 using gs::detail::x86::newton_mode, gs::detail::x86::newton_mode_here;
 using measure::call, measure::interleave, measure::ratio, measure::streams;
 
-/// Whether the rule's step waits for the divider in the caches: that without options, which has a body for them.
+/// Whether the rule's step waits for the divider in the caches: that without options, which has a
+/// body for them.
 template <class Rule>
 constexpr bool waits_for_divider =
     gs::detail::waits_for_divider<gs::update_kernel<float, Rule, gs::none, gs::detail::default_gradient<float>>>;
@@ -32,7 +33,8 @@ call with(newton_mode taken, call const& step) {
     };
 }
 
-/// All quotients, or some roots, by multiply-adds against none. Rules of which no root is taken have no line for roots.
+/// All quotients, or some roots, by multiply-adds against none. Rules of which no root is taken
+/// have no line for roots.
 template <class Rule, class... Policy>
 void against_the_divider(report& out, options const& o, streams const& s, std::string const& rule_name,
                          Rule const& rule, Policy const&... more) {
@@ -49,8 +51,9 @@ void against_the_divider(report& out, options const& o, streams const& s, std::s
     if (takes_roots) out.line(roots, ratio(t[1], t[2]));
 }
 
-/// Roots so small that the divider takes some or all of them in any case, behind multiply-adds that are for nothing: of gradients
-/// that are scaled by a number, and of state that is scaled by its square.
+/// Roots so small that the divider takes some or all of them in any case, behind multiply-adds that
+/// are for nothing: of gradients that are scaled by a number, and of state that is scaled by its
+/// square.
 template <class Rule>
 void small_roots(report& out, options const& o, streams const& s, std::string const& rule_name, Rule const& rule) {
     std::pair<float, char const*> const scales[] = {{1e-11f, "1e-11"}, {1e-13f, "1e-13"}, {1e-15f, "1e-15"}};

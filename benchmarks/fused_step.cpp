@@ -22,7 +22,8 @@ constexpr double clip_norm = 1, decay = 1e-2;
 constexpr float average_decay = 0.999f;
 constexpr gs::step_options zeroing{.zero_gradient = true};
 
-/// Adam with decoupled decay and an average of the weights: the streams have w, g, m, v, the average, and the copy in bfloat16.
+/// Adam with decoupled decay and an average of the weights: the streams have w, g, m, v, the
+/// average, and the copy in bfloat16.
 auto optimizer() {
     return gs::make_updater<float>(gs::averaged{gs::adam{}, gs::ema{.decay = average_decay}}, gs::decoupled{decay},
                                    rate);
@@ -68,7 +69,8 @@ call in_passes(streams const& s) {
     };
 }
 
-/// The traffic of the tail: a read of the gradients, then all streams, those that are only written around the caches.
+/// The traffic of the tail: a read of the gradients, then all streams, those that are only written
+/// around the caches.
 call tail_traffic(streams const& s) {
     return [&s] {
         std::size_t const n = s.size();

@@ -1,9 +1,11 @@
-// Measures in one run on a GPU: the bandwidth of updates beside a copy, many tensors in one call beside a single tensor of
-// as many elements, row-wise rules and norms, and tables beside the traffic of their rows.
+// Measures in one run on a GPU: the bandwidth of updates beside a copy, many tensors in one call
+// beside a single tensor of as many elements, row-wise rules and norms, and tables beside the
+// traffic of their rows.
 //
 //     nvcc -std=c++20 -O3 -arch=sm_90 -Iinclude benchmarks/gpu.cu -o gpu && ./gpu
 //
-// `--only bandwidth`, `many`, `whole` or `tables` measures one part. Rounds are interleaved; a number is the median over the rounds of the ratio within a round. Columns "must be" are bounds.
+// `--only bandwidth`, `many`, `whole` or `tables` measures one part. Rounds are interleaved; a
+// number is the median over the rounds of the ratio within a round. Columns "must be" are bounds.
 #include <gradstep/all.hpp>
 #include <gradstep/thrust.hpp>
 #include <gradstep/thrust/table.hpp>
@@ -59,7 +61,8 @@ private:
     cudaEvent_t begin_{}, end_{};
 };
 
-// Adam by hand, for comparison: a thread moves 16 bytes of each buffer at once. n is a multiple of 4.
+// Adam by hand, for comparison: a thread moves 16 bytes of each buffer at once. n is a multiple of
+// 4.
 __global__ void adam_by_hand(float4* w, float4 const* g, float4* m, float4* v, std::size_t n, float rate,
                              float v_scale) {
     std::size_t const i = std::size_t(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -223,7 +226,8 @@ void whole_tensors(cudaStream_t stream) {
         std::printf("| %s | %.2f | %s |\n", all[v].name.c_str(), ratio[v], by_bytes[v]);
 }
 
-// The traffic of the rows of adagrad and nothing else: a thread moves 16 bytes of each buffer. A row has `quarters` of them.
+// The traffic of the rows of adagrad and nothing else: a thread moves 16 bytes of each buffer. A
+// row has `quarters` of them.
 __global__ void move_rows(float4* w, float4* s, float4 const* g, std::int64_t const* ids, std::size_t quarters,
                           std::size_t n) {
     std::size_t const i = std::size_t(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -291,7 +295,8 @@ void tables(cudaStream_t stream) {
 }
 
 void bandwidth(cudaStream_t stream) {
-    // A step's traffic is bytes_per_element * n; the limit is the device's own copy of buffers that move as many bytes.
+    // A step's traffic is bytes_per_element * n; the limit is the device's own copy of buffers that
+    // move as many bytes.
     for (std::size_t const n : {std::size_t(1) << 20, std::size_t(1) << 24, std::size_t(1) << 28}) {
         std::vector<variant> const variants = {
             update("sgd", n, 0, stream, gs::sgd{}),

@@ -1,8 +1,10 @@
 #pragma once
-/// The yardstick: each rule as one would write it by hand for one type, one rule and one instruction set. The library
-/// has no intrinsics of this kind; it must be as fast as these (and give the same bits, which the benchmark checks).
+/// The yardstick: each rule as one would write it by hand for one type, one rule and one
+/// instruction set. The library has no intrinsics of this kind; it must be as fast as these (and
+/// give the same bits, which the benchmark checks).
 ///
-/// AVX-512 where the flags allow it, else AVX2 with FMA. Four vectors a turn, unaligned loads, a masked tail.
+/// AVX-512 where the flags allow it, else AVX2 with FMA. Four vectors a turn, unaligned loads, a
+/// masked tail.
 #include <immintrin.h>
 
 #include <cmath>
@@ -15,7 +17,8 @@
 #define HAND_INLINE __attribute__((always_inline)) inline
 #define HAND_KERNEL __attribute__((noinline, flatten)) inline // all that it calls is inlined, bodies of loops included
 
-// g++ 12 reports its own <avx512fintrin.h>, where unused operands of an intrinsic are left undefined on purpose.
+// g++ 12 reports its own <avx512fintrin.h>, where unused operands of an intrinsic are left
+// undefined on purpose.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -117,7 +120,8 @@ template <class Body> HAND_INLINE void sweep(std::size_t n, Body body) {
     if (i < n) body(i, part(n - i));
 }
 
-// Coefficients of the first step for a learning rate, computed in double; defaults as in the library.
+// Coefficients of the first step for a learning rate, computed in double; defaults as in the
+// library.
 
 struct sgd_coeffs {
     float rate;
@@ -248,7 +252,8 @@ HAND_KERNEL void ftrl(ftrl_coeffs c, std::size_t n, float* w, float const* g, fl
         reg const sum1 = fma(g0, g0, load(sum + i, which));
         reg const q = fma(add(beta, sqrt(sum1)), inverse_rate, l2);
 
-        // z were the weight 0 after this step, seen along the sign of the weight (of z itself, where the weight is 0).
+        // z were the weight 0 after this step, seen along the sign of the weight (of z itself,
+        // where the weight is 0).
         mask const moved = not_equal(w0, zero);
         reg const pull = select(moved, fnma(w0, q, g0), add(z0, g0));
         reg const side = sign_bit(select(moved, w0, pull)), over = flip(pull, side);
@@ -264,8 +269,9 @@ HAND_KERNEL void ftrl(ftrl_coeffs c, std::size_t n, float* w, float const* g, fl
     });
 }
 
-/// The same rule in the form of its paper (McMahan et al. 2013, Algorithm 1), with the roots of both sums. Its roundings are
-/// others, so are its bits, and a weight does not stand still without gradient.
+/// The same rule in the form of its paper (McMahan et al. 2013, Algorithm 1), with the roots of
+/// both sums. Its roundings are others, so are its bits, and a weight does not stand still without
+/// gradient.
 HAND_KERNEL void ftrl_in_z(ftrl_coeffs c, std::size_t n, float* w, float const* g, float* z, float* sum) {
     reg const inverse_rate = all(c.inverse_rate), beta = all(c.beta), l1 = all(c.l1), l2 = all(c.l2);
     sweep(n, [=](std::size_t i, auto which) {

@@ -1,6 +1,7 @@
-/// Runs every rule once as composed and once as written by hand, each between two requests to callgrind, which counts
-/// the instructions: the one number of a benchmark that no other load on the machine changes. Run by instructions.sh.
-/// Compile for AVX2 (-march=x86-64-v3): valgrind does not know AVX-512.
+/// Runs every rule once as composed and once as written by hand, each between two requests to
+/// callgrind, which counts the instructions: the one number of a benchmark that no other load on
+/// the machine changes. Run by instructions.sh. Compile for AVX2 (-march=x86-64-v3): valgrind does
+/// not know AVX-512.
 #include <valgrind/callgrind.h>
 
 #include <cstdio>

@@ -1,4 +1,5 @@
-// Keyed tables: the cost of keys beside row numbers, and the index of keys beside other hash maps. Times are CPU times.
+// Keyed tables: the cost of keys beside row numbers, and the index of keys beside other hash maps.
+// Times are CPU times.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
@@ -47,7 +48,8 @@ constexpr std::size_t batch_size = 64 * Ki;
 
 measure::statistic exactly(double x) { return {x, x, x}; }
 
-// --- the table ---------------------------------------------------------------------------------------------------------
+// --- the table
+// ---------------------------------------------------------------------------------------------------------
 
 /// The key of row number i: as random as hashes are, all of them different.
 std::uint64_t key_of(std::uint64_t row) { return gs::stable_hash(row); }
@@ -62,7 +64,8 @@ auto adagrad() { return gs::make_updater<float>(gs::adagrad{}, gs::constant{0.01
 using keyed = gs::keyed_table<decltype(adagrad()), gs::touch_only>;
 using plain = gs::table<decltype(adagrad()), gs::touch_only>;
 
-/// A keyed table whose rows have come in the order of their numbers: row i of it and row i of a table lie alike.
+/// A keyed table whose rows have come in the order of their numbers: row i of it and row i of a
+/// table lie alike.
 keyed filled(std::size_t num_rows, std::size_t width) {
     keyed t(adagrad(), width, gs::touch_only{}, {.duplicates = gs::duplicates::assume_unique});
     rows::array const gradient(batch_size * width);
@@ -108,7 +111,8 @@ void beside_a_table(report& out, options const& o, std::size_t num_rows, std::si
                                                    gs::table_options{.duplicates = gs::duplicates::assume_unique});
         for (std::size_t rows = batch_size; rows < num_rows; rows += batch_size)
             grown->grow(std::min(num_rows, rows + batch_size));
-        // What no table of keys with this index can be faster than: lookups, and the table's own update.
+        // What no table of keys with this index can be faster than: lookups, and the table's own
+        // update.
         auto const index = std::make_shared<gs::detail::key_index>();
         keys64 const all = keys_of(0, num_rows);
         index->reserve(all);
@@ -131,7 +135,8 @@ void beside_a_table(report& out, options const& o, std::size_t num_rows, std::si
         out.line(time, scaled(quartiles(t[0]), 1e9 / w.mean_batch()), {}, "ns a row");
     }
     if (out.wants(lookup) || out.wants(own)) {
-        // Separate memory that is placed like the tables' memory; memcpy with a length that the compiler does not know.
+        // Separate memory that is placed like the tables' memory; memcpy with a length that the
+        // compiler does not know.
         auto const values = std::make_shared<rows::array>(random_values(num_rows * width));
         auto const result = std::make_shared<rows::array>(batch_size * width);
         auto const gather = [=](rows::batch const& b) {
@@ -216,7 +221,8 @@ void changes(report& out, options const& o) {
     if (found % changed != 0) std::printf("changed_since has found another number of rows than has changed\n");
 }
 
-// --- the index -----------------------------------------------------------------------------------------------------------
+// --- the index
+// -----------------------------------------------------------------------------------------------------------
 
 /// Bytes that the maps hold.
 std::size_t held = 0;

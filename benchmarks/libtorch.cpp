@@ -1,4 +1,5 @@
-/// ./dev bench libtorch: a step of gradstep::torch_optim beside the step of torch::optim, in one process, on torch's threads.
+/// ./dev bench libtorch: a step of gradstep::torch_optim beside the step of torch::optim, in one
+/// process, on torch's threads.
 #include <cstdint>
 #include <cstdio>
 #include <exception>

@@ -1,7 +1,8 @@
 #pragma once
-/// How everything here is measured: the variants of a comparison run interleaved in one process, in an order that
-/// rotates from round to round, and a ratio is the median of the ratios of the single rounds. Times of different
-/// runs, or of different minutes, are never compared: the machine is not the same machine a minute later.
+/// How everything here is measured: the variants of a comparison run interleaved in one process, in
+/// an order that rotates from round to round, and a ratio is the median of the ratios of the single
+/// rounds. Times of different runs, or of different minutes, are never compared: the machine is not
+/// the same machine a minute later.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -61,8 +62,8 @@ inline double seconds(call const& f, int repetitions, double (*now)() = wall_tim
     return (now() - start) / repetitions;
 }
 
-/// Seconds a call of every variant, round by round. A sample lasts at least 50 us, and one untimed call goes before
-/// it: the variant before may have evicted what this one keeps in the cache.
+/// Seconds a call of every variant, round by round. A sample lasts at least 50 us, and one untimed
+/// call goes before it: the variant before may have evicted what this one keeps in the cache.
 inline std::vector<samples> interleave(std::initializer_list<call> variants, int rounds, double (*now)() = wall_time) {
     std::vector<call> const all(variants);
     double slowest = 0;
@@ -82,9 +83,10 @@ inline std::vector<samples> interleave(std::initializer_list<call> variants, int
     return times;
 }
 
-/// Seven streams (parameter, gradient, five state slots) of n elements of up to 4 bytes, on huge pages where the system
-/// gives them. Each starts on a cache line. No two are at a distance near a power of two: they would compete for the same cache sets
-/// and memory banks (up to 2x on the memory limit itself), and the placement would be what is measured. Or, to measure that, each
+/// Seven streams (parameter, gradient, five state slots) of n elements of up to 4 bytes, on huge
+/// pages where the system gives them. Each starts on a cache line. No two are at a distance near a
+/// power of two: they would compete for the same cache sets and memory banks (up to 2x on the
+/// memory limit itself), and the placement would be what is measured. Or, to measure that, each
 /// begins so many bytes `further` into a page of 4 KiB than the one before, in the pages behind it.
 class streams {
 public:
@@ -107,7 +109,8 @@ public:
         return reinterpret_cast<T*>(memory_.get() + k * stride_);
     }
 
-    /// Parameter and gradient uniform in (-1, 1) as T, small positive state: the values of a run under way.
+    /// Parameter and gradient uniform in (-1, 1) as T, small positive state: the values of a run
+    /// under way.
     template <class T = float> void fill() const {
         for (std::size_t k = 0; k < 2; ++k)
             for (std::size_t i = 0; i < size_; ++i) at<T>(k)[i] = static_cast<T>(uniform(k * size_ + i));

@@ -1,5 +1,6 @@
 #pragma once
-/// What a run of the benchmarks is asked for, and how its lines are printed; benchmarks/lines.py is the same for those in Python.
+/// What a run of the benchmarks is asked for, and how its lines are printed; benchmarks/lines.py is
+/// the same for those in Python.
 #include <cstddef>
 #include <fstream>
 #include <map>
@@ -37,9 +38,10 @@ std::string compiler();
 
 /// Prints each line as soon as it is measured and remembers whether all of them hold.
 ///
-/// With options::json they are added to that file too, an object of JSON each: "section", "what", "measured", "low" and "high" (the
-/// quartiles), "unit" ("" for a ratio); "at_most" and "verdict" ("ok" or "MISS") where there is a bound. Before them comes
-/// {"about": {...}}, what the program was compiled by and runs with, by name: the compiler, xsimd, its instruction set, and `about`.
+/// With options::json they are added to that file too, an object of JSON each: "section", "what",
+/// "measured", "low" and "high" (the quartiles), "unit" ("" for a ratio); "at_most" and "verdict"
+/// ("ok" or "MISS") where there is a bound. Before them comes {"about": {...}}, what the program
+/// was compiled by and runs with, by name: the compiler, xsimd, its instruction set, and `about`.
 /// What has been measured is in the file when a program fails.
 class report {
 public:

@@ -1,6 +1,7 @@
 #pragma once
-/// What memory allows: kernels that read and write the same streams as a rule and do next to nothing else (one maximum
-/// a stream), with the vectors of this instruction set, four a turn. A rule cannot be faster than these for long.
+/// What memory allows: kernels that read and write the same streams as a rule and do next to
+/// nothing else (one maximum a stream), with the vectors of this instruction set, four a turn. A
+/// rule cannot be faster than these for long.
 #include <immintrin.h>
 
 #include <cstddef>
@@ -29,8 +30,8 @@ inline pack larger(pack a, pack b) { return _mm256_max_ps(a, b); }
 #endif
 inline constexpr std::size_t lanes = sizeof(pack) / sizeof(float); // n is a multiple of four times this in what follows
 
-/// The streams of a rule: w read and written, g read, every state slot read and written; 12, 20, 28 bytes an element for
-/// 0, 1, 2 slots.
+/// The streams of a rule: w read and written, g read, every state slot read and written; 12, 20, 28
+/// bytes an element for 0, 1, 2 slots.
 template <class... Slot>
 __attribute__((noinline)) void same_mix(std::size_t n, float* w, float const* g, Slot*... slot) {
     [[maybe_unused]] auto const raise = [floor = pack{}](float* p) { store(p, larger(load(p), floor)); };
@@ -49,7 +50,8 @@ __attribute__((noinline)) inline void read(std::size_t n, float const* g) {
     asm volatile("" : : "x"(largest[0]), "x"(largest[1]), "x"(largest[2]), "x"(largest[3]));
 }
 
-/// The streams of a rule, g written too, and half as many bytes as w has written to `copy` around the caches; it starts on a cache line.
+/// The streams of a rule, g written too, and half as many bytes as w has written to `copy` around
+/// the caches; it starts on a cache line.
 template <class... Slot>
 __attribute__((noinline)) void tail_mix(std::size_t n, float* w, float* g, float* copy, Slot*... slot) {
     auto const raise = [floor = pack{}](float* p) { store(p, larger(load(p), floor)); };
@@ -65,9 +67,9 @@ __attribute__((noinline)) void tail_mix(std::size_t n, float* w, float* g, float
     _mm_sfence();
 }
 
-/// The mix of a rule for the rows of a table. All lines of the row 16 ids ahead are prefetched, for reading and into the
-/// second level: on an Intel Xeon with 480 MB of L3, a prefetch for writing made rows of 64 floats take 1.6 times as long.
-/// The width is a multiple of the lanes.
+/// The mix of a rule for the rows of a table. All lines of the row 16 ids ahead are prefetched, for
+/// reading and into the second level: on an Intel Xeon with 480 MB of L3, a prefetch for writing
+/// made rows of 64 floats take 1.6 times as long. The width is a multiple of the lanes.
 template <class... Slot>
 __attribute__((noinline)) void rows_mix(std::size_t count, std::int64_t const* ids, std::size_t width, float* w,
                                         float const* g, Slot*... slot) {

@@ -1,10 +1,11 @@
-/// The tables of docs/reference/dtypes.md: how far the weights of a dtype are, after some steps, from the weights of the
-/// rule's formula in long double. Prints Markdown, the same on every run. `./dev bench rounding` builds and runs it.
+/// The tables of docs/reference/dtypes.md: how far the weights of a dtype are, after some steps,
+/// from the weights of the rule's formula in long double. Prints Markdown, the same on every run.
+/// `./dev bench rounding` builds and runs it.
 ///
-/// The problem is a quadratic, a gradient is curvature * (w - target) + noise, and every run takes it at its own weights:
-/// an element rounds it to its storage, the formula has it in long double. The first weights are the same numbers for all.
-/// The error of a weight is |w - exact w| in ulp of the element's storage, at the larger one of the exact weight and the
-/// root mean square of all.
+/// The problem is a quadratic, a gradient is curvature * (w - target) + noise, and every run takes
+/// it at its own weights: an element rounds it to its storage, the formula has it in long double.
+/// The first weights are the same numbers for all. The error of a weight is |w - exact w| in ulp of
+/// the element's storage, at the larger one of the exact weight and the root mean square of all.
 #include <algorithm>
 #include <array>
 #include <cmath>

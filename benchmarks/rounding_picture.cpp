@@ -1,5 +1,6 @@
-/// The picture of docs/reference/dtypes.md: rounding errors over 1000 steps by dtype, on the problem of
-/// rounding_problem.hpp. `./dev bench rounding FILE.svg` builds and runs it. gnuplot draws.
+/// The picture of docs/reference/dtypes.md: rounding errors over 1000 steps by dtype, on the
+/// problem of rounding_problem.hpp. `./dev bench rounding FILE.svg` builds and runs it. gnuplot
+/// draws.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <type_traits>
 
-/// The problem on which rounding errors are measured: a quadratic with noise. Each run computes the gradient at its own
-/// weights, and rounds it to its storage, as training does.
+/// The problem on which rounding errors are measured: a quadratic with noise. Each run computes the
+/// gradient at its own weights, and rounds it to its storage, as training does.
 namespace rounding {
 
 using real = long double;
@@ -33,7 +33,8 @@ template <class T> real widened(T x) {
     if constexpr (std::is_floating_point_v<T>) return x;
     else return static_cast<float>(x);
 }
-/// To 16 bits by way of float, where twice rounded differs from once in one of many thousand numbers.
+/// To 16 bits by way of float, where twice rounded differs from once in one of many thousand
+/// numbers.
 template <class T> T rounded(real x) {
     if constexpr (std::is_floating_point_v<T>) return static_cast<T>(x);
     else return T(static_cast<float>(x));

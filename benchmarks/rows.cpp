@@ -39,7 +39,8 @@ auto table(workload const& w, Updater updater, gs::duplicates duplicates = gs::d
     return gs::table{std::move(updater), w.num_rows, w.width, catch_up, {.initial = 0.0, .duplicates = duplicates}};
 }
 
-/// The traffic of the rows of a rule with so many slots and nothing else; on a pool, each thread takes its share of ids.
+/// The traffic of the rows of a rule with so many slots and nothing else; on a pool, each thread
+/// takes its share of ids.
 template <std::size_t slots> call row_limit(workload const& w, std::size_t first, gs::thread_pool* pool = nullptr) {
     auto const memory = std::make_shared<std::vector<rows::array>>();
     for (std::size_t k = 0; k <= slots; ++k) memory->push_back(rows::random_values(w.num_rows * w.width));
@@ -138,7 +139,8 @@ void against_plain_adagrad(report& out, options const& o) {
     if (out.wants(row_wise)) compare(row_wise, table(w, gs::make_updater<float>(gs::rowwise_adagrad{}, rate)), {});
 }
 
-/// What it costs that a table has several writers, in the time of all cores: a thread that waits must sleep.
+/// What it costs that a table has several writers, in the time of all cores: a thread that waits
+/// must sleep.
 void several_writers(report& out, options const& o, std::string const& kind, std::vector<batches::ids> ids,
                      std::size_t num_rows, std::optional<double> bound) {
     constexpr std::size_t width = 64;
@@ -175,7 +177,8 @@ void several_writers(report& out, options const& o, std::string const& kind, std
     out.line(sixteen, ratio(t[3], t[1]));
 }
 
-/// How the work of grouping the ids of a batch grows with the parts that threads share it by, as tables do.
+/// How the work of grouping the ids of a batch grows with the parts that threads share it by, as
+/// tables do.
 void grouping_by_parts(report& out, options const& o) {
     std::size_t const num_rows = millions(o, 1), width = 16;
     constexpr std::size_t parts[] = {1, 2, 8, 32}; // the first is what the others stand beside
@@ -217,9 +220,10 @@ void table_size(report& out, options const& o) {
     }
 }
 
-/// What a row may keep to catch up on |w| <- max(0, q |w| - c): the number of a step, of which a ring of 2^20 steps has the
-/// running numbers with what their sums round off, as tables do; or the two running numbers themselves. Batches of sgd with
-/// a proximal elastic net by plain loops, the same ones for both.
+/// What a row may keep to catch up on |w| <- max(0, q |w| - c): the number of a step, of which a
+/// ring of 2^20 steps has the running numbers with what their sums round off, as tables do; or the
+/// two running numbers themselves. Batches of sgd with a proximal elastic net by plain loops, the
+/// same ones for both.
 template <bool in_row> class catching_up {
     struct two_numbers {
         double log, shift;
@@ -339,7 +343,8 @@ void sparse_rows(report& out, options const& o) {
         std::size_t const count = num_rows / size;
         several_writers(out, o, "distinct ids by " + size_text(size), batches::distinct(num_rows, size, count),
                         num_rows, 1.3);
-        // With few popular ids most calls wait for another call, and longer than their own work takes.
+        // With few popular ids most calls wait for another call, and longer than their own work
+        // takes.
         std::optional<double> const bound = size == 64 ? std::nullopt : std::optional(1.3);
         several_writers(out, o, "Zipf 1.05 by " + size_text(size), batches::zipf(num_rows, size, count, 1.05), num_rows,
                         bound);

@@ -1,6 +1,6 @@
 #pragma once
-/// Sparse steps that can be repeated: batches, their gradients, and the tables that they update. Every call takes the
-/// next batch, so that its rows come from memory and not from a cache.
+/// Sparse steps that can be repeated: batches, their gradients, and the tables that they update.
+/// Every call takes the next batch, so that its rows come from memory and not from a cache.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -62,8 +62,8 @@ struct workload {
     }
 };
 
-/// So many batches of `size` rows that what they touch, with a state slot and the gradient, exceeds the caches; but no
-/// row twice, if there are so many rows.
+/// So many batches of `size` rows that what they touch, with a state slot and the gradient, exceeds
+/// the caches; but no row twice, if there are so many rows.
 inline std::size_t enough_batches(std::size_t num_rows, std::size_t size, std::size_t width) {
     constexpr std::size_t caches = std::size_t{768} << 20;
     return std::clamp<std::size_t>(caches / (size * width * 3 * sizeof(float)), 1,
@@ -75,8 +75,9 @@ inline workload distinct(std::size_t num_rows, std::size_t width, std::size_t si
     return {num_rows, width, batches::distinct(num_rows, size, enough_batches(num_rows, size, width))};
 }
 
-/// `step(batch)` on the next batch with every call, starting with `first`: variants of a comparison start apart, so
-/// that none finds in the cache what the one before has just read. All batches run once before, which touches all pages.
+/// `step(batch)` on the next batch with every call, starting with `first`: variants of a comparison
+/// start apart, so that none finds in the cache what the one before has just read. All batches run
+/// once before, which touches all pages.
 template <class Step> measure::call over(workload const& w, std::size_t first, Step step) {
     for (batch const& b : w.batches) step(b);
     return [&w, step = std::move(step), next = first]() mutable { step(w.batches[next++ % w.batches.size()]); };

@@ -1,5 +1,6 @@
 #pragma once
-/// The rules of tables of measurements: all rules of the tests' registry, each with its first setting, the defaults.
+/// The rules of tables of measurements: all rules of the tests' registry, each with its first
+/// setting, the defaults.
 #include <string>
 
 #include <gradstep/gradstep.hpp>

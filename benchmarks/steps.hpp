@@ -1,6 +1,6 @@
 #pragma once
-/// Steps on the streams of a measurement, as calls that can be repeated: steps of an optimizer, and the memory traffic of
-/// such steps alone.
+/// Steps on the streams of a measurement, as calls that can be repeated: steps of an optimizer, and
+/// the memory traffic of such steps alone.
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -14,7 +14,8 @@
 
 namespace gs = gradstep;
 
-/// Parameter, gradient and `slots` float state slots of the streams, as a tuple of what `view(pointer)` makes of them.
+/// Parameter, gradient and `slots` float state slots of the streams, as a tuple of what
+/// `view(pointer)` makes of them.
 template <class Storage, std::size_t slots, class View> auto tensor(measure::streams const& s, View const& view) {
     static_assert(2 + slots <= measure::streams::count);
     auto const of = [&]<std::size_t... I>(std::index_sequence<I...>) {
@@ -23,7 +24,8 @@ template <class Storage, std::size_t slots, class View> auto tensor(measure::str
     return of(std::make_index_sequence<slots>{});
 }
 
-/// One step of an optimizer on the streams. Storage is the type of parameter and gradient in memory.
+/// One step of an optimizer on the streams. Storage is the type of parameter and gradient in
+/// memory.
 template <class Storage = float, class Optimizer>
 measure::call composed(Optimizer optimizer, measure::streams const& s) {
     auto const view = [n = s.size()](auto* p) { return std::span(p, n); };

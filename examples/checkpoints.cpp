@@ -1,5 +1,5 @@
-// Trains, saves every ten steps, and goes on from the last files where it was stopped: checkpoints FOLDER STEPS. Without
-// arguments it shows that a run in two halves gives the same bits as one run.
+// Trains, saves every ten steps, and goes on from the last files where it was stopped: checkpoints
+// FOLDER STEPS. Without arguments it shows that a run in two halves gives the same bits as one run.
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/io/checkpoint.hpp>

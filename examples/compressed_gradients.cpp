@@ -1,5 +1,5 @@
-// Four trainers that send each other compressed gradients: each trains on its own data, and all hold the same weights. Here they
-// are threads, and the network is a piece of shared memory.
+// Four trainers that send each other compressed gradients: each trains on its own data, and all
+// hold the same weights. Here they are threads, and the network is a piece of shared memory.
 #include <cmath>
 #include <cstddef>
 #include <cstdio>

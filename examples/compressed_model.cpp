@@ -1,5 +1,6 @@
-// Compressed gradients of a parameter, of several tensors in one step, and of a model, and dense steps by an all-reduce. The two
-// trainers are threads, and the network is a piece of shared memory, as in compressed_gradients.cpp.
+// Compressed gradients of a parameter, of several tensors in one step, and of a model, and dense
+// steps by an all-reduce. The two trainers are threads, and the network is a piece of shared
+// memory, as in compressed_gradients.cpp.
 #include <cstddef>
 #include <cstdio>
 #include <thread>
@@ -27,8 +28,8 @@ std::vector<float> gradient(std::size_t size, std::size_t rank) {
     return out;
 }
 
-// Runs train(rank), which returns the weights, on a thread for each trainer. Returns whether the weights have moved, and are
-// the same.
+// Runs train(rank), which returns the weights, on a thread for each trainer. Returns whether the
+// weights have moved, and are the same.
 template <class Train> bool agree(Train const& train) {
     std::vector<std::vector<float>> weights(trainers);
     {

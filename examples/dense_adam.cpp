@@ -1,5 +1,5 @@
-// Dense training in a framework's own vectors: Adam with L2, under warm-up and cosine decay. Each step is prepared once
-// and serves every tensor of the model.
+// Dense training in a framework's own vectors: Adam with L2, under warm-up and cosine decay. Each
+// step is prepared once and serves every tensor of the model.
 //
 // The model is y = x.w + bias in 16 dimensions, to be found again from samples of it.
 #include <cmath>

@@ -1,5 +1,5 @@
-// An embedding table that is trained by batches of ids: steps, pooled gradients, readers, growth, threads, averages, your own
-// memory, and a checkpoint.
+// An embedding table that is trained by batches of ids: steps, pooled gradients, readers, growth,
+// threads, averages, your own memory, and a checkpoint.
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/io/checkpoint.hpp>

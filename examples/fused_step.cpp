@@ -1,7 +1,9 @@
-// All that follows a backward pass, in two reads of the gradients: their norm, and one pass that clips, decays, updates, keeps an
-// average, writes the weights in bfloat16 for the next forward pass, and sets the gradients to zero.
+// All that follows a backward pass, in two reads of the gradients: their norm, and one pass that
+// clips, decays, updates, keeps an average, writes the weights in bfloat16 for the next forward
+// pass, and sets the gradients to zero.
 //
-// The network is y = x.w in 64 dimensions, computed from the weights in bfloat16; gradients are added up in float.
+// The network is y = x.w in 64 dimensions, computed from the weights in bfloat16; gradients are
+// added up in float.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -1,7 +1,8 @@
-// Points that are added and removed while they train: a sum of bells is fitted to a curve. Flat bells are removed, and
-// new ones are added where the error is largest, as in Gaussian splatting. Three runs show what the state is worth: it
-// follows its points; it begins anew at each change, as with a new optimizer; it begins anew and the clock goes on, so
-// that the bias corrections of Adam do not fit it.
+// Points that are added and removed while they train: a sum of bells is fitted to a curve. Flat
+// bells are removed, and new ones are added where the error is largest, as in Gaussian splatting.
+// Three runs show what the state is worth: it follows its points; it begins anew at each change, as
+// with a new optimizer; it begins anew and the clock goes on, so that the bias corrections of Adam
+// do not fit it.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -19,7 +20,8 @@ constexpr std::size_t samples = 400;
 
 float target(float x) { return std::sin(6 * x) + 0.5f * std::sin(31 * x * x) + (x > 0.6f ? 0.7f : 0.0f); }
 
-// The sum of height * exp(-((x - center) / width)^2). A point has three numbers: center, log of the width, height.
+// The sum of height * exp(-((x - center) / width)^2). A point has three numbers: center, log of the
+// width, height.
 struct fit {
     std::vector<float> gradient, error;
     float loss = 0;

@@ -1,7 +1,8 @@
-// gradstep inside a framework that has its threads already. A library must not start threads unasked: the framework has
-// one for each core, and a second set would compete with it for them. So simd_backend{} runs on the caller's thread, and
-// an executor hands it the threads that are there: here the framework's own pool, OpenMP and TBB. They
-// drive the same step, and the bits are the same.
+// gradstep inside a framework that has its threads already. A library must not start threads
+// unasked: the framework has one for each core, and a second set would compete with it for them. So
+// simd_backend{} runs on the caller's thread, and an executor hands it the threads that are there:
+// here the framework's own pool, OpenMP and TBB. They drive the same step, and the bits are the
+// same.
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>

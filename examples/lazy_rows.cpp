@@ -1,6 +1,6 @@
-// How a row of a table accounts for the steps that do not contain it: one weight under adagrad with a proximal elastic net and a
-// decaying rate, in one batch of 250. `lazy_rows FILE.svg` draws the picture of
-// docs/how_to/embedding_tables.md with gnuplot.
+// How a row of a table accounts for the steps that do not contain it: one weight under adagrad with
+// a proximal elastic net and a decaying rate, in one batch of 250. `lazy_rows FILE.svg` draws the
+// picture of docs/how_to/embedding_tables.md with gnuplot.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,4 +1,5 @@
-// A model whose optimizers are chosen by a file, one for each parameter: it trains, saves, and goes on from what it saved.
+// A model whose optimizers are chosen by a file, one for each parameter: it trains, saves, and goes
+// on from what it saved.
 //
 //     model_from_a_file [optimizers.json]
 #include <cstdio>
@@ -21,7 +22,8 @@ char const* const built_in = R"({
 })";
 // [text]
 
-// Writes the gradients of half the mean squared error for the line y = 2 x - 1, and returns that loss.
+// Writes the gradients of half the mean squared error for the line y = 2 x - 1, and returns that
+// loss.
 float loss_of(float slope, float offset, std::vector<float>& g_slope, std::vector<float>& g_offset) {
     constexpr int points = 64;
     float loss = 0;

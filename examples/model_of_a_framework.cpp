@@ -1,5 +1,6 @@
-// A framework that owns all memory: one arena holds parameters, gradients and optimizer state of a network. A model over it
-// steps all of them at once, with a policy of its own for each group, and owns nothing but clocks.
+// A framework that owns all memory: one arena holds parameters, gradients and optimizer state of a
+// network. A model over it steps all of them at once, with a policy of its own for each group, and
+// owns nothing but clocks.
 #include <cmath>
 #include <cstddef>
 #include <cstdio>

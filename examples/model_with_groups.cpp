@@ -1,6 +1,7 @@
-// A model whose parameters are treated in groups: weights decay while biases and norms do not, the pretrained part learns
-// slowly, the embedding has a rule of its own. Gradients are clipped by the norm of all of them, a step with a NaN is left
-// out, and one pass on all threads updates everything.
+// A model whose parameters are treated in groups: weights decay while biases and norms do not, the
+// pretrained part learns slowly, the embedding has a rule of its own. Gradients are clipped by the
+// norm of all of them, a step with a NaN is left out, and one pass on all threads updates
+// everything.
 #include <cmath>
 #include <cstdio>
 #include <limits>

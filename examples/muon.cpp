@@ -1,5 +1,5 @@
-// A network whose hidden matrices are trained by Muon, and whose embedding, biases and output layer by AdamW. The groups
-// are patterns of names.
+// A network whose hidden matrices are trained by Muon, and whose embedding, biases and output layer
+// by AdamW. The groups are patterns of names.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -31,7 +31,8 @@ struct tensor {
 constexpr std::size_t words = 50, width = 32, hidden = 48, steps = 60;
 enum { embedding, first, bias, second, head };
 
-// y = head * tanh(second * tanh(first * embedding[word] + bias)), which has to become the parity of the word.
+// y = head * tanh(second * tanh(first * embedding[word] + bias)), which has to become the parity of
+// the word.
 double loss_and_gradients(std::vector<tensor>& net, std::vector<std::vector<float>> const& w) {
     for (tensor& x : net) std::fill(x.gradient.begin(), x.gradient.end(), 0.0f);
     auto const times = [](std::vector<float> const& a, float const* x, std::size_t rows, std::size_t cols) {

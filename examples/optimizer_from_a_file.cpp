@@ -1,5 +1,6 @@
-// Reads an optimizer from a configuration, in JSON, and trains a line through points with it: the rules that a program wants
-// to have are compiled, all numbers, regularizers and schedules are the file's.
+// Reads an optimizer from a configuration, in JSON, and trains a line through points with it: the
+// rules that a program wants to have are compiled, all numbers, regularizers and schedules are the
+// file's.
 //
 //     optimizer_from_a_file [configuration.json]
 #include <cmath>

@@ -1,4 +1,5 @@
-// Every schedule over 1000 steps. `schedules_gallery FILE.svg` draws the picture of docs/reference/schedules.md with gnuplot.
+// Every schedule over 1000 steps. `schedules_gallery FILE.svg` draws the picture of
+// docs/reference/schedules.md with gnuplot.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>

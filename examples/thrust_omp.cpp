@@ -1,5 +1,6 @@
-// The GPU program, on a machine without one: with Thrust's OpenMP system in the place of CUDA, `thrust::device` means
-// the cores of the CPU. In a .cu file for a GPU only the execution policy differs: thrust::cuda::par_nosync.on(stream).
+// The GPU program, on a machine without one: with Thrust's OpenMP system in the place of CUDA,
+// `thrust::device` means the cores of the CPU. In a .cu file for a GPU only the execution policy
+// differs: thrust::cuda::par_nosync.on(stream).
 //
 // Minimises the sum of (w - target)^2 / 2 with Adam.
 #include <cstdio>

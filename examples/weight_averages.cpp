@@ -1,5 +1,6 @@
-// The average of the weights in the pass of the update, read as a copy and in the place of the weights; and an average of weights
-// that other code trains, in memory of its own. Last a rule that evaluates an average instead of lowering its rate.
+// The average of the weights in the pass of the update, read as a copy and in the place of the
+// weights; and an average of weights that other code trains, in memory of its own. Last a rule that
+// evaluates an average instead of lowering its rate.
 #include <cstddef>
 #include <cstdio>
 #include <span>

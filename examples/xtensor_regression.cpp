@@ -1,7 +1,8 @@
-// xtensor containers are taken as they are, and the gradient may be a lazy expression: it is evaluated chunk by chunk
-// inside the update, and no temporary of its size is made.
+// xtensor containers are taken as they are, and the gradient may be a lazy expression: it is
+// evaluated chunk by chunk inside the update, and no temporary of its size is made.
 //
-// Linear regression with 8 outputs of 32 inputs, by Adam on the mean squared error and a little weight decay.
+// Linear regression with 8 outputs of 32 inputs, by Adam on the mean squared error and a little
+// weight decay.
 #include <cstdio>
 
 #include <gradstep/adapt/xtensor.hpp>

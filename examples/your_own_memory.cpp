@@ -1,5 +1,5 @@
-// gradstep inside a framework that has its memory already: tensors are spans of one arena, and all of them are updated
-// in one call.
+// gradstep inside a framework that has its memory already: tensors are spans of one arena, and all
+// of them are updated in one call.
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
@@ -18,7 +18,8 @@ int main() {
 
     // One arena: all parameters, then all gradients, then the two moments of Adam.
     // [arena]
-    // Whole KiB from one buffer to the next, and 5 KiB more: no two buffers are a power of two apart.
+    // Whole KiB from one buffer to the next, and 5 KiB more: no two buffers are a power of two
+    // apart.
     constexpr std::size_t KiB = 1024 / sizeof(float);
     std::size_t const distance = (total + KiB - 1) / KiB * KiB + 5 * KiB;
     std::vector<float, gs::huge_page_allocator<float>> arena(4 * distance); // zeros

@@ -1,4 +1,5 @@
-// A rule that looks at the gradients of the whole model before it moves an element, and keeps one number for the model.
+// A rule that looks at the gradients of the whole model before it moves an element, and keeps one
+// number for the model.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,4 +1,5 @@
-// A regularizer and schedules of your own: a limit for the magnitude of weights, a lambda, and a type with a name.
+// A regularizer and schedules of your own: a limit for the magnitude of weights, a lambda, and a
+// type with a name.
 #include <cstdint>
 #include <cstdio>
 #include <vector>

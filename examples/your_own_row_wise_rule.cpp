@@ -1,6 +1,6 @@
-// A rule that looks at a whole tensor before it moves an element, and keeps one number for it. Outside tables the row is
-// the tensor; in a table it is a row, and a row that was away catches up, since the rule says what it does without
-// gradient.
+// A rule that looks at a whole tensor before it moves an element, and keeps one number for it.
+// Outside tables the row is the tensor; in a table it is a row, and a row that was away catches up,
+// since the rule says what it does without gradient.
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -62,8 +62,8 @@ template <class Backend> std::vector<float> train(std::size_t n, Backend backend
     return {weights.values().begin(), weights.values().end()};
 }
 
-/// The furthest that a row of a table, which gets a gradient on every fifth step, is from the same row in a dense run
-/// that sees a gradient of 0 on the others.
+/// The furthest that a row of a table, which gets a gradient on every fifth step, is from the same
+/// row in a dense run that sees a gradient of 0 on the others.
 float distance_of_a_row_from_dense() {
     auto optimizer = gs::make_updater<float>(rowwise_rmsprop{}, schedule);
     gs::table rows{optimizer, 5, width, gs::exact{}};

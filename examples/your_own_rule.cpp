@@ -1,5 +1,5 @@
-// A rule of your own is one struct. It then runs on every backend, here on the plain loop and on SIMD packs, with the
-// same bits.
+// A rule of your own is one struct. It then runs on every backend, here on the plain loop and on
+// SIMD packs, with the same bits.
 #include <array>
 #include <cmath>
 #include <cstdio>

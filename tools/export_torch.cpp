@@ -19,7 +19,8 @@ namespace {
 using detail::fail, detail::throw_error, detail::in_quotes, detail::joined, detail::json, detail::json_path,
     detail::saved_state, detail::saved_tensor;
 
-// The arguments of which a preset makes this rule, if there are any. Each is the member of the rule that changes with it.
+// The arguments of which a preset makes this rule, if there are any. Each is the member of the rule
+// that changes with it.
 template <class Preset>
 std::optional<typename Preset::arguments_type> arguments_of(typename Preset::rule_type const& rule) {
     using arguments = typename Preset::arguments_type;
@@ -134,7 +135,8 @@ private:
         std::abort();
     }
 
-    // The policies of a parameter, with the learning rate of its next step in a schedule that torch has.
+    // The policies of a parameter, with the learning rate of its next step in a schedule that torch
+    // has.
     configuration policies_of(saved_state const& state) const {
         if (state.rows) refuse(state, {"is a table"}, {"a parameter; torch's optimizers keep no state of tables"});
         if (state.find("") == nullptr) refuse(state, {"has no values"}, {"a parameter"});

@@ -11,10 +11,11 @@ struct export_options {
     std::optional<double> rate = {}; // the learning rate, in place of the schedules' rate
 };
 
-/// Converts the checkpoint `from` to the file `to`, which has parameters and state under torch's names. import_torch
-/// and load_from_gradstep (docs/how_to/checkpoints.md) read its layout. Returns messages for the user; the first names the
-/// class. Throws value_error, naming file and parameter, if no class keeps the state, and io_error; `to` is then
-/// unchanged. It uses a few MB of memory for a model of any size.
+/// Converts the checkpoint `from` to the file `to`, which has parameters and state under torch's
+/// names. import_torch and load_from_gradstep (docs/how_to/checkpoints.md) read its layout. Returns
+/// messages for the user; the first names the class. Throws value_error, naming file and parameter,
+/// if no class keeps the state, and io_error; `to` is then unchanged. It uses a few MB of memory
+/// for a model of any size.
 std::vector<std::string> export_torch(std::string const& from, std::string const& to, export_options const& options);
 
 } // namespace gradstep::tools

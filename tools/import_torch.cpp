@@ -87,8 +87,8 @@ private:
     json const& group_;
 };
 
-// The rule of a group's parameters: its name and slots, the configuration with its numbers, and the form of the
-// elements.
+// The rule of a group's parameters: its name and slots, the configuration with its numbers, and the
+// form of the elements.
 struct group_rule {
     std::string name;
     std::vector<torch_slot> slots;
@@ -101,8 +101,8 @@ struct group_rule {
     std::uint64_t seed = 0, id = 0; // of stochastic rounding
 };
 
-// Keys that every group can have: common options, options that change no number, and keys that torch's schedulers
-// add.
+// Keys that every group can have: common options, options that change no number, and keys that
+// torch's schedulers add.
 constexpr std::array<std::string_view, 17> common_keys{
     "params",       "param_names", "lr",     "weight_decay", "decoupled_weight_decay",
     "maximize",     "foreach",     "fused",  "capturable",   "differentiable",
@@ -487,7 +487,8 @@ private:
         parameters_.push_back(std::move(out));
     }
 
-    // A parameter that never had a gradient has no state, except state that the constructor created.
+    // A parameter that never had a gradient has no state, except state that the constructor
+    // created.
     [[noreturn]] void refuse_missing(group_rule const& rule, std::string const& state, layout const& in,
                                      std::string const& name) const {
         std::string first;
@@ -516,8 +517,8 @@ private:
             refuse({in_quotes(to.state.name), " has state, and 0 steps"}, {"at least 1"});
     }
 
-    // Sets seed and id of stochastic rounding. gradstep.torch numbers the parameters of a group that have the same
-    // dtype and a gradient.
+    // Sets seed and id of stochastic rounding. gradstep.torch numbers the parameters of a group
+    // that have the same dtype and a gradient.
     void number_draws(group_rule const& rule, std::size_t first) {
         if (rule.form != element_form::stochastic) return;
         std::map<std::string, std::uint64_t> moved, idle;
@@ -565,8 +566,9 @@ private:
         file_.read(x, 0, std::span(data).first(bytes));
         return data;
     }
-    // A count stands for itself below the number from where on its dtype has gaps: torch's F32 stands still there, and numbers of
-    // 16 bits were rounded by the program, which may have begun anywhere.
+    // A count stands for itself below the number from where on its dtype has gaps: torch's F32
+    // stands still there, and numbers of 16 bits were rounded by the program, which may have begun
+    // anywhere.
     std::int64_t step_of(safetensors_entry const& x) {
         std::array<std::byte, 8> const data = number_in(x);
         if (x.dtype == "I64") {
@@ -587,7 +589,8 @@ private:
                                   : ", which has gaps there, may stand for another count"},
                    {"an exact count; give --step, how many steps were taken"});
         step_was_needed_ = true;
-        // Rounded to the dtype it is this number, or the count has stood still where the gaps begin.
+        // Rounded to the dtype it is this number, or the count has stood still where the gaps
+        // begin.
         std::array<std::byte, 8> rounded{};
         put_number(static_cast<double>(*options_.step), rounded.data(), x.dtype);
         bool const stood_still = step >= gaps && static_cast<double>(*options_.step) >= step;
@@ -596,9 +599,9 @@ private:
                    {"in --step the count that it stands for"});
         return *options_.step;
     }
-    // The rule computes the product of torch's momenta from the number of the step: it must equal the product for these options. torch
-    // keeps it in float: with the rounding of each momentum and of each product, (1 + u)^(2 t) of it at most, or less than
-    // the smallest normal number.
+    // The rule computes the product of torch's momenta from the number of the step: it must equal
+    // the product for these options. torch keeps it in float: with the rounding of each momentum
+    // and of each product, (1 + u)^(2 t) of it at most, or less than the smallest normal number.
     void require_product(safetensors_entry const& x, nadam const& rule, std::int64_t step) const {
         constexpr double u = 0x1p-24;
         auto const t = static_cast<double>(step);

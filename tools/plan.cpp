@@ -70,7 +70,8 @@ layout const& layout_named(std::string_view dtype, element_form form) {
 }
 double bytes_of_dtype(std::string_view dtype) { return dtype == "F64" ? 8 : dtype == "F32" ? 4 : 2; }
 
-// How the rows of a rule catch up, and the doubles that the history has of each step: in memory, in bytes, and in a file.
+// How the rows of a rule catch up, and the doubles that the history has of each step: in memory, in
+// bytes, and in a file.
 struct step_plan {
     detail::catch_up_form form;
     double bytes = 0, numbers = 0;

@@ -1,7 +1,8 @@
 #pragma once
-// What torch's optimizers are in gradstep: the table that import-torch and export-torch go by. To add an optimizer of
-// torch, add its line to `torch_forms`; both commands and their messages follow it. The class Optimizer of gradstep.torch has no
-// line: its parameter groups carry a configuration, and its state has the names that the slots have here.
+// What torch's optimizers are in gradstep: the table that import-torch and export-torch go by. To
+// add an optimizer of torch, add its line to `torch_forms`; both commands and their messages follow
+// it. The class Optimizer of gradstep.torch has no line: its parameter groups carry a
+// configuration, and its state has the names that the slots have here.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -106,7 +107,8 @@ struct torch_slot {
     bool begins_as_weights = false; // an average; else it begins with `initial` in all its elements
     double initial = 0;
 };
-/// The slots of a rule and of the averages around it, by the names that name_in_torch(name) gives them. `rule` becomes its name.
+/// The slots of a rule and of the averages around it, by the names that name_in_torch(name) gives
+/// them. `rule` becomes its name.
 template <class Rule, class Name>
 std::vector<torch_slot> slots_of(Rule const& rule, std::string& name, Name const& name_in_torch) {
     std::vector<torch_slot> out;

@@ -1,4 +1,5 @@
-// The library of another revision beside the library as it is: the same updates of both, by turns in one process.
+// The library of another revision beside the library as it is: the same updates of both, by turns
+// in one process.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>

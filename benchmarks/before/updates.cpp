@@ -1,4 +1,5 @@
-// Written in what every revision that is compared has of the public interface; each has the rules of its own registry.
+// Written in what every revision that is compared has of the public interface; each has the rules
+// of its own registry.
 #include "updates.hpp"
 
 #include <memory>
@@ -15,7 +16,8 @@
 
 namespace {
 
-/// Calls f(rule) for the first settings of each rule. In older revisions `registered` is a tuple of lines.
+/// Calls f(rule) for the first settings of each rule. In older revisions `registered` is a tuple of
+/// lines.
 template <template <class...> class List, class... Registered, class F>
 void for_each_rule(std::type_identity<List<Registered...>>, F const& f) {
     (f(settings_of<Registered>()[0]), ...);

@@ -1,6 +1,7 @@
 #pragma once
-/// What is compared of two revisions of the library. updates.cpp is compiled against the headers of each, into a shared object that
-/// has all of them for itself: neither revision runs a function of the other.
+/// What is compared of two revisions of the library. updates.cpp is compiled against the headers of
+/// each, into a shared object that has all of them for itself: neither revision runs a function of
+/// the other.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,7 +23,8 @@ struct updates {
     };
 
     std::vector<rule> rules;
-    /// Rows of zeros under adagrad: so many, of such a width, named by a batch once each or several times.
+    /// Rows of zeros under adagrad: so many, of such a width, named by a batch once each or several
+    /// times.
     std::function<table(std::size_t, std::size_t)> table_of_distinct_ids, table_of_any_ids;
 };
 

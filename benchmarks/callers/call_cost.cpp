@@ -1,4 +1,5 @@
-// What a step costs in C++ and through C: call_cost c++|c. callers.py says what it reads and writes.
+// What a step costs in C++ and through C: call_cost c++|c. callers.py says what it reads and
+// writes.
 #include <gradstep/c/gradstep.h>
 #include <gradstep/gradstep.hpp>
 
@@ -25,7 +26,8 @@ std::vector<float> make_gradient() {
     return out;
 }
 
-// A round for each line that is read: nanoseconds of each call, once the cache has what it works on.
+// A round for each line that is read: nanoseconds of each call, once the cache has what it works
+// on.
 void serve(measure::call const& small, measure::call const& one_call, measure::call const& a_thousand) {
     auto const nanoseconds = [](measure::call const& f, int calls) {
         for (int i = 0; i < 5; ++i) f();

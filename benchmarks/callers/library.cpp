@@ -1,5 +1,6 @@
-// The C library, which takes the instruction set of the processor at run time, beside the same updates compiled into this program
-// for this machine: both interleaved in one process, by processor time. Each pair must give the same bits before it is timed.
+// The C library, which takes the instruction set of the processor at run time, beside the same
+// updates compiled into this program for this machine: both interleaved in one process, by
+// processor time. Each pair must give the same bits before it is timed.
 #include <CLI/CLI.hpp>
 #include <gradstep/c/gradstep.h>
 #include <gradstep/gradstep.hpp>

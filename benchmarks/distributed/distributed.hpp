@@ -18,7 +18,7 @@ void synchronous_lines(gradstep::distributed::mpi_communicator& by, distributed_
 /// An asynchronous server beside the same updates without messages: of two ranks.
 void server_lines(gradstep::distributed::mpi_communicator& by, distributed_options const& o, report& out);
 
-/// Lines of JSON for measured.py: steps of a mode, with all processes, of which the first is a server in the modes that have one; and
-/// what two processes of this machine can do.
+/// Lines of JSON for measured.py: steps of a mode, with all processes, of which the first is a
+/// server in the modes that have one; and what two processes of this machine can do.
 void print_run(std::string const& mode, distributed_options const& o);
 void print_machine(distributed_options const& o);

@@ -1,5 +1,5 @@
-// Steps of a mode on real processes, and what a simulation of them has to know of the machine (simulate.py --measured): one JSON
-// object a line, which measured.py puts together.
+// Steps of a mode on real processes, and what a simulation of them has to know of the machine
+// (simulate.py --measured): one JSON object a line, which measured.py puts together.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -80,7 +80,8 @@ template <class Step> seen train(counting_ranks& by, int steps, Step const& step
     out.steps = steps;
     return out;
 }
-// First some that do not count; then those that do, which all workers begin together. In multiples of `every`.
+// First some that do not count; then those that do, which all workers begin together. In multiples
+// of `every`.
 template <class Worker, class Step>
 seen train(counting_ranks& by, Worker& worker, int steps, int every, Step const& step) {
     train(by, (warm_up + every - 1) / every * every, step);

@@ -1,4 +1,5 @@
-// What an asynchronous server costs beyond the steps that it takes: messages of another process, and what holds them to be whole.
+// What an asynchronous server costs beyond the steps that it takes: messages of another process,
+// and what holds them to be whole.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -35,14 +36,14 @@ double thread_time() {
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// What rank 0 and rank 1 do in turn: rank 0 updates what it has in its own process; a server there takes as many pushes whose
-// messages it has already; it takes those that rank 1 pushes.
+// What rank 0 and rank 1 do in turn: rank 0 updates what it has in its own process; a server there
+// takes as many pushes whose messages it has already; it takes those that rank 1 pushes.
 class comparison {
 public:
     comparison(distributed_options const& o, report& out) : rounds_(o.rounds), out_(out) {}
 
-    // update(k) is the k-th of the updates in process, message(k, header) one of the same gradient, and steps() how many pushes the
-    // server has applied.
+    // update(k) is the k-th of the updates in process, message(k, header) one of the same gradient,
+    // and steps() how many pushes the server has applied.
     template <class Update, class Message, class Steps>
     void serve(gd::server& server, gd::server& in_memory, std::string const& name, int count, Update const& update,
                Message const& message, Steps const& steps) {
@@ -136,7 +137,8 @@ std::vector<std::byte> message_of(gd::detail::wire_header const& header, std::sp
     return out.take();
 }
 
-// As many gradients as there are pushes in a round: a new one is in no cache of the server's, whether it came by a message or not.
+// As many gradients as there are pushes in a round: a new one is in no cache of the server's,
+// whether it came by a message or not.
 std::vector<std::vector<float>> gradients_of(int count, std::size_t elements) {
     return std::vector<std::vector<float>>(static_cast<std::size_t>(count), std::vector<float>(elements, 0.001f));
 }

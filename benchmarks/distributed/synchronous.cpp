@@ -1,4 +1,5 @@
-// What a step of ranks in step costs beyond what cannot be had for less: the computation, or MPI's own all-reduce.
+// What a step of ranks in step costs beyond what cannot be had for less: the computation, or MPI's
+// own all-reduce.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -31,13 +32,15 @@ double thread_time() {
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
-// A computation of so many seconds of this thread on its core: what it loses to others comes on top.
+// A computation of so many seconds of this thread on its core: what it loses to others comes on
+// top.
 void on_the_cpu(double seconds) {
     double const end = thread_time() + seconds;
     while (thread_time() < end) {
     }
 }
-// One of an accelerator that is to be done at this time, for which the thread waits: it goes on while the thread does something else.
+// One of an accelerator that is to be done at this time, for which the thread waits: it goes on
+// while the thread does something else.
 void on_a_device_until(double time) {
     std::this_thread::sleep_for(std::chrono::duration<double>(time - measure::wall_time()));
 }
@@ -65,7 +68,8 @@ struct workload {
             push(k);
         }
     }
-    // Backwards from the last layer, each of whose gradients is sent while the next one is computed.
+    // Backwards from the last layer, each of whose gradients is sent while the next one is
+    // computed.
     template <class Worker> void step(Worker& worker, double seconds, bool on_device) {
         compute(seconds, on_device, [&](std::size_t k) { worker.push(names[k], gradients[k]); });
         for (std::size_t k = 0; k != layers; ++k) worker.template pull<float>(names[k]);

@@ -13,7 +13,8 @@
 
 namespace frameworks {
 
-/// A line with the time of the framework's own step over gradstep's, and both times in microseconds.
+/// A line with the time of the framework's own step over gradstep's, and both times in
+/// microseconds.
 inline void compare(report& out, std::string const& what, int rounds, measure::call const& theirs,
                     measure::call const& ours) {
     if (!out.wants(what)) return;

@@ -1,4 +1,5 @@
-/// Our side of gpu.py, as a shared library for ctypes: dense steps and tables on the caller's stream.
+/// Our side of gpu.py, as a shared library for ctypes: dense steps and tables on the caller's
+/// stream.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -27,7 +28,8 @@ constexpr double learning_rate = 0.01;
 
 auto on_stream(cudaStream_t stream) { return gs::thrust_backend{thrust::cuda::par_nosync.on(stream)}; }
 
-// Tensors with a rule that Python chooses. Python owns their weights and gradients, this file owns their state.
+// Tensors with a rule that Python chooses. Python owns their weights and gradients, this file owns
+// their state.
 using dense = std::function<void()>;
 template <class Rule, class... Policies>
 dense* new_dense(Rule rule, std::size_t count, std::size_t const* sizes, float* const* weights,

@@ -1,5 +1,5 @@
-/// Our side of rows.py, as a shared library for ctypes, and the comparison with FBGEMM's generated kernel, which needs
-/// no Python: it is called here through its symbol in fbgemm.so.
+/// Our side of rows.py, as a shared library for ctypes, and the comparison with FBGEMM's generated
+/// kernel, which needs no Python: it is called here through its symbol in fbgemm.so.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -51,10 +51,10 @@ template <class Rule> any_table* new_table(Rule rule, std::size_t num_rows, std:
                          [t](auto id, auto out) { t->row(id, out); }, width};
 }
 
-// FBGEMM's generator of a kernel (width of a row, whether its state is one number, how many rows to prefetch ahead,
-// whether there is weight decay), and the kernel: rows, elements of w, w, gradient, state, ids, epsilon, rate (it adds
-// rate * g / root), and what belongs to weight decay. It returns how many rows it has done, and fewer than there are if
-// an id is out of range.
+// FBGEMM's generator of a kernel (width of a row, whether its state is one number, how many rows to
+// prefetch ahead, whether there is weight decay), and the kernel: rows, elements of w, w, gradient,
+// state, ids, epsilon, rate (it adds rate * g / root), and what belongs to weight decay. It returns
+// how many rows it has done, and fewer than there are if an id is out of range.
 template <class Id>
 using fbgemm_kernel = std::function<int(int, std::uint64_t, float*, float const*, float*, Id const*, float, float,
                                         float, double const*, std::int64_t)>;
@@ -152,7 +152,8 @@ template <class F, class Result> Result guarded(Result failed, F const& f) noexc
 
 } // namespace
 
-/// A table of zeros that sums duplicates, with the rule "adagrad" or "adam"; null if that fails. It lives until the end.
+/// A table of zeros that sums duplicates, with the rule "adagrad" or "adam"; null if that fails. It
+/// lives until the end.
 EXPORT void* peers_new_table(char const* rule, std::size_t num_rows, std::size_t width) {
     return guarded(static_cast<any_table*>(nullptr), [&] {
         std::string const name = rule;

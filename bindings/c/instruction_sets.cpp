@@ -12,7 +12,8 @@
 #include <cpuid.h>
 #endif
 
-// GRADSTEP_INSTRUCTION_SETS lists those that are compiled in, as X(sse2) X(avx2) X(avx512), from the least to the best.
+// GRADSTEP_INSTRUCTION_SETS lists those that are compiled in, as X(sse2) X(avx2) X(avx512), from
+// the least to the best.
 #define X(name) extern "C" gradstep::c::all_groups gradstep_groups_##name();
 GRADSTEP_INSTRUCTION_SETS
 #undef X
@@ -21,8 +22,9 @@ namespace gradstep::c {
 namespace {
 
 #if defined(__x86_64__)
-// What a processor has, and the system keeps in its registers when it changes from one thread to another. All that -march of
-// the level has, so that nothing that the compiler may choose is lacking.
+// What a processor has, and the system keeps in its registers when it changes from one thread to
+// another. All that -march of the level has, so that nothing that the compiler may choose is
+// lacking.
 [[maybe_unused]] bool has_avx2() {
     unsigned a = 0, b = 0, c = 0, d = 0;
     bool const has_f16c_movbe = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0 && (c & bit_MOVBE) != 0;

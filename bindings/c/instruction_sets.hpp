@@ -13,8 +13,9 @@ struct all_groups {
     std::size_t count;
 };
 
-/// The instruction set that updates run with: the best one that processor and system have, or the one that GRADSTEP_SIMD named
-/// at the first call. If GRADSTEP_SIMD names none that runs here, its `name` is "" and `refusal` says why.
+/// The instruction set that updates run with: the best one that processor and system have, or the
+/// one that GRADSTEP_SIMD named at the first call. If GRADSTEP_SIMD names none that runs here, its
+/// `name` is "" and `refusal` says why.
 struct instruction_set {
     char const* name;
     all_groups (*groups)();

@@ -26,7 +26,8 @@ struct held_parameter {
         if (which == nullptr) return parameter.use_callers_thread();
         parameter.use_threads(which->reference());
     }
-    // Memory of the caller's, of the type of the values: C has no type that says whether a gradient may be written.
+    // Memory of the caller's, of the type of the values: C has no type that says whether a gradient
+    // may be written.
     any_span span(void const* data, std::uint64_t count) const {
         return {parameter.optimizer().storage(), const_cast<void*>(data), static_cast<std::size_t>(count)};
     }

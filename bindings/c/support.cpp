@@ -106,8 +106,8 @@ scalar storage_of(std::int32_t dtype, configuration const& policies) {
 }
 
 namespace {
-// Whether the bit of a value is set in `given`. `differs` says that the value is not GRADSTEP_STEP_OPTIONS_INIT's;
-// without its bit such a value is an error.
+// Whether the bit of a value is set in `given`. `differs` says that the value is not
+// GRADSTEP_STEP_OPTIONS_INIT's; without its bit such a value is an error.
 template <class Value>
 bool has_bit(gradstep_step_options const& options, std::uint32_t bit, bool differs, char const* name, Value value,
              char const* name_of_bit) {

@@ -53,8 +53,8 @@ inline void require(void const* pointer, char const* name, std::uint64_t count) 
     if (count != 0) require(pointer, name);
 }
 
-/// What a handle points to: it stays where it is when the handle is released, so that one that is used afterwards is known by
-/// its magic number, until very many others have come.
+/// What a handle points to: it stays where it is when the handle is released, so that one that is
+/// used afterwards is known by its magic number, until very many others have come.
 template <class Object> struct shell {
     std::atomic<std::uint64_t> magic = 0;
     std::unique_ptr<Object> object;
@@ -120,7 +120,8 @@ template <class F> decltype(auto) of_config(F const& f) {
         refuse(GRADSTEP_BAD_CONFIG, wrong.what());
     }
 }
-/// The element of a dtype for an optimizer, which handles signed integers as unsigned ones of their size.
+/// The element of a dtype for an optimizer, which handles signed integers as unsigned ones of their
+/// size.
 scalar scalar_of(std::int32_t dtype, char const* name);
 scalar storage_of(std::int32_t dtype, configuration const& policies);
 
@@ -129,7 +130,8 @@ optimizer_configuration with_numbers(optimizer_configuration config, char const*
                                      std::uint64_t n);
 
 step_options options_of(gradstep_step_options const* options, std::uint64_t seed = 0);
-/// A structure of the caller's, which may be of an older or a newer header: as much of it as both know.
+/// A structure of the caller's, which may be of an older or a newer header: as much of it as both
+/// know.
 template <class T> T known_part(T const* from, T const& defaults, char const* name) {
     T out = defaults;
     if (from == nullptr) return out;

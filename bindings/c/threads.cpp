@@ -15,9 +15,9 @@
 namespace gradstep::c {
 namespace {
 
-// The OpenMP runtime of the process, by the functions that g++ calls for `#pragma omp parallel`. The runtimes of
-// clang and Intel have them too. OpenMP's threads spin while they wait: a second pool beside them would make both
-// slow.
+// The OpenMP runtime of the process, by the functions that g++ calls for `#pragma omp parallel`.
+// The runtimes of clang and Intel have them too. OpenMP's threads spin while they wait: a second
+// pool beside them would make both slow.
 struct openmp_runtime {
     void (*parallel)(void (*)(void*), void*, unsigned, unsigned) = nullptr;
     int (*max_threads)() = nullptr, (*thread_number)() = nullptr, (*thread_count)() = nullptr,
@@ -42,14 +42,15 @@ struct openmp_runtime {
     }
 };
 
-// The number of forks before the library was loaded. If it has grown, this process is a child without the OpenMP
-// threads of its parent, whichever library had started them. GNU's runtime would wait for them for ever.
+// The number of forks before the library was loaded. If it has grown, this process is a child
+// without the OpenMP threads of its parent, whichever library had started them. GNU's runtime would
+// wait for them for ever.
 std::uint32_t const forks_at_load = gradstep::detail::forks();
 
 class openmp_threads {
 public:
-    // `most` limits the threads. If it is 0, the limits at each call are OpenMP's own and the cores that the process
-    // may use.
+    // `most` limits the threads. If it is 0, the limits at each call are OpenMP's own and the cores
+    // that the process may use.
     openmp_threads(openmp_runtime const& runtime, std::size_t most)
         : runtime_(runtime), most_(most), cores_(most != 0 ? most : available_cores()) {}
 

@@ -23,8 +23,8 @@ struct held_updater {
     // Another value after gradstep_updaters_settle.
     any_updater::model_step model = any_updater::model_step::settles;
 
-    // Several threads may apply the same step. The thread with the lock remembers the buffers that it has found
-    // apart.
+    // Several threads may apply the same step. The thread with the lock remembers the buffers that
+    // it has found apart.
     mutable std::mutex lock = {};
     mutable gradstep::detail::apart_check remembered = {};
 };

@@ -38,8 +38,8 @@ std::string text(double x) {
     return {digits, std::to_chars(digits, digits + sizeof digits, x).ptr};
 }
 
-// The rule in gradstep's names. `decay`, which PaddlePaddle's file calls one of the learning rate, is one of the weights: in sgd it
-// enters the momentum, in the others it stands beside the step.
+// The rule in gradstep's names. `decay`, which PaddlePaddle's file calls one of the learning rate,
+// is one of the weights: in sgd it enters the momentum, in the others it stands beside the step.
 struct rule_of_message {
     std::string rule;
     std::string_view regularizer;
@@ -78,7 +78,8 @@ std::optional<rule_of_message> rule_of(OptimizerConfig const& config) {
     }
 }
 
-// The configuration of an updater, whose rate comes with every step; "" for an optimizer that is not known.
+// The configuration of an updater, whose rate comes with every step; "" for an optimizer that is
+// not known.
 std::string configuration_of(OptimizerConfig const& config) {
     auto const found = rule_of(config);
     if (!found) return {};
@@ -142,7 +143,8 @@ bool is_aligned(void const* buffer, paddle_element_type type) {
 
 // ---- Tensors of a state ----
 
-// A TensorProto of one string an element. Written and read without protobuf's classes, which would take 60 bytes for each.
+// A TensorProto of one string an element. Written and read without protobuf's classes, which would
+// take 60 bytes for each.
 constexpr char type_tag = TensorProto::kDataTypeFieldNumber << 3;       // a number
 constexpr char content_tag = TensorProto::kContentFieldNumber << 3 | 2; // bytes, after their length
 
@@ -194,8 +196,9 @@ bool read(std::string const& tensor, paddle_element_type type, void* x, std::siz
                           : read_elements(tensor, type, static_cast<double*>(x), count);
 }
 
-// gradstep's clock of every updater. So far from the start 1 - beta^t is 1 for every beta: PaddlePaddle's adam corrects its bias
-// by the learning rate, which its epsilon does not see, but its decay does.
+// gradstep's clock of every updater. So far from the start 1 - beta^t is 1 for every beta:
+// PaddlePaddle's adam corrects its bias by the learning rate, which its epsilon does not see, but
+// its decay does.
 constexpr std::int64_t settled = std::int64_t{1} << 62;
 constexpr std::size_t most_slots = 2;  // a state of PaddlePaddle's
 constexpr double longest_run = 0x1p53; // steps; a state has their number as a double

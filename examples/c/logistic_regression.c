@@ -1,4 +1,5 @@
-// Logistic regression through the C library: two parameters with an optimizer each, one call a step, a file in between.
+// Logistic regression through the C library: two parameters with an optimizer each, one call a
+// step, a file in between.
 #include <gradstep/c/gradstep.h>
 
 #include <math.h>
@@ -10,7 +11,8 @@ enum { inputs = 8, points = 200, steps = 300 };
 
 static float x[points][inputs], label[points];
 
-// Points of a normal-like distribution; the label is 1 where the sum of the first three inputs is above 0.5.
+// Points of a normal-like distribution; the label is 1 where the sum of the first three inputs is
+// above 0.5.
 static void make_points(void) {
     uint32_t random = 1;
     for (int i = 0; i < points; ++i) {

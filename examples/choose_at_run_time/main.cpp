@@ -1,5 +1,6 @@
-// gradstep inside a framework that reads the optimizer's name from a configuration: a class with virtual functions over
-// a template, a file for each rule, tensors behind raw pointers, and checkpoints in the framework's own format.
+// gradstep inside a framework that reads the optimizer's name from a configuration: a class with
+// virtual functions over a template, a file for each rule, tensors behind raw pointers, and
+// checkpoints in the framework's own format.
 #include <cmath>
 #include <cstdio>
 #include <map>

@@ -1,6 +1,6 @@
 #pragma once
-// What the framework sees: a class to hold by pointer, and no header of gradstep, so that whoever includes it compiles
-// none, and may have another -march.
+// What the framework sees: a class to hold by pointer, and no header of gradstep, so that whoever
+// includes it compiles none, and may have another -march.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,6 @@
 #pragma once
-// The framework's class over any updater. Files that include this one compile gradstep: one for each rule.
+// The framework's class over any updater. Files that include this one compile gradstep: one for
+// each rule.
 #include <span>
 #include <utility>
 #include <vector>
@@ -39,8 +40,8 @@ private:
     Updater updater_;
 };
 
-// The framework has schedules of its own: the rate comes with every step. Static, since a file that is compiled with
-// another -march needs one of its own.
+// The framework has schedules of its own: the rate comes with every step. Static, since a file that
+// is compiled with another -march needs one of its own.
 template <class... Policies> static std::unique_ptr<optimizer> optimizer_with(Policies... policies) {
     auto updater = gs::make_updater<float>(policies..., gs::external{}, gs::simd_backend{});
     return std::make_unique<optimizer_of<decltype(updater)>>(std::move(updater));

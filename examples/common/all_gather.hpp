@@ -5,7 +5,8 @@
 #include <utility>
 #include <vector>
 
-/// An all-gather between threads, as in MPI: gives each trainer the messages of all, in the order of their ranks.
+/// An all-gather between threads, as in MPI: gives each trainer the messages of all, in the order
+/// of their ranks.
 template <class Message> class all_gather {
 public:
     explicit all_gather(std::size_t ranks) : sent_(ranks), together_(static_cast<std::ptrdiff_t>(ranks)) {}

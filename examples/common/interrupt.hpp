@@ -2,8 +2,8 @@
 
 #include <csignal>
 
-/// Ctrl-C and SIGTERM as a question that a training loop asks after each batch. A second one ends the program at
-/// once.
+/// Ctrl-C and SIGTERM as a question that a training loop asks after each batch. A second one ends
+/// the program at once.
 namespace interrupt {
 
 inline std::sig_atomic_t volatile raised = 0;

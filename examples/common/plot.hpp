@@ -59,8 +59,8 @@ inline char const below[] = "below";
 /// The key of a panel whose names stand in lines between its title and its curves.
 inline char const above[] = "above";
 
-/// What a picture shows: panels side by side, over the same x from 0 to x_end unless they give another. In several
-/// rows they are small, and share the titles of their axes.
+/// What a picture shows: panels side by side, over the same x from 0 to x_end unless they give
+/// another. In several rows they are small, and share the titles of their axes.
 struct figure {
     std::string title, x_label;
     double x_end = 1;
@@ -247,7 +247,8 @@ set tics nomirror textcolor rgb 'black'
     return script.str();
 }
 
-/// An SVG of gnuplot's with a transparent background, and colours for the reader's light or dark theme.
+/// An SVG of gnuplot's with a transparent background, and colours for the reader's light or dark
+/// theme.
 inline std::string themed(std::string_view drawn, std::string const& title) {
     std::string out;
     out.reserve(drawn.size() + 2000);
@@ -307,8 +308,8 @@ inline std::string themed(std::string_view drawn, std::string const& title) {
     return out;
 }
 
-/// Draws with gnuplot: an SVG if the file's name ends in .svg, else a PNG. The picture appears whole or not at all: it
-/// is drawn under another name beside the file, then renamed.
+/// Draws with gnuplot: an SVG if the file's name ends in .svg, else a PNG. The picture appears
+/// whole or not at all: it is drawn under another name beside the file, then renamed.
 inline void plot(figure const& f, std::filesystem::path const& file) {
     struct temporary {
         std::filesystem::path path;

@@ -17,7 +17,8 @@ namespace exit_code {
 constexpr int failed = 1, bad_data = 2, interrupted = 130;
 }
 
-/// Data that is missing, cut short or wrong; what() is one sentence that names the file and what is wrong with it.
+/// Data that is missing, cut short or wrong; what() is one sentence that names the file and what is
+/// wrong with it.
 struct data_error : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -36,7 +37,8 @@ template <class Run> int guarded(Run const& run) {
     return interrupt::requested() ? exit_code::interrupted : code;
 }
 
-/// A check for CLI11: empty if the file can be made where it is wanted, and what is wrong otherwise.
+/// A check for CLI11: empty if the file can be made where it is wanted, and what is wrong
+/// otherwise.
 inline std::string has_folder(std::string const& file) {
     return std::filesystem::is_directory(std::filesystem::absolute(file).parent_path()) ? ""
                                                                                         : "its folder does not exist";

@@ -10,14 +10,15 @@
 
 #include "text.hpp"
 
-/// A progress bar on stderr: where the program stands, and the time left until all is done. Where stderr is no terminal
-/// there are only the lines of `milestone`.
+/// A progress bar on stderr: where the program stands, and the time left until all is done. Where
+/// stderr is no terminal there are only the lines of `milestone`.
 class progress {
 public:
     /// `total` counts the units of work of the whole program.
     explicit progress(std::size_t total) : total_(std::max<std::size_t>(1, total)) {}
 
-    /// `units` more are done. `status()` is the text beside the bar; it is asked for only when the bar is drawn.
+    /// `units` more are done. `status()` is the text beside the bar; it is asked for only when the
+    /// bar is drawn.
     template <class Status> void advance(std::size_t units, Status const& status) {
         done_ = std::min(total_, done_ + units);
         if (!terminal_ || clock::now() < next_draw_) return;

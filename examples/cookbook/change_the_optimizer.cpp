@@ -1,5 +1,5 @@
-// Changing the optimizer in the middle of a run: Adam first, then momentum SGD on the same weights; a learning rate and a
-// decay that change without losing the state; a warm restart.
+// Changing the optimizer in the middle of a run: Adam first, then momentum SGD on the same weights;
+// a learning rate and a decay that change without losing the state; a warm restart.
 //
 // The problem is a badly conditioned quadratic.
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Gradient accumulation: several small batches (micro-batches) are added up in one gradient before each step. The run gives
-// the weights of a run with large batches, with the memory of small ones.
+// Gradient accumulation: several small batches (micro-batches) are added up in one gradient before
+// each step. The run gives the weights of a run with large batches, with the memory of small ones.
 //
 // The model is y = x.w in 32 dimensions.
 #include <algorithm>

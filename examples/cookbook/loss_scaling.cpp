@@ -1,7 +1,8 @@
-// A complete mixed-precision loop with dynamic loss scaling: float16 weights and gradients, a master copy of the weights in
-// float, steps that are skipped if a gradient overflows.
+// A complete mixed-precision loop with dynamic loss scaling: float16 weights and gradients, a
+// master copy of the weights in float, steps that are skipped if a gradient overflows.
 //
-// The model is y = x.w in 64 dimensions. Its gradients become so small that float16 loses them without loss scaling.
+// The model is y = x.w in 64 dimensions. Its gradients become so small that float16 loses them
+// without loss scaling.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -19,7 +20,8 @@ namespace {
 constexpr std::size_t n = 64, samples = 16;
 float true_weight(std::size_t i) { return 0.001f * static_cast<float>(i); }
 
-// The gradient of loss_scale * loss, in float16 as a network in float16 computes it: products too large become infinite.
+// The gradient of loss_scale * loss, in float16 as a network in float16 computes it: products too
+// large become infinite.
 void backward(std::mt19937& engine, std::span<gs::float16 const> w, float loss_scale, std::span<gs::float16> g) {
     std::normal_distribution<float> normal;
     std::vector<float> sum(n);

@@ -1,5 +1,5 @@
-// Parameter groups over slices: no weight decay for biases and norms, a learning rate for each layer, and a layer that is
-// frozen at first.
+// Parameter groups over slices: no weight decay for biases and norms, a learning rate for each
+// layer, and a layer that is frozen at first.
 //
 // The "network" is a list of tensors that all want to reach 1.
 #include <cmath>

@@ -24,12 +24,14 @@ namespace {
 constexpr std::size_t features = 20'000, batch = 32;
 constexpr int steps = 400;
 
-// The samples of one rank: of `features` inputs a few are 1 or -1, and y = x * truth + 3, where truth is 1, -1, 1, -1, ...
+// The samples of one rank: of `features` inputs a few are 1 or -1, and y = x * truth + 3, where
+// truth is 1, -1, 1, -1, ...
 class samples {
 public:
     explicit samples(int rank) : numbers_(static_cast<std::uint32_t>(rank)) {}
 
-    // The mean gradient of (x * w + bias - y)^2 / 2 over a batch of new samples; returns the mean loss.
+    // The mean gradient of (x * w + bias - y)^2 / 2 over a batch of new samples; returns the mean
+    // loss.
     double gradient(std::vector<float> const& w, float bias, std::vector<float>& of_w, float& of_bias) {
         of_w.assign(w.size(), 0.0f);
         of_bias = 0;

@@ -1,5 +1,5 @@
-// Every rank saves a file for each step, and the job resumes from the newest step of which all files
-// exist. Here, the two ranks are threads.
+// Every rank saves a file for each step, and the job resumes from the newest step of which all
+// files exist. Here, the two ranks are threads.
 //   distributed_resume [FOLDER]
 #include <gradstep/gradstep.hpp>
 

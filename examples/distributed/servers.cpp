@@ -1,4 +1,5 @@
-// Parameter servers on threads: dense parameters with delay compensation, Geo-SGD, tasks by the clock, and a loop of your own.
+// Parameter servers on threads: dense parameters with delay compensation, Geo-SGD, tasks by the
+// clock, and a loop of your own.
 //   distributed_servers
 #include <gradstep/gradstep.hpp>
 

@@ -1,4 +1,5 @@
-// A server and workers over TCP, without MPI. Start one process for each address, with its rank; rank 0 is the server:
+// A server and workers over TCP, without MPI. Start one process for each address, with its rank;
+// rank 0 is the server:
 //   distributed_tcp 0 127.0.0.1:5000 127.0.0.1:5001 127.0.0.1:5002 &
 //   distributed_tcp 1 127.0.0.1:5000 127.0.0.1:5001 127.0.0.1:5002 &
 //   distributed_tcp 2 127.0.0.1:5000 127.0.0.1:5001 127.0.0.1:5002

@@ -31,7 +31,8 @@
 // [class]
 class tcp_messenger {
 public:
-    // addresses[r] is the address of rank r, as "10.0.0.1:5000". Waits for all ranks, up to the timeout.
+    // addresses[r] is the address of rank r, as "10.0.0.1:5000". Waits for all ranks, up to the
+    // timeout.
     tcp_messenger(int rank, std::vector<std::string> const& addresses,
                   std::chrono::milliseconds timeout = gradstep::distributed::default_timeout)
         : rank_(rank), timeout_(timeout), peers_(addresses.size()) {
@@ -82,7 +83,8 @@ private:
         std::deque<std::vector<std::byte>> outbox;
         std::thread sender, receiver;
     };
-    // One thread sends, so that `send` never waits. One receives at all times, so that the other rank can always send.
+    // One thread sends, so that `send` never waits. One receives at all times, so that the other
+    // rank can always send.
     void begin(int from, peer& p) {
         p.sender = std::thread([this, &p] {
             for (std::unique_lock lock(mutex_);;) {
@@ -128,7 +130,8 @@ private:
         return true;
     }
 
-    // Connects to the ranks before this one, and accepts those after it. A rank that connects says its number first.
+    // Connects to the ranks before this one, and accepts those after it. A rank that connects says
+    // its number first.
     void connect_all(std::vector<std::string> const& addresses) {
         auto const own = static_cast<std::uint32_t>(rank_);
         struct closed_at_end {
@@ -158,7 +161,8 @@ private:
         int const yes = 1;
         ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     }
-    // A socket with which use(socket, address) succeeds. It tries again until the timeout: the other rank can begin later.
+    // A socket with which use(socket, address) succeeds. It tries again until the timeout: the
+    // other rank can begin later.
     template <class Use> int open(std::string const& address, Use const& use) const {
         auto const colon = address.find(':');
         sockaddr_in to{};

@@ -1,8 +1,8 @@
 // A parameter server with two tables, each with its own rule, and workers that train them together:
 //   mpirun -n 3 distributed_wide_and_deep [asynchronous | synchronous]
-// Rank 0 is the server; the others draw their own samples. The wide part has a weight for each feature,
-// with FTRL, and the deep part a vector, with Adagrad. If you start it again, also after a kill -9, the
-// job resumes from the server's file.
+// Rank 0 is the server; the others draw their own samples. The wide part has a weight for each
+// feature, with FTRL, and the deep part a vector, with Adagrad. If you start it again, also after a
+// kill -9, the job resumes from the server's file.
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/distributed/mpi.hpp>
@@ -52,8 +52,8 @@ void train(gd::mpi_communicator& by) {
         for (auto& id : ids) id = draw() % features;
         worker.pull("wide", ids, wide);
         worker.pull("deep", ids, deep);
-        // The label is 1 if more features are even than odd. The logit is the sum of the weights and of the
-        // first numbers of the vectors.
+        // The label is 1 if more features are even than odd. The logit is the sum of the weights
+        // and of the first numbers of the vectors.
         float logit = 0, even = 0;
         for (std::size_t k = 0; k != active; ++k) {
             logit += wide[k] + deep[k * width];

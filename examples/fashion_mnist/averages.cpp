@@ -1,5 +1,6 @@
-// Trains the demo's network at a rate that stays high, so that the weights walk around the minimum to the end, and judges
-// by the test set the last weights and three averages of them, all kept in one training.
+// Trains the demo's network at a rate that stays high, so that the weights walk around the minimum
+// to the end, and judges by the test set the last weights and three averages of them, all kept in
+// one training.
 
 #include <algorithm>
 #include <array>
@@ -25,7 +26,8 @@ struct options {
 };
 
 // [averages]
-// Three averages of one training, nested: `average` and `apply_average` read the outermost, the window. The others are slots.
+// Three averages of one training, nested: `average` and `apply_average` read the outermost, the
+// window. The others are slots.
 auto averaging(double rate, std::int64_t steps) {
     return gs::make_updater<float>(
         gs::averaged{gs::averaged{gs::averaged{gs::momentum{}, gs::ema{0.998}}, gs::polyak{.start = steps / 2}},
@@ -36,7 +38,8 @@ auto averaging(double rate, std::int64_t steps) {
 constexpr std::array judged{"last weights", "ema", "polyak", "window"};
 using accuracies = std::array<double, judged.size()>; // in %
 
-/// The network's tensors as a model over them, which after an epoch is judged with each average in their place.
+/// The network's tensors as a model over them, which after an epoch is judged with each average in
+/// their place.
 class learner_with_averages : public learner_of_model {
     using optimizer = decltype(averaging(0, 0)); // its slots: m, average, average2, sum_1, sum_2, sum_3
 

@@ -9,8 +9,8 @@
 
 #include "learner.hpp"
 
-/// An optimizer by its name, with a peak of its learning rate that suits the demo. Rules are types, so a name stands for
-/// code that is compiled for its type.
+/// An optimizer by its name, with a peak of its learning rate that suits the demo. Rules are types,
+/// so a name stands for code that is compiled for its type.
 struct contender {
     std::string name;
     double peak_rate;

@@ -9,8 +9,8 @@
 
 #include <unistd.h>
 
-/// Bytes read and written per second by the best of many std::memcpy between two buffers of together `working_set`
-/// bytes, on one thread.
+/// Bytes read and written per second by the best of many std::memcpy between two buffers of
+/// together `working_set` bytes, on one thread.
 inline double copy_limit(std::size_t working_set) {
     std::vector<char> from(working_set / 2, 1), to(working_set / 2);
     double best = 1e9;
@@ -23,7 +23,8 @@ inline double copy_limit(std::size_t working_set) {
     return 2 * static_cast<double>(working_set / 2) / best;
 }
 
-/// The smallest memory that the working set fits in: "L1", "L2", "L3" or "RAM"; "?" where the system does not tell.
+/// The smallest memory that the working set fits in: "L1", "L2", "L3" or "RAM"; "?" where the
+/// system does not tell.
 inline std::string memory_level(std::size_t working_set) {
     struct level {
         char const* name;

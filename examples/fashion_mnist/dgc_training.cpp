@@ -1,5 +1,6 @@
-// Trains the demo's network with several trainers, each with its own part of the data, which send each other gradients:
-// once all of every gradient, for momentum, and once by Deep Gradient Compression, down to a thousandth of the entries.
+// Trains the demo's network with several trainers, each with its own part of the data, which send
+// each other gradients: once all of every gradient, for momentum, and once by Deep Gradient
+// Compression, down to a thousandth of the entries.
 //
 //     trainers.hpp     a trainer, and what they send each other; the rest is the demo's (main.cpp)
 

@@ -40,7 +40,8 @@ void declare(CLI::App& app, options& chosen) {
 
 constexpr std::size_t windows_an_epoch = 5;
 
-/// What one rank saw: of each window of steps the seconds, the bytes that went through its link and the mean loss; and in all.
+/// What one rank saw: of each window of steps the seconds, the bytes that went through its link and
+/// the mean loss; and in all.
 struct record {
     std::vector<double> seconds, bytes, loss;
     double steps = 0, accuracy = 0;

@@ -66,7 +66,8 @@ struct idx_array {
     bytes values;
 };
 
-/// An array of bytes: the magic number 0x0800 + dimensions, the sizes, the values; numbers are 32-bit big-endian.
+/// An array of bytes: the magic number 0x0800 + dimensions, the sizes, the values; numbers are
+/// 32-bit big-endian.
 idx_array read_idx(fs::path const& file, std::size_t dimensions) {
     bytes content = read_file(file);
     if (content.size() >= 2 && content[0] == 0x1f && content[1] == 0x8b) content = gunzip(file, std::move(content));

@@ -5,7 +5,8 @@
 #include <filesystem>
 #include <vector>
 
-/// Images and their labels: image i is the `pixels` bytes from `images[i * pixels]` on, and shows class `labels[i]`.
+/// Images and their labels: image i is the `pixels` bytes from `images[i * pixels]` on, and shows
+/// class `labels[i]`.
 struct image_set {
     std::size_t pixels = 0;
     std::vector<std::uint8_t> images;
@@ -20,6 +21,7 @@ struct data_set {
     std::size_t classes = 0;
 };
 
-/// Reads a folder in MNIST's format: {train,t10k}-{images-idx3,labels-idx1}-ubyte, each plain or with .gz (RFC 1952).
-/// The number of classes is the greatest training label + 1. Throws data_error.
+/// Reads a folder in MNIST's format: {train,t10k}-{images-idx3,labels-idx1}-ubyte, each plain or
+/// with .gz (RFC 1952). The number of classes is the greatest training label + 1. Throws
+/// data_error.
 data_set read_mnist(std::filesystem::path const& folder);

@@ -24,7 +24,8 @@ struct footprint {
     std::size_t kept() const { return parameters + state; }
 };
 
-/// An optimizer attached to the parameters of a network, whatever its type is: the training loop is compiled once.
+/// An optimizer attached to the parameters of a network, whatever its type is: the training loop is
+/// compiled once.
 class learner {
 public:
     virtual ~learner() = default;
@@ -32,13 +33,15 @@ public:
     virtual void step() = 0;
     /// Gives the network the parameters, where they are not its own.
     virtual void publish() {}
-    /// Calls `judge` while the network has the weights that are to be judged: the last ones, or an average of them.
+    /// Calls `judge` while the network has the weights that are to be judged: the last ones, or an
+    /// average of them.
     virtual void evaluate(std::function<void()> const& judge) { judge(); }
     virtual void end_of_epoch() {}
     footprint const& memory() const { return memory_; }
 
 protected:
-    /// Adds a tensor of n elements to the footprint. The shape of a matrix is for rules that use it.
+    /// Adds a tensor of n elements to the footprint. The shape of a matrix is for rules that use
+    /// it.
     template <class Optimizer> void count(std::size_t n, gs::shape const& shape = {}) {
         memory_.moved += n * Optimizer::bytes_per_element;
         memory_.parameters += 2 * n * sizeof(typename Optimizer::traits::storage);
@@ -84,7 +87,8 @@ private:
     std::vector<std::array<std::vector<state_type>, Optimizer::slots>> state_;
 };
 
-/// The same for parameters in another storage than the network's, which computes with copies of them in float.
+/// The same for parameters in another storage than the network's, which computes with copies of
+/// them in float.
 template <class Optimizer> class learner_of_copies : public learner {
     using storage = typename Optimizer::traits::storage;
 

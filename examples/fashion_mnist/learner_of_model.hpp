@@ -8,13 +8,14 @@
 
 #include "learner.hpp"
 
-/// A network as a gs::model over its tensors: groups of them can have optimizers of their own, a model-wise rule sees all of
-/// them, and an average that an optimizer keeps is what is judged.
+/// A network as a gs::model over its tensors: groups of them can have optimizers of their own, a
+/// model-wise rule sees all of them, and an average that an optimizer keeps is what is judged.
 class learner_of_model : public learner {
 public:
     explicit learner_of_model(network& net) : net_(net) {}
 
-    /// Gives an optimizer the tensors whose names match a pattern, such as "*.bias", and that have none yet.
+    /// Gives an optimizer the tensors whose names match a pattern, such as "*.bias", and that have
+    /// none yet.
     template <class Optimizer> void add(Optimizer const& by, gs::name_patterns group) {
         net_.each_tensor([&](char const* name, auto& value, auto& gradient) {
             if (group.match(name) && !model_.contains(name)) add(by, name, value, gradient);

@@ -1,5 +1,5 @@
-// Trains a two-layer network on Fashion-MNIST (or any data set in MNIST's format) with one optimizer after the other,
-// and compares what they reach and what their updates cost.
+// Trains a two-layer network on Fashion-MNIST (or any data set in MNIST's format) with one
+// optimizer after the other, and compares what they reach and what their updates cost.
 //
 //     idx.hpp          reads the data                 optimizers.cpp   the rules of gradstep by name
 //     network.hpp      forward and backward           recipes/         rules with groups, schedules or averages of their own

@@ -1,7 +1,9 @@
-// Trains the demo's network in 16 bits: with a master copy in float it learns as in float; without one, updates smaller
-// than half the distance of neighbouring bfloat16 numbers are lost, unless rounding is stochastic.
+// Trains the demo's network in 16 bits: with a master copy in float it learns as in float; without
+// one, updates smaller than half the distance of neighbouring bfloat16 numbers are lost, unless
+// rounding is stochastic.
 //
-// The network computes in float with the values that its 16-bit parameters have; parameters and gradients are 16-bit.
+// The network computes in float with the values that its 16-bit parameters have; parameters and
+// gradients are 16-bit.
 
 #include <algorithm>
 #include <cstdio>

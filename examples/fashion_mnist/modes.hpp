@@ -27,7 +27,8 @@
 
 namespace gd = gradstep::distributed;
 
-/// A transport that forwards everything to MPI, and counts the bytes that this rank has received and sent.
+/// A transport that forwards everything to MPI, and counts the bytes that this rank has received
+/// and sent.
 class counted {
 public:
     explicit counted(gd::mpi_communicator& by) : by_(by) {}
@@ -161,8 +162,8 @@ private:
 };
 /// [workers]
 
-/// Serves a network's tensors, each by its own copy of an optimizer, until all trainers have stopped. By how many steps the weights had
-/// moved on before a push came, in the mean.
+/// Serves a network's tensors, each by its own copy of an optimizer, until all trainers have
+/// stopped. By how many steps the weights had moved on before a push came, in the mean.
 template <class Optimizer> double serve(counted& by, network& net, gd::server_mode how, Optimizer const& optimizer) {
     gd::server server(by, {.mode = how});
     each_tensor(net, [&](char const* name, auto value, auto) { server.add(name, optimizer, value); });

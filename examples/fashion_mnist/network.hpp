@@ -75,7 +75,8 @@ struct network {
         f("output.bias", output.bias, output.bias_gradient);
     }
 
-    /// Judges a batch. Afterwards `output.output` is the gradient of the mean loss with respect to the class scores.
+    /// Judges a batch. Afterwards `output.output` is the gradient of the mean loss with respect to
+    /// the class scores.
     score forward(batch const& samples);
     /// The gradients of the batch that was judged last.
     void backward(batch const& samples);

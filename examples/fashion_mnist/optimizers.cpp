@@ -2,8 +2,9 @@
 
 #include <utility>
 
-// Rules that train all tensors by one schedule. The peak rates are good ones for this network, found by a few trials. Rules
-// that need more than that are in recipes/, and your own rules go into your_rules.cpp.
+// Rules that train all tensors by one schedule. The peak rates are good ones for this network,
+// found by a few trials. Rules that need more than that are in recipes/, and your own rules go into
+// your_rules.cpp.
 std::vector<contender> const& contenders() {
     static std::vector<contender> const all = [] {
         std::vector<contender> rules{

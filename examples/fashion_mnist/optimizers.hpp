@@ -5,7 +5,8 @@
 
 #include "contender.hpp"
 
-/// All optimizers of the demo: those that it compares by default, the other rules of gradstep, and your rules.
+/// All optimizers of the demo: those that it compares by default, the other rules of gradstep, and
+/// your rules.
 std::vector<contender> const& contenders();
 /// How many of them it compares by default.
 inline constexpr std::size_t default_contenders = 6;

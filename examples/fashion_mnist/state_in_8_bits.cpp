@@ -1,5 +1,6 @@
-// Trains the demo's network with the state of the optimizer in float and in 8 bits, from the same seeds, and judges both by
-// the test set: whether what 8 bits lose of the state is anything that the network would have learned from.
+// Trains the demo's network with the state of the optimizer in float and in 8 bits, from the same
+// seeds, and judges both by the test set: whether what 8 bits lose of the state is anything that
+// the network would have learned from.
 
 #include <cmath>
 #include <cstdio>
@@ -40,7 +41,8 @@ template <class Rule> contender with(std::string name, double peak_rate, Rule ru
 }
 // [elements]
 
-/// The results of one rule over all seeds: test accuracies in %, and the bytes of parameters, gradients and state.
+/// The results of one rule over all seeds: test accuracies in %, and the bytes of parameters,
+/// gradients and state.
 struct outcome {
     std::vector<double> in_float, in_8_bits;
     std::size_t bytes_in_float = 0, bytes_in_8_bits = 0;

@@ -37,8 +37,9 @@ struct result {
     double test_accuracy() const { return accuracy.back().y; }
 };
 
-/// The last `images` training images in place of the test set, and the others to learn from: hyperparameters that are
-/// chosen by them owe nothing to the test set. Throws data_error if none would be left to learn from.
+/// The last `images` training images in place of the test set, and the others to learn from:
+/// hyperparameters that are chosen by them owe nothing to the test set. Throws data_error if none
+/// would be left to learn from.
 data_set with_held_out(data_set const& data, std::size_t images);
 
 /// Copies some samples of a set into a batch.
@@ -50,5 +51,6 @@ std::vector<std::vector<std::size_t>> shards(image_set const& set, std::size_t t
 /// Judges a network by all samples of a set.
 score evaluate(network& net, image_set const& set);
 
-/// Trains a fresh network, of which each trainer has a copy, with the optimizer that `make` attaches; nothing if interrupted.
+/// Trains a fresh network, of which each trainer has a copy, with the optimizer that `make`
+/// attaches; nothing if interrupted.
 std::optional<result> train(std::string const& name, make_learner const& make, task const& work, progress& bar);

@@ -60,9 +60,9 @@ struct problem {
     }
 };
 
-// rate and decay are powers of two, and the betas' complements are exact: without state, each side rounds the product, the
-// root (half of g^2's rounding as well), its sum with epsilon, the quotient, the product with the rate, the decayed weight,
-// and the difference.
+// rate and decay are powers of two, and the betas' complements are exact: without state, each side
+// rounds the product, the root (half of g^2's rounding as well), its sum with epsilon, the
+// quotient, the product with the rate, the decayed weight, and the difference.
 void compare_a_step() {
     constexpr double rate = 0.25, decay = 0.125;
     problem here;

@@ -1,5 +1,6 @@
-// Trains a network with ggml's forward and backward pass: once with ggml's own AdamW, once with gradstep's, which saves its
-// state in the middle, and once from that file. Prints the losses; the weights of the last two must be equal bit for bit.
+// Trains a network with ggml's forward and backward pass: once with ggml's own AdamW, once with
+// gradstep's, which saves its state in the middle, and once from that file. Prints the losses; the
+// weights of the last two must be equal bit for bit.
 #include <cstdio>
 #include <cstring>
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Trains the same network twice for 500 steps: by torch::optim::AdamW, and by gradstep's AdamW, which is the change of one line.
-// Then once more by an optimizer that torch does not have.
+// Trains the same network twice for 500 steps: by torch::optim::AdamW, and by gradstep's AdamW,
+// which is the change of one line. Then once more by an optimizer that torch does not have.
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -13,7 +13,8 @@ namespace {
 
 constexpr int steps = 500, every = 100;
 
-// The loss at the beginning and after each hundred steps, on a curve with noise. The same numbers in each call.
+// The loss at the beginning and after each hundred steps, on a curve with noise. The same numbers
+// in each call.
 template <class MakeOptimizer> std::vector<double> train(MakeOptimizer const& make_optimizer) {
     torch::manual_seed(1);
     torch::nn::Sequential net; // layer by layer, so that every compiler makes them in this order

@@ -1,6 +1,7 @@
-// ftrl_text on several processes: of `mpirun -n 4` two are servers, which have the weights in keyed tables, two are workers, each with
-// half of the verses. The workers do not wait for each other; a server takes every gradient as it comes. Features are named by 63 bits
-// of their hash, so that next to no two share a weight, and there is memory for those that were seen.
+// ftrl_text on several processes: of `mpirun -n 4` two are servers, which have the weights in keyed
+// tables, two are workers, each with half of the verses. The workers do not wait for each other; a
+// server takes every gradient as it comes. Features are named by 63 bits of their hash, so that
+// next to no two share a weight, and there is memory for those that were seen.
 
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
-// Learns vectors of words from the text of the Bible by skip-gram with negative sampling: two tables, whose rows are
-// named by thousands of ids in a step, most of them several times.
+// Learns vectors of words from the text of the Bible by skip-gram with negative sampling: two
+// tables, whose rows are named by thousands of ids in a step, most of them several times.
 //
 //     verses.hpp       reads the text            skip_gram.hpp   the model, where gradstep's tables are used
 //     vocabulary.hpp   numbers the words         ../common       progress bar, interrupts, plot, errors

@@ -1,6 +1,7 @@
-// Learns to tell verses of the Old Testament from verses of the New one by online logistic regression over millions of
-// hashed features, with FTRL-Proximal and with Adagrad under a proximal elastic net, side by side on the same stream.
-// Both leave weights exactly 0, FTRL far more of them at the same accuracy.
+// Learns to tell verses of the Old Testament from verses of the New one by online logistic
+// regression over millions of hashed features, with FTRL-Proximal and with Adagrad under a proximal
+// elastic net, side by side on the same stream. Both leave weights exactly 0, FTRL far more of them
+// at the same accuracy.
 //
 //     verses.hpp     reads the text                logistic_regression.hpp   the model, where gradstep's table is used
 //     features.hpp   turns a verse into ids        testaments.hpp            what distributed_ftrl.cpp has too

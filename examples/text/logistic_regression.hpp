@@ -14,14 +14,15 @@
 
 #include "../common/plot.hpp"
 
-/// The features of a verse, each with the value 1 / sqrt(number of features) so that all examples have length 1, and
-/// the answer.
+/// The features of a verse, each with the value 1 / sqrt(number of features) so that all examples
+/// have length 1, and the answer.
 struct example {
     std::vector<std::int64_t> ids;
     bool answer;
 };
 
-/// Examples as an embedding bag takes them: one after another, example i from ids[offsets[i]] to ids[offsets[i + 1]].
+/// Examples as an embedding bag takes them: one after another, example i from ids[offsets[i]] to
+/// ids[offsets[i + 1]].
 struct example_batch {
     std::vector<std::int64_t> ids;
     std::vector<std::int64_t> offsets{0};
@@ -59,9 +60,10 @@ struct score {
     double accuracy() const { return 100 * static_cast<double>(right) / static_cast<double>(count); } // %
 };
 
-/// Logistic regression whose weights are a table of width 1: P(answer) = 1 / (1 + exp(-logit)), and logit is the sum of
-/// the weights of the features times their value. An example is an embedding bag, so its gradient is one number for all
-/// its ids, and nothing as long as the table is ever made.
+/// Logistic regression whose weights are a table of width 1: P(answer) = 1 / (1 + exp(-logit)), and
+/// logit is the sum of the weights of the features times their value. An example is an embedding
+/// bag, so its gradient is one number for all its ids, and nothing as long as the table is ever
+/// made.
 template <class Table> class logistic_regression {
 public:
     std::string name;
@@ -91,7 +93,8 @@ public:
         if (is_first_pass) first_pass.add(judged);
     }
 
-    /// Adds a point to the curves and begins a new window. `touched`: the ids that learning has seen.
+    /// Adds a point to the curves and begins a new window. `touched`: the ids that learning has
+    /// seen.
     void mark(double passes, std::vector<std::int64_t> const& touched) {
         loss.push_back({passes, window.loss()});
         accuracy.push_back({passes, window.accuracy()});

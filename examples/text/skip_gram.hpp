@@ -32,8 +32,8 @@ struct pair_batch {
     }
 };
 
-/// Makes the pairs of a verse: frequent words are thinned out, and each word is paired with those at a distance of
-/// up to 1 to `window`, drawn for each word, so that near words weigh more.
+/// Makes the pairs of a verse: frequent words are thinned out, and each word is paired with those
+/// at a distance of up to 1 to `window`, drawn for each word, so that near words weigh more.
 class pair_maker {
 public:
     pair_maker(vocabulary const& words, double threshold, std::size_t window)
@@ -64,8 +64,8 @@ private:
     std::vector<std::int32_t> kept_;
 };
 
-/// The scalar product of two vectors. Partial sums side by side, which compilers turn into SIMD; a single one they may
-/// not, since that changes the rounding.
+/// The scalar product of two vectors. Partial sums side by side, which compilers turn into SIMD; a
+/// single one they may not, since that changes the rounding.
 inline float dot(float const* a, float const* b) {
     std::array<float, 16> sums{};
     for (std::size_t k = 0; k < width; k += sums.size()) {
@@ -76,8 +76,9 @@ inline float dot(float const* a, float const* b) {
     return total;
 }
 
-/// Skip-gram with negative sampling (Mikolov et al. 2013, arXiv:1310.4546, equation 4): two tables, one of the vectors
-/// of the words, one of the vectors by which words are recognised as neighbours. The loss of a pair is
+/// Skip-gram with negative sampling (Mikolov et al. 2013, arXiv:1310.4546, equation 4): two tables,
+/// one of the vectors of the words, one of the vectors by which words are recognised as neighbours.
+/// The loss of a pair is
 ///
 ///     -log s(in . out_true) - sum over negatives of log s(-in . out_negative),    s(x) = 1 / (1 + exp(-x))
 template <class Updater> class skip_gram {
@@ -87,8 +88,8 @@ public:
         : in_(optimizer, words, width, gs::exact{}, {.initial = gs::uniform{-0.5 / width, 0.5 / width, seed}}),
           out_(optimizer, words, width, gs::exact{}) {}
 
-    /// One step on a batch. Words occur in it many times; the tables sum their gradients. Returns the sum of the losses
-    /// before the step.
+    /// One step on a batch. Words occur in it many times; the tables sum their gradients. Returns
+    /// the sum of the losses before the step.
     double learn(pair_batch const& batch, gs::thread_pool& pool) {
         for (auto* const rows : {&in_rows_, &in_gradients_}) rows->resize(batch.centers.size() * width);
         for (auto* const rows : {&out_rows_, &out_gradients_}) rows->resize(batch.targets.size() * width);

@@ -18,7 +18,8 @@
 #include "logistic_regression.hpp"
 #include "verses.hpp"
 
-// What programs share that tell verses of the Old Testament from verses of the New one, by FTRL beside Adagrad.
+// What programs share that tell verses of the Old Testament from verses of the New one, by FTRL
+// beside Adagrad.
 
 namespace gs = gradstep;
 
@@ -42,7 +43,8 @@ struct testament_options {
     }
 };
 
-// Examples have length 1, so gradients are small: beta and the l1 of ftrl, which compare to them, are small too.
+// Examples have length 1, so gradients are small: beta and the l1 of ftrl, which compare to them,
+// are small too.
 inline auto const by_ftrl = gs::make_updater<float>(gs::ftrl{.l1 = 0.05, .beta = 0.01}, gs::constant{0.8});
 inline auto const by_adagrad =
     gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::elastic_net{.l1 = 1e-4, .l2 = 1e-6}}, gs::constant{0.5});
@@ -64,8 +66,9 @@ inline std::vector<example const*> pointers_to(std::vector<example> const& examp
     return pointers;
 }
 
-/// Shows the examples to all learners, batch by batch and in a new order in each pass, and, if `shows`, how that goes; known(batch), after
-/// each, is the features whose weights are looked at. False if interrupted.
+/// Shows the examples to all learners, batch by batch and in a new order in each pass, and, if
+/// `shows`, how that goes; known(batch), after each, is the features whose weights are looked at.
+/// False if interrupted.
 template <class Known, class... Learner>
 bool learn(testament_options const& chosen, std::vector<example> const& examples, std::mt19937_64& engine, bool shows,
            Known const& known, Learner&... learners) {
@@ -101,8 +104,8 @@ bool learn(testament_options const& chosen, std::vector<example> const& examples
     return true;
 }
 
-/// How the learners did, by what `learn` has shown, over passes as `x` calls them; `zeros` says of which features weights that are 0 are
-/// counted.
+/// How the learners did, by what `learn` has shown, over passes as `x` calls them; `zeros` says of
+/// which features weights that are 0 are counted.
 template <class... Learner>
 figure curves_of(testament_options const& chosen, std::string const& how, std::string const& x,
                  std::string const& zeros, Learner const&... learners) {

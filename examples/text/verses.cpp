@@ -27,7 +27,8 @@ constexpr std::array<std::string_view, 66> books{
     "John", "Acts", "Rom",  "1Cor",  "2Cor", "Gal",   "Eph",  "Phi",  "Col",  "1Th", "2Th", "1Tim", "2Tim", "Titus",
     "Phmn", "Heb",  "Jas",  "1Pet",  "2Pet", "1Jn",   "2Jn",  "3Jn",  "Jude", "Rev"};
 
-/// All text becomes words of letters (and apostrophes: "god's") in lower case; the rest separates them.
+/// All text becomes words of letters (and apostrophes: "god's") in lower case; the rest separates
+/// them.
 std::string normalised(std::string_view text) {
     std::string words;
     for (char const c : text) {

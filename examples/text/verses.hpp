@@ -11,8 +11,9 @@ struct verse {
     bool is_new;      // of the New Testament
 };
 
-/// The verses of `file`, or where that is empty the 31102 that bible(1) prints (the King James Version; Debian:
-/// bible-kjv, bible-kjv-text). A line is one verse after its reference, as `bible -f -l5000` prints it:
+/// The verses of `file`, or where that is empty the 31102 that bible(1) prints (the King James
+/// Version; Debian: bible-kjv, bible-kjv-text). A line is one verse after its reference, as `bible
+/// -f -l5000` prints it:
 ///
 ///     Ge1:1 In the beginning God created the heaven and the earth.
 ///

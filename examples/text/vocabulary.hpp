@@ -58,8 +58,8 @@ private:
     std::map<std::string, std::int32_t, std::less<>> ids_;
 };
 
-/// The probability with which an occurrence of each word is kept: words more frequent than `threshold` of the text are
-/// thinned out, as word2vec does it.
+/// The probability with which an occurrence of each word is kept: words more frequent than
+/// `threshold` of the text are thinned out, as word2vec does it.
 inline std::vector<double> keep_probabilities(vocabulary const& words, double threshold) {
     std::vector<double> keep;
     for (std::size_t const count : words.counts) {
@@ -69,7 +69,8 @@ inline std::vector<double> keep_probabilities(vocabulary const& words, double th
     return keep;
 }
 
-/// Draws words with probability in proportion to count^0.75, from a table where each has its share of places.
+/// Draws words with probability in proportion to count^0.75, from a table where each has its share
+/// of places.
 class negative_sampler {
 public:
     explicit negative_sampler(vocabulary const& words) {

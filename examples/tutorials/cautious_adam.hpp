@@ -9,8 +9,9 @@ namespace gs = gradstep;
 
 // clang-format off
 // [rule]
-/// Adam that moves no weight against its own gradient: the step is left out if m and g have different signs. After
-/// Liang et al. 2024, arXiv:2411.16085, without their rescaling of the other steps.
+/// Adam that moves no weight against its own gradient: the step is left out if m and g have
+/// different signs. After Liang et al. 2024, arXiv:2411.16085, without their rescaling of the other
+/// steps.
 struct cautious_adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     static constexpr auto hyperparameters = gs::hyperparameter_list{

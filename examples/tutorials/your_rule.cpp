@@ -1,4 +1,5 @@
-// The tutorial docs/start/tutorial_your_rule.md: a rule that gradstep does not have against Adam, on a small problem.
+// The tutorial docs/start/tutorial_your_rule.md: a rule that gradstep does not have against Adam,
+// on a small problem.
 //
 //     your_rule [PICTURE]     .svg or .png
 
@@ -19,7 +20,8 @@
 #include "cautious_adam.hpp"
 
 // [check]
-/// Whether the rule follows its formula, which stands here a second time, in double and for one weight.
+/// Whether the rule follows its formula, which stands here a second time, in double and for one
+/// weight.
 bool follows_formula() {
     gs::parameter weight{gs::make_updater<float>(cautious_adam{}, gs::constant{0.01}), std::vector<float>{1}};
     double w = 1, m = 0, v = 0;
@@ -38,7 +40,8 @@ bool follows_formula() {
 // [check]
 
 // [problem]
-/// Logistic regression on features of very different sizes: the loss of all samples, and the gradient of a few.
+/// Logistic regression on features of very different sizes: the loss of all samples, and the
+/// gradient of a few.
 class problem {
 public:
     static constexpr std::size_t features = 100, samples = 5000;
@@ -83,7 +86,8 @@ private:
 // [problem]
 
 // [train]
-/// Trains from w = 0 with batches of 50, and records the loss. The same code serves every rule: a rule is a type.
+/// Trains from w = 0 with batches of 50, and records the loss. The same code serves every rule: a
+/// rule is a type.
 template <class Rule> std::vector<curve::point> trained(Rule rule, double rate, problem const& task) {
     constexpr std::int64_t steps = 1000;
     constexpr std::size_t batch = 50;
@@ -103,7 +107,8 @@ template <class Rule> std::vector<curve::point> trained(Rule rule, double rate, 
 // [compare]
 constexpr std::array rates{0.03, 0.1, 0.2, 0.5, 1.0, 2.0};
 
-/// Prints the final loss at each rate, the mean over five problems, and returns the losses at the best rate.
+/// Prints the final loss at each rate, the mean over five problems, and returns the losses at the
+/// best rate.
 template <class Rule> curve best_of(std::string const& name, Rule rule, std::vector<problem> const& tasks) {
     curve best;
     std::printf("%-14s", name.c_str());

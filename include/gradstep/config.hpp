@@ -46,10 +46,10 @@ struct configuration {
     any_schedule schedule = {};
     /// The catch-up policy of tables.
     any_catch_up catch_up = touch_only{};
-    /// The hyperparameters that follow schedules. Their numbers in the policies above are the values
-    /// at the start. gs::any_updater and gs::any_parameter evaluate the schedules at every step.
-    /// `read_configuration` accepts numbers only, since your own updaters would ignore this list;
-    /// `read_optimizer` accepts a schedule in place of any number of a rule, an average or a
+    /// The hyperparameters that follow schedules. Their numbers in the policies above are the
+    /// values at the start. gs::any_updater and gs::any_parameter evaluate the schedules at every
+    /// step. `read_configuration` accepts numbers only, since your own updaters would ignore this
+    /// list; `read_optimizer` accepts a schedule in place of any number of a rule, an average or a
     /// regularizer: {"name": "adam", "beta1": {"name": "cosine", ...}}.
     std::vector<scheduled_number> scheduled = {};
 };

@@ -75,8 +75,8 @@ public:
     /// Adds a parameter, which the model owns from now on. Throws value_error for a name that the
     /// model already has, for more than 10^6 parameters, and for a rate_scale out of range. It also
     /// throws value_error for a name that no file can contain: an empty name, text that is not
-    /// UTF-8 or has a zero byte, "__metadata__", or "w/m" if "w" has a slot m. Throws sequence_error
-    /// while a step is pending.
+    /// UTF-8 or has a zero byte, "__metadata__", or "w/m" if "w" has a slot m. Throws
+    /// sequence_error while a step is pending.
     template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
         tasks_.check_new(name, options);
         tasks_.push_back(std::make_unique<detail::owning_task<Updater>>(std::move(name), std::move(owned), options));
@@ -165,11 +165,12 @@ public:
     /// Whether `ascend` has moved the weights, and neither `descend` nor `restore` was called.
     bool is_ascended() const { return is_ascended_; }
 
-    /// Freezes the parameters whose names match a pattern. A frozen parameter does not change: a step
-    /// does not read its gradient, advance its clock or apply its decay, and norms leave it out. You
-    /// can leave its gradient out of an update; if you pass one, it is ignored. Checkpoints contain
-    /// its values and state, but not that it is frozen. Throws value_error for a pattern that matches
-    /// no name, and sequence_error while a step is pending or between `ascend` and `descend`.
+    /// Freezes the parameters whose names match a pattern. A frozen parameter does not change: a
+    /// step does not read its gradient, advance its clock or apply its decay, and norms leave it
+    /// out. You can leave its gradient out of an update; if you pass one, it is ignored.
+    /// Checkpoints contain its values and state, but not that it is frozen. Throws value_error for
+    /// a pattern that matches no name, and sequence_error while a step is pending or between
+    /// `ascend` and `descend`.
     ///
     ///     net.freeze({"embed.*"});
     void freeze(name_patterns names) { tasks_.set_frozen(std::move(names), true, "freeze"); }
@@ -190,8 +191,8 @@ public:
     void append(std::span<named_gradient const> values);
     void append(std::initializer_list<named_gradient> values);
     /// Keeps the rows whose element of the mask is true, in all parameters whose names match, or in
-    /// none: net.keep({"means", "colors"}, mask). Throws the errors of `append` and parameter::keep,
-    /// and value_error for a pattern that matches no name.
+    /// none: net.keep({"means", "colors"}, mask). Throws the errors of `append` and
+    /// parameter::keep, and value_error for a pattern that matches no name.
     template <class Mask> void keep(name_patterns names, Mask const& mask) {
         keep_rows(std::move(names), detail::mask_of(mask));
     }
@@ -229,9 +230,9 @@ public:
 
     /// Sets the shape of a parameter's values, which checkpoints then contain. `load` rejects a
     /// file with a different shape. `muon` and `adafactor` use it, with all dimensions after
-    /// the first one joined. Throws value_error for an unknown name, and size_error for a shape with
-    /// another number of elements. The state of adafactor has its lengths: after the first step
-    /// another shape throws sequence_error.
+    /// the first one joined. Throws value_error for an unknown name, and size_error for a shape
+    /// with another number of elements. The state of adafactor has its lengths: after the first
+    /// step another shape throws sequence_error.
     void set_shape(std::string_view name, std::vector<std::uint64_t> extents);
     /// Defines which shard of a larger tensor a parameter is. Checkpoints contain it, and `load`
     /// compares it. Throws value_error for an unknown name and for a rank that is not in [0,

@@ -130,9 +130,9 @@ public:
     }
     /// The second half: restores the values bit for bit, and updates them by one step with the
     /// gradient at the values that `ascend` has left. Arguments, results and errors are as for
-    /// `update`. If a check fails, nothing has changed, and you can call it again. If `on_nonfinite`
-    /// skips the step, the values are restored. Throws sequence_error without an `ascend`, and if
-    /// the model of this parameter has moved the values.
+    /// `update`. If a check fails, nothing has changed, and you can call it again. If
+    /// `on_nonfinite` skips the step, the values are restored. Throws sequence_error without an
+    /// `ascend`, and if the model of this parameter has moved the values.
     template <class G> update_result descend(G&& gradient, step_options const& options = {}) {
         if (is_held_) detail::refuse_held("descend");
         if (!is_ascended_) detail::refuse_descend();
@@ -163,9 +163,9 @@ public:
     std::size_t rows() const { return options_.shape.is_known() ? options_.shape.memory_rows() : size(); }
     /// The options of the constructor, with the shape.
     parameter_options const& options() const { return options_; }
-    /// Sets the shape. Throws size_error for a shape with another number of elements. The state of a
-    /// factored rule (adafactor) has its lengths: before the first step it is allocated again, and
-    /// afterwards another shape throws sequence_error.
+    /// Sets the shape. Throws size_error for a shape with another number of elements. The state of
+    /// a factored rule (adafactor) has its lengths: before the first step it is allocated again,
+    /// and afterwards another shape throws sequence_error.
     void set_shape(gradstep::shape const& of) {
         if constexpr (factored_rule<typename Updater::rule_type>) {
             if (of.rows != options_.shape.rows || of.cols != options_.shape.cols) {

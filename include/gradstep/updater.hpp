@@ -96,9 +96,9 @@ public:
     using step_type = typename detail::step_of<Rule, updater>::type;
 
     /// The number of state buffers of a tensor. The slots of the rule come first. Then come the row
-    /// slots of a row-wise rule, which have one number for the whole tensor (or row of a table), or the
-    /// slots of a factored rule for rows and columns. The last one is the master copy, if the element
-    /// keeps one.
+    /// slots of a row-wise rule, which have one number for the whole tensor (or row of a table), or
+    /// the slots of a factored rule for rows and columns. The last one is the master copy, if the
+    /// element keeps one.
     static constexpr std::size_t slots =
         slot_count<Rule> + row_slot_count<Rule> + factor_slot_count<Rule> + traits::has_master;
     /// The names of the state buffers.
@@ -210,8 +210,8 @@ public:
     /// `options.samples`, and its epoch becomes `options.epoch` if that is given. Not thread-safe.
     /// Throws value_error if an option is out of range, or the rate is not a finite number >= 0.
     /// Throws value_error if a decay would be 1 or more, or if the clock is at its maximum. The
-    /// clock is then unchanged. Hyperparameters that follow schedules (`scheduled`) get their values
-    /// at the same clock; a value out of range throws value_error too.
+    /// clock is then unchanged. Hyperparameters that follow schedules (`scheduled`) get their
+    /// values at the same clock; a value out of range throws value_error too.
     step_type next_step(step_options const& options = {}) { return next_step(options, {}); }
     /// The same for tensors that all have the options `own`: the step uses their rate scale and
     /// decay. It does not prepare, and so does not check, parts that they leave out. A step without
@@ -264,7 +264,8 @@ public:
     Schedule const& schedule() const { return schedule_; }
     Backend const& backend() const { return backend_; }
 
-    /// The work memory of a rule that uses shapes, which copies of the updater and their steps share.
+    /// The work memory of a rule that uses shapes, which copies of the updater and their steps
+    /// share.
     detail::matrix_memory_of<Rule> const& work_memory() const { return work_memory_; }
 
     /// Describes the updater in one line, for logs: the policies with their numbers, the element,
@@ -293,8 +294,8 @@ private:
         if constexpr (detail::is_scheduled<GivenRule>) rule_.move_to(now, largest);
         if constexpr (detail::is_scheduled<GivenRegularizer>) regularizer_.move_to(now, largest);
     }
-    // Prepares the step after `now`, and sets the state of the clock in it. `rate` is the learning rate
-    // without the scale of a tensor.
+    // Prepares the step after `now`, and sets the state of the clock in it. `rate` is the learning
+    // rate without the scale of a tensor.
     step_type prepare([[maybe_unused]] gradstep::clock now, step_info& next, [[maybe_unused]] double rate,
                       step_options const& options, double decay) {
         auto const prepared_now = [&] {

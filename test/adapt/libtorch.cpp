@@ -61,13 +61,14 @@ double unit_roundoff(at::ScalarType type) {
     return std::ldexp(1, type == at::kDouble ? -53 : type == at::kFloat ? -24 : type == at::kHalf ? -11 : -8);
 }
 
-// A step from equal weights and states. Weights, gradients and states are > 0, so no sum cancels, and
-// relative errors add up. With the unit roundoff u of the dtype, each of the two systems computes
+// A step from equal weights and states. Weights, gradients and states are > 0, so no sum cancels,
+// and relative errors add up. With the unit roundoff u of the dtype, each of the two systems
+// computes
 //     w - update with an error <= 3 u max(w) + 16 u |update|:
 // the weight is rounded by the product with 1 - lr * decay, by that factor, and by the subtraction.
 // AdamW's m has <= 4 roundings, v <= 7, its root half of them and one more, the denominator 3 more,
-// the quotient and the step size 3: 4 + 4.5 + 3 + 3 <= 16. SGD's update has fewer. The systems differ
-// by at most twice that.
+// the quotient and the step size 3: 4 + 4.5 + 3 + 3 <= 16. SGD's update has fewer. The systems
+// differ by at most twice that.
 void check_step(tensors const& our, tensors const& their, tensors const& before, double decay) {
     for (std::size_t i = 0; i < our.size(); ++i) {
         CAPTURE(i);
@@ -105,7 +106,8 @@ template <class From, class To> void pass_state(From const& from, To& to) {
     to.load(in);
 }
 
-// Steps of both, each from the weights of torch. Half of them continue from the other one's archive.
+// Steps of both, each from the weights of torch. Half of them continue from the other one's
+// archive.
 template <class Ours, class Theirs, class Options>
 void check_family(at::ScalarType type, Options const& options, double rate_decay) {
     tensors our = parameters(type), their = parameters(type);

@@ -74,8 +74,8 @@ TEST_CASE("muon by the products of other libraries", "[adapt]") {
     for (gs::matrix_product const& by : {gs::matrix_product(gs::blas_matmul), gs::matrix_product(gs::eigen_matmul)}) {
         CHECK_FALSE(by.is_built_in());
         auto const found = trained(by);
-        // Both are within the bound of the formula. These weights are at most 8 times as large as there, and so is
-        // what they are rounded by.
+        // Both are within the bound of the formula. These weights are at most 8 times as large as
+        // there, and so is what they are rounded by.
         double const bound = 8 * muon_bound({}, 12, 20, 0x1p-53, 0.1, 3);
         for (std::size_t i = 0; i < found.size(); ++i) REQUIRE(std::abs(found[i] - expected[i]) <= 2 * bound);
     }

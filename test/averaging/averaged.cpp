@@ -91,12 +91,13 @@ TEST_CASE("the average of a noisy weight in float stays where it is in double", 
         x.update(g);
         for (std::size_t i = 0; i < n; ++i) average[i] = beta * average[i] + (1 - beta) * x.values()[i];
     }
-    // Weights are in [0.5, 1), and their averages too. A step rounds the average by an error that the noise makes
-    // independent of the others and even over [-u / 2, u / 2], u = 2^-24: it has a variance of u^2 / 12, and a weight that
-    // falls by beta a step. Six standard deviations of their sum are allowed, and u for the products (1 - beta) * w, whose
-    // weights over all steps add up to 1. Factors that miss 1 by 0.2 u, as with an unrounded decay, would shift it by
-    // 0.15 u / (1 - beta), which is more. Without fma the product beta * average is rounded as well, by up to u / 2, and
-    // in one direction for as long as the average hardly moves.
+    // Weights are in [0.5, 1), and their averages too. A step rounds the average by an error that
+    // the noise makes independent of the others and even over [-u / 2, u / 2], u = 2^-24: it has a
+    // variance of u^2 / 12, and a weight that falls by beta a step. Six standard deviations of
+    // their sum are allowed, and u for the products (1 - beta) * w, whose weights over all steps
+    // add up to 1. Factors that miss 1 by 0.2 u, as with an unrounded decay, would shift it by 0.15
+    // u / (1 - beta), which is more. Without fma the product beta * average is rounded as well, by
+    // up to u / 2, and in one direction for as long as the average hardly moves.
     double const u = 0x1p-24, deviation = u * std::sqrt(1 / 12. / (1 - beta * beta));
     double const allowed = 6 * deviation + u + (GRADSTEP_FMA ? 0 : u / 2 / (1 - beta));
     for (std::size_t i = 0; i < n; ++i) {

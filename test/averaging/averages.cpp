@@ -1,4 +1,5 @@
-// The averages over a run: where windows close, what is in the sums, and averages in the weights' place.
+// The averages over a run: where windows close, what is in the sums, and averages in the weights'
+// place.
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>
@@ -79,7 +80,8 @@ TEST_CASE("windows close where the counters of a literal loop close them", "[cor
                     before = begun;
                     begun = t;
                 }
-                // A walk for every step of a million would take minutes: those around the ends of windows, and some more.
+                // A walk for every step of a million would take minutes: those around the ends of
+                // windows, and some more.
                 if (!closes && t % 997 != 0 && t != begun + 1 && t < steps) continue;
                 auto const at = policy.at(t);
                 wrong += at.begun != begun || at.before != before;
@@ -131,7 +133,8 @@ TEMPLATE_TEST_CASE("the sums of a window are those of a literal loop, to the bit
         CHECK(same_bits(x.average(), numbers<TestType>(n, 1))); // of no step: the weights
         std::size_t wrong = 0;
         for (std::uint32_t t = 1; t <= 33'000; ++t) {
-            // Options that take another form of the step, and steps that leave the rare sums alone or do not.
+            // Options that take another form of the step, and steps that leave the rare sums alone
+            // or do not.
             x.update(numbers<TestType>(n, t), {.gradient_scale = t % 3 == 0 ? 0.5 : 1});
             literal.add(x.values());
             if (t % 1000 > 2 && t > 200) continue;
@@ -156,8 +159,8 @@ TEST_CASE("sums that are folded keep their digits over a million weights", "[cor
         x.update(g);
         for (std::size_t i = 0; i < w.size(); ++i) plain[i] += w[i];
     }
-    // A sum of k numbers of one sign is off by k / 2 roundings of itself at most: 16384 in a fold, 61 folds, then the sums of
-    // both, the number of steps and the division.
+    // A sum of k numbers of one sign is off by k / 2 roundings of itself at most: 16384 in a fold,
+    // 61 folds, then the sums of both, the number of steps and the division.
     long double const allowed = (16384 / 2 + 61 / 2 + 4) * 0x1p-24L;
     auto const average = x.average();
     for (std::size_t i = 0; i < w.size(); ++i) {
@@ -202,8 +205,8 @@ TEST_CASE("a uniform average is the mean of the weights from its start on", "[co
         std::size_t wrong = 0;
         for (std::size_t i = 0; i < n; ++i) {
             sum[i] += x.values()[i];
-            // A step rounds the difference, 1 / k and the result, all of numbers below 4, and the errors of the steps before
-            // weigh (k - 1) / k: k / 2 + 2 times u * 4 at most.
+            // A step rounds the difference, 1 / k and the result, all of numbers below 4, and the
+            // errors of the steps before weigh (k - 1) / k: k / 2 + 2 times u * 4 at most.
             wrong += std::abs(average[i] - sum[i] / k) > (k / 2 + 2) * 4 * 0x1p-24L;
         }
         CHECK(wrong == 0);
@@ -212,7 +215,8 @@ TEST_CASE("a uniform average is the mean of the weights from its start on", "[co
 
 TEST_CASE("an average that begins is the weight, whatever it was before", "[core][averages]") {
     auto const begins_with_the_weight = [](auto const& average) {
-        // 1 -> 2^-30 (where the product of the step is not rounded): the difference of the two rounds to -1.
+        // 1 -> 2^-30 (where the product of the step is not rounded): the difference of the two
+        // rounds to -1.
         gs::parameter x{gs::make_updater<float>(gs::averaged{gs::sgd{}, average}, gs::constant{1 + 0x1p-15}),
                         std::vector<float>(19, 1.0f)};
         x.update(std::vector<float>(19));
@@ -247,7 +251,8 @@ TEST_CASE("an exponential average may begin later, and forget its beginning", "[
                 }
                 sum[i] = sum[i] * decay + (1 - decay) * w;
                 long double const expected = debias ? sum[i] / (1 - std::pow(decay, t - start)) : sum[i];
-                // Each step rounds its factor, the product and the sum, and weighs `decay` of the steps after it.
+                // Each step rounds its factor, the product and the sum, and weighs `decay` of the
+                // steps after it.
                 wrong += std::abs(average[i] - expected) > 4 / (1 - decay) * 4 * 0x1p-53L;
             }
             CHECK(wrong == 0);

@@ -1,4 +1,5 @@
-// Lookahead against its algorithm, written as two loops around an optimizer that knows nothing of it.
+// Lookahead against its algorithm, written as two loops around an optimizer that knows nothing of
+// it.
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>
@@ -50,7 +51,8 @@ TEST_CASE("lookahead is its algorithm, around any regularizer", "[averages][look
 }
 
 TEST_CASE("options of a step and averages go with lookahead", "[averages][lookahead]") {
-    // The average is of the weight as it is stored, after the pull, and the order of nesting has no effect.
+    // The average is of the weight as it is stored, after the pull, and the order of nesting has no
+    // effect.
     auto const run = [](auto const& rule, char const* slow, char const* average) {
         gs::parameter x{gs::make_updater<float>(rule, gs::constant{0.5}), std::vector<float>{10}};
         std::vector<float> g{1};
@@ -72,7 +74,8 @@ TEST_CASE("options of a step and averages go with lookahead", "[averages][lookah
 }
 
 TEST_CASE("with 16 bits the slow weights keep their digits", "[averages][lookahead]") {
-    // 1 - 2^-9 rounds to 1 in bfloat16. The slow weights are halfway, and the weight is their rounded value.
+    // 1 - 2^-9 rounds to 1 in bfloat16. The slow weights are halfway, and the weight is their
+    // rounded value.
     auto const check = [](auto const& optimizer, float master) {
         using storage = gs::bfloat16;
         gs::parameter x{optimizer, std::vector<storage>{storage(1)}};

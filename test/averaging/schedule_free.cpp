@@ -1,4 +1,5 @@
-// The schedule-free rules: what the clock keeps, the average that is evaluated, and saving in either state.
+// The schedule-free rules: what the clock keeps, the average that is evaluated, and saving in
+// either state.
 #include <gradstep/gradstep.hpp>
 #include <gradstep/io/checkpoint.hpp>
 #include <gradstep/io/state.hpp>
@@ -77,8 +78,9 @@ template <class Rule> void check_mean(Rule rule, auto const& schedule, double be
     CHECK(std::abs(now.state[0] - mean.all()) <= relative * mean.all());
     CHECK(std::abs(now.state[1] - mean.highest()) <= u * mean.highest());
     CHECK(now.state[2] == 0);
-    // x moves by x <- x + c (z - x), which reduces the errors before it. Each step rounds y four times. c has the
-    // relative error of the sum of the weights, and multiplies numbers of at most 2 * largest. Reading divides by beta.
+    // x moves by x <- x + c (z - x), which reduces the errors before it. Each step rounds y four
+    // times. c has the relative error of the sum of the weights, and multiplies numbers of at most
+    // 2 * largest. Reading divides by beta.
     auto const x = weights.average();
     real const bound = steps * (8 * u + 2 * relative / steps) * 2 * mean.largest() / beta;
     std::size_t wrong = 0;

@@ -50,8 +50,9 @@ TEST_CASE("towards_initial decays the distance to the initial weights, after eve
 }
 
 TEST_CASE("with sgd it is the penalty of the paper, apart from the order", "[averages][towards_initial]") {
-    // In long double, from the paper's equation: the gradient of loss + rate / 2 * |w - w0|^2, at the weight before the
-    // step. The two differ by lr^2 * rate * g a step, which the decay keeps from adding up beyond lr * g.
+    // In long double, from the paper's equation: the gradient of loss + rate / 2 * |w - w0|^2, at
+    // the weight before the step. The two differ by lr^2 * rate * g a step, which the decay keeps
+    // from adding up beyond lr * g.
     double const lr = 0x1p-8, rate = 0.5, g = 0.25;
     gs::parameter x{gs::make_updater<double>(gs::averaged{gs::sgd{}, gs::towards_initial{rate}}, gs::constant{lr}),
                     std::vector<double>{3}};

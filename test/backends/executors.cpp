@@ -71,7 +71,8 @@ pthread_t worker_of(gs::thread_pool& pool) {
     return worker.value();
 }
 
-// Takes a thread its core away, as a busy system does: it stays in the handler of a signal until it is let go.
+// Takes a thread its core away, as a busy system does: it stays in the handler of a signal until it
+// is let go.
 class held_thread {
 public:
     explicit held_thread(pthread_t thread) {
@@ -133,7 +134,8 @@ TEST_CASE("a pool wakes its threads after they slept", "[backends][threads]") {
 
 TEST_CASE("a pool does not wake its threads for less than that costs", "[backends][threads]") {
     gs::thread_pool pool(2);
-    // A part waits for another: true if that came, though there was time for it and a thread to run it.
+    // A part waits for another: true if that came, though there was time for it and a thread to run
+    // it.
     auto const meets_another = [&](std::size_t bytes) {
         std::atomic<int> begun = 0, met = 0;
         auto const part = [&](std::size_t) {
@@ -144,7 +146,8 @@ TEST_CASE("a pool does not wake its threads for less than that costs", "[backend
         pool.run(2, gs::task(part, bytes));
         return met == 2;
     };
-    // Attempts, since the system may need some time until the thread sleeps, and some until it is awake.
+    // Attempts, since the system may need some time until the thread sleeps, and some until it is
+    // awake.
     auto const in_some_attempt = [&](std::size_t bytes, bool expected) {
         for (int i = 0; i < 50; ++i) {
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -155,7 +158,8 @@ TEST_CASE("a pool does not wake its threads for less than that costs", "[backend
     CHECK(in_some_attempt(512 << 10, false));
     CHECK(in_some_attempt(64 << 20, true));
 
-    // Many small calls in a row are worth it. Parts that take a while give the thread the time to come.
+    // Many small calls in a row are worth it. Parts that take a while give the thread the time to
+    // come.
     std::atomic<bool> elsewhere = false;
     auto const caller = std::this_thread::get_id();
     auto const part = [&](std::size_t) {
@@ -212,7 +216,8 @@ TEST_CASE("a thread that comes late finds no part of a call that has ended", "[b
     gs::thread_pool pool(2);
     pthread_t const worker = worker_of(pool);
     std::atomic<int> holds = 0;
-    // Stops the worker wherever it is, for longer than a call takes; inside a part the call waits for it.
+    // Stops the worker wherever it is, for longer than a call takes; inside a part the call waits
+    // for it.
     std::thread stranger([&] {
         for (unsigned i = 0; i < 200; ++i) {
             held_thread held(worker);

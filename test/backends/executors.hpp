@@ -107,7 +107,8 @@ template <class Executor> void check_bits(Executor& executor) {
 inline constexpr unsigned flush_bits = 0x8040;
 inline unsigned floating_point_mode() { return _mm_getcsr() & ~0x3fu; } // without the flags of what has happened
 
-/// Subnormals are flushed on every thread that runs a part, and each of them has its own mode back afterwards.
+/// Subnormals are flushed on every thread that runs a part, and each of them has its own mode back
+/// afterwards.
 template <class Executor> void check_flush_on_every_thread(Executor& executor) {
     float const tiny = std::numeric_limits<float>::denorm_min() * 100;
     auto const step_of_tiny_gradients = [&](gs::subnormals mode) {

@@ -1,5 +1,6 @@
 // Quotients and roots by multiply-adds have the divider's bits: the computed part of the proof in
-// docs/explanation/numerics_proofs.md, comparisons over all that can be gone through, and rules on either.
+// docs/explanation/numerics_proofs.md, comparisons over all that can be gone through, and rules on
+// either.
 #include <support/catch.hpp>
 
 #include <gradstep/gradstep.hpp>
@@ -50,15 +51,17 @@ __m512 from(std::uint32_t first) {
                          _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)));
 }
 
-// Calls f(a pack of floats) with all floats within 2^-14 of `exact`, its estimates, and a few beyond.
+// Calls f(a pack of floats) with all floats within 2^-14 of `exact`, its estimates, and a few
+// beyond.
 template <class F> void for_each_estimate(double exact, F const& f) {
     auto const bits_of = [](double x) { return std::bit_cast<std::uint32_t>(static_cast<float>(x)); };
     std::uint32_t const first = bits_of(exact * (1 - 0x1p-14)), last = bits_of(exact * (1 + 0x1p-14));
     for (std::uint32_t i = first; i <= last; i += lanes) f(from(i));
 }
 
-// Quotients A / B of 24 bits each whose distance from a midpoint M of two floats is |c| / (2 B) ulp, A * 2^k = B * M + c, in packs of
-// a and b in [1, 2), with the two floats that 1 / b may be taken for.
+// Quotients A / B of 24 bits each whose distance from a midpoint M of two floats is |c| / (2 B)
+// ulp, A * 2^k = B * M + c, in packs of a and b in [1, 2), with the two floats that 1 / b may be
+// taken for.
 struct hard_quotients {
     alignas(64) std::array<float, lanes> a, b, below, above;
     std::size_t count = 0, all = 0;
@@ -99,7 +102,8 @@ struct hard_quotients {
 };
 
 __m512 negated(__m512 x) { return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f)); }
-// In how many lanes a / b and -a / b, given an inverse of b, are not the exact quotient and its negative.
+// In how many lanes a / b and -a / b, given an inverse of b, are not the exact quotient and its
+// negative.
 std::size_t wrong_quotients(__m512 a, __m512 b, __m512 inverse, __m512 exact) {
     return differences(x86::quotient(a, b, inverse), exact) +
            differences(x86::quotient(negated(a), b, inverse), negated(exact));
@@ -177,7 +181,8 @@ TEST_CASE("quotients are the divider's: numbers at random, and all ends", "[back
             state = _mm512_xor_si512(state, _mm512_srli_epi32(state, 17));
             return state = _mm512_xor_si512(state, _mm512_slli_epi32(state, 5));
         };
-        // Some bits at random beside an exponent that differs by up to 2^shift from 1, and a sign where it is one of either.
+        // Some bits at random beside an exponent that differs by up to 2^shift from 1, and a sign
+        // where it is one of either.
         auto const number = [&](int kept, int exponents, int sign = 0) {
             __m512i const r = next(), other = next(), one = _mm512_set1_epi32(x86::power_of_two(0));
             __m512i const low = _mm512_and_si512(r, _mm512_set1_epi32(kept));
@@ -258,8 +263,8 @@ TEST_CASE("quotients and roots by multiply-adds raise what the divider raises", 
 
 namespace {
 
-// Parameter and state after some steps, of which each element has its own gradients: ordinary ones, zeros, numbers from
-// the smallest to the largest, infinities and NaN.
+// Parameter and state after some steps, of which each element has its own gradients: ordinary ones,
+// zeros, numbers from the smallest to the largest, infinities and NaN.
 template <class Element = float, class Rule, class Backend>
 std::vector<std::vector<float>> trained(Rule const& rule, Backend const& backend, std::size_t n) {
     auto optimizer = gs::make_updater<Element>(rule, gs::constant{0.01}, backend);
@@ -346,7 +351,8 @@ template <int roots> struct quotient_by_root {
     }
 };
 
-// Whether the divider rounds in such a step: it says so by a flag, which multiply-adds do not raise.
+// Whether the divider rounds in such a step: it says so by a flag, which multiply-adds do not
+// raise.
 template <class Rule>
 bool divider_rounds(x86::newton_mode newton_mode, std::vector<float> w, std::vector<float> const& g) {
     with_newton_mode const set(newton_mode);

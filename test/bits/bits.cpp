@@ -1,6 +1,7 @@
-// Prints a hash of weights and state after 20 steps, or as many as its argument says, a line for each combination of
-// policies. Built with one set of compiler flags after the other (compare.py): the lines must be the same. Within a
-// build all backends must agree, whatever multiply-adds take from the divider, or the program fails.
+// Prints a hash of weights and state after 20 steps, or as many as its argument says, a line for
+// each combination of policies. Built with one set of compiler flags after the other (compare.py):
+// the lines must be the same. Within a build all backends must agree, whatever multiply-adds take
+// from the divider, or the program fails.
 #include <gradstep/gradstep.hpp>
 
 #include <array>
@@ -25,8 +26,8 @@ constexpr std::size_t size = 4 * 4096 + 37; // several blocks of every backend, 
 std::uint32_t steps = 20;                   // the argument of the program, if it has one
 int different = 0;
 
-// The serial steps of every rule are compiled where there is no other build to compare with, which is half of the time: with
-// multiply-adds test/properties has them, in one build.
+// The serial steps of every rule are compiled where there is no other build to compare with, which
+// is half of the time: with multiply-adds test/properties has them, in one build.
 #if defined(BITS_EVERY_RULE) && (defined(__FMA__) || defined(__aarch64__))
 constexpr bool has_serial_steps = false;
 #else
@@ -214,7 +215,8 @@ template <class Rule> Rule opaque_defaults() {
 // Rules whose loops over floats are compiled below alone, in more builds.
 using rules_below = gs::type_list<gs::sgd, gs::ftrl, gs::lars, gs::lamb, gs::rowwise_adagrad, gs::rowwise_adam>;
 
-// The other rules, which share the paths of those below, in fewer builds: what differs is their arithmetic.
+// The other rules, which share the paths of those below, in fewer builds: what differs is their
+// arithmetic.
 int main(int arguments, char** argument) {
     if (arguments > 1) steps = static_cast<std::uint32_t>(std::stoul(argument[1]));
     gs::rules::any([]<class Rule>() {
@@ -263,8 +265,8 @@ int main(int arguments, char** argument) {
 
 #elif defined(BITS_TABLES)
 
-// Tables, which take as long to compile as all of the above, in fewer builds: what differs is how rows catch up. On Thrust they are the
-// task of test/backends.
+// Tables, which take as long to compile as all of the above, in fewer builds: what differs is how
+// rows catch up. On Thrust they are the task of test/backends.
 int main(int arguments, char** argument) {
     if (arguments > 1) steps = static_cast<std::uint32_t>(std::stoul(argument[1]));
     gs::adam const adam{.beta1 = opaque(0.9), .beta2 = opaque(0.98), .epsilon = opaque(1e-8)};
@@ -277,8 +279,8 @@ int main(int arguments, char** argument) {
 
 #else
 
-// Every element and regularizer is here, and a rule of every kind; the product is test/properties' task, which has one
-// build to do it in.
+// Every element and regularizer is here, and a rule of every kind; the product is test/properties'
+// task, which has one build to do it in.
 int main(int arguments, char** argument) {
     if (arguments > 1) steps = static_cast<std::uint32_t>(std::stoul(argument[1]));
     gs::adam const adam{.beta1 = opaque(0.9), .beta2 = opaque(0.98), .epsilon = opaque(1e-8)};

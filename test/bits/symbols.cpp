@@ -1,4 +1,5 @@
-// A translation unit that uses everything of the library that the host's compiler sees; symbols.py reads the names of its functions.
+// A translation unit that uses everything of the library that the host's compiler sees; symbols.py
+// reads the names of its functions.
 #include <gradstep/gradstep.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 

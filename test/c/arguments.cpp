@@ -1,4 +1,5 @@
-// Every pointer of every function of the C library NULL in turn, and every handle released, or one of another kind.
+// Every pointer of every function of the C library NULL in turn, and every handle released, or one
+// of another kind.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +27,8 @@ public:
     spoiler(void* another, void* released_parameter, void* released_updater, void* released_executor)
         : another_(another), released_{released_parameter, released_updater, released_executor} {}
 
-    // Calls function(arguments..., &error) with one argument spoilt at a time. Arguments in `optional` may be NULL.
+    // Calls function(arguments..., &error) with one argument spoilt at a time. Arguments in
+    // `optional` may be NULL.
     template <class... Parameters, class... Arguments>
     void operator()(char const* name, gradstep_status (*function)(Parameters...),
                     std::initializer_list<std::size_t> optional, Arguments... arguments) {

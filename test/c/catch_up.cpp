@@ -1,4 +1,5 @@
-// Rows of a C parameter catch up like rows of a C++ table of the same policies, bit for bit, and load its checkpoints.
+// Rows of a C parameter catch up like rows of a C++ table of the same policies, bit for bit, and
+// load its checkpoints.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -32,7 +33,8 @@ std::vector<float> row(c_parameter const& of, std::int64_t id) {
     return out;
 }
 
-// Takes enough steps for the sweep to catch up inactive rows. Now and then it reads a row, or takes a dense step.
+// Takes enough steps for the sweep to catch up inactive rows. Now and then it reads a row, or takes
+// a dense step.
 template <class Table> void train(Table* by_type, c_parameter const& by_text, int first, int last) {
     std::vector<std::int64_t> all(rows);
     for (std::size_t r = 0; r < rows; ++r) all[r] = static_cast<std::int64_t>(r);
@@ -72,7 +74,8 @@ void same_as_table(Rule const& rule, Regularizer const& regularizer, CatchUp cat
     gradstep_parameter* const handle = by_text;
     char const* const name = "values";
 
-    // What a table saves, a C parameter goes on from, and the other way round; and so from the bytes of a state.
+    // What a table saves, a C parameter goes on from, and the other way round; and so from the
+    // bytes of a state.
     by_type.save(file);
     c_parameter const from_table = make(config, initial, rows, width);
     gradstep_parameter* const loaded = from_table;

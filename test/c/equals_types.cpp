@@ -1,4 +1,5 @@
-// The C library gives the bits of the types that C++ composes, where both have fused multiply-add, or neither (docs/explanation/numerics.md).
+// The C library gives the bits of the types that C++ composes, where both have fused multiply-add,
+// or neither (docs/explanation/numerics.md).
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -90,7 +91,8 @@ TEST_CASE("A parameter of the C library has the bits of the type that C++ compos
 
 namespace {
 
-// Trainers of the C library beside trainers of the C++ type, over the ramp; in its middle they resume from bytes.
+// Trainers of the C library beside trainers of the C++ type, over the ramp; in its middle they
+// resume from bytes.
 template <class Regularizer>
 void same_messages(Regularizer const& regularizer, std::string const& more, std::size_t trainers, std::size_t n,
                    gs::selection selected) {

@@ -1,5 +1,5 @@
-// What the tests of the C library need compiled, where the library itself is not built: under sanitizers, and as a program has
-// it that compiles its own combinations.
+// What the tests of the C library need compiled, where the library itself is not built: under
+// sanitizers, and as a program has it that compiles its own combinations.
 #include <span>
 
 #include <gradstep/runtime/compile_catch_up.hpp>

@@ -1,4 +1,5 @@
-// muon and adafactor through the C library: parameters with a shape, and updaters with rows and columns.
+// muon and adafactor through the C library: parameters with a shape, and updaters with rows and
+// columns.
 #include <algorithm>
 #include <array>
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Where memory runs out in any call of the C library, whichever of its allocations it is: a code and a sentence, nothing has
-// changed, nothing is lost; and the call that has memory does what it does.
+// Where memory runs out in any call of the C library, whichever of its allocations it is: a code
+// and a sentence, nothing has changed, nothing is lost; and the call that has memory does what it
+// does.
 #include "support/allocations.hpp"
 
 #if defined(COUNTS_ALLOCATIONS)
@@ -422,7 +423,8 @@ line const lines[] = {
      }},
 };
 
-// Calls until no allocation fails any more. Where `all_following` fail too, those that errors need are among them.
+// Calls until no allocation fails any more. Where `all_following` fail too, those that errors need
+// are among them.
 void fail_each(line const& of, bool all_following) {
     scene with_memory;
     of.prepare(with_memory);

@@ -401,7 +401,8 @@ TEST_CASE("Tensors of one call of a C updater that overlap are refused, by the p
         overlap("tensor 3: v", "tensor 1: gradient", [&](auto& all) { all[1].g = v[3].data() + 4; });
     };
     overlap_all();
-    // Tensors may share a gradient, memory that touches does not overlap, and no elements are nowhere.
+    // Tensors may share a gradient, memory that touches does not overlap, and no elements are
+    // nowhere.
     std::vector<float> const shared = numbers<float>(n, 99);
     auto apart = good;
     for (auto& one : apart) one.g = shared.data();
@@ -540,7 +541,8 @@ TEST_CASE("Errors and structures of programs that were compiled with other heade
     CHECK(gradstep_parameter_flush(make(adam, numbers<float>(4, 1)), short_error) == GRADSTEP_OK);
     CHECK(smallest[1] == 0);
 
-    // A structure of ABI 0.1, marked by its size or by 0: the library writes nothing after the message.
+    // A structure of ABI 0.1, marked by its size or by 0: the library writes nothing after the
+    // message.
     for (std::uint32_t const size : {std::uint32_t{offsetof(gradstep_error, system_code)}, std::uint32_t{0}}) {
         gradstep_error old = GRADSTEP_ERROR_INIT;
         old.struct_size = size;
@@ -557,7 +559,8 @@ TEST_CASE("Errors and structures of programs that were compiled with other heade
     update(parameter, numbers<float>(4, 2), &options);
     for (std::size_t const size :
          {offsetof(gradstep_step_options, given), offsetof(gradstep_step_options, given) + 2}) {
-        // In a structure of ABI 0.1, NaN and a negative epoch mean "not given"; other values are given.
+        // In a structure of ABI 0.1, NaN and a negative epoch mean "not given"; other values are
+        // given.
         c_parameter const old = make(config_of(R"({"name": "sgd"})"), std::vector<float>(4, 0.f));
         gradstep_step_options of_old = GRADSTEP_STEP_OPTIONS_INIT;
         of_old.struct_size = static_cast<std::uint32_t>(size);
@@ -707,7 +710,8 @@ TEST_CASE("The values of a C parameter are set with their master copy; the state
         CHECK(values<float>(averaged) == average);
     }
     SECTION("rows that catch up") {
-        // Row 1 misses a step of decay by a half; that step comes before the new values, and the next one is theirs.
+        // Row 1 misses a step of decay by a half; that step comes before the new values, and the
+        // next one is theirs.
         c_parameter const rows =
             make(config_of(R"({"name": "sgd"})", R"("regularizer": {"name": "l2", "rate": 8}, "catch_up": "exact")"),
                  std::vector<float>{1, 2, 3, 4}, 2, 2);

@@ -1,4 +1,5 @@
-// Two threads on handles of their own: under the thread sanitizer too, where little of the library is compiled (test_c_threads).
+// Two threads on handles of their own: under the thread sanitizer too, where little of the library
+// is compiled (test_c_threads).
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -20,7 +21,8 @@ struct result {
     bool operator==(result const&) const = default;
 };
 
-// Every kind of call that does not read a file, with handles of this thread's. No macro of Catch2 here: it takes one thread.
+// Every kind of call that does not read a file, with handles of this thread's. No macro of Catch2
+// here: it takes one thread.
 result call_all(std::vector<float> const& initial, std::vector<float> const& g) {
     result out;
     for (std::string const& config : {shared_pool, own_thread}) {

@@ -17,9 +17,10 @@ namespace gs = gradstep;
 
 namespace {
 
-// The norm in long double, and how far a double that is summed as core/reduce.hpp says may be from it: every term
-// passes through at most 128 additions of its column, 5 folds and one addition for each block; all terms are positive,
-// so each costs at most half an ulp of the sum, the root halves the relative error and adds its own.
+// The norm in long double, and how far a double that is summed as core/reduce.hpp says may be from
+// it: every term passes through at most 128 additions of its column, 5 folds and one addition for
+// each block; all terms are positive, so each costs at most half an ulp of the sum, the root halves
+// the relative error and adds its own.
 template <class T> void check_norm(std::vector<T> const& x, double norm) {
     using compute = typename gs::element_traits<T>::compute;
     long double sum = 0;
@@ -66,7 +67,8 @@ TEST_CASE("the norm of doubles whose squares overflow or vanish is what it is, a
         std::vector<double> x = numbers<double>(200'000, 3);
         double const unscaled = norm(x);
         for (double& each : x) each *= scale;
-        // A power of two scales exactly, unless an element is lost below 2^-1022, or is found beyond: within a rounding.
+        // A power of two scales exactly, unless an element is lost below 2^-1022, or is found
+        // beyond: within a rounding.
         CHECK(std::abs(norm(x) / scale - unscaled) <= 0x1p-50 * unscaled);
         std::vector<std::vector<double>> const gradients{{3 * scale}, {}, {4 * scale}};
         CHECK(norm(gradients) == 5 * scale);

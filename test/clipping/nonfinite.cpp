@@ -1,4 +1,5 @@
-// Gradients that are not finite: where they are, and what parameters and zero_nonfinite do about them.
+// Gradients that are not finite: where they are, and what parameters and zero_nonfinite do about
+// them.
 #include <gradstep/gradstep.hpp>
 
 #include <array>

@@ -1,4 +1,5 @@
-// expected-error: gradstep: agc: the rule is model-wise; expected a rule that works element by element
+// expected-error: gradstep: agc: the rule is model-wise; expected a rule that works element by
+// element
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

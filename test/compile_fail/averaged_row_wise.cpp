@@ -1,4 +1,5 @@
-// expected-error: gradstep: averaged: the rule is row-wise; expected a rule that works element by element
+// expected-error: gradstep: averaged: the rule is row-wise; expected a rule that works element by
+// element
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

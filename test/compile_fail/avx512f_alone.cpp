@@ -1,5 +1,6 @@
 // options: -march=x86-64 -mavx512f
-// Compiles: without its parts BW, DQ and VL the packs are AVX2's, and they have AVX-512's fused multiply-add.
+// Compiles: without its parts BW, DQ and VL the packs are AVX2's, and they have AVX-512's fused
+// multiply-add.
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,4 +1,5 @@
-// expected-error: gradstep: simd_backend: the argument is no executor; expected a type with concurrency.. and run.parts, work.
+// expected-error: gradstep: simd_backend: the argument is no executor; expected a type with
+// concurrency.. and run.parts, work.
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,4 +1,5 @@
-// expected-error: gradstep: make_updater: an argument is no policy: neither a rule, nor a regularizer, a
+// expected-error: gradstep: make_updater: an argument is no policy: neither a rule, nor a
+// regularizer, a
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

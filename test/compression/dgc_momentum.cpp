@@ -1,5 +1,5 @@
-// dgc_momentum against Algorithm 4 of its paper, written out in long double, and what must hold of compressed steps whatever the
-// numbers are.
+// dgc_momentum against Algorithm 4 of its paper, written out in long double, and what must hold of
+// compressed steps whatever the numbers are.
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>
@@ -28,7 +28,8 @@ namespace {
 
 using real = long double;
 
-// An exact multiple of 2^-6 in [-1, 1): it and sums of many are exact in float, and each is a bfloat16.
+// An exact multiple of 2^-6 in [-1, 1): it and sums of many are exact in float, and each is a
+// bfloat16.
 double dyadic(std::int64_t t, std::size_t i) {
     auto const x = static_cast<std::uint64_t>(t) * 0x9e3779b97f4a7c15u + i * 0xbf58476d1ce4e5b9u;
     return static_cast<double>(static_cast<std::int64_t>((x ^ x >> 29) >> 20 & 127) - 64) / 64;
@@ -40,15 +41,17 @@ template <class S> S stored(double x) {
 
 using elements = std::tuple<float, double, gs::bfloat16, gs::mixed<gs::bfloat16>, gs::stochastic<gs::bfloat16>>;
 
-// A number and by how much the library may be off, in units of half an epsilon, as in support/oracle.hpp.
+// A number and by how much the library may be off, in units of half an epsilon, as in
+// support/oracle.hpp.
 struct outcome {
     real value, error;
 };
 
 } // namespace
 
-// Every step is predicted from what the library holds before it, operation by operation in the order of rules/dgc_momentum.hpp: an
-// operation rounds once, a scalar of the step is held rounded. The bounds leave out products of roundings, below 1 %.
+// Every step is predicted from what the library holds before it, operation by operation in the
+// order of rules/dgc_momentum.hpp: an operation rounds once, a scalar of the step is held rounded.
+// The bounds leave out products of roundings, below 1 %.
 TEMPLATE_LIST_TEST_CASE("A compressed step is the paper's Algorithm 4", "[core][compression]", elements) {
     using compute = typename gs::element_traits<TestType>::compute;
     using storage = typename gs::element_traits<TestType>::storage;
@@ -85,7 +88,8 @@ TEMPLATE_LIST_TEST_CASE("A compressed step is the paper's Algorithm 4", "[core][
         for (storage const g : before.g) squares += real(gs::detail::widen(g)) * real(gs::detail::widen(g));
         real const norm = static_cast<compute>(gradient_scale) * std::sqrt(squares);
         real const scale = static_cast<compute>(gradient_scale) * std::min<real>(1, real(clip) / norm);
-        // Held in the arithmetic's type; the norm is summed in double, n roundings at most for each of its squares.
+        // Held in the arithmetic's type; the norm is summed in double, n roundings at most for each
+        // of its squares.
         real const scale_error = 1 + static_cast<real>(n) * 0x1p-53L / unit;
         REQUIRE(message.count() == k);
         std::vector<outcome> v(n);
@@ -225,7 +229,8 @@ TEMPLATE_LIST_TEST_CASE("Before the ramp, and for small tensors always, the step
             CHECK((same_bits(x.w, w) && same_bits(x.u, m) && same_bits(x.master, master) && same_bits(x.g, g)));
             CHECK(std::all_of(x.v.begin(), x.v.end(), [](auto each) { return each == 5; }));
 
-            // Each of three trainers sends it: their mean is what each sent, rounded at the division.
+            // Each of three trainers sends it: their mean is what each sent, rounded at the
+            // division.
             auto const step = compressed.next_step(options);
             REQUIRE(step.is_dense(n));
             auto const message = halves.compress(step);
@@ -270,7 +275,8 @@ TEST_CASE("The sparsity walks its list over the ramp as spec/dgc.md's example do
         }
         CHECK_FALSE(rule.is_before_ramp(begin + 1));
     }
-    // index = (step - begin) * length / rampup_step for lengths that do not divide it, shorter ramps and the longest.
+    // index = (step - begin) * length / rampup_step for lengths that do not divide it, shorter
+    // ramps and the longest.
     for (std::int64_t const length : {1, 2, 3, 7})
         for (std::int64_t const ramp : {1, 2, 3, 5, 11, 64, 100}) {
             gs::dgc_momentum rule{.rampup_step = ramp,

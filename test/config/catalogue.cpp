@@ -1,4 +1,5 @@
-// Every policy of the catalogue is written, read and refused by its own list of members, and the schema says the same.
+// Every policy of the catalogue is written, read and refused by its own list of members, and the
+// schema says the same.
 #include <gradstep/config.hpp>
 #include <gradstep/config/dialects.hpp>
 
@@ -38,14 +39,16 @@ namespace {
 using json = nlohmann::ordered_json;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// --- the schema -----------------------------------------------------------------------------------------------------------
+// --- the schema
+// -----------------------------------------------------------------------------------------------------------
 
 json const& schema() {
     static json const out = json::parse(gs::optimizer_schema());
     return out;
 }
 
-/// Whether a value is what a schema says, of the words that gradstep's schema uses; another word fails the test.
+/// Whether a value is what a schema says, of the words that gradstep's schema uses; another word
+/// fails the test.
 bool fits(json const& schema_of, json const& value) {
     auto const all = [&](json const& items) {
         for (json const& item : value)
@@ -95,7 +98,8 @@ bool fits(json const& schema_of, json const& value) {
     return true;
 }
 
-// --- policies with every member -----------------------------------------------------------------------------------------------
+// --- policies with every member
+// -----------------------------------------------------------------------------------------------
 
 /// A number in a range, which no default has.
 double inside(gs::range const& allowed) {
@@ -123,7 +127,8 @@ template <class Value, class Allowed> Value given(Allowed const& allowed) {
     else if constexpr (std::is_arithmetic_v<Value>) return static_cast<Value>(inside(allowed));
     else return Value{};
 }
-/// A policy with what has no default: numbers in their ranges, schedules, two items in a list and one boundary between them.
+/// A policy with what has no default: numbers in their ranges, schedules, two items in a list and
+/// one boundary between them.
 template <class Policy> Policy filled() {
     Policy out{};
     gs::detail::for_each_hyperparameter(out, [&](auto const& m, auto const& value) {
@@ -228,7 +233,8 @@ std::string refused(char const* key, json const& part) {
 }
 bool fits_schema(char const* key, json const& part) { return fits(schema(), with(key, part)); }
 
-/// The item of a definition of the schema that has the same name, dialect and, inside, the same names.
+/// The item of a definition of the schema that has the same name, dialect and, inside, the same
+/// names.
 json const& definition_of(char const* key, json const& document) {
     json const* found = nullptr;
     for (json const& one : schema()["$defs"][key]["oneOf"])
@@ -237,7 +243,8 @@ json const& definition_of(char const* key, json const& document) {
     return *found;
 }
 
-/// All that reader and schema have to say of a policy's members. `reads_as` is what the document is when it is read.
+/// All that reader and schema have to say of a policy's members. `reads_as` is what the document is
+/// when it is read.
 void check_members(char const* key, policy const& one) {
     std::string const path = std::string(key) + ".";
     INFO(key << " " << one.document.dump());

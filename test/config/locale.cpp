@@ -1,4 +1,5 @@
-// Numbers in configurations and files depend neither on the locale of the process nor on the locale of C++ streams.
+// Numbers in configurations and files depend neither on the locale of the process nor on the locale
+// of C++ streams.
 #include <gradstep/config.hpp>
 
 #include <clocale>
@@ -49,7 +50,8 @@ TEST_CASE("numbers are the same where C++ streams have commas", "[config][locale
 }
 
 #if defined(__GLIBC__)
-// By locales that are made here, from the sources of Debian's package `locales`: of a comma, and of a decimal point of two bytes.
+// By locales that are made here, from the sources of Debian's package `locales`: of a comma, and of
+// a decimal point of two bytes.
 TEST_CASE("numbers are the same in locales of other decimal points", "[config][locale]") {
     auto const plain = texts();
     folder const made;

@@ -1,5 +1,5 @@
-// State in 8 bits: the map of the paper, what no code stands for, the same bits however a call is divided, and steps beside those in
-// float.
+// State in 8 bits: the map of the paper, what no code stands for, the same bits however a call is
+// divided, and steps beside those in float.
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>
@@ -65,7 +65,8 @@ std::vector<double> map_of(gs::code_map map) {
     std::sort(out.begin(), out.end());
     return out;
 }
-// Each element becomes the nearest multiple of its block's scale, or the least that is not 0 where the slot divides.
+// Each element becomes the nearest multiple of its block's scale, or the least that is not 0 where
+// the slot divides.
 void round_to_nearest(gs::code_map map, std::vector<float>& slot) {
     std::vector<double> const multiples = map_of(map);
     for (std::size_t first = 0; first < slot.size(); first += length) {
@@ -262,7 +263,8 @@ TEST_CASE("block8: zeros, the smallest and the largest numbers", "[block8]") {
         auto const blocks = blocks_of({huge, huge / 2, 0, -huge / 100});
         auto const values = decoded(gs::code_map::both_signs, blocks, 4);
         CHECK(values[0] == huge);
-        // The nearest numbers: part 28 of 64 of the decade to 1, and the last of 16 of that to 0.01, cut to 16 binary digits.
+        // The nearest numbers: part 28 of 64 of the decade to 1, and the last of 16 of that to
+        // 0.01, cut to 16 binary digits.
         constexpr double of_half = 0.1 + 0.9 * 28.5 / 64, of_hundredth = 0.01 * (0.1 + 0.9 * 15.5 / 16);
         CHECK(values[1] == Approx(huge * of_half).epsilon(0x1p-15));
         CHECK(values[2] == 0);
@@ -470,8 +472,9 @@ TEST_CASE("block8: a step on regular numbers survives traps of floating-point ex
 #endif
 
 TEST_CASE("block8: its steps are those in float, but for the roundings of the state", "[block8]") {
-    // Distances from the weights in float after 200 steps, as a share of the way that these went (root mean squares): of weights
-    // whose state is kept in codes, and of weights whose state is rounded to the nearest number of the paper after each step.
+    // Distances from the weights in float after 200 steps, as a share of the way that these went
+    // (root mean squares): of weights whose state is kept in codes, and of weights whose state is
+    // rounded to the nearest number of the paper after each step.
     struct result {
         double codes = 0, nearest = 0;
     };
@@ -512,10 +515,12 @@ TEST_CASE("block8: its steps are those in float, but for the roundings of the st
         };
         return result{apart(blocks.values()), apart(w)};
     };
-    // The codec finds the middle between two numbers to a hundredth of their distance: what it rounds is off by 0.51 of it at most,
-    // where rounding to nearest is off by 0.5, so that errors that all go one way are 1.02 times as large. The ratio of root mean squares
-    // of n numbers each strays by 1 / sqrt(n): twice that is 0.03 more.
-    // `most` is what coarser numbers would exceed, of which both kinds of rounding would be further off.
+    // The codec finds the middle between two numbers to a hundredth of their distance: what it
+    // rounds is off by 0.51 of it at most, where rounding to nearest is off by 0.5, so that errors
+    // that all go one way are 1.02 times as large. The ratio of root mean squares of n numbers each
+    // strays by 1 / sqrt(n): twice that is 0.03 more.
+    // `most` is what coarser numbers would exceed, of which both kinds of rounding would be further
+    // off.
     auto const check = [&](auto rule, double rate, double most) {
         result const of = distance(rule, rate);
         CHECK(of.codes < most);

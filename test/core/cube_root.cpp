@@ -1,4 +1,5 @@
-// math::cbrt against the C library's root in a wider type, in every pack, and its bits against the bits of other builds.
+// math::cbrt against the C library's root in a wider type, in every pack, and its bits against the
+// bits of other builds.
 #include <support/catch.hpp>
 
 #include <algorithm>
@@ -19,7 +20,8 @@ namespace {
 template <class T> using pack_of = gs::simd<T, gs::detail::best_arch>;
 template <class T> using bits_of = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
-// The roots of a register of numbers, in its lanes, in two registers side by side, and one by one: the same bits.
+// The roots of a register of numbers, in its lanes, in two registers side by side, and one by one:
+// the same bits.
 template <class T> constexpr std::size_t lanes = gs::pack_traits<pack_of<T>>::size;
 template <class T> using numbers = std::array<T, lanes<T>>;
 template <class T> numbers<T> roots_of(numbers<T> const& x, bool& same) {
@@ -41,8 +43,8 @@ template <class T> numbers<T> roots_of(numbers<T> const& x, bool& same) {
     return roots;
 }
 
-// What is found over many numbers: the worst errors in ulp, apart for roots just below a power of two, where r (see cbrt) is
-// above it; and a sum that every bit of every root changes.
+// What is found over many numbers: the worst errors in ulp, apart for roots just below a power of
+// two, where r (see cbrt) is above it; and a sum that every bit of every root changes.
 struct findings {
     long double worst = 0, worst_below_power = 0;
     std::uint64_t sum = 0;
@@ -60,8 +62,9 @@ struct findings {
             sum = sum * 6364136223846793005u + std::bit_cast<bits_of<T>>(roots[k]);
         }
     }
-    // The last sum is rounded by half an ulp, and a third of half an ulp of r is added: of a whole one below a power of two.
-    // Errors of t and the roundings of the quotient (r - t) / (2 t + r), which is below 2^-11, are less than a hundredth.
+    // The last sum is rounded by half an ulp, and a third of half an ulp of r is added: of a whole
+    // one below a power of two. Errors of t and the roundings of the quotient (r - t) / (2 t + r),
+    // which is below 2^-11, are less than a hundredth.
     void check() const {
         CAPTURE(worst, worst_below_power);
         CHECK(same);

@@ -20,9 +20,9 @@ long double error_in_ulp(double x) {
     return std::abs(exp_of_negative(x) - exact) / std::ldexp(1.0L, exponent - std::numeric_limits<double>::digits);
 }
 
-// The polynomial ends with 1 + r * p, which rounds by half an ulp of a number in [0.7, 1.42], and r * p, at most 0.42, is
-// off by its own roundings and the roundings of r: below half an ulp more. Without an FMA the product rounds too, by at most a
-// quarter.
+// The polynomial ends with 1 + r * p, which rounds by half an ulp of a number in [0.7, 1.42], and r
+// * p, at most 0.42, is off by its own roundings and the roundings of r: below half an ulp more.
+// Without an FMA the product rounds too, by at most a quarter.
 constexpr long double allowed = GRADSTEP_FMA ? 1 : 1.25L;
 
 } // namespace
@@ -68,8 +68,8 @@ TEST_CASE("exp_of_negative at its ends", "[exponential]") {
 }
 
 TEST_CASE("exp(x) - 1 keeps its digits where x is small", "[exponential]") {
-    // In units in the last place: r p rounds by half a unit; p, below 1.2, by one more through its own roundings and r's; twice
-    // as much if -1/2 halves the rest.
+    // In units in the last place: r p rounds by half a unit; p, below 1.2, by one more through its
+    // own roundings and r's; twice as much if -1/2 halves the rest.
     auto const error = [](double x) {
         long double const exact = std::expm1(static_cast<long double>(x));
         int exponent = 0;

@@ -21,16 +21,17 @@ gs::float16 from_bits(std::uint32_t bits) {
     return out;
 }
 
-// What the bits of a positive number stand for, from the definition: f * 2^-24 with exponent 0, else (1024 + f) *
-// 2^(e - 25). At 0x7c00, infinity, it is 2^16: the number that would come next, which decides what is infinite.
+// What the bits of a positive number stand for, from the definition: f * 2^-24 with exponent 0,
+// else (1024 + f) * 2^(e - 25). At 0x7c00, infinity, it is 2^16: the number that would come next,
+// which decides what is infinite.
 long double magnitude(std::uint32_t bits) {
     std::uint32_t const e = bits >> 10, f = bits & 0x3ff;
     return e == 0 ? std::ldexp(static_cast<long double>(f), -24)
                   : std::ldexp(static_cast<long double>(1024 + f), static_cast<int>(e) - 25);
 }
 
-// Round to nearest, ties to even, from the definition: the neighbours of x among those numbers, compared in long double,
-// in which their distance to x is exact.
+// Round to nearest, ties to even, from the definition: the neighbours of x among those numbers,
+// compared in long double, in which their distance to x is exact.
 std::uint16_t nearest(float x) {
     auto const bits = std::bit_cast<std::uint32_t>(x);
     std::uint32_t const sign = bits >> 16 & 0x8000;
@@ -51,9 +52,10 @@ std::uint16_t nearest(float x) {
     return static_cast<std::uint16_t>(sign | near);
 }
 
-// Every float16 and 2^16 with what lies at, around and half-way between it and the next, of either sign; floats far below
-// and far above; infinities; NaNs whose payload fits, is cut, and is lost. NaNs are quiet: a load of a signalling one by
-// another instruction than the conversion's may quiet it first.
+// Every float16 and 2^16 with what lies at, around and half-way between it and the next, of either
+// sign; floats far below and far above; infinities; NaNs whose payload fits, is cut, and is lost.
+// NaNs are quiet: a load of a signalling one by another instruction than the conversion's may quiet
+// it first.
 std::vector<float> const& boundaries() {
     static std::vector<float> const all = [] {
         constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -173,7 +175,8 @@ TEMPLATE_TEST_CASE("packs convert float16 as the scalar does, to the bit", "[cor
 }
 
 TEST_CASE("kernels convert float16 as the scalar does, subnormal numbers too", "[core][float16]") {
-    // sgd with a rate of 0 stores what it loads, so that conversion is all that happens; in mixed it rounds the master.
+    // sgd with a rate of 0 stores what it loads, so that conversion is all that happens; in mixed
+    // it rounds the master.
     auto const check = [](auto const& backend) {
         std::vector<gs::float16> w;
         for (std::uint32_t bits = 0; bits < 0x1'0000; ++bits)

@@ -1,4 +1,5 @@
-// Weights that other code changes between the steps of an element with a master copy: the step goes on from them.
+// Weights that other code changes between the steps of an element with a master copy: the step goes
+// on from them.
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>
@@ -30,7 +31,8 @@ template <class S> S from_bits(std::uint32_t bits) {
 }
 std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 
-// A tensor in memory of its own, and one in which every outside change is made to the master copy as well.
+// A tensor in memory of its own, and one in which every outside change is made to the master copy
+// as well.
 template <class Element, class Rule, class Regularizer, class Backend>
 void goes_on_from_changes(Rule const& rule, Regularizer const& regularizer, Backend const& backend, std::size_t n) {
     using updater = decltype(gs::make_updater<Element>(rule, regularizer, gs::constant{0.0625}, backend));
@@ -130,7 +132,8 @@ TEST_CASE("Filled, clamped and copied weights are where the next step begins", "
     CHECK(static_cast<float>(w[0]) == 1);
     REQUIRE(master[0] == 1 - small);
 
-    // Writing the value that a weight has already looks like no write: the master copy keeps its digits.
+    // Writing the value that a weight has already looks like no write: the master copy keeps its
+    // digits.
     std::vector<gs::bfloat16> const copy = w;
     w = copy;
     optimizer.next_step()(w, g, master);
@@ -146,7 +149,8 @@ TEST_CASE("Filled, clamped and copied weights are where the next step begins", "
     optimizer.next_step()(w, g, master);
     for (float const x : master) CHECK(x == 0.5f - small);
 
-    // NaN stays until other code writes a number, with the bits that the weight has; a zero of the other sign is another weight.
+    // NaN stays until other code writes a number, with the bits that the weight has; a zero of the
+    // other sign is another weight.
     for (float& x : master) x = std::bit_cast<float>(0x7fc1'2345u);
     for (auto& x : w) x.bits = 0x7fc1;
     optimizer.next_step({.rate = 0})(w, g, master);

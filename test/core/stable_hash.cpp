@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::uint64_t last = UINT64_MAX;
 
-// SplitMix64's first outputs (of 0 and of 1234567 as in its authors' and others' published tests); and by FNV-1a's published
-// hashes of "", "a" and "foobar".
+// SplitMix64's first outputs (of 0 and of 1234567 as in its authors' and others' published tests);
+// and by FNV-1a's published hashes of "", "a" and "foobar".
 static_assert(gs::stable_hash(0) == 0xe220a8397b1dcdaf);
 static_assert(gs::stable_hash(1) == 0x910a2dec89025cc1);
 static_assert(gs::stable_hash(1234567) == 6457827717110365317);
@@ -46,7 +46,8 @@ TEST_CASE("stable_hash: a bit of the key changes each bit of the hash half of th
             std::uint64_t const difference = gs::stable_hash(key) ^ gs::stable_hash(key ^ std::uint64_t{1} << bit);
             for (int k = 0; k < 64; ++k) changed[static_cast<std::size_t>(64 * bit + k)] += difference >> k & 1;
         }
-    // Were they fair coins, one of the 4096 counts would be further than 7 deviations off once in 10^8 hashes.
+    // Were they fair coins, one of the 4096 counts would be further than 7 deviations off once in
+    // 10^8 hashes.
     double const deviation = std::sqrt(keys) / 2;
     auto const [least, most] = std::minmax_element(changed.begin(), changed.end());
     CHECK(*least > keys / 2 - 7 * deviation);

@@ -1,7 +1,8 @@
-// Stochastic rounding: right on average, independent, and a pure function of (seed, step, tensor, element).
+// Stochastic rounding: right on average, independent, and a pure function of (seed, step, tensor,
+// element).
 //
-// Random bits are fixed by their seeds, so a test here passes always or never. Its bounds are those that truly random bits
-// would break once in a million (for each number that is compared).
+// Random bits are fixed by their seeds, so a test here passes always or never. Its bounds are those
+// that truly random bits would break once in a million (for each number that is compared).
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>
@@ -47,8 +48,8 @@ template <class Storage> std::vector<Storage> copies(std::size_t n, float x) {
     return std::vector<Storage>(n, Storage(x));
 }
 
-// How many of `n` elements at w round away from zero, when `fraction` of the distance to that neighbour is added: over
-// several steps of one tensor. No other value may occur.
+// How many of `n` elements at w round away from zero, when `fraction` of the distance to that
+// neighbour is added: over several steps of one tensor. No other value may occur.
 template <class Storage> double count_up(Storage w, double fraction, std::size_t n, std::uint64_t seed) {
     Storage const up = next(w);
     double const distance = value(up) - value(w);
@@ -73,7 +74,8 @@ template <class Storage> double count_up(Storage w, double fraction, std::size_t
     return static_cast<double>(ups);
 }
 
-// Which elements of a tensor of ones round up, when half of the distance between neighbours is added: a fair coin each.
+// Which elements of a tensor of ones round up, when half of the distance between neighbours is
+// added: a fair coin each.
 template <class Storage>
 std::vector<bool> coins(std::size_t n, std::uint64_t seed, std::int64_t step, std::optional<std::uint64_t> id) {
     double const half = std::is_same_v<Storage, gs::bfloat16> ? 0x1p-8 : 0x1p-11;
@@ -89,8 +91,9 @@ std::vector<bool> coins(std::size_t n, std::uint64_t seed, std::int64_t step, st
     return out;
 }
 
-// The chi-square of how often the four results of two fair coins come, against a quarter each: it looks at the frequency
-// of both and at their dependence. The last is also the correlation times the root of n.
+// The chi-square of how often the four results of two fair coins come, against a quarter each: it
+// looks at the frequency of both and at their dependence. The last is also the correlation times
+// the root of n.
 struct pair_of_coins {
     double chi_square, correlation;
 };
@@ -216,7 +219,8 @@ TEMPLATE_TEST_CASE("what nearest keeps at the largest number, stochastic roundin
     for (double const sign : {1.0, -1.0})
         for (double const fraction : {0x1p-7, 0.25, 0.5 - 0x1p-6, 0.5, 0.75}) {
             CAPTURE(sign, fraction);
-            // w - rate * g, of the largest number and a power of two below the distance: their sum is a float.
+            // w - rate * g, of the largest number and a power of two below the distance: their sum
+            // is a float.
             auto optimizer = optimizer_of<TestType>(fraction);
             auto const g = copies<TestType>(100'000, static_cast<float>(-sign * distance));
             auto w = copies<TestType>(g.size(), static_cast<float>(sign * value(largest)));
@@ -245,8 +249,8 @@ TEMPLATE_TEST_CASE("updates too small for the storage are not lost on average", 
         CHECK(value(a[i]) == 1);
         sum += (value(b[i]) - 1) / distance;
     }
-    // Every step of every element is a coin of its own; that the rate is rounded to float moves the mean by 2^-24 of it,
-    // and that 1 + p * distance is, by 2^-24 / distance a step.
+    // Every step of every element is a coin of its own; that the rate is rounded to float moves the
+    // mean by 2^-24 of it, and that 1 + p * distance is, by 2^-24 / distance a step.
     double const trials = static_cast<double>(n) * steps, drift = trials * 0x1p-24 / distance;
     CHECK(std::abs(sum - trials * p) < normal_bound * std::sqrt(trials * p * (1 - p)) + drift);
 }
@@ -370,7 +374,8 @@ TEST_CASE("two tensors of one step are independent, as are all pairs of many", "
 
 TEST_CASE("the joint distribution of words is even", "[core][rounding]") {
     auto const a = gs::detail::element_words::of(1, 1, 0), b = gs::detail::element_words::of(1, 1, 1);
-    // Four bits of each word: the lowest, those at the top of what float16 and bfloat16 look at, the highest.
+    // Four bits of each word: the lowest, those at the top of what float16 and bfloat16 look at,
+    // the highest.
     for (unsigned const low : {0u, 9u, 12u, 28u}) {
         auto const chi_square = [&](gs::detail::element_words const& of_other, std::uint64_t shift) {
             std::vector<std::size_t> count(256);
@@ -383,8 +388,8 @@ TEST_CASE("the joint distribution of words is even", "[core][rounding]") {
         };
         CAPTURE(low);
         CHECK(chi_square(b, 0) < chi_square_255_bound);
-        // Elements of one tensor share a key, and their words are not quite even: by less than 1 % of each frequency, as a
-        // root mean square.
+        // Elements of one tensor share a key, and their words are not quite even: by less than 1 %
+        // of each frequency, as a root mean square.
         double const one_percent = 0.01 * 0.01 * static_cast<double>(draws);
         for (std::uint64_t const shift : {1u, 2u, 16u})
             CHECK(chi_square(a, shift) < chi_square_255_bound + one_percent);

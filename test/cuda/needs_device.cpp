@@ -1,5 +1,5 @@
-// Runs the tests where there is a device; elsewhere exits with 77, which ctest reports as skipped: the build was the
-// test.
+// Runs the tests where there is a device; elsewhere exits with 77, which ctest reports as skipped:
+// the build was the test.
 #if __has_include(<catch2/reporters/catch_reporter_event_listener.hpp>)
 #include <catch2/reporters/catch_reporter_event_listener.hpp>
 #include <catch2/reporters/catch_reporter_registrars.hpp>

@@ -1,4 +1,5 @@
-// Every function of gradstep::dialects::fbgemm against FBGEMM's own numbers, or against a loop after its source.
+// Every function of gradstep::dialects::fbgemm against FBGEMM's own numbers, or against a loop
+// after its source.
 #include <gradstep/dialects/fbgemm.hpp>
 
 #include "golden.hpp"

@@ -1,4 +1,5 @@
-// What the functions of the dialects are to their caller, and what a dialect leaves behind of its system.
+// What the functions of the dialects are to their caller, and what a dialect leaves behind of its
+// system.
 #include <gradstep/dialects/keras.hpp>
 #include <gradstep/dialects/optax.hpp>
 #include <gradstep/dialects/torch.hpp>

@@ -1,20 +1,23 @@
 #pragma once
-/// The numbers of other systems, which test/golden/dialects holds, against the rules that the dialects give.
+/// The numbers of other systems, which test/golden/dialects holds, against the rules that the
+/// dialects give.
 ///
-/// How far they may be apart is derived from the roundings, in the counting of support/oracle.hpp. The rule's oracle
-/// says how far this library may be from the formula. A system does the formula's operations in an order of its own and
-/// without fused multiply-adds, as `m + (g - m) * (1 - beta)` for a moving mean, `lr * (m / c1 / (..))` for
-/// `(lr / c1) * m / (..)`, a reciprocal root and a product for a division: at most one rounding more next to each of
-/// the formula's. So twice what the oracle counts without fused multiply-adds bounds how far the system may be.
-/// Where a system has the scalars of a step in the arithmetic of the element, one rounding of the host counts as one of
-/// that arithmetic; and a power beta^t of a rounded beta, or a product of t of them, is off by t roundings more, for
-/// which the two of the oracle's power are counted 1 + t / 2 times (`powers`). Where even beta is rounded before
-/// 1 - beta is taken, the formula of the rounded hyperparameters is the system's; the distance to it is added
-/// (`all`).
-/// An oracle can give the weight in another form of the formula, which the systems compute (`weight_elsewhere`): the
-/// error of that form is added.
-/// A numerical derivative of the oracle carries the error of a weight, a gradient or a slot through a step: that of
-/// weight decay before a step, and that of all earlier steps where a run is followed.
+/// How far they may be apart is derived from the roundings, in the counting of support/oracle.hpp.
+/// The rule's oracle says how far this library may be from the formula. A system does the formula's
+/// operations in an order of its own and without fused multiply-adds, as `m + (g - m) * (1 - beta)`
+/// for a moving mean, `lr * (m / c1 / (..))` for `(lr / c1) * m / (..)`, a reciprocal root and a
+/// product for a division: at most one rounding more next to each of the formula's. So twice what
+/// the oracle counts without fused multiply-adds bounds how far the system may be. Where a system
+/// has the scalars of a step in the arithmetic of the element, one rounding of the host counts as
+/// one of that arithmetic; and a power beta^t of a rounded beta, or a product of t of them, is off
+/// by t roundings more, for which the two of the oracle's power are counted 1 + t / 2 times
+/// (`powers`). Where even beta is rounded before 1 - beta is taken, the formula of the rounded
+/// hyperparameters is the system's; the distance to it is added (`all`).
+/// An oracle can give the weight in another form of the formula, which the systems compute
+/// (`weight_elsewhere`): the error of that form is added.
+/// A numerical derivative of the oracle carries the error of a weight, a gradient or a slot through
+/// a step: that of weight decay before a step, and that of all earlier steps where a run is
+/// followed.
 
 #include <algorithm>
 #include <array>
@@ -44,7 +47,8 @@ namespace golden {
 using oracle::outcome;
 using oracle::real;
 
-/// A run of a system, or the input of all of them. The format is explained in test/golden/dialects/common.py.
+/// A run of a system, or the input of all of them. The format is explained in
+/// test/golden/dialects/common.py.
 struct run {
     std::string name, dtype;
     std::map<std::string, double> options; // the rate among them
@@ -59,7 +63,8 @@ struct run {
         auto const found = options.find(key);
         return found == options.end() ? otherwise : found->second;
     }
-    /// The learning rate of step t, from 1. torch's Adagrad has lr_decay; its ASGD has lambd and alpha.
+    /// The learning rate of step t, from 1. torch's Adagrad has lr_decay; its ASGD has lambd and
+    /// alpha.
     double rate(std::int64_t t) const {
         if (options.count("lambd") == 1) {
             double const lr = options.at("lr"), decay = options.at("lambd") * lr * static_cast<double>(t - 1);
@@ -111,8 +116,9 @@ inline std::vector<run> read(std::string const& system) {
     return runs;
 }
 
-/// Where a system has the scalars of a step in the arithmetic of the element. `points`: powers, and of a schedule-free rule
-/// all scalars; it computes x from y and z, then the next x, and y from that.
+/// Where a system has the scalars of a step in the arithmetic of the element. `points`: powers, and
+/// of a schedule-free rule all scalars; it computes x from y and z, then the next x, and y from
+/// that.
 enum class scalars_in_element { none, powers, points, all };
 
 template <class Rule> using oracle_of = typename decltype(oracle::line_of(Rule{}))::oracle;
@@ -144,7 +150,8 @@ moved_element<Slots> applied(Formula const& formula, element<Slots> const& x) {
     std::copy(to.state.begin(), to.state.end(), out.numbers.begin() + 1);
     return out;
 }
-/// With them: for each number that is not exact, how far the formula goes if it is off by its error.
+/// With them: for each number that is not exact, how far the formula goes if it is off by its
+/// error.
 template <class Formula, std::size_t Slots>
 moved_element<Slots> carried(Formula const& formula, element<Slots> const& x, real u) {
     auto const middle = applied(formula, x);
@@ -182,8 +189,9 @@ template <class T, class Rule> Rule rounded(Rule rule) {
     return rule;
 }
 
-// A regularizer before the rule, here and there. A decay is w * (1 - lr * rate), of which the second factor and the
-// product are rounded here, both or, in w - lr * (.. + rate * w), five times lr * rate * w there.
+// A regularizer before the rule, here and there. A decay is w * (1 - lr * rate), of which the
+// second factor and the product are rounded here, both or, in w - lr * (.. + rate * w), five times
+// lr * rate * w there.
 template <std::size_t Slots> element<Slots> regularized(gs::none, real, element<Slots> x) { return x; }
 template <std::size_t Slots> element<Slots> regularized(gs::decoupled decay, real lr, element<Slots> x) {
     auto& [w, error] = x.numbers[0];
@@ -192,7 +200,8 @@ template <std::size_t Slots> element<Slots> regularized(gs::decoupled decay, rea
     w *= rest;
     return x;
 }
-// g + rate * w: the sum, and of the product the rate and, but for a fused one, the product; here and there.
+// g + rate * w: the sum, and of the product the rate and, but for a fused one, the product; here
+// and there.
 template <std::size_t Slots> element<Slots> regularized(gs::l2 l2, real, element<Slots> x) {
     auto const& [w, error] = x.numbers[0];
     real const pull = l2.rate * w, sum = x.gradient.value + pull;
@@ -200,8 +209,8 @@ template <std::size_t Slots> element<Slots> regularized(gs::l2 l2, real, element
     return x;
 }
 
-/// Lets the formula of a row-wise rule see the whole tensor, and returns what becomes of its row. `more` are the roundings
-/// of the sum beyond the library's.
+/// Lets the formula of a row-wise rule see the whole tensor, and returns what becomes of its row.
+/// `more` are the roundings of the sum beyond the library's.
 template <class Formula, std::size_t Slots, std::size_t RowSlots>
 std::array<outcome, RowSlots> finalize(Formula& formula, std::vector<element<Slots>> const& tensor,
                                        std::array<real, RowSlots> const& row, real more, real u) {
@@ -273,8 +282,9 @@ public:
     }
 
 private:
-    // An average that the system divides by 1 - decay^t where it is read, and gradstep by a quotient of two of these as it
-    // goes: the relative error of the correction and of the division, of which the average before a step has its own.
+    // An average that the system divides by 1 - decay^t where it is read, and gradstep by a
+    // quotient of two of these as it goes: the relative error of the correction and of the
+    // division, of which the average before a step has its own.
     static real of_correction(real decay, std::int64_t t, oracle::now const& at) {
         if (t == 0) return 0;
         outcome const c = oracle::bias(decay, t);
@@ -410,8 +420,8 @@ private:
         for (std::int64_t t = 1; t <= step; ++t) by.next_step({.rate = theirs_.rate(t)});
         return by.clock();
     }
-    // What a rule keeps in the clock. Each step adds a product of two powers, of which one is good to two roundings of
-    // double, on either side; the file has the sums in T.
+    // What a rule keeps in the clock. Each step adds a product of two powers, of which one is good
+    // to two roundings of double, on either side; the file has the sums in T.
     void compare_clock(findings& found) const {
         std::int64_t const t = updater_.clock().step;
         for (std::size_t i = 0; i != Rule::clock_state_names.size(); ++i) {
@@ -444,11 +454,12 @@ private:
         }
     }
 
-    // The roundings of x = (y - (1 - beta) z) / beta, with b = 1 - 1 / beta: of the two scalars, the product, the difference,
-    // and the quotient.
+    // The roundings of x = (y - (1 - beta) z) / beta, with b = 1 - 1 / beta: of the two scalars,
+    // the product, the difference, and the quotient.
     static real of_point(real b, real y, real z) { return 2 * abs(b * z) + 3 * abs(y + b * (z - y)); }
-    // And of a step from there: x' = (1 - c) x + c z', y' = beta x' + (1 - beta) z', w + (y' - w). c is good to t + 4
-    // roundings in its sum, four in its power, and one in the quotient. `W` is the sum of the weights after the step.
+    // And of a step from there: x' = (1 - c) x + c z', y' = beta x' + (1 - beta) z', w + (y' - w).
+    // c is good to t + 4 roundings in its sum, four in its power, and one in the quotient. `W` is
+    // the sum of the weights after the step.
     real of_points(std::size_t i, double W) const {
         real const b = updater_.rule().template read<double>(1).beyond, beta = 1 / (1 - b);
         real const t = static_cast<real>(updater_.clock().step + 1);
@@ -509,8 +520,9 @@ public:
     /// Where the system has the scalars of the functions that follow from here on.
     void has_scalars(scalars_in_element here) { scalars_ = here; }
 
-    /// `make` is a function of the dialect, whose arguments are called as the system's options. `weight_decay` of a run goes
-    /// to the regularizer. The first run of a function has the system's defaults.
+    /// `make` is a function of the dialect, whose arguments are called as the system's options.
+    /// `weight_decay` of a run goes to the regularizer. The first run of a function has the
+    /// system's defaults.
     template <class Regularizer = gs::none, class Rule, class Arguments>
     void follow(std::string const& function, Rule (*make)(Arguments)) {
         bool is_first = true;
@@ -584,7 +596,8 @@ private:
             here.compare(single);
         }
         check("single steps", single);
-        // In float a run may come to a sign or a maximum differently; norms carry the error of each element to all.
+        // In float a run may come to a sign or a maximum differently; norms carry the error of each
+        // element to all.
         if constexpr (std::is_same_v<T, double> && !gs::row_wise_rule<Rule>) {
             here.load(0);
             for (std::int64_t t = 1; t <= steps; ++t) {

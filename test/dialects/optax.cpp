@@ -5,7 +5,8 @@
 
 namespace optax = gradstep::dialects::optax;
 
-// Adam, and of its weights optax.ema, which is corrected where it is read, or optax.incremental_update.
+// Adam, and of its weights optax.ema, which is corrected where it is read, or
+// optax.incremental_update.
 namespace {
 
 struct adam_ema_arguments {

@@ -24,7 +24,8 @@ auto sgd_model_average(model_average_arguments with) {
 } // namespace
 
 TEST_CASE("the dialect paddle gives Paddle's numbers", "[dialects]") {
-    // The scalars of an operation are of the parameter's type, and powers of beta are running products.
+    // The scalars of an operation are of the parameter's type, and powers of beta are running
+    // products.
     golden::system system("paddle", golden::scalars_in_element::all);
     system.follow("sgd", paddle::sgd);
     system.follow("momentum", paddle::momentum);

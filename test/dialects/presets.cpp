@@ -90,7 +90,8 @@ std::vector<double> outside(gs::range const& allowed) {
             std::numeric_limits<double>::quiet_NaN()};
 }
 
-/// Numbers in it: its ends as floats, since Paddle has the numbers as floats, where it has ends, and a large one.
+/// Numbers in it: its ends as floats, since Paddle has the numbers as floats, where it has ends,
+/// and a large one.
 std::vector<double> inside(gs::range const& allowed) {
     auto const end = [](double at, bool open, double towards, double otherwise) {
         if (std::isinf(at)) return otherwise;

@@ -5,7 +5,8 @@
 
 namespace torch = gradstep::dialects::torch;
 
-// Averages have no function in a dialect: they are policies. What torch keeps begins with the weights of the first step.
+// Averages have no function in a dialect: they are policies. What torch keeps begins with the
+// weights of the first step.
 namespace {
 
 struct adam_ema_arguments {
@@ -18,7 +19,8 @@ struct adam_ema_arguments {
 auto adam_ema(adam_ema_arguments with) {
     return gs::averaged{torch::adam({with.beta1, with.beta2, with.eps}), gs::ema{.decay = with.decay, .start = 1}};
 }
-// On the CPU torch divides w - average by the number of steps, and gradstep multiplies it by the rounded inverse.
+// On the CPU torch divides w - average by the number of steps, and gradstep multiplies it by the
+// rounded inverse.
 auto sgd_averaged() { return gs::averaged{torch::sgd(), gs::polyak{}}; }
 
 // The rule of ASGD; lambd is the regularizer's rate, and golden.hpp has the rates of the steps.

@@ -5,7 +5,8 @@
 
 #include <gradstep/core/error.hpp>
 
-/// What tests check on a rank: Catch's own macros are for one thread alone, and do not know of the other ranks.
+/// What tests check on a rank: Catch's own macros are for one thread alone, and do not know of the
+/// other ranks.
 namespace on_ranks {
 
 struct failure : std::runtime_error {

@@ -12,7 +12,8 @@
 #include <gradstep/core/element.hpp>
 #include <gradstep/distributed/collectives.hpp>
 
-/// What every communicator does, whatever the ranks are: test/distributed/communicators.cpp has them as threads, mpi.cpp as processes.
+/// What every communicator does, whatever the ranks are: test/distributed/communicators.cpp has
+/// them as threads, mpi.cpp as processes.
 namespace communicator_properties {
 namespace gd = gradstep::distributed;
 using namespace on_ranks;
@@ -110,7 +111,8 @@ template <class C> void barrier(C& by) {
     gd::finish(by, again, "the barrier");
 }
 
-// Each rank sends numbered messages to all, of up to `most` bytes; they come in order from each, and none is lost.
+// Each rank sends numbered messages to all, of up to `most` bytes; they come in order from each,
+// and none is lost.
 template <class C> void messages(C& by, std::size_t most) {
     std::uint32_t const count = 50;
     for (std::uint32_t number = 0; number != count; ++number)

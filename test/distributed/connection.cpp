@@ -9,7 +9,8 @@ using namespace gradstep::distributed::detail;
 
 namespace {
 
-// A message of a server that has applied all up to one position, and has it in its checkpoint up to another.
+// A message of a server that has applied all up to one position, and has it in its checkpoint up to
+// another.
 wire_header at(std::uint64_t applied, std::uint64_t durable) {
     wire_header out;
     out.sequence = applied;

@@ -1,5 +1,5 @@
-// Ranks whose transport, memory or executor fails in the middle of a step: what has not begun may be called again, and what has a part of a
-// step says so from then on.
+// Ranks whose transport, memory or executor fails in the middle of a step: what has not begun may
+// be called again, and what has a part of a step says so from then on.
 #include <gradstep/gradstep.hpp>
 
 #include <atomic>

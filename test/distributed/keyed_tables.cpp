@@ -1,4 +1,5 @@
-// Keyed tables on servers of parameters: rows by the stable hash of their keys, and in the servers' checkpoints.
+// Keyed tables on servers of parameters: rows by the stable hash of their keys, and in the servers'
+// checkpoints.
 #include <cstdint>
 #include <cstdio>
 #include <span>

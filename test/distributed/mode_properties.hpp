@@ -15,7 +15,8 @@
 #include <gradstep/distributed/sharded.hpp>
 #include <gradstep/distributed/synchronous.hpp>
 
-/// What every mode does in which ranks take each step together, beside one process that plays all of them.
+/// What every mode does in which ranks take each step together, beside one process that plays all
+/// of them.
 namespace mode_properties {
 namespace gs = gradstep;
 namespace gd = gradstep::distributed;

@@ -26,7 +26,8 @@ TEST_CASE("every mode trains one to eight ranks to the bits of one process", "[d
 TEST_CASE("ranks with a share of the batch each are one process with all of it", "[distributed][modes]") {
     constexpr int ranks = 4, samples = 8, features = 20;
     auto const feature = [](int sample, int i) { return static_cast<float>((sample * 7 + i * 3) % 5 - 2); };
-    // The gradient of a linear model's loss, (w x - y)^2 / 2, in the first step, with w = 0: -y x; y is the sample's number.
+    // The gradient of a linear model's loss, (w x - y)^2 / 2, in the first step, with w = 0: -y x;
+    // y is the sample's number.
     auto const gradient = [&](int first, int last) {
         std::vector<float> out(features);
         for (int s = first; s != last; ++s)

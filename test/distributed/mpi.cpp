@@ -1,5 +1,5 @@
-// Run by mpirun: what communicators.cpp, modes.cpp and server.cpp test among threads, among processes. Every rank throws what it finds
-// wrong, which ends the job.
+// Run by mpirun: what communicators.cpp, modes.cpp and server.cpp test among threads, among
+// processes. Every rank throws what it finds wrong, which ends the job.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -77,8 +77,9 @@ void memory_of_what_is_given_up() {
     gd::finish(steady, end, "the barrier");
 }
 
-// A piece of which a part is here cannot be taken back: its memory stays until the rest has come. Where one process reads the memory of
-// another there are no parts: CMakeLists.txt forbids that to one of the runs.
+// A piece of which a part is here cannot be taken back: its memory stays until the rest has come.
+// Where one process reads the memory of another there are no parts: CMakeLists.txt forbids that to
+// one of the runs.
 void memory_of_half_a_piece() {
     gd::mpi_communicator steady;
     gd::mpi_communicator by({.timeout = 200ms});

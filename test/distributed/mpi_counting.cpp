@@ -1,10 +1,11 @@
-// Run by mpirun, as kill_nine.py does: workers count on servers, which write checkpoints, until each has counted to the end, however
-// often the job was killed and started again. They count in a parameter, a table and a keyed table, which gives up what is old.
+// Run by mpirun, as kill_nine.py does: workers count on servers, which write checkpoints, until
+// each has counted to the end, however often the job was killed and started again. They count in a
+// parameter, a table and a keyed table, which gives up what is old.
 //
 //     mpirun -n RANKS mpi_counting FOLDER SERVERS STEPS
 //
-// Each rank writes its process to FOLDER/process_RANK; each server, at the end, its sums of the three and how many rows it has given up to
-// FOLDER/counts_RANK.
+// Each rank writes its process to FOLDER/process_RANK; each server, at the end, its sums of the
+// three and how many rows it has given up to FOLDER/counts_RANK.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +39,8 @@ void write(std::string const& file, std::string const& text) {
     out.commit();
 }
 
-// Rows that no step has named for a while go, and what they have counted stays, in the same checkpoint.
+// Rows that no step has named for a while go, and what they have counted stays, in the same
+// checkpoint.
 void give_up(gd::server& server) {
     std::int64_t counted = 0;
     server.get<keyed_counts>("keys").evict([&](auto const& row) {
@@ -48,7 +50,8 @@ void give_up(gd::server& server) {
     });
     server.get<keyed_counts>("given up").update(std::vector<std::uint64_t>{0}, std::vector{counted});
 }
-// All that was counted of keys: by rows that are there, by those that are not any more, and before they were.
+// All that was counted of keys: by rows that are there, by those that are not any more, and before
+// they were.
 std::int64_t counted_keys(gd::server& server) {
     auto const& table = server.get<keyed_counts>("keys");
     std::int64_t out = server.get<keyed_counts>("given up").row(0)[0];

@@ -32,7 +32,8 @@ struct temporary_file {
 
 struct killed : std::exception {};
 
-// A messenger that dies: of the messages that it may send and receive the one after the last is lost, and so is all that comes later.
+// A messenger that dies: of the messages that it may send and receive the one after the last is
+// lost, and so is all that comes later.
 class mortal {
 public:
     mortal(gd::thread_communicator& of, std::int64_t messages) : of_(of), left_(messages) {}
@@ -95,14 +96,16 @@ void count(gd::worker& worker, int number, bool meets) {
     worker.stop();
 }
 
-// What a job has counted: the elements of the dense parameter, and the rows; of the keyed ones with those that were turned away.
+// What a job has counted: the elements of the dense parameter, and the rows; of the keyed ones with
+// those that were turned away.
 struct counted {
     std::int64_t dense = 0;
     double rows = 0, features = 0, turned_away = 0;
     int deaths = 0;
 };
 
-// A job whose ranks die and are started again, at least `kills` times in all unless they come to the end before.
+// A job whose ranks die and are started again, at least `kills` times in all unless they come to
+// the end before.
 counted counts_of_job(gd::server_mode mode, bool meets, int kills, std::uint64_t seed) {
     temporary_file const files[num_servers] = {temporary_file("server0"), temporary_file("server1")};
     gd::thread_ranks ranks(num_servers + num_workers, 30s);

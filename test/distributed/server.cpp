@@ -142,7 +142,8 @@ TEST_CASE("a server adds what workers have optimized", "[distributed][server]") 
                 auto const all = server.get<adding_type>("w").values();
                 weights.assign(all.begin(), all.end());
             });
-        // The last change is rounded, and its sum with the weight; it has made up for what was rounded before.
+        // The last change is rounded, and its sum with the weight; it has made up for what was
+        // rounded before.
         for (std::size_t i = 0; i != elements; ++i)
             CHECK(std::abs(weights[i] - local.values()[i]) <= 0x1p-24f * (std::abs(weights[i]) + std::abs(delta[i])));
     }
@@ -479,7 +480,8 @@ TEST_CASE("a worker refuses what does not fit before it sends anything", "[distr
         says(refusal<gs::sequence_error>([&] { worker.push("deep", dense); }), "rank 1 has called stop");
         says(refusal<gs::sequence_error>([&] { worker.barrier(); }), "rank 1 has called stop");
     });
-    // What only the server knows: the pull throws it, and the worker goes on; after a push that was refused it cannot.
+    // What only the server knows: the pull throws it, and the worker goes on; after a push that was
+    // refused it cannot.
     auto const run = [](auto const& work) {
         job(
             1, 1, {}, both, work, [](gd::server&) {}, 1s);
@@ -524,7 +526,8 @@ TEST_CASE("a worker that is silent is named by the server, to all others too", "
 
 namespace {
 
-// A messenger of a server that is busy: its own timeout is short, and some of its words take longer.
+// A messenger of a server that is busy: its own timeout is short, and some of its words take
+// longer.
 class busy {
 public:
     explicit busy(gd::thread_communicator& of) : of_(of) {}
@@ -772,7 +775,8 @@ TEST_CASE("ranks that are not alike are told so when they begin", "[distributed]
 
 namespace {
 
-// A server that does not use `run`: it gives no sign of life. lost(kind) says whether a message does not come, and may take its time.
+// A server that does not use `run`: it gives no sign of life. lost(kind) says whether a message
+// does not come, and may take its time.
 template <class Lost> void serve_by_hand(gd::thread_communicator& by, gd::server& server, Lost const& lost) {
     auto const send = [&](std::vector<gd::outgoing> all) {
         for (auto& each : all) by.send(each.to, std::move(each.bytes));

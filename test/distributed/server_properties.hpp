@@ -10,8 +10,8 @@
 #include <distributed/serving.hpp>
 #include <gradstep/distributed/geo.hpp>
 
-/// What servers of parameters do, and their workers, whatever carries their messages: every rank calls each, and the first ones are
-/// servers.
+/// What servers of parameters do, and their workers, whatever carries their messages: every rank
+/// calls each, and the first ones are servers.
 namespace server_properties {
 using namespace serving;
 using on_ranks::require;
@@ -27,8 +27,8 @@ inline void add_both(gd::server& server, std::size_t of_deep = elements) {
 inline auto const both = [](gd::server& server) { add_both(server); };
 inline std::uint64_t seed_of(int worker, int step) { return static_cast<std::uint64_t>(100 + worker * 1000 + step); }
 
-/// One process with the mean of the gradients of all workers, whose sums are exact, and the rows of all. Their number is a power of
-/// two.
+/// One process with the mean of the gradients of all workers, whose sums are exact, and the rows of
+/// all. Their number is a power of two.
 class one_process {
 public:
     one_process(int workers, std::size_t count) : workers_(workers), count_(count) {
@@ -88,8 +88,9 @@ template <class M> void steps_as_one_process(M& by, int servers, std::size_t cou
         [](gd::server&) {});
 }
 
-/// Under Geo-SGD the server has the sum of all deltas, and what was not sent stays with its worker. There are 1, 2 or 4 workers: their
-/// steps are multiples of 2^-4, so that all numbers are multiples of 2^-16 after six exchanges, and below 2^8: exact, as their sums.
+/// Under Geo-SGD the server has the sum of all deltas, and what was not sent stays with its worker.
+/// There are 1, 2 or 4 workers: their steps are multiples of 2^-4, so that all numbers are
+/// multiples of 2^-16 after six exchanges, and below 2^8: exact, as their sums.
 template <class M> void loses_no_delta(M& by, int servers) {
     constexpr int rounds = 6, local_steps = 2;
     int const workers = by.size() - servers;

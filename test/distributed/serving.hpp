@@ -11,7 +11,8 @@
 #include <gradstep/distributed/worker.hpp>
 #include <gradstep/gradstep.hpp>
 
-/// What the tests of servers and workers serve: few types, since each is compiled with all that a server does to it.
+/// What the tests of servers and workers serve: few types, since each is compiled with all that a
+/// server does to it.
 namespace serving {
 
 namespace gs = gradstep;
@@ -43,7 +44,8 @@ inline std::vector<std::int64_t> ids(std::size_t count, std::uint64_t seed, std:
     return out;
 }
 
-/// The part of one rank: the first ones are servers, which add(server) fills and after(server) looks at in the end, the others workers.
+/// The part of one rank: the first ones are servers, which add(server) fills and after(server)
+/// looks at in the end, the others workers.
 template <class M, class Add, class Work, class After>
 void take_part(M& by, int servers, gd::server_options options, Add const& add, Work const& work, After const& after) {
     options.num_servers = servers;

@@ -1,5 +1,6 @@
-// Compares the schema of configurations and the page of all keys, in the folder of the documentation, with the library, or
-// writes them. What a key means is in meanings.json: every key must have a meaning there, and every meaning a key.
+// Compares the schema of configurations and the page of all keys, in the folder of the
+// documentation, with the library, or writes them. What a key means is in meanings.json: every key
+// must have a meaning there, and every meaning a key.
 #include <cstddef>
 #include <cstdio>
 #include <fstream>
@@ -17,7 +18,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// --- the reference, made of the schema -------------------------------------------------------------------------------
+// --- the reference, made of the schema
+// -------------------------------------------------------------------------------
 
 /// Numbers in the bounds of a schema, in words: " in [0, 1)", " >= 1".
 std::string range_of(json const& schema) {

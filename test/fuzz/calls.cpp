@@ -1,6 +1,7 @@
-// Sequences of calls of the C library, good and bad, beside a model of plain loops that knows what each must do: what is
-// refused has its code and a sentence and has changed nothing, what is taken leaves the model's values, state and clock.
-// A call has one fault at most, so that its code is one.
+// Sequences of calls of the C library, good and bad, beside a model of plain loops that knows what
+// each must do: what is refused has its code and a sentence and has changed nothing, what is taken
+// leaves the model's values, state and clock. A call has one fault at most, so that its code is
+// one.
 #include <gradstep/c/gradstep.h>
 
 #include <algorithm>
@@ -66,7 +67,8 @@ bool same(std::span<float const> a, std::span<float const> b) {
     return out;
 }
 
-// --- the model ----------------------------------------------------------------------------------------------------------
+// --- the model
+// ----------------------------------------------------------------------------------------------------------
 
 enum class on_nonfinite { propagate, skip, raise };
 struct optimizer {
@@ -145,7 +147,8 @@ struct state {
     }
 };
 
-// --- calls --------------------------------------------------------------------------------------------------------------
+// --- calls
+// --------------------------------------------------------------------------------------------------------------
 
 // Calls f(error), which must give this code, and says so in `error` as far as that reaches.
 template <class F> void call(choices& next, gradstep_status wanted, F const& f) {
@@ -231,7 +234,8 @@ private:
             if (held& each = all_[(first + i) % all_.size()]; each.lives) return &each;
         return nullptr;
     }
-    // A pointer that is no living parameter, and the code for it; of the released ones it may be one.
+    // A pointer that is no living parameter, and the code for it; of the released ones it may be
+    // one.
     std::pair<gradstep_parameter*, gradstep_status> bad_handle() {
         for (held const& each : all_)
             if (!each.lives && each.handle != nullptr && next_.below(2) == 1) return {each.handle, GRADSTEP_BAD_HANDLE};

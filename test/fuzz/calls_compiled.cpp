@@ -1,4 +1,5 @@
-// What the C library has to choose from in fuzz_calls and test_c_threads: little, for the time that it takes to compile.
+// What the C library has to choose from in fuzz_calls and test_c_threads: little, for the time that
+// it takes to compile.
 #include <gradstep/runtime/compile.hpp>
 
 #include "instruction_sets.hpp"

@@ -1,4 +1,5 @@
-// Texts of configurations: what is read and written again reads equal, and an optimizer made of it trains or says why not.
+// Texts of configurations: what is read and written again reads equal, and an optimizer made of it
+// trains or says why not.
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/config.hpp>

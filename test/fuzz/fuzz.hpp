@@ -15,10 +15,12 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/framed_bytes.hpp>
 
-/// What the targets share: a target is a program of one file, which libFuzzer calls with bytes until something is found.
+/// What the targets share: a target is a program of one file, which libFuzzer calls with bytes
+/// until something is found.
 namespace fuzz {
 
-/// Inputs that the library itself writes, with the names of their files. The target's other inputs are written by hand.
+/// Inputs that the library itself writes, with the names of their files. The target's other inputs
+/// are written by hand.
 std::vector<std::pair<std::string, std::string>> written_seeds();
 
 [[noreturn]] inline void found(std::string const& what) {
@@ -29,8 +31,8 @@ inline void require(bool holds, char const* what) {
     if (!holds) found(what);
 }
 
-/// A sentence for people and for programs in other languages: not empty, no longer than a few lines, in UTF-8 without
-/// what a terminal would obey.
+/// A sentence for people and for programs in other languages: not empty, no longer than a few
+/// lines, in UTF-8 without what a terminal would obey.
 inline bool is_sentence(std::string_view text) {
     std::size_t following = 0;
     std::uint32_t letter = 0, least = 0;
@@ -89,7 +91,8 @@ template <class T> std::string bytes_of(T const& memory) {
     return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
 }
 
-/// These bytes with the size and the checksum of framed bytes (core/framed_bytes.hpp), without which nothing behind them would be read.
+/// These bytes with the size and the checksum of framed bytes (core/framed_bytes.hpp), without
+/// which nothing behind them would be read.
 inline std::vector<std::byte> sealed(std::span<std::uint8_t const> input) {
     auto const given = std::as_bytes(input);
     std::vector<std::byte> out(given.begin(), given.end());

@@ -1,5 +1,5 @@
-// Changes of keyed tables: what is decoded is encoded to the same bytes, and a replica takes them whole, as another one does, or is as
-// it was.
+// Changes of keyed tables: what is decoded is encoded to the same bytes, and a replica takes them
+// whole, as another one does, or is as it was.
 #include <cstring>
 #include <map>
 

@@ -1,4 +1,5 @@
-// State blobs of keyed tables: whatever the bytes are, a table takes them whole, or is as it was, and finds each of its keys.
+// State blobs of keyed tables: whatever the bytes are, a table takes them whole, or is as it was,
+// and finds each of its keys.
 #include "keyed_subjects.hpp"
 
 namespace {

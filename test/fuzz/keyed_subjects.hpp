@@ -8,7 +8,8 @@
 
 #include "subjects.hpp"
 
-/// A keyed table with stamps, history, a sketch that ages, evictions, ages and counts of its rows; after so many steps.
+/// A keyed table with stamps, history, a sketch that ages, evictions, ages and counts of its rows;
+/// after so many steps.
 using keyed_type = gs::keyed_table<std::remove_const_t<decltype(adagrad)>, gs::exact>;
 
 inline void step(keyed_type& x) {

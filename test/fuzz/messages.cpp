@@ -1,5 +1,6 @@
-// Messages of trainers: what is decoded is encoded to the same bytes, and a step takes it and moves the weights by the mean of
-// what is in it, or refuses it and goes on with the right one. The target puts the checksums right.
+// Messages of trainers: what is decoded is encoded to the same bytes, and a step takes it and moves
+// the weights by the mean of what is in it, or refuses it and goes on with the right one. The
+// target puts the checksums right.
 #include <gradstep/gradstep.hpp>
 
 #include <bit>

@@ -1,6 +1,7 @@
-// Safetensors files: what the format has not is refused, what it has is read, and a model or a table takes a checkpoint whole
-// or is as it was. An input is a file, or, where it begins with {, the header up to the end of the line and then the data,
-// before which the target puts the header's length.
+// Safetensors files: what the format has not is refused, what it has is read, and a model or a
+// table takes a checkpoint whole or is as it was. An input is a file, or, where it begins with {,
+// the header up to the end of the line and then the data, before which the target puts the header's
+// length.
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/io/checkpoint.hpp>

@@ -1,7 +1,9 @@
-// Messages to a server of parameters: whatever ranks send, what is refused changes nothing, and a worker that keeps to the rules is
-// served after all of it. The target puts sizes, ranks, sessions and checksums right, or little behind them would be read.
+// Messages to a server of parameters: whatever ranks send, what is refused changes nothing, and a
+// worker that keeps to the rules is served after all of it. The target puts sizes, ranks, sessions
+// and checksums right, or little behind them would be read.
 //
-// An input is messages, each after 2 bytes of its length (little-endian) and 1 that says which rank it is of.
+// An input is messages, each after 2 bytes of its length (little-endian) and 1 that says which rank
+// it is of.
 #include "keyed_subjects.hpp"
 
 #include <cstring>
@@ -103,7 +105,8 @@ bool serve(std::span<std::uint8_t const> input, gd::server_mode mode) {
         put_right(message, rank);
         bool refused = false;
         if (!fuzz::takes([&] { refused = has(kinds(server.handle(rank, message)), wire_kind::refusal); })) {
-            // In the synchronous mode a step by the gradients of several may refuse one of them, and the run is over.
+            // In the synchronous mode a step by the gradients of several may refuse one of them,
+            // and the run is over.
             fuzz::require(mode == gd::server_mode::synchronous, "an asynchronous server has ended");
             return taken;
         }

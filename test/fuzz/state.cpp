@@ -1,5 +1,5 @@
-// State blobs: whatever the bytes are, a parameter or a table takes them whole, or is as it was. The target puts size and
-// checksum right, or nothing behind them would ever be read.
+// State blobs: whatever the bytes are, a parameter or a table takes them whole, or is as it was.
+// The target puts size and checksum right, or nothing behind them would ever be read.
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/io/state.hpp>

@@ -13,8 +13,8 @@
 
 #include "fuzz.hpp"
 
-/// What checkpoints and blobs are loaded into: a parameter that rounds at random, so that it has an id and a seed, and a
-/// table with stamps, history and a lap; each after so many steps.
+/// What checkpoints and blobs are loaded into: a parameter that rounds at random, so that it has an
+/// id and a seed, and a table with stamps, history and a lap; each after so many steps.
 namespace gs = gradstep;
 
 inline auto const adam =

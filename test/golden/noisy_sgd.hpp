@@ -1,5 +1,6 @@
 #pragma once
-/// Written by test/golden/noisy_sgd.py with optax 0.2.8: noisy_sgd without gradient, learning rate 0.5.
+/// Written by test/golden/noisy_sgd.py with optax 0.2.8: noisy_sgd without gradient, learning rate
+/// 0.5.
 // clang-format off
 
 namespace golden {

@@ -31,7 +31,8 @@ namespace gs = gradstep;
 
 namespace {
 
-// A model of everything that a model tells apart: whose memory it is, elements, averages, compression, row-wise rules.
+// A model of everything that a model tells apart: whose memory it is, elements, averages,
+// compression, row-wise rules.
 class trained_model {
 public:
     explicit trained_model(std::size_t n = 37) : n_(n) {
@@ -343,7 +344,8 @@ TEST_CASE("A checkpoint has the configuration of its optimizers, and the program
         policies_in(in / "by_function", "values") ==
         R"({"rule":{"name":"momentum","mu":0.25,"dampening":0.0,"rate_place":"outside"},"regularizer":{"name":"none"},"schedule":null})");
 
-    // Older files have other texts there, and policies may differ from the policies of the saved run.
+    // Older files have other texts there, and policies may differ from the policies of the saved
+    // run.
     gs::parameter trained{optimizer, initial};
     trained.update(std::vector<float>(3, 1.0f));
     trained.save(in / "now");

@@ -1,4 +1,5 @@
-// Optimizers of torch, saved by its safetensors: the rules here read their state, and continue as torch did.
+// Optimizers of torch, saved by its safetensors: the rules here read their state, and continue as
+// torch did.
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/io/checkpoint.hpp>
@@ -125,8 +126,8 @@ TEST_CASE("The state of torch's optimizers is found under the names of the rules
 
 namespace {
 
-// A parameter under the library's updater, and how far each of its numbers may be from torch's by now: test/dialects/golden.hpp
-// derives it.
+// A parameter under the library's updater, and how far each of its numbers may be from torch's by
+// now: test/dialects/golden.hpp derives it.
 template <class Updater> class follower {
 public:
     using rule_type = typename Updater::rule_type;
@@ -225,7 +226,8 @@ TEST_CASE("A model of torch goes on here as it went on in torch", "[io][import_t
 
 namespace {
 
-// A run of gradstep.torch, which test/golden/checkpoints/gradstep_torch_.py has written: a checkpoint goes on with its bits.
+// A run of gradstep.torch, which test/golden/checkpoints/gradstep_torch_.py has written: a
+// checkpoint goes on with its bits.
 template <class Element, class Rule>
 void goes_on_bit_for_bit(std::string const& name, Rule const& rule, std::string const& dtype,
                          std::int64_t from = saved_at) {

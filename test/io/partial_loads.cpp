@@ -1,4 +1,5 @@
-// Loads of a part of a file, under other names, with other numbers of rows; and what files say of shapes, shards and names.
+// Loads of a part of a file, under other names, with other numbers of rows; and what files say of
+// shapes, shards and names.
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/io/checkpoint.hpp>

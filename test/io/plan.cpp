@@ -1,4 +1,5 @@
-// `gradstep plan` beside tables: what it computes of a row, a checkpoint and a history is what they have.
+// `gradstep plan` beside tables: what it computes of a row, a checkpoint and a history is what they
+// have.
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/averager.hpp>

@@ -132,7 +132,8 @@ TEST_CASE("Every bit of a state that is another, and every byte that is missing,
         CHECK_THROWS_AS(gs::load_state(table, std::span(good).first(size)), gs::value_error);
     blob.push_back(std::byte(0));
     CHECK_THROWS_AS(gs::load_state(table, blob), gs::value_error);
-    // With a forged checksum, numbers can differ, but no memory outside the blob and the table is read or written.
+    // With a forged checksum, numbers can differ, but no memory outside the blob and the table is
+    // read or written.
     blob = good;
     std::size_t taken = 0;
     for (std::size_t at = 0; at < good.size(); ++at)

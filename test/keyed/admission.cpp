@@ -1,4 +1,5 @@
-// Which keys are admitted: never late, seldom early, by draws that are functions of seed, key and step; and what is undone.
+// Which keys are admitted: never late, seldom early, by draws that are functions of seed, key and
+// step; and what is undone.
 #include <gradstep/keyed/admission.hpp>
 
 #include <algorithm>
@@ -78,7 +79,8 @@ TEST_CASE("admission: no key is late, and no more are early than the bound says"
             for (std::int64_t m = 1; m <= n - times; ++m) ++early_by[m];
             times = -1;
         }
-        // Each of the keys seen could be early with at most this probability, N being at most all that was counted: 1600 to 0.4 keys.
+        // Each of the keys seen could be early with at most this probability, N being at most all
+        // that was counted: 1600 to 0.4 keys.
         for (int m = 1; m < n; ++m)
             bound[m] = static_cast<double>(seen.size()) * std::pow(static_cast<double>(counted) / (m * width), 4);
         CAPTURE(sketch_bytes, counted, judged, seen.size());

@@ -1,5 +1,5 @@
-// Changes of keyed tables as bytes: a replica that gets them is the one that got the changes themselves; bytes that are others, cut
-// off or altered are refused.
+// Changes of keyed tables as bytes: a replica that gets them is the one that got the changes
+// themselves; bytes that are others, cut off or altered are refused.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -1,4 +1,5 @@
-// Keyed tables in files: they go on where they stood, and take nothing in of a file that is not theirs.
+// Keyed tables in files: they go on where they stood, and take nothing in of a file that is not
+// theirs.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>

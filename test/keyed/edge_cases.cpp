@@ -1,5 +1,5 @@
-// Where keyed tables end: keys, rows, options, memory; what is refused, and that nothing has changed then; replicas of rows that
-// decay while they are away.
+// Where keyed tables end: keys, rows, options, memory; what is refused, and that nothing has
+// changed then; replicas of rows that decay while they are away.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -73,7 +73,8 @@ TEST_CASE("a row begins in the step that first names it, whatever was before") {
     auto late = table_of({.initial = 1.0}), early = table_of({.initial = 1.0});
     for (int t = 0; t < 50; ++t) step(late, {1});
     step(late, {2});
-    // The same step of the schedule, without l2 on what came before: of a table whose row is made for this step.
+    // The same step of the schedule, without l2 on what came before: of a table whose row is made
+    // for this step.
     gs::table alone{optimizer, 1, width, gs::exact{}, {.initial = 1.0}};
     for (int t = 0; t < 50; ++t) alone.update(keys64{}, floats{});
     alone.reset(keys64{0});
@@ -182,7 +183,8 @@ TEST_CASE("rows that stay catch up exactly after an eviction, at whatever point 
             right *= 1 - 0.01 * std::pow(0.5, double(t) / 50);
             if (t == when) CHECK(table.evict_to(20) == 280); // the greatest keys, since all are equally old
         }
-        // A rounding a step in the product here; in the table one of log a and one of exp, and some at every catch-up.
+        // A rounding a step in the product here; in the table one of log a and one of exp, and some
+        // at every catch-up.
         double const bound = 40 * 4 * 0x1p-53;
         CAPTURE(when);
         for (std::uint64_t key = 0; key < 20; ++key) CHECK(table.row(key)[0] == Approx(right).epsilon(bound).margin(0));
@@ -238,7 +240,8 @@ TEST_CASE("a replica tells one of its own what has changed") {
 }
 
 TEST_CASE("a replica of rows that decay has the bits of its source, unless rows of that one were moved") {
-    // A row that takes the place of an evicted one is caught up there, and so rounded once more: by 2^-24 each time.
+    // A row that takes the place of an evicted one is caught up there, and so rounded once more: by
+    // 2^-24 each time.
     bool const evicts = GENERATE(false, true);
     float const roundings = evicts ? 9 : 0;
     auto const same = [&](floats const& a, floats const& b) {

@@ -1,5 +1,5 @@
-// Tables whose rows are named by keys have the bits of a table whose rows are numbered: of every kind of rule, element, catch-up
-// policy and duplicates.
+// Tables whose rows are named by keys have the bits of a table whose rows are numbered: of every
+// kind of rule, element, catch-up policy and duplicates.
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
@@ -29,8 +29,8 @@ template <class T> std::vector<T> gradients(std::mt19937_64& random, std::size_t
     return out;
 }
 
-// The same steps of a table and of a keyed one whose keys are the rows' numbers, in another order: all rows in the first one, since
-// there rows begin.
+// The same steps of a table and of a keyed one whose keys are the rows' numbers, in another order:
+// all rows in the first one, since there rows begin.
 template <class Optimizer, class CatchUp>
 void equals_table(Optimizer const& optimizer, CatchUp catch_up, duplicates in_batch, bool row_steps = false) {
     using storage = typename Optimizer::traits::storage;
@@ -92,7 +92,8 @@ auto const of_counts = gs::make_updater<std::int64_t>(gs::add_delta{}, gs::const
 
 } // namespace
 
-// Beside the backend that users have, the one that compiles fastest: which of them it is, no keyed table knows.
+// Beside the backend that users have, the one that compiles fastest: which of them it is, no keyed
+// table knows.
 TEST_CASE("a keyed table has the bits of a table") {
     SECTION("adagrad, exact") {
         equals_table(gs::make_updater<float>(gs::adagrad{}, gs::proximal{gs::l2{0.01}}, schedule), gs::exact{},

@@ -1,4 +1,5 @@
-// The index of keys: a map's answers, whatever the keys; what it holds and how it grows; and allocations that fail.
+// The index of keys: a map's answers, whatever the keys; what it holds and how it grows; and
+// allocations that fail.
 #include <gradstep/core/stable_hash.hpp>
 #include <gradstep/keyed/key_index.hpp>
 

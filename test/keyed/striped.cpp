@@ -32,8 +32,8 @@ template <class F> void on_threads(int count, F const& f) {
 } // namespace
 
 TEST_CASE("striped keys: no update of several writers is lost, and readers see whole rows, while rows come") {
-    // Rows of 4 KiB: there are several segments of memory in the end, each taken by a call that is alone. Every number is a
-    // multiple of 2^-3 below 2^20: float adds them exactly, in any order.
+    // Rows of 4 KiB: there are several segments of memory in the end, each taken by a call that is
+    // alone. Every number is a multiple of 2^-3 below 2^20: float adds them exactly, in any order.
     constexpr std::size_t width = 1024, universe = 1500;
     gs::striped shared{gs::keyed_table{gs::make_updater<float>(gs::sgd{}, gs::constant{0.125}), width}};
     constexpr int writers = 3, steps = 150, batch = 16;
@@ -131,7 +131,8 @@ TEST_CASE("striped keys: with one writer all is as of a keyed table") {
 }
 
 TEST_CASE("striped keys: evictions, increments and admission beside writers and readers lose nothing") {
-    // Every gradient that is applied adds 2^-3 to its row: what the rows have, and those that went had, is what was not turned away.
+    // Every gradient that is applied adds 2^-3 to its row: what the rows have, and those that went
+    // had, is what was not turned away.
     constexpr std::size_t width = 6;
     constexpr std::uint64_t universe = 3000;
     constexpr int writers = 2, steps = 400, batch = 24;
@@ -220,7 +221,8 @@ TEST_CASE("striped keys: what it refuses leaves everything as it was") {
 }
 
 TEST_CASE("striped keys: what a refused call has brought, no other call has found") {
-    // One thread's calls are refused in the middle, after their new keys have come; others use the same keys.
+    // One thread's calls are refused in the middle, after their new keys have come; others use the
+    // same keys.
     auto const updater = gs::make_updater<float>(gs::sgd{}, gs::constant{0.125});
     gs::striped shared{
         gs::keyed_table{updater, 4, gs::touch_only{}, gs::keyed_options{.on_nonfinite = gs::nonfinite::raise}}};

@@ -1,5 +1,5 @@
-// Sharpness-aware minimization in two halves: `ascend` against the papers' formulas, and `descend` as the step from the
-// weights before, bit for bit.
+// Sharpness-aware minimization in two halves: `ascend` against the papers' formulas, and `descend`
+// as the step from the weights before, bit for bit.
 #include <gradstep/gradstep.hpp>
 #include <gradstep/io/checkpoint.hpp>
 
@@ -36,8 +36,9 @@ std::vector<float> gradient_of(std::size_t n, std::uint32_t t) { return numbers<
 
 real a_of(float w, gs::sam_options const& how) { return how.adaptive ? std::abs(real(w)) + real(how.eta) : 1; }
 
-// The weights after `ascend` by the formula, and the sum of the roundings of a weight, in units of u: of the scale and
-// of the sum, and with ASAM of a, of the two products, and of the products in the norm.
+// The weights after `ascend` by the formula, and the sum of the roundings of a weight, in units of
+// u: of the scale and of the sum, and with ASAM of a, of the two products, and of the products in
+// the norm.
 void check_ascent(std::vector<std::vector<float>> const& w, std::vector<std::vector<float>> const& g,
                   gs::sam_options const& how, std::vector<std::vector<float>> const& ascended, double norm) {
     real squares = 0;
@@ -139,7 +140,8 @@ TEST_CASE("ascend of a model divides by the norm of all gradients, with the same
 }
 
 TEST_CASE("two halves are the literal loop of SAM on a quadratic", "[sam]") {
-    // The loss is sum(h w^2) / 2, with the gradient h w. All numbers are exact, and so is the norm: |(3, 4)| = 5.
+    // The loss is sum(h w^2) / 2, with the gradient h w. All numbers are exact, and so is the norm:
+    // |(3, 4)| = 5.
     std::vector<double> const h{3, 4};
     auto const optimizer = gs::make_updater<double>(gs::sgd{}, gs::constant{0.25}, gs::serial_backend{});
     gs::parameter p{optimizer, std::vector<double>{1, 1}};

@@ -1,5 +1,5 @@
-// A model with factored rules: matrices beside vectors, with threads and without, saved and resumed, and with shapes that
-// come later.
+// A model with factored rules: matrices beside vectors, with threads and without, saved and
+// resumed, and with shapes that come later.
 #include <algorithm>
 #include <array>
 #include <cstddef>

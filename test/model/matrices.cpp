@@ -1,4 +1,5 @@
-// A model with matrices, which muon updates, and a companion for everything else, by patterns of names.
+// A model with matrices, which muon updates, and a companion for everything else, by patterns of
+// names.
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A model over memory of the host's: the bits of the model that owns its memory, and of step(slices); and what a model
-// allocates.
+// A model over memory of the host's: the bits of the model that owns its memory, and of
+// step(slices); and what a model allocates.
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>
@@ -69,8 +69,8 @@ std::vector<std::size_t> const sizes{0, 1, 4095, 4097, 70'003};
 #endif
 std::array<gs::member_options, 2> const groups{gs::member_options{.rate_scale = 0.3}, {.decay = false}};
 
-// Tensors of one updater, of every size and group, three times: in a model as memory of the host's, in a model as
-// parameters of its own, and in a step over slices.
+// Tensors of one updater, of every size and group, three times: in a model as memory of the host's,
+// in a model as parameters of its own, and in a step over slices.
 template <class Updater> class triple {
 public:
     triple(std::string of, Updater const& optimizer, gs::model& borrowing, gs::model& owning)

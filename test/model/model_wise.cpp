@@ -1,4 +1,5 @@
-// Model-wise rules in a model: one settles over all its parameters, with the bits of one call with slices.
+// Model-wise rules in a model: one settles over all its parameters, with the bits of one call with
+// slices.
 #include <support/catch.hpp>
 #include <support/folder.hpp>
 

@@ -59,8 +59,9 @@ struct config {
     }
 };
 
-// One weight under the formulas of PaddlePaddle's sgd_, adadelta_, adagrad_ and adam_optimizer.cc and lr_policy.h, in double; but
-// adagrad descends, and nesterov decays the weight as it decays without.
+// One weight under the formulas of PaddlePaddle's sgd_, adadelta_, adagrad_ and adam_optimizer.cc
+// and lr_policy.h, in double; but adagrad descends, and nesterov decays the weight as it decays
+// without.
 struct oracle {
     config with;
     double w, s = 0, s2 = 0;
@@ -144,7 +145,8 @@ std::string state_of(optimizer const& o) {
 constexpr std::size_t count = 37; // packs of every instruction set, and a rest
 constexpr int steps = 20;
 
-// Weights around 6, and gradients that keep their sign and are exact in float: nothing cancels, so that errors stay relative.
+// Weights around 6, and gradients that keep their sign and are exact in float: nothing cancels, so
+// that errors stay relative.
 template <class T> std::vector<T> start() {
     std::vector<T> w(count);
     for (std::size_t i = 0; i < count; ++i) w[i] = T(5 + static_cast<double>(i) / 16);
@@ -157,11 +159,13 @@ template <class T> std::vector<T> gradient(int t) {
     return g;
 }
 
-// The expected weights, and how far rounding may move them. In units in the last place, the step number t of adadelta, the rule
-// with the longest chain, is off by at most t^2 + 8.5 t + 4 of itself. n_t is off by 4 t after t steps of two products, an
-// addition and rounded coefficients, with half a unit or less each. u_t has the errors of u_{t-1}, n_t and d^2 and 11 more, which
-// add up to 2 t^2 + 13 t. d has half of both, and 4. For adam it is 5 t + 6, for the others less. Rounding and decay of the
-// weight are three roundings a step; decays are part of the move. The oracle has such errors too, in double.
+// The expected weights, and how far rounding may move them. In units in the last place, the step
+// number t of adadelta, the rule with the longest chain, is off by at most t^2 + 8.5 t + 4 of
+// itself. n_t is off by 4 t after t steps of two products, an addition and rounded coefficients,
+// with half a unit or less each. u_t has the errors of u_{t-1}, n_t and d^2 and 11 more, which add
+// up to 2 t^2 + 13 t. d has half of both, and 4. For adam it is 5 t + 6, for the others less.
+// Rounding and decay of the weight are three roundings a step; decays are part of the move. The
+// oracle has such errors too, in double.
 struct expected {
     std::vector<double> w, error;
 
@@ -368,8 +372,8 @@ TEST_CASE("regression: updates, weights, states and releases leave no memory beh
     auto const o = create(with.bytes(), start<float>());
     std::string const state = state_of(o);
 
-    // glibc's smallest block has 32 bytes, and its pools of free blocks do not grow with the calls. Under sanitizers, which look
-    // for themselves, there is nothing to count.
+    // glibc's smallest block has 32 bytes, and its pools of free blocks do not grow with the calls.
+    // Under sanitizers, which look for themselves, there is nothing to count.
     auto leaks = [](int calls, auto const& f) {
         auto many = [&] {
             for (int i = 0; i < calls; ++i) f();
@@ -392,8 +396,8 @@ TEST_CASE("regression: updates, weights, states and releases leave no memory beh
 #endif
 
 #if defined(COUNTS_ALLOCATIONS)
-// Calls f with the first allocation failing, then the second, and so on, until there is memory enough; check(result, whether
-// there was).
+// Calls f with the first allocation failing, then the second, and so on, until there is memory
+// enough; check(result, whether there was).
 template <class F, class Check> void each_failure(F const& f, Check const& check) {
     for (std::size_t successes = 0;; ++successes) {
         allocations_until_failure = successes;

@@ -1,5 +1,6 @@
 #pragma once
-/// Messages of Protocol Buffers, byte by byte: the tests share no line with the library's .proto file.
+/// Messages of Protocol Buffers, byte by byte: the tests share no line with the library's .proto
+/// file.
 
 #include <cstdint>
 #include <cstring>

@@ -1,5 +1,5 @@
-// The bits of a step depend on the numbers and on nothing else: not on length, alignment, split, threads or backend.
-// With a row-wise rule, they also depend on where a tensor begins and ends.
+// The bits of a step depend on the numbers and on nothing else: not on length, alignment, split,
+// threads or backend. With a row-wise rule, they also depend on where a tensor begins and ends.
 #include <support/each_rule.hpp>
 #include <support/erased.hpp>
 
@@ -24,7 +24,8 @@ std::vector<unsigned> numbers_of_threads() {
     return {3};
 }
 
-// "" if simd gives tensors of every length, at every alignment, the bits of serial, or of its own on one long tensor.
+// "" if simd gives tensors of every length, at every alignment, the bits of serial, or of its own
+// on one long tensor.
 std::string any_length_and_alignment(runs::rule const& rule, runs::element const& element) {
     std::size_t const longest = 6 * element.lanes + 3, a_lane = element.compute->size / element.storage->size;
     runs::reference const expected(rule.on(element, element.backends[0]), longest, steps, options);
@@ -59,7 +60,8 @@ RULE_TEST_CASE("any number of threads and any split into tensors give the same b
         gs::thread_pool pool(threads);
         runs::executor executor(pool);
         auto optimizer = rule.on(element, backend::simd, executor);
-        // Pieces of the same tensor, of 0 to 40 elements and one large, each a tensor of its own in the same call.
+        // Pieces of the same tensor, of 0 to 40 elements and one large, each a tensor of its own in
+        // the same call.
         std::vector<runs::tensor> pieces;
         std::vector<std::size_t> starts;
         for (std::size_t first = 0, k = 0; first < n; ++k) {

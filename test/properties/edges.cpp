@@ -1,4 +1,5 @@
-// What every rule does at the edges: gradient 0, rate 0, no epsilon, NaN and infinity, options of a step, resuming.
+// What every rule does at the edges: gradient 0, rate 0, no epsilon, NaN and infinity, options of a
+// step, resuming.
 #include <support/each_rule.hpp>
 
 #include <gradstep/io/state.hpp>

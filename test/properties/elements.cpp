@@ -1,4 +1,5 @@
-// The 16-bit elements: conversions, in numbers and in kernels. bits.cpp holds every rule to the serial backend with them.
+// The 16-bit elements: conversions, in numbers and in kernels. bits.cpp holds every rule to the
+// serial backend with them.
 #include <support/catch.hpp>
 #include <support/tensors.hpp>
 
@@ -14,9 +15,9 @@ gs::bfloat16 from_bits(std::uint32_t bits) {
     return out;
 }
 
-// Round to nearest, ties to even, from the definition: the neighbours of x among the values that bfloat16 has, compared
-// in long double, in which their distance to x is exact. Beyond the largest, a next value 2^128 decides what is
-// infinite.
+// Round to nearest, ties to even, from the definition: the neighbours of x among the values that
+// bfloat16 has, compared in long double, in which their distance to x is exact. Beyond the largest,
+// a next value 2^128 decides what is infinite.
 std::uint16_t nearest(float x) {
     auto const bits = std::bit_cast<std::uint32_t>(x);
     auto const toward_zero = static_cast<std::uint16_t>(bits >> 16);
@@ -47,7 +48,8 @@ TEST_CASE("every bfloat16 survives the way to float and back", "[elements]") {
 
 TEST_CASE("float rounds to the nearest bfloat16, ties to even", "[elements]") {
     std::size_t wrong = 0;
-    // Every bfloat16 (subnormals, both infinities, all NaNs) with what lies at, around and between it and the next.
+    // Every bfloat16 (subnormals, both infinities, all NaNs) with what lies at, around and between
+    // it and the next.
     for (std::uint32_t high = 0; high < 0x1'0000; ++high) {
         for (std::uint32_t const low :
              {0u, 1u, 2u, 0x1234u, 0x7ffeu, 0x7fffu, 0x8000u, 0x8001u, 0x9abcu, 0xfffeu, 0xffffu}) {
@@ -62,7 +64,8 @@ TEST_CASE("float rounds to the nearest bfloat16, ties to even", "[elements]") {
 }
 
 TEST_CASE("kernels convert as the scalar does", "[elements]") {
-    // sgd with a rate of 0 stores what it loads, so that conversion is all that happens; in mixed it rounds the master.
+    // sgd with a rate of 0 stores what it loads, so that conversion is all that happens; in mixed
+    // it rounds the master.
     auto plain = gs::make_updater<gs::bfloat16>(gs::sgd{}, gs::constant{0});
     auto step = plain.next_step();
     std::vector<gs::bfloat16> w, g;

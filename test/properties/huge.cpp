@@ -1,5 +1,5 @@
-// More elements than 31 bits count. The gradient is a small file mapped again and again, so that only the weights need
-// memory: 4.3 GB.
+// More elements than 31 bits count. The gradient is a small file mapped again and again, so that
+// only the weights need memory: 4.3 GB.
 #include <support/catch.hpp>
 
 #include <gradstep/gradstep.hpp>

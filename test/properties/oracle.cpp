@@ -1,4 +1,5 @@
-// Every rule against its formula in long double: 200 steps (50 in the stricter builds), each from the actual state, so that errors do not add up.
+// Every rule against its formula in long double: 200 steps (50 in the stricter builds), each from
+// the actual state, so that errors do not add up.
 #include <support/each_rule.hpp>
 #include <support/erased.hpp>
 
@@ -166,7 +167,8 @@ RULE_TEST_CASE("in double it is its paper's formula, within its roundings", "[or
 }
 
 TEST_CASE("the bias corrections of adam are of this step beyond 2^24 steps, where float stops counting", "[oracle]") {
-    // beta2^t changes from step to step by 1e-8, which a double shows and a step number held in float would not.
+    // beta2^t changes from step to step by 1e-8, which a double shows and a step number held in
+    // float would not.
     gs::adam const slow{.beta1 = 0.5, .beta2 = 1 - 1e-8};
     auto optimizer = runs::erased(gs::make_updater<double>(slow, gs::external{}));
     optimizer.seek({.step = std::int64_t{1} << 24});

@@ -18,7 +18,8 @@ template <class Element, class Regularizer, class Backend> auto make(Regularizer
     return gs::make_updater<Element>(gs::sgd{}, regularizer, gs::constant{0.1}, backend);
 }
 
-// sgd under a regularizer on the serial backend, and on one whose executor is chosen when the program runs.
+// sgd under a regularizer on the serial backend, and on one whose executor is chosen when the
+// program runs.
 struct pair_of_optimizers {
     runs::executor executor;
     runs::optimizer serial, simd;
@@ -62,8 +63,8 @@ TEMPLATE_LIST_TEST_CASE("float under a regularizer: one formula, the same bits o
     CAPTURE(gs::describe(line.regularizer));
     CHECK(difference_to_serial(optimizers) == "");
 
-    // The value. Each coefficient, product, sum and the result round once: ten roundings at most (elastic_net has
-    // nine), and none is of more than all the terms together.
+    // The value. Each coefficient, product, sum and the result round once: ten roundings at most
+    // (elastic_net has nine), and none is of more than all the terms together.
     auto const once = trained(optimizers.serial, 1, 0);
     runs::tensor const before(optimizers.serial, n);
     std::size_t wrong = 0;

@@ -1,5 +1,6 @@
-// What every row-wise rule does at the lengths at which its sums change their shape, and with numbers near the ends of
-// their type. The formulas are held by oracle.cpp, the first steps by the file of each rule in test/rules.
+// What every row-wise rule does at the lengths at which its sums change their shape, and with
+// numbers near the ends of their type. The formulas are held by oracle.cpp, the first steps by the
+// file of each rule in test/rules.
 #include <support/each_rule.hpp>
 
 #include <algorithm>

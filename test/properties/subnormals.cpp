@@ -36,7 +36,8 @@ private:
     std::uint64_t before_ = gs::detail::floating_point_mode();
 };
 
-// The floating-point control register: its default, its modes, and its flags of past events, which are no mode.
+// The floating-point control register: its default, its modes, and its flags of past events, which
+// are no mode.
 #if defined(__SSE2__)
 constexpr std::uint64_t plain = 0x1f80, flags = 0x3f;
 constexpr std::uint64_t modes[] = {0, 0x8000, 0x40, 0x8040,

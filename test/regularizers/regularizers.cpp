@@ -31,7 +31,8 @@ struct pair {
     double w, g;
 };
 
-// Weight and gradient after the regularizer; in double, where powers of two make the formulas exact.
+// Weight and gradient after the regularizer; in double, where powers of two make the formulas
+// exact.
 template <class Regularizer> pair apply(Regularizer const& regularizer, double w, double g) {
     auto optimizer = gs::make_updater<double>(look{}, regularizer, gs::constant{lr}, gs::serial_backend{});
     std::vector<double> weight{w}, gradient{g}, seen{0.0};
@@ -142,10 +143,12 @@ TEST_CASE("cautious_decay decays the weights that the rule does not move away fr
         CHECK(step(decay, 0, sign) == sign * -0.125);
         CHECK(step(gs::cautious_decay{.rate = 0.25, .scaled_by = gs::decay_scale::one}, sign * 4, sign * 8) ==
               sign * 2);
-        // The weight before the rule is the one that decoupled has left: 2, and 2 + 1 is away from zero.
+        // The weight before the rule is the one that decoupled has left: 2, and 2 + 1 is away from
+        // zero.
         CHECK(step(gs::all_of{gs::decoupled{4}, decay}, sign * 4, sign * -8) == sign * 3);
         CHECK(step(gs::all_of{gs::decoupled{4}, decay}, sign * 4, 0) == sign * 1.5);
-        // What acts after the rule to its left counts as the rule's: 4 + 1, halved, is towards zero.
+        // What acts after the rule to its left counts as the rule's: 4 + 1, halved, is towards
+        // zero.
         CHECK(step(gs::all_of{gs::after_step{gs::decoupled{4}}, decay}, sign * 4, sign * -8) == sign * 1.5);
         CHECK(step(gs::all_of{decay, gs::after_step{gs::decoupled{4}}}, sign * 4, sign * -8) == sign * 2.5);
     }
@@ -232,7 +235,8 @@ TEST_CASE("all_of applies from left to right", "[regularizers]") {
     CHECK(apply(gs::all_of{gs::decoupled{4}, decay}, 2, 0).g == 1);
     CHECK(apply(gs::all_of{decay, gs::decoupled{4}}, 2, 0).g == 2);
 
-    // Maps on the weight after the rule, too: soft threshold 0.5, then halving, and the other way round.
+    // Maps on the weight after the rule, too: soft threshold 0.5, then halving, and the other way
+    // round.
     CHECK(weight_of(gs::all_of{gs::proximal{gs::l1{4}}, gs::proximal{gs::l2{8}}}, 3) == 1.25);
     CHECK(weight_of(gs::all_of{gs::proximal{gs::l2{8}}, gs::proximal{gs::l1{4}}}, 3) == 1);
 }

@@ -1,5 +1,5 @@
-// adafactor against its formula in long double, torch.optim.Adafactor and optax.adafactor; what every backend has in
-// common; and what it refuses.
+// adafactor against its formula in long double, torch.optim.Adafactor and optax.adafactor; what
+// every backend has in common; and what it refuses.
 #include <golden/factored_optax.hpp>
 #include <golden/factored_torch.hpp>
 #include <support/factored.hpp>
@@ -27,13 +27,15 @@ struct run_by_formula {
 
 // Algorithms 4 and 5 of the paper, with torch's clamp.
 //
-// The bound: a sum of N squares in double has a relative error of N 2^-53. r, c and v are averages of positive numbers,
-// and each step rounds them six times, so after t steps their relative error is at most e = t (N 2^-53 + 6 u). In
-// u = g / sqrt(r c / mean(r)) the root halves the errors of three such numbers, and there are six roundings: 1.5 e + 6 u.
-// RMS(u) adds the error of a sum, N 2^-53. RMS(w) is off by the error of the weights before the step. A maximum makes no
-// error larger. So a step adds to the error of a weight
+// The bound: a sum of N squares in double has a relative error of N 2^-53. r, c and v are averages
+// of positive numbers, and each step rounds them six times, so after t steps their relative error
+// is at most e = t (N 2^-53 + 6 u). In u = g / sqrt(r c / mean(r)) the root halves the errors of
+// three such numbers, and there are six roundings: 1.5 e + 6 u. RMS(u) adds the error of a sum, N
+// 2^-53. RMS(w) is off by the error of the weights before the step. A maximum makes no error
+// larger. So a step adds to the error of a weight
 //     |move| (3 e + 20 u + N 2^-53 + error / RMS(w)) + 4 u |w|
-// `of_power` is the relative error of beta and 1 - beta, which e has once a step, if another system rounds them more.
+// `of_power` is the relative error of beta and 1 - beta, which e has once a step, if another system
+// rounds them more.
 run_by_formula by_formula(gs::adafactor const& rule, std::size_t rows, std::size_t cols, setting const& how, double u) {
     bool const is_matrix = cols != 0;
     std::size_t const width = is_matrix ? cols : 1, n = rows * width;
@@ -132,7 +134,8 @@ TEST_CASE("adafactor: torch.optim.Adafactor and optax.adafactor", "[rules]") {
     check(torch::adafactor({.eps1 = 0.5}), decay_of, 8, 5, golden::adafactor_clamped, {.scale = 0.25});
     check(torch::adafactor({.beta2_decay = -0.5, .eps1 = machine, .eps2 = 3, .d = 1.25}), decay_of, 8, 5,
           golden::adafactor_relative, {.lr = 2});
-    // optax computes the power in float: off by 2 ulp, and 1 - power, which is at least 0.29, by less than 8 times that.
+    // optax computes the power in float: off by 2 ulp, and 1 - power, which is at least 0.29, by
+    // less than 8 times that.
     setting const of_optax{.decay = 0, .of_power = 0x1p-20};
     check(optax::adafactor(), gs::none{}, 5, 8, golden::optax_adafactor_matrix, of_optax);
     check(optax::adafactor(), gs::none{}, 40, 0, golden::optax_adafactor_vector, of_optax);

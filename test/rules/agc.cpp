@@ -19,7 +19,8 @@ namespace {
 using numbers = std::vector<double>;
 
 Approx about(double x) { return Approx(x).epsilon(1e-14); }
-// Numbers are below 8. A step rounds less than 64 times here and there: 37 terms of a sum, 25 other operations.
+// Numbers are below 8. A step rounds less than 64 times here and there: 37 terms of a sum, 25 other
+// operations.
 Approx near(double x) { return Approx(x).epsilon(0).margin(2 * golden::steps * 64 * 8 * 0x1p-53); }
 
 } // namespace

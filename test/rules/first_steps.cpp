@@ -575,7 +575,8 @@ TEST_CASE("nadam: the schedule of the momentum, and the places of epsilon", "[ru
 }
 
 TEST_CASE("radam: plain momentum while the variance is not to be trusted, then rectified", "[rules]") {
-    // The longest average is 2 / 0.25 - 1 = 7; rho_t = 7 - 2 * t * 0.75^t / (1 - 0.75^t) exceeds 5 from t = 8 on.
+    // The longest average is 2 / 0.25 - 1 = 7; rho_t = 7 - 2 * t * 0.75^t / (1 - 0.75^t) exceeds 5
+    // from t = 8 on.
     gs::radam rule{.beta1 = 0.75, .beta2 = 0.75, .epsilon = 0};
     auto optimizer = gs::make_updater<double>(rule, gs::constant{0.5});
     numbers w{1}, g{4}, m{-1}, v{-1};

@@ -46,9 +46,10 @@ TEST_CASE("ftml: first steps", "[rules]") {
     CHECK(w[0] == Approx(before - 0.5 * (0.5 / 0.75) / divisor).epsilon(1e-14)); // 1 - 0.5^2
 }
 
-// The weight is off by a rounding of each sum, and by each step's own error: v by at most 5 roundings a step, since all
-// its terms have one sign, of which the root takes half; the other operations of a step are fewer than 12. A power of
-// beta is good to one ulp, two roundings, which the difference to 1 amplifies by beta^t / (1 - beta^t); the root halves it.
+// The weight is off by a rounding of each sum, and by each step's own error: v by at most 5
+// roundings a step, since all its terms have one sign, of which the root takes half; the other
+// operations of a step are fewer than 12. A power of beta is good to one ulp, two roundings, which
+// the difference to 1 amplifies by beta^t / (1 - beta^t); the root halves it.
 TEST_CASE("ftml gives the weights of the paper's recurrence, under a rate that changes", "[rules]") {
     constexpr int steps = 50;
     for (gs::ftml const rule : {gs::ftml{}, gs::ftml{.beta1 = 0.9, .beta2 = 0.5, .epsilon = 1e-3}}) {

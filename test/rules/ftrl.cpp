@@ -14,8 +14,8 @@ namespace {
 
 using real = long double;
 
-// McMahan et al. 2013, Algorithm 1, with a rate for each step: one weight. It is given n, since it only sums squares,
-// and so its rounding is not counted again at each step.
+// McMahan et al. 2013, Algorithm 1, with a rate for each step: one weight. It is given n, since it
+// only sums squares, and so its rounding is not counted again at each step.
 struct textbook {
     gs::ftrl rule;
     real w, z, per_rate; // (beta + sqrt(n)) / rate of the step before
@@ -68,9 +68,10 @@ outcome compare(gs::ftrl rule, std::function<double(gs::clock)> const& schedule,
             textbook& book = books[i];
             real const before = book.w, q_before = book.q();
             book.step(x.gradient[i], x.state[1][i], rate);
-            // A difference of w stays as it is while w is not 0 (z' + q' w' does not depend on it), so that in z it
-            // grows with q; at 0 a difference of z stays as it is; the threshold between them makes no difference
-            // larger. On top comes what this step rounds, from the actual state: oracle.hpp.
+            // A difference of w stays as it is while w is not 0 (z' + q' w' does not depend on it),
+            // so that in z it grows with q; at 0 a difference of z stays as it is; the threshold
+            // between them makes no difference larger. On top comes what this step rounds, from the
+            // actual state: oracle.hpp.
             auto const rounded = formula(w[i], x.gradient[i], {z[i], squares[i]});
             if (before != 0) moved[i] *= book.q() / q_before;
             moved[i] += rounded.weight.error * book.q() + (rounded.weight.value == 0 ? rounded.state[0].error : 0);

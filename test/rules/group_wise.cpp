@@ -1,5 +1,5 @@
-// group_ftrl, group_adagrad, cowclip_adagrad and rowwise_rmsprop in numbers that can be checked by hand, against Monolith's
-// own tests and against FBGEMM.
+// group_ftrl, group_adagrad, cowclip_adagrad and rowwise_rmsprop in numbers that can be checked by
+// hand, against Monolith's own tests and against FBGEMM.
 #include <golden/row_wise_torch.hpp>
 #include <support/catch.hpp>
 
@@ -39,8 +39,8 @@ numbers sequence(std::size_t seed, std::size_t size) {
 }
 template <class T> std::vector<T> converted(numbers const& x) { return {x.begin(), x.end()}; }
 
-// FBGEMM's numbers are floats below 8. A row has at most 5 steps, each with fewer than 24 roundings of numbers of that
-// size; an error of a weight enters its next step by its norm, at most once.
+// FBGEMM's numbers are floats below 8. A row has at most 5 steps, each with fewer than 24 roundings
+// of numbers of that size; an error of a weight enters its next step by its norm, at most once.
 constexpr double margin = 2 * 5 * 24 * 8 * 0x1p-24;
 
 template <class Table, class Golden> void train_and_compare(Table& table, Golden const& golden) {
@@ -107,7 +107,8 @@ TEST_CASE("group_ftrl without penalties and with l1 alone is ftrl", "[rules]") {
             double const rate = t < 10 ? 0.5 : 0.125;
             grouped.next_step({.rate = rate})(w, g, y, n);
             plain.next_step({.rate = rate})(x, g, z, sum);
-            // 20 steps, with fewer than 16 roundings each of numbers below 64 over a q of at least 2.
+            // 20 steps, with fewer than 16 roundings each of numbers below 64 over a q of at least
+            // 2.
             for (std::size_t i = 0; i < 3; ++i) CHECK(w[i] == Approx(x[i]).epsilon(0).margin(20 * 16 * 32 * 0x1p-53));
         }
         CHECK(n == sum);
@@ -134,7 +135,8 @@ TEST_CASE("group_adagrad: Monolith's own tests", "[rules]") {
         double l21;
         std::vector<step> steps;
     };
-    // monolith/native_training/runtime/hash_table/optimizer/group_adagrad_optimizer_test.cc, good to 1e-6 there too.
+    // monolith/native_training/runtime/hash_table/optimizer/group_adagrad_optimizer_test.cc, good
+    // to 1e-6 there too.
     std::vector<run> const runs{{1, {{{10}, {-0.008182f}}, {{10}, {-0.014125f}}}},
                                 {0.5, {{{10, 1}, {-0.008639f, -0.000864f}}, {{1, 5}, {-0.009096f, -0.004778f}}}},
                                 {0, {{{10, 1}, {-0.009091f, -0.000909f}}}},
@@ -256,7 +258,8 @@ TEST_CASE("rowwise_rmsprop in a table is FBGEMM's without a decay, under every p
 
 namespace {
 
-// The rows of FBGEMM's rowwise_rmsprop_ar, if `shrink(gap, t)` is what a row is multiplied by at step t.
+// The rows of FBGEMM's rowwise_rmsprop_ar, if `shrink(gap, t)` is what a row is multiplied by at
+// step t.
 template <class Shrink> numbers rows_of_rmsprop_ar(Shrink const& shrink) {
     numbers w = sequence(1, rows * width), v(rows);
     std::vector<std::size_t> last(rows);

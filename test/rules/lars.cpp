@@ -111,7 +111,8 @@ TEST_CASE("lars is optax's", "[rules]") {
         auto const g = golden::sequence(k + 2);
         optimizer.next_step()(w, g, m);
     }
-    // Numbers are below 8. A step rounds less than 64 times here and there: 37 terms of a sum, 16 other operations.
+    // Numbers are below 8. A step rounds less than 64 times here and there: 37 terms of a sum, 16
+    // other operations.
     for (std::size_t i = 0; i < golden::size; ++i)
         CHECK(w[i] == Approx(golden::lars[i]).epsilon(0).margin(2 * golden::steps * 64 * 8 * 0x1p-53));
 }

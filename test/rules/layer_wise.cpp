@@ -1,4 +1,5 @@
-// novograd, fromage and stable_adamw in numbers that can be checked by hand, and against timm and pytorch_optimizer.
+// novograd, fromage and stable_adamw in numbers that can be checked by hand, and against timm and
+// pytorch_optimizer.
 #include <golden/row_wise.hpp>
 #include <golden/row_wise_torch.hpp>
 #include <support/catch.hpp>
@@ -23,7 +24,8 @@ template <class Rule, class Golden> void compare(Rule const& theirs, Golden cons
     auto w = golden::sequence(1);
     numbers a(golden::size), b(gs::row_slot_count<Rule> == 0 ? golden::size : 1);
     for (std::size_t k = 0; k < golden::steps; ++k) optimizer.next_step()(w, golden::sequence(k + 2), a, b);
-    // Numbers are below 8. A step rounds less than 64 times here and there: 37 terms of a sum, 25 other operations.
+    // Numbers are below 8. A step rounds less than 64 times here and there: 37 terms of a sum, 25
+    // other operations.
     for (std::size_t i = 0; i < golden::size; ++i)
         CHECK(w[i] == Approx(expected[i]).epsilon(0).margin(2 * golden::steps * 64 * 8 * 0x1p-53));
 }
@@ -120,7 +122,8 @@ TEST_CASE("stable_adamw without a decay and clipping is adam", "[rules]") {
     CHECK(v == u);
 }
 
-// A table against one updater for each row, which gets a gradient of 0 in the steps that the row misses.
+// A table against one updater for each row, which gets a gradient of 0 in the steps that the row
+// misses.
 TEMPLATE_TEST_CASE("rows of moments catch up by replay to a dense run", "[rules][replay]", gs::novograd,
                    gs::stable_adamw) {
     constexpr std::size_t rows = 4, width = 3, steps = 40;

@@ -1,5 +1,5 @@
-// The model-wise rules against the packages of their authors and optax, on a model of two tensors; what the steps of all
-// model-wise rules refuse.
+// The model-wise rules against the packages of their authors and optax, on a model of two tensors;
+// what the steps of all model-wise rules refuse.
 #include <golden/model_wise.hpp>
 #include <support/catch.hpp>
 
@@ -59,12 +59,14 @@ public:
     std::array<std::array<numbers, Updater::slots>, 2> state;
 };
 
-// Both sides compute the same sums of 57 numbers below 8, in other orders, and some 40 other operations a step. Its errors
-// enter the gradients of later steps, and the quotient of two sums, which is as well conditioned as the sum of <g, x0 - w>
-// is: here all partial sums are below 16 times the sum. A wrong term moves the weights by more than 1e-3.
+// Both sides compute the same sums of 57 numbers below 8, in other orders, and some 40 other
+// operations a step. Its errors enter the gradients of later steps, and the quotient of two sums,
+// which is as well conditioned as the sum of <g, x0 - w> is: here all partial sums are below 16
+// times the sum. A wrong term moves the weights by more than 1e-3.
 constexpr double relative = static_cast<double>(there::steps) * (57 + 40) * 8 * 16 * 0x1p-52;
 
-// What the model's numbers in the clock are called there: the first `count` numbers of the state from `first` on.
+// What the model's numbers in the clock are called there: the first `count` numbers of the state
+// from `first` on.
 template <class Rule, class Regularizer, std::size_t N>
 void compare(Rule const& rule, Regularizer const& regularizer, std::array<double, N> const& theirs,
              std::vector<std::size_t> const& in_clock) {

@@ -1,5 +1,5 @@
-// muon against its formula in long double and against torch.optim.Muon and muon.py of Keller Jordan; what every backend
-// and element has in common; and what it refuses.
+// muon against its formula in long double and against torch.optim.Muon and muon.py of Keller
+// Jordan; what every backend and element has in common; and what it refuses.
 #include <golden/muon_torch.hpp>
 #include <support/catch.hpp>
 #include <support/muon_bound.hpp>
@@ -71,7 +71,8 @@ real norm(matrix const& a) {
     for (real const x : a.x) sum += x * x;
     return std::sqrt(sum);
 }
-// Newton-Schulz on a matrix with rows <= cols, as the paper writes it; other matrices are transposed.
+// Newton-Schulz on a matrix with rows <= cols, as the paper writes it; other matrices are
+// transposed.
 matrix orthogonalized(matrix x, gs::muon const& rule) {
     if (x.rows > x.cols) return transpose(orthogonalized(transpose(x), rule));
     real const length = std::max(norm(x), real(rule.epsilon));
@@ -189,8 +190,8 @@ TEST_CASE("muon: torch.optim.Muon, and muon.py", "[rules]") {
           0);
     check({.mu = mu, .scale = gs::muon_scale::spectral_unclamped, .ns_steps = 3, .a = 2, .b = -1.5, .c = 0.5}, 5, 8,
           golden::torch_spectral, 0);
-    // muon.py divides by |u| + 1e-7. Here |u| > 1, so that X is off by at most 1e-7 before the iterations, which make
-    // it at most 4.25^5 times as much.
+    // muon.py divides by |u| + 1e-7. Here |u| > 1, so that X is off by at most 1e-7 before the
+    // iterations, which make it at most 4.25^5 times as much.
     double const of_epsilon = 1e-7 * std::pow(4.25, 5) * rate * std::sqrt(8.0 / 5) * steps;
     check({.mu = mu}, 8, 5, golden::jordan_tall, of_epsilon);
 }

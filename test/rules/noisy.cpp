@@ -56,8 +56,9 @@ TEST_CASE("the noise of noisy_sgd has the variance that optax gives it", "[rules
             CAPTURE(of.eta, of.gamma, t);
             auto const sigma = gs::noisy_sgd{of.eta, of.gamma}.prepare<double>({t, rate}).sigma;
             double const exact = of.exact[t - 1], measured = of.measured[t - 1];
-            // Ours: a power of 2 roundings and a product, halved by the root, which rounds once: 2.5. optax: the power and
-            // a quotient: 2.5; a product with the noise and our quotient by it: 2.
+            // Ours: a power of 2 roundings and a product, halved by the root, which rounds once:
+            // 2.5. optax: the power and a quotient: 2.5; a product with the noise and our quotient
+            // by it: 2.
             CHECK(std::abs(sigma - exact) <= 7 * 0x1p-53 * exact);
             CHECK(std::abs(measured - sigma) <= 6 / std::sqrt(2e6) * sigma); // of a million numbers
         }

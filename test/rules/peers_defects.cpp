@@ -58,7 +58,8 @@ constexpr auto elementwise = [] {
 template <class F> void for_each_rule(F const& f) {
     std::apply([&](auto const&... rule) { (f(rule), ...); }, elementwise());
 }
-// The rules that those systems have; test/properties holds every rule to the same, on all elements and backends.
+// The rules that those systems have; test/properties holds every rule to the same, on all elements
+// and backends.
 template <class F> void for_rules_of_peers(F const& f) {
     f(gs::sgd{});
     f(gs::adagrad{});
@@ -290,8 +291,8 @@ TEST_CASE("an initial accumulator is a number in every element (HugeCTR fills by
 
 TEST_CASE("steps are told apart where a float cannot (FBGEMM, torch's fused kernels and others count in float)",
           "[defects]") {
-    // beta2^t is far from 0 and from 1, and changes from step to step. In the first step from state 0 only
-    // 1 - beta2^t is left of it: w = -g / sqrt((1 - beta2) * g^2 / (1 - beta2^t)).
+    // beta2^t is far from 0 and from 1, and changes from step to step. In the first step from state
+    // 0 only 1 - beta2^t is left of it: w = -g / sqrt((1 - beta2) * g^2 / (1 - beta2^t)).
     constexpr double gap = 0x1p-30;
     gs::adam const slow{.beta1 = 0, .beta2 = 1 - gap, .epsilon = 0};
     for (std::int64_t const before : {std::int64_t{1} << 24, std::int64_t{1} << 31}) {
@@ -301,7 +302,8 @@ TEST_CASE("steps are told apart where a float cannot (FBGEMM, torch's fused kern
             x.optimizer.seek({.step = t - 1});
             x.take(1.0, {.rate = 1});
             double const power = std::expm1(static_cast<double>(t) * std::log1p(-gap));
-            // The power is good to an ulp, which 1 - beta2^t makes up to 64 of; 8 more for all else.
+            // The power is good to an ulp, which 1 - beta2^t makes up to 64 of; 8 more for all
+            // else.
             CHECK(x.value() == Approx(-std::sqrt(-power / gap)).epsilon(72 * 0x1p-52));
             CHECK(x.value() != last);
             last = x.value();
@@ -407,7 +409,8 @@ TEST_CASE("the state of 16-bit weights is float (torch's state dicts cast it to 
         tensor x(make<decltype(element)>(gs::adam{}), 1, 1.0);
         static_assert(std::is_same_v<typename decltype(x)::state_type, float>);
         for (int k = 0; k < 1000; ++k) x.take(1.0, {.rate = 0});
-        // With 8 bits v would stop at 0.25, where 0.001 is less than half a step. Here it rounds 4 times a step.
+        // With 8 bits v would stop at 0.25, where 0.001 is less than half a step. Here it rounds 4
+        // times a step.
         CHECK(x.state[1][0] == Approx(1 - std::pow(0.999, 1000)).epsilon(4 * 1000 * 0x1p-24));
     };
     check(gs::bfloat16{});
@@ -572,7 +575,8 @@ TEST_CASE("nadam's product of momenta is a pure function of the step (a running 
                     CHECK(rule.momentum_product(static_cast<double>(t)) < 0x1p-999);
                     continue;
                 }
-                // As the oracle of nadam counts it; and here up to 5 roundings of long double a step.
+                // As the oracle of nadam counts it; and here up to 5 roundings of long double a
+                // step.
                 long double const from_beta = 3 * x * -std::log(static_cast<long double>(beta1));
                 long double const bound =
                     u * (from_beta + 75 * -log_of_rest - std::log(product) + 2) + u_reference * 5 * x;

@@ -1,5 +1,5 @@
-// sm3 and momentum_sm3 against the formula in long double and optax.sm3; what every backend has in common; and what they
-// refuse.
+// sm3 and momentum_sm3 against the formula in long double and optax.sm3; what every backend has in
+// common; and what they refuse.
 #include <golden/factored_optax.hpp>
 #include <support/factored.hpp>
 
@@ -19,10 +19,12 @@ struct run_by_formula {
     double bound; // for a computation whose arithmetic and state have the unit roundoff u
 };
 
-// Algorithm SM3-II of the paper, whose cover is the rows and columns, with beta2 as in optax, and momentum.
+// Algorithm SM3-II of the paper, whose cover is the rows and columns, with beta2 as in optax, and
+// momentum.
 //
-// The bound: after t steps v has a relative error of at most 3 t u, since minima and maxima are exact. u = g / sqrt(v +
-// epsilon) has half of it and 3 roundings, and m, an average of them, t more. So a step adds to the error of a weight
+// The bound: after t steps v has a relative error of at most 3 t u, since minima and maxima are
+// exact. u = g / sqrt(v + epsilon) has half of it and 3 roundings, and m, an average of them, t
+// more. So a step adds to the error of a weight
 //     rate * largest |u| * (5 t + 6) u + 4 u |w|
 run_by_formula by_formula(gs::momentum_sm3 const& rule, std::size_t rows, std::size_t cols, double decay_rate,
                           double u) {

@@ -1,4 +1,5 @@
-// Rows of parameters whose policies are chosen at run time: the bits of gs::parameter, and rows with pending steps.
+// Rows of parameters whose policies are chosen at run time: the bits of gs::parameter, and rows
+// with pending steps.
 #include <algorithm>
 #include <array>
 #include <cstddef>

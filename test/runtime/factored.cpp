@@ -1,4 +1,5 @@
-// Factored rules whose policies are chosen at run time: the bits of the types, and state with the lengths of a shape.
+// Factored rules whose policies are chosen at run time: the bits of the types, and state with the
+// lengths of a shape.
 #include <array>
 #include <cstddef>
 #include <cstdint>

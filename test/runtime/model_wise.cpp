@@ -1,4 +1,5 @@
-// Model-wise rules whose policies are chosen at run time: the bits of the types, in each of the calls.
+// Model-wise rules whose policies are chosen at run time: the bits of the types, in each of the
+// calls.
 #include <array>
 #include <cstddef>
 #include <cstdint>

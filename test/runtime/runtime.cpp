@@ -60,7 +60,8 @@ private:
     template <std::size_t... I> gs::slice<Optimizer> slice(std::index_sequence<I...>) { return {w, g, slots[I]...}; }
 };
 
-/// Some steps over tensors of several sizes, each once as it is, once without decay, once at another rate.
+/// Some steps over tensors of several sizes, each once as it is, once without decay, once at
+/// another rate.
 template <class Element, class Rule, class Regularizer> auto trained(Rule const& rule, Regularizer const& regularizer) {
     auto optimizer = gs::make_updater<Element>(rule, regularizer, gs::constant{0.25});
     std::vector<tensor_for<Element, decltype(optimizer)>> tensors;
@@ -851,7 +852,8 @@ TEST_CASE("many tensors of run time in one call have the bits of slices", "[conf
 }
 
 TEST_CASE("a model takes updaters of run time over memory of the host", "[config]") {
-    // Beside each other: memory of the host by run time and by type, and a parameter of run time that owns its memory.
+    // Beside each other: memory of the host by run time and by type, and a parameter of run time
+    // that owns its memory.
     auto const types = gs::make_updater<float>(gs::adam{}, gs::l2{0.5}, gs::constant{0.25});
     gs::any_updater const optimizer = updater_of("");
     gs::thread_pool pool(2);

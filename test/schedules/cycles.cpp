@@ -26,7 +26,8 @@ TEST_CASE("cosine_restarts", "[schedules]") {
                     number const x = static_cast<number>(within) / static_cast<number>(length);
                     number const height = (number(0.3) - number(0.01)) * std::pow(number(decay), number(cycle));
                     number const exact = number(0.01) + height / 2 * (1 + std::cos(pi * x));
-                    // x 3u and the angle 2u more, cosine 2u, 1 + cosine 2u; the height 4u; the sum u.
+                    // x 3u and the angle 2u more, cosine 2u, 1 + cosine 2u; the height 4u; the sum
+                    // u.
                     number const allowed = height / 2 * (5 * pi + 4) * u + 4 * height * u + exact * u;
                     double const rate = schedule(at(t));
                     INFO(describe(schedule) << " at t = " << t << ": " << rate << ", formula " << exact);
@@ -82,7 +83,8 @@ TEST_CASE("cosine_restarts with a broken factor begins its cycles between steps"
             height /= 2;
         }
         number const exact = height / 2 * (1 + std::cos(pi * (static_cast<number>(t) - begin) / length));
-        // How far t is in its cycle has the error of where that begins, (1.5^i - 1) / 0.5: below 6u of a cycle.
+        // How far t is in its cycle has the error of where that begins, (1.5^i - 1) / 0.5: below 6u
+        // of a cycle.
         CHECK(std::abs(schedule(at(t)) - exact) <= height * (8 * pi + 4) * u);
     }
 }
@@ -104,13 +106,15 @@ TEST_CASE("one_cycle", "[schedules]") {
                         return between(0.3, end, (t - top) / (last - top), shape);
                     },
                     [=](std::int64_t step, number) -> number {
-                        // top is off by u of itself, which moves x by u * top / (last - top) on the way down.
+                        // top is off by u of itself, which moves x by u * top / (last - top) on the
+                        // way down.
                         number const t = time(step);
                         if (t < top) return error_between(start, 0.3, t / top, shape, 3 * u);
                         if (top >= last) return 0;
                         number const off = 3 * u + 2 * u * std::max<number>(top, 1) / (last - top);
                         number const x = (t - top) / (last - top);
-                        // Next to the top the root sees the error of x itself, not the error of its square root.
+                        // Next to the top the root sees the error of x itself, not the error of its
+                        // square root.
                         if (shape == gs::anneal::sqrt && x < off) return std::sqrt(2 * off);
                         return error_between(0.3, end, x, shape, off);
                     });
@@ -200,7 +204,8 @@ TEST_CASE("cyclic", "[schedules]") {
     CHECK(halved(at(8)) == 0.5);
     CHECK(halved(at(14)) == 0.375);
     CHECK(halved(at(most)) == 0.25);
-    // gamma^t is infinite from step 71 333 on: at the low point it does not count, nor where there is no height.
+    // gamma^t is infinite from step 71 333 on: at the low point it does not count, nor where there
+    // is no height.
     gs::cyclic const growing{
         .low = 0.25, .high = 0.75, .rise = 2, .fall = 4, .mode = gs::cyclic_mode::exp_range, .gamma = 1.01};
     CHECK(growing(at(600'000)) == 0.25);

@@ -18,7 +18,8 @@ TEST_CASE("polynomial", "[schedules]") {
                 };
                 check(
                     schedule, around({500, 1000, steps}), [&](std::int64_t t) { return fallen(t) + number(end); },
-                    // The base 3u (two conversions, a division), times the power; the power 2u, the rest.
+                    // The base 3u (two conversions, a division), times the power; the power 2u, the
+                    // rest.
                     [&](std::int64_t t, number exact) {
                         return std::abs(fallen(t)) * (3 * number(power) + 3) * u + exact * u;
                     });
@@ -36,7 +37,8 @@ TEST_CASE("linear", "[schedules]") {
         for (double const b : {0.0, 0.01, 0.5})
             check(
                 gs::linear{.rate = 0.3, .a = a, .b = b}, around({1000, 2900, 3000}),
-                // Fused here too: near the end the rounding of a product is more than the allowed error.
+                // Fused here too: near the end the rounding of a product is more than the allowed
+                // error.
                 [=](std::int64_t t) {
                     return std::max(std::fma(-number(a), static_cast<number>(t), number(0.3)), number(b));
                 },
@@ -61,7 +63,8 @@ TEST_CASE("inverse_time and natural_exp", "[schedules]") {
             check(
                 gs::natural_exp{.rate = 0.3, .decay = decay, .steps = steps, .staircase = staircase},
                 around({500, 1000, 1500}), [=](std::int64_t t) { return number(0.3) * std::exp(-x(t)); },
-                // Ratio and product are rounded: 2u of the exponent. The exponential 2u, the last product u.
+                // Ratio and product are rounded: 2u of the exponent. The exponential 2u, the last
+                // product u.
                 [=](std::int64_t t, number exact) { return (3 + 2 * x(t)) * u * exact; });
         }
     gs::inverse_time const stairs{.rate = 1, .decay = 1, .steps = 10, .staircase = true};
@@ -71,7 +74,8 @@ TEST_CASE("inverse_time and natural_exp", "[schedules]") {
     gs::natural_exp const steps_of_e{.rate = 1, .decay = 2, .steps = 10, .staircase = true};
     CHECK(steps_of_e(at(9)) == 1);
     CHECK(steps_of_e(at(19)) == std::exp(-2.0));
-    // The floor is taken in whole numbers: the ratio of the last step before a stair, as a double, is the stair.
+    // The floor is taken in whole numbers: the ratio of the last step before a stair, as a double,
+    // is the stair.
     std::int64_t const late = 300'000'000'000'000'000;
     CHECK(gs::inverse_time{.rate = 1, .decay = 1, .steps = late, .staircase = true}(at(late - 1)) == 1);
     CHECK(gs::natural_exp{.rate = 1, .decay = 1, .steps = late, .staircase = true}(at(late - 1)) == 1);

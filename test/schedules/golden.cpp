@@ -1,5 +1,5 @@
-// Every schedule that torch, Keras or optax have too, against what theirs give over 10 000 steps: the files that
-// test/golden/schedules.py writes.
+// Every schedule that torch, Keras or optax have too, against what theirs give over 10 000 steps:
+// the files that test/golden/schedules.py writes.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -21,7 +21,8 @@ using settings = std::map<std::string, std::function<double(gs::clock)>>;
 constexpr auto linear = gs::anneal::linear;
 constexpr auto triangular2 = gs::cyclic_mode::triangular2, exp_range = gs::cyclic_mode::exp_range;
 
-// The arithmetic of this file is that of the systems, where they scale a rate: 0.1 * 0.3 rather than 0.03.
+// The arithmetic of this file is that of the systems, where they scale a rate: 0.1 * 0.3 rather
+// than 0.03.
 settings const torch{
     {"exponential", gs::exponential{0.3, 0.999, 1}},
     {"exponential_growing", gs::exponential{1e-4, 1.0003, 1}},

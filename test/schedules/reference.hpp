@@ -14,8 +14,8 @@ namespace reference {
 
 using number = long double;
 
-/// Half the distance from 1 to the next double: one correctly rounded operation is within u of its result. Powers,
-/// exponentials and cosines of the C library are within 2u.
+/// Half the distance from 1 to the next double: one correctly rounded operation is within u of its
+/// result. Powers, exponentials and cosines of the C library are within 2u.
 inline constexpr number u = 0x1p-53L;
 inline constexpr number pi = std::numbers::pi_v<number>;
 inline constexpr std::int64_t far_beyond = std::int64_t(1) << 40;

@@ -1,4 +1,5 @@
-// The numbers that schedules do not take: each is refused by name, with what is allowed, before the first step.
+// The numbers that schedules do not take: each is refused by name, with what is allowed, before the
+// first step.
 #include <limits>
 #include <vector>
 

@@ -20,7 +20,8 @@ std::vector<int64_t> const times = {0, 1, 2, 3, 9, 10, 11, 499, 500, 501, 999, 1
 
 gs::clock at(int64_t t) { return {.step = t}; }
 
-// Within `bound` ulp of the reference, where the powers, cosines and products of the formula are each within one.
+// Within `bound` ulp of the reference, where the powers, cosines and products of the formula are
+// each within one.
 template <class Schedule, class Reference>
 void check_schedule(Schedule const& schedule, double bound, Reference const& reference) {
     for (int64_t t : times) {
@@ -43,7 +44,8 @@ TEST_CASE("constant", "[schedules]") {
 TEST_CASE("poly", "[schedules]") {
     for (double const b : {0.0, 0.5, 0.75, 1.0, 2.0})
         for (double const a : {0.0, 1e-3, 1.0}) {
-            // The base is rounded (half an ulp, times b in the power), the power and the product are.
+            // The base is rounded (half an ulp, times b in the power), the power and the product
+            // are.
             check_schedule(gs::poly{.rate = 0.3, .a = a, .b = b}, 2 + b, [=](long double t) {
                 return static_cast<long double>(0.3) *
                        std::pow(1 + static_cast<long double>(a) * t, -static_cast<long double>(b));
@@ -63,7 +65,8 @@ TEST_CASE("exponential", "[schedules]") {
                     static_cast<long double>(0.3) * std::pow(static_cast<long double>(decay), power);
                 double const rate = schedule(at(t));
                 INFO("t = " << t << ", decay = " << decay << ", rate = " << rate << ", reference = " << exact);
-                // The exponent is rounded by 2^-53 of itself, which the power multiplies by ln(decay).
+                // The exponent is rounded by 2^-53 of itself, which the power multiplies by
+                // ln(decay).
                 long double const bound =
                     (3 + std::abs(power * std::log(static_cast<long double>(decay)))) * 0x1p-53L * exact;
                 CHECK(std::abs(static_cast<long double>(rate) - exact) <=
@@ -75,7 +78,8 @@ TEST_CASE("exponential", "[schedules]") {
     CHECK(stairs(at(10)) == 0.5);
     CHECK(stairs(at(29)) == 0.25);
     CHECK(gs::exponential{.rate = 1, .decay = 0.5, .steps = 10}(at(far_beyond)) == 0);
-    // The floor is taken in whole numbers: the ratio of the last step before a stair, as a double, is the stair.
+    // The floor is taken in whole numbers: the ratio of the last step before a stair, as a double,
+    // is the stair.
     int64_t const late = 300'000'000'000'000'000;
     CHECK(gs::exponential{.rate = 1, .decay = 0.5, .steps = late, .staircase = true}(at(late - 1)) == 1);
     // Nothing times a power that is infinite is nothing.

@@ -153,8 +153,8 @@ std::uint64_t place_of(std::uint64_t id, int bits) {
     return (h ^ h >> 32) * second_factor >> (64 - bits);
 }
 
-// Distinct ids that collide in the hash table of a batch, as an attacker who has read the header chooses them: with 64 bits by
-// inverting the hash, with 32 bits by search.
+// Distinct ids that collide in the hash table of a batch, as an attacker who has read the header
+// chooses them: with 64 bits by inverting the hash, with 32 bits by search.
 template <class Id> batch<Id> colliding(std::size_t k) {
     batch<Id> b{{}, most_rows<Id>(), none_ignored, {}};
     int const bits = std::countr_zero(std::bit_ceil((k <= 1u << 14 ? 4 : 2) * k));
@@ -376,8 +376,8 @@ TEST_CASE("a growing batch allocates seldom") {
         ids.push_back(static_cast<std::int32_t>(ids.size() / 2));
         a.by_hash(ids, nullptr, none_ignored);
     }
-    // Five arrays, each grown by at least half each time: log(4000) / log(3/2) = 20.5 times, and the first few that
-    // round down to one more element.
+    // Five arrays, each grown by at least half each time: log(4000) / log(3/2) = 20.5 times, and
+    // the first few that round down to one more element.
     CHECK(allocations <= 5 * 24);
 }
 

@@ -1,5 +1,5 @@
-// What a table allocates: nothing, once it has seen batches of the size; and what a call leaves when an allocation of it
-// fails: everything as it was.
+// What a table allocates: nothing, once it has seen batches of the size; and what a call leaves
+// when an allocation of it fails: everything as it was.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -129,16 +129,18 @@ TEST_CASE("a batch of several threads allocates nothing once the table has seen 
     gs::thread_pool pool(3);
     auto const optimizer =
         gs::make_updater<float>(gs::rowwise_adagrad{}, gs::decoupled{1e-3}, gs::constant{0.25}, gs::simd_backend{pool});
-    // A thread's part of the batches varies in size: the largest may come late, and grows seven arrays.
+    // A thread's part of the batches varies in size: the largest may come late, and grows seven
+    // arrays.
     CHECK(allocated_by(gs::table{optimizer, 20'000, 64, gs::exact{}}, false) <= 3 * 7);
 }
 
 #if defined(COUNTS_ALLOCATIONS)
 namespace {
 
-// Lets every allocation of call(object) fail in turn, each on a new object of make(), until the call has none left. A failed
-// call must leave no trace: `shown(object)` is as before, and the same call then does everything that an undisturbed call
-// does. So does a call that manages without the memory. Returns how many allocations there were.
+// Lets every allocation of call(object) fail in turn, each on a new object of make(), until the
+// call has none left. A failed call must leave no trace: `shown(object)` is as before, and the same
+// call then does everything that an undisturbed call does. So does a call that manages without the
+// memory. Returns how many allocations there were.
 template <class Make, class Call, class Shown>
 int each_allocation_fails(Make const& make, Call const& call, Shown const& shown) {
     auto undisturbed = make();

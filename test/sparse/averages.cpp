@@ -1,5 +1,5 @@
-// Averages of rows: what a row that was away has taken in when it comes back, against a dense run that saw g = 0 on every step;
-// how they are read, and put in the weights' place.
+// Averages of rows: what a row that was away has taken in when it comes back, against a dense run
+// that saw g = 0 on every step; how they are read, and put in the weights' place.
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>
@@ -34,7 +34,8 @@ template <class T> bool same_bits(std::vector<T> const& a, std::vector<T> const&
     return difference(std::span(a), std::span(b), "") == "";
 }
 
-// Which rows step t names: row 0 now and then, row 1 after ever longer gaps, row 2 once, row 3 never.
+// Which rows step t names: row 0 now and then, row 1 after ever longer gaps, row 2 once, row 3
+// never.
 std::vector<std::int32_t> named(std::int64_t t) {
     std::vector<std::int32_t> out;
     if (t % 7 == 3 || t % 1000 == 999) out.push_back(0);
@@ -83,7 +84,8 @@ template <class T, class Policy, class Regularizer, class CatchUp> struct beside
         if (k == dense_updater::slots) return dense.values();
         return dense.state(dense_updater::state_names[k]);
     }
-    // `roundings`: of each side, in units of what they round at, of the largest number that a quantity has had.
+    // `roundings`: of each side, in units of what they round at, of the largest number that a
+    // quantity has had.
     void check_equal(double roundings) {
         double const unit = static_cast<double>(std::numeric_limits<T>::epsilon()) / 2;
         auto copy = table;
@@ -118,8 +120,8 @@ template <class T, class Policy, class Regularizer, class CatchUp> struct beside
     }
 };
 
-// Every step of the dense run rounds a number four times at most (decay, step, average, fold), and passes on what was off before,
-// `amplified` times where a momentum carries it on.
+// Every step of the dense run rounds a number four times at most (decay, step, average, fold), and
+// passes on what was off before, `amplified` times where a momentum carries it on.
 template <class T = double, class Policy, class Regularizer, class CatchUp>
 void follow(Policy const& rule, Regularizer const& regularizer, CatchUp catch_up, std::int64_t steps,
             double amplified = 1) {
@@ -168,7 +170,8 @@ TEST_CASE("averages of rows that momentum carries on are those of a dense run", 
 }
 
 TEST_CASE("lookahead pulls rows that are away as it does in a dense run", "[sparse][averages]") {
-    // A pull rounds a weight and its slow weight once more each: twice as many roundings as an average.
+    // A pull rounds a weight and its slow weight once more each: twice as many roundings as an
+    // average.
     gs::lookahead const seven{.period = 7, .alpha = 0.3};
     follow(gs::averaged{gs::sgd{}, seven}, gs::decoupled{0.01}, gs::exact{}, 3000, 2);
     follow(gs::averaged{gs::momentum{0.9}, gs::lookahead{}}, gs::l2{0.01}, gs::exact{}, 2000, 80);
@@ -177,7 +180,8 @@ TEST_CASE("lookahead pulls rows that are away as it does in a dense run", "[spar
     follow(gs::averaged{gs::averaged{gs::adagrad{}, seven}, growing}, gs::decoupled{0.05}, gs::exact{}, 2000, 8);
     follow<float>(gs::averaged{gs::adagrad{}, seven}, gs::none{}, gs::exact{}, 2000, 2);
 #endif
-    // After two repeated steps adam moves nothing, and the slow weights go on to pull: 3 of 4 steps are in the rest.
+    // After two repeated steps adam moves nothing, and the slow weights go on to pull: 3 of 4 steps
+    // are in the rest.
     auto const optimizer = gs::make_updater<double>(
         gs::averaged{gs::adam{.beta1 = 0.5}, gs::lookahead{.period = 4, .alpha = 0.5}}, gs::constant{0.1});
     gs::table table{optimizer, 1, 1, gs::replay{2}, {.initial = 0.5}};
@@ -205,7 +209,8 @@ TEST_CASE("lookahead pulls rows that are away as it does in a dense run", "[spar
 }
 
 TEST_CASE("rows that are away decay towards their initial values as in a dense run", "[sparse][averages]") {
-    // A pull rounds the distance, the share and the weight: as many roundings more as of an average, and one.
+    // A pull rounds the distance, the share and the weight: as many roundings more as of an
+    // average, and one.
     gs::towards_initial const some{0.02};
     follow(gs::averaged{gs::sgd{}, some}, gs::none{}, gs::exact{}, 3000, 2);
     follow(gs::averaged{gs::adam{.beta1 = 0.5, .beta2 = 0.75}, some}, gs::none{}, gs::replay{100'000}, 1000, 80);
@@ -217,8 +222,8 @@ TEST_CASE("rows that are away decay towards their initial values as in a dense r
     follow(gs::averaged{gs::averaged{gs::adagrad{}, some}, growing}, gs::none{}, gs::exact{}, 2000, 8);
     follow<float>(gs::averaged{gs::adagrad{}, some}, gs::none{}, gs::exact{}, 2000, 2);
 #endif
-    // A row at its initial value stays there, and a distance of 1 shrinks as its closed form says, however small the
-    // decay is beside the 1: the bounds do not grow with the number of steps.
+    // A row at its initial value stays there, and a distance of 1 shrinks as its closed form says,
+    // however small the decay is beside the 1: the bounds do not grow with the number of steps.
     auto const optimizer =
         gs::make_updater<double>(gs::averaged{gs::sgd{}, gs::towards_initial{1e-12}}, gs::constant{0.75});
     gs::table table{optimizer, 2, 1, gs::exact{}, {.initial = 3.0, .max_history = 1 << 18}};

@@ -22,7 +22,8 @@ namespace gs = gradstep;
 
 namespace dense {
 
-/// Rates of `steps` steps: a schedule of the library, which its own tests check, with overrides on the way.
+/// Rates of `steps` steps: a schedule of the library, which its own tests check, with overrides on
+/// the way.
 template <class Schedule> std::vector<double> rates_of(Schedule const& schedule, std::size_t steps) {
     std::vector<double> out;
     for (std::size_t t = 0; t < steps; ++t) out.push_back(schedule(gs::clock{.step = static_cast<std::int64_t>(t)}));
@@ -145,7 +146,8 @@ void compare_values(Table& table, Oracle& oracle, findings& found, std::size_t t
     }
 }
 
-/// Runs the script, and compares on the way. A row that the table says it sweeps is closed in the oracle too.
+/// Runs the script, and compares on the way. A row that the table says it sweeps is closed in the
+/// oracle too.
 template <class Updater> findings follow(Updater const& optimizer, settings const& of, script const& s) {
     using storage = typename Updater::traits::storage;
     gs::table table{

@@ -1,4 +1,5 @@
-// What catch-up gives has the same bits for every way of asking for it: flush, row, rows, backends and threads.
+// What catch-up gives has the same bits for every way of asking for it: flush, row, rows, backends
+// and threads.
 #include <algorithm>
 #include <cstring>
 #include <numeric>

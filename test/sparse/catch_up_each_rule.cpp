@@ -1,4 +1,5 @@
-// Rows that catch up against a dense run that gets a gradient of 0 for inactive rows: what rules say of g = 0.
+// Rows that catch up against a dense run that gets a gradient of 0 for inactive rows: what rules
+// say of g = 0.
 #include <support/catch.hpp>
 
 #include <gradstep/gradstep.hpp>
@@ -21,16 +22,18 @@ constexpr std::size_t rows = 5, width = 3, steps = 60;
 double gradient_of(std::size_t t, std::size_t row, std::size_t i) {
     return std::cos(static_cast<double>(7 * t + 3 * row + i)) * (1 + static_cast<double>(t % 3));
 }
-// A row in each batch, with gaps of odd and of even numbers of steps; row 4 is there at the first and last step only.
+// A row in each batch, with gaps of odd and of even numbers of steps; row 4 is there at the first
+// and last step only.
 std::size_t row_of(std::size_t t) { return t == 1 || t == steps ? 4 : (t * t + t / 3) % 4; }
 
 // Follows a table and the dense run, and says how far weights without gradient moved in a step.
 //
-// A dense step rounds each number of a row a few times: fewer than 8, of numbers below `largest`; and so does catching
-// up. An error grows by no more than the steps that carry it on, each of which has a rate below 1. Where replay takes a
-// power of a state's factor, the state of t steps is relatively off by 1.33 t + 12 roundings (replay.cpp), and a
-// direction by 1.5 times as many. By Cauchy and Schwarz, the directions of adam and its relatives are below 8 here, so
-// that their errors, times a rate of at most 0.25, add up to less than (2 t^2 + 36 t) u.
+// A dense step rounds each number of a row a few times: fewer than 8, of numbers below `largest`;
+// and so does catching up. An error grows by no more than the steps that carry it on, each of which
+// has a rate below 1. Where replay takes a power of a state's factor, the state of t steps is
+// relatively off by 1.33 t + 12 roundings (replay.cpp), and a direction by 1.5 times as many. By
+// Cauchy and Schwarz, the directions of adam and its relatives are below 8 here, so that their
+// errors, times a rate of at most 0.25, add up to less than (2 t^2 + 36 t) u.
 template <class Rule, class Regularizer, class Policy>
 double follow(Rule const& rule, Regularizer const& regularizer, Policy const& policy) {
     auto const optimizer = gs::make_updater<double>(

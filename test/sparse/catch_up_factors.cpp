@@ -1,4 +1,5 @@
-// Exact catch-up where a weight without gradient shrinks or stands, against a dense sweep in long double.
+// Exact catch-up where a weight without gradient shrinks or stands, against a dense sweep in long
+// double.
 #include <sparse/catch_up.hpp>
 
 namespace {
@@ -50,7 +51,8 @@ TEST_CASE("exact is the dense sweep: rowwise_adagrad", "[catch_up]") {
 }
 
 TEST_CASE("exact takes the rates of the schedule inside as it takes those of a host", "[catch_up]") {
-    // The same run twice: with the rates given, which the oracle has checked, and with the schedule inside.
+    // The same run twice: with the rates given, which the oracle has checked, and with the schedule
+    // inside.
     gs::cosine const schedule{.rate = 0.02, .steps = 3000, .end = 0.0002};
     auto const inside = gs::make_updater<double>(adagrad, all_of, schedule, gs::serial_backend{});
     auto const given = gs::make_updater<double>(adagrad, all_of, gs::external{}, gs::serial_backend{});

@@ -1,4 +1,5 @@
-// Long runs of catch-up: rounding, growth, checkpoints and numbers that are not finite. Reviews found each of these defects.
+// Long runs of catch-up: rounding, growth, checkpoints and numbers that are not finite. Reviews
+// found each of these defects.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -29,7 +30,8 @@ template <class Table> void leave(Table& table, std::int64_t steps, gs::step_opt
     using storage = typename Table::storage;
     for (std::int64_t t = 0; t < steps; ++t) table.update(ids64{}, std::span<storage const>{}, options);
 }
-// A sum of a million changes, each a ten-millionth of it: what long double would round off is kept beside it.
+// A sum of a million changes, each a ten-millionth of it: what long double would round off is kept
+// beside it.
 struct long_sum {
     real high = 0, low = 0;
     void add(real x) {
@@ -43,13 +45,13 @@ template <class T> double number(T x) { return static_cast<double>(gs::detail::w
 
 } // namespace
 
-// The rolling sweep rounded every row to storage once in 2^12 steps, which lost a decay of 4e-4: 1.000 in a table of 100
-// rows, 0.905 in one of a million.
+// The rolling sweep rounded every row to storage once in 2^12 steps, which lost a decay of 4e-4:
+// 1.000 in a table of 100 rows, 0.905 in one of a million.
 TEMPLATE_TEST_CASE("a row of 16 bits decays however few rows its table has", "[history]", gs::bfloat16, gs::float16) {
     constexpr std::int64_t steps = 1'000'000;
     real const q = std::exp(steps * std::log1p(-1e-7L));
-    // One piece of the sweep, in half the default history, and one of the reader: each rounds to storage once, by at most
-    // 2^-9 of the weight.
+    // One piece of the sweep, in half the default history, and one of the reader: each rounds to
+    // storage once, by at most 2^-9 of the weight.
     real const bound = 2 * 0x1p-9L + 1e-6L;
     auto const check = [&](auto rule) {
         auto const optimizer =
@@ -67,8 +69,9 @@ TEMPLATE_TEST_CASE("a row of 16 bits decays however few rows its table has", "[h
     if constexpr (std::is_same_v<TestType, gs::bfloat16>) check(gs::momentum{});
 }
 
-// The history's length followed the rows at construction and was no part of a checkpoint: of a table that had grown from
-// 1000 to 100 000 rows it was refused at step 6000, and taken at step 3000 with 436 weights off; stale_rows() ran backwards.
+// The history's length followed the rows at construction and was no part of a checkpoint: of a
+// table that had grown from 1000 to 100 000 rows it was refused at step 6000, and taken at step
+// 3000 with 436 weights off; stale_rows() ran backwards.
 TEST_CASE("a table that grew goes through a checkpoint", "[history]") {
     auto const check = [](auto const& optimizer, auto catch_up, std::int64_t saved_at) {
         auto const make = [&](std::size_t rows) {
@@ -150,7 +153,8 @@ TEST_CASE("a checkpoint of another moment, size or policy is refused by a senten
     CHECK(refuses(exact, bad) == "row_progress: lap_row = 4, lap_rows = 3; expected at most lap_rows, and at most "
                                  "num_rows = 5");
 
-    // Stamps that no step has given yet, and steps that the history has lost, now or when the sweep comes to the row.
+    // Stamps that no step has given yet, and steps that the history has lost, now or when the sweep
+    // comes to the row.
     auto const with_stamp = [&](auto& table, std::size_t row, std::uint32_t stamp) {
         auto const progress = table.progress();
         std::uint32_t const was = std::exchange(table.memory().stamps[row], stamp);
@@ -215,13 +219,15 @@ TEST_CASE("a table that grows again and again keeps every row young and exact", 
             right.resize(right.size() + (state >> 50) % 40, 1);
             table.grow(right.size());
         }
-        // The rounding of each catch-up, of its factor and of the logarithms; at most one catch-up in two steps.
+        // The rounding of each catch-up, of its factor and of the logarithms; at most one catch-up
+        // in two steps.
         for (std::size_t k = 0; k < right.size(); ++k)
             REQUIRE(std::abs(table.row(static_cast<std::int64_t>(k))[0] - right[k]) <= 3000 * 4 * 0x1p-53L * right[k]);
     }
 }
 
-// sgd with a coupled l2 went by products of matrices that were rounded beside 1: 3e-11 off after a million steps.
+// sgd with a coupled l2 went by products of matrices that were rounded beside 1: 3e-11 off after a
+// million steps.
 TEST_CASE("sgd with a coupled l2 is exact to the last places over a million steps", "[history]") {
     constexpr std::int64_t steps = 1'000'000;
     gs::cosine const schedule{.rate = 0.01, .steps = steps, .end = 1e-4};
@@ -258,8 +264,8 @@ TEST_CASE("a short gap late in a run keeps the digits of its threshold", "[histo
         leave(table, 10);
         real right = start;
         for (int t = 0; t < 10; ++t) right = (right - real(0.3) * real(1e-3)) / (1 + real(0.3) * real(l2));
-        // c = 3e-3 is off by some of its own last places, and by last places of (q - 1) D0, 3e-6 * 300. Then the product, the
-        // difference and q round.
+        // c = 3e-3 is off by some of its own last places, and by last places of (q - 1) D0, 3e-6
+        // * 300. Then the product, the difference and q round.
         CHECK(std::abs(table.row(1)[0] - right) <= (4 * 1.0L + 10 * (3e-3L + 1e-3L)) * 0x1p-53L);
     }
 }
@@ -282,9 +288,9 @@ TEST_CASE("a linear rule is exact to the last places over a million steps", "[hi
             weight.add(-weight.value() * (rate * prox / (1 + rate * prox)));
         }
         real const w = weight.value();
-        // A product of 2^k steps, E + F + E F, is off by the errors of its parts and 7 u of their sizes, which are at most
-        // 2 |q - 1| with the momentum that remains; 20 levels, and 6 u of the matrix of a step. Then a rounding to M and two
-        // products.
+        // A product of 2^k steps, E + F + E F, is off by the errors of its parts and 7 u of their
+        // sizes, which are at most 2 |q - 1| with the momentum that remains; 20 levels, and 6 u of
+        // the matrix of a step. Then a rounding to M and two products.
         real const q = w / 0.75L, bound = ((7 * 20 + 6) * 2 * (1 - q) + 4) * 0x1p-53L * 0.75L;
         CHECK(std::abs(table.row(1)[0] - w) <= bound);
         CHECK(bound < 3e-14L);
@@ -347,7 +353,8 @@ TEST_CASE("what is not finite catches up to what a dense run has", "[history]") 
     }
 }
 
-// The factor that has become too small was held at the smallest normal number, with nothing subtracted: 1.175 was left.
+// The factor that has become too small was held at the smallest normal number, with nothing
+// subtracted: 1.175 was left.
 TEST_CASE("a weight under a coupled l2 vanishes, however large it was", "[history]") {
     auto const check = [](auto large, std::int64_t steps) {
         using element = decltype(large);
@@ -363,7 +370,8 @@ TEST_CASE("a weight under a coupled l2 vanishes, however large it was", "[histor
     check(1e300, 2500);
 }
 
-// One of its factors is 0, the other only becomes too small: infinite times that was NaN, and so was the weight after it.
+// One of its factors is 0, the other only becomes too small: infinite times that was NaN, and so
+// was the weight after it.
 TEST_CASE("an infinite slot stays so beside one that every step takes to 0", "[history]") {
     auto const optimizer = gs::make_updater<float>(gs::adam{.beta1 = 0, .beta2 = 0.9}, gs::constant{0.1});
     gs::table table{optimizer, 2, 1, gs::replay{10}, {.initial = 1}};

@@ -1,5 +1,5 @@
-// Exact catch-up where hyperparameters follow schedules, against a dense sweep in long double that has the numbers of each
-// step; replay, against a dense run of the library.
+// Exact catch-up where hyperparameters follow schedules, against a dense sweep in long double that
+// has the numbers of each step; replay, against a dense run of the library.
 #include <cmath>
 #include <limits>
 
@@ -99,7 +99,8 @@ template <class Updater, class CatchUp> double difference(Updater const& optimiz
         largest = std::max(largest, std::abs(lazy.values()[i] - all.values()[i]));
     return largest;
 }
-// Saves in the middle of a run, with pending steps, and continues. Whether it is then the uninterrupted run, bit for bit.
+// Saves in the middle of a run, with pending steps, and continues. Whether it is then the
+// uninterrupted run, bit for bit.
 template <class Updater, class CatchUp> bool resumes(Updater const& optimizer, CatchUp catch_up) {
     auto whole = table_of(optimizer, catch_up), part = table_of(optimizer, catch_up);
     train(whole, 0, steps, false);
@@ -118,15 +119,16 @@ template <class Updater, class CatchUp> bool resumes(Updater const& optimizer, C
 
 gs::constant const lr{0.05};
 gs::serial_backend const serial;
-// Follows the samples of the clock, so that a checkpoint cannot compute it from the number of the step.
+// Follows the samples of the clock, so that a checkpoint cannot compute it from the number of the
+// step.
 auto const by_samples = gs::by_samples{gs::polynomial{.rate = 0.5, .steps = 200, .end = 0.9}};
 auto const sometimes_zero = [](gs::clock now) { return now.step % 40 == 7 ? 0 : 0.75; };
 auto const with_average = gs::averaged{gs::decayed_adagrad{}, gs::ema{}};
 
 } // namespace
 
-// A gap is at most 113 steps here, each of whose roundings moves a weight below 4 by at most 8 units of 2^-53 of it, which a
-// contraction passes on: 240 steps stay below 1e-12.
+// A gap is at most 113 steps here, each of whose roundings moves a weight below 4 by at most 8
+// units of 2^-53 of it, which a contraction passes on: 240 steps stay below 1e-12.
 constexpr double tolerance = 1e-12;
 
 TEST_CASE("catching up by the numbers of each step is the dense run", "[catch_up]") {
@@ -190,7 +192,8 @@ TEST_CASE("rows with steps of their own have the numbers of the table's step", "
         plain.update(first, g);
     }
     CHECK(moving.row(0) == plain.row(0));
-    // Row 1 takes its first step at the table's fourth, with the beta1 of the fourth: 1 - beta1^1 cancels in it.
+    // Row 1 takes its first step at the table's fourth, with the beta1 of the fourth: 1 - beta1^1
+    // cancels in it.
     moving.update(second, g);
     plain.update(second, g);
     auto const a = moving.row(1), b = plain.row(1);

@@ -1,4 +1,5 @@
-// Exact catch-up of rows that shrink, for each element and over long gaps, against a dense sweep in long double.
+// Exact catch-up of rows that shrink, for each element and over long gaps, against a dense sweep in
+// long double.
 #include <sparse/catch_up.hpp>
 
 namespace {
@@ -55,14 +56,16 @@ TEMPLATE_TEST_CASE("exact is the dense sweep over gaps of 100 000 steps", "[catc
 }
 
 TEST_CASE("neither a long decay nor a large threshold costs digits", "[catch_up]") {
-    // The sum of log a is 800 in the end: what its additions lose would be a hundred times the bound.
+    // The sum of log a is 800 in the end: what its additions lose would be a hundred times the
+    // bound.
     follow_sgd<double>({.decoupled = 0, .l1 = 1e-3, .l2 = 50}, many_gaps, steps);
-    // The running threshold is many times a row's own: formed in float, as q * D0 off D, it would be outside.
+    // The running threshold is many times a row's own: formed in float, as q * D0 off D, it would
+    // be outside.
     follow_sgd<float>({.decoupled = 0, .l1 = 0.05, .l2 = 0.001}, many_gaps, steps);
 }
 
-// The defects of Paddle v1 (Regularizer.h: the gap times the rate, with today's learning rate, once) and of FBGEMM (the
-// power of today's factor).
+// The defects of Paddle v1 (Regularizer.h: the gap times the rate, with today's learning rate,
+// once) and of FBGEMM (the power of today's factor).
 TEST_CASE("the gap times today's rate is not what a dense run does", "[catch_up]") {
     constexpr std::size_t gap = 1000;
     dense::settings const of{.rule = rule::sgd, .penalties = {.decoupled = 0.05, .prox_l1 = 0.004}};

@@ -24,7 +24,8 @@ TEST_CASE("ftrl's rows stand still: the bits of a dense run without gradient", "
     }
     auto const values = table.values();
     CHECK(std::equal(w.begin(), w.end(), values.begin(), values.end()));
-    // z is a function of a weight that is not 0 and of today's rate: it counts, and is kept, while the weight is 0.
+    // z is a function of a weight that is not 0 and of today's rate: it counts, and is kept, while
+    // the weight is 0.
     std::size_t zeros = 0, wrong = 0;
     for (std::size_t i = 0; i < w.size(); ++i) {
         zeros += w[i] == 0;

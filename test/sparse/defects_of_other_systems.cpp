@@ -1,4 +1,5 @@
-// Defects of sparse updates found in other systems, with one test each. Tests of catch-up are in the files of catch-up.
+// Defects of sparse updates found in other systems, with one test each. Tests of catch-up are in
+// the files of catch-up.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -17,8 +18,8 @@ using floats = std::vector<float>;
 } // namespace
 
 TEST_CASE("Paddle #53052: a sparse and a dense adam that differ") {
-    // Their kernels place epsilon differently. A batch of all rows is a dense step, whatever the size of the gradient is
-    // to epsilon.
+    // Their kernels place epsilon differently. A batch of all rows is a dense step, whatever the
+    // size of the gradient is to epsilon.
     constexpr std::size_t num_rows = 37, width = 11;
     auto const optimizer = gs::make_updater<float>(gs::adam{.epsilon = 1e-3}, gs::constant{0.25});
     auto const initial = weight_numbers<float>(num_rows * width);
@@ -103,7 +104,8 @@ TEST_CASE("HugeCTR: adagrad's first accumulator filled byte by byte") {
 }
 
 TEST_CASE("Monolith: a checkpoint of adam that swaps what it restores") {
-    // Its Restore binds beta2_power to beta1_power's slot. Here slots have names, and the powers come from the clock.
+    // Its Restore binds beta2_power to beta1_power's slot. Here slots have names, and the powers
+    // come from the clock.
     using gs::adam;
     auto const optimizer = gs::make_updater<double>(adam{.beta1 = 0.5, .beta2 = 0.75}, gs::constant{0.25});
     using updater = std::remove_const_t<decltype(optimizer)>;
@@ -139,7 +141,8 @@ TEST_CASE("FBGEMM: steps and touches counted in float, which stop at 2^24") {
     CHECK(table.clock().step == many + 3);
     CHECK(table.memory().touches[1] == static_cast<std::uint32_t>(many + 3));
 
-    // At the end of its 32 bits a count of touches stays, where the bias corrections have long been 1.
+    // At the end of its 32 bits a count of touches stays, where the bias corrections have long been
+    // 1.
     constexpr auto most = std::numeric_limits<std::uint32_t>::max();
     table.memory().touches[1] = most - 1;
     for (int t = 0; t < 3; ++t) table.update(ids64{1}, floats{1});

@@ -1,32 +1,41 @@
 #pragma once
-/// A dense run in long double that sweeps every row of a table on every step, with g = 0 for inactive rows. Exact catch-up
-/// must equal it. The formulas are from the papers; nothing here uses the library's rules, histories or kernels. With every
-/// weight it keeps how far a table may be from it.
+/// A dense run in long double that sweeps every row of a table on every step, with g = 0 for
+/// inactive rows. Exact catch-up must equal it. The formulas are from the papers; nothing here uses
+/// the library's rules, histories or kernels. With every weight it keeps how far a table may be
+/// from it.
 ///
-/// The bound, in units of u = epsilon / 2 of the arithmetic T, `host` being u of double in these units:
-///   - A step with a gradient: running error analysis (Higham 2002, section 3.3). Each operation rounds once and hands on
-///     the errors of its operands; a hyperparameter or prepared scalar is one rounding to T of at most six in double.
-///   - A step without one adds no rounding, since the table does not take it. It multiplies the error of the weight by its
-///     factor a <= 1, and the threshold's max(0, .) does not increase it.
-///   - Catching up on a gap of n steps by |w| <- max(0, q |w| - c) rounds q, c, their product and the difference to T, each
-///     at most q |w|: 4 q |w|. In double, L is a sum of n logarithms that are each off by at most 5 u |log a| (two
-///     roundings in the argument, log1p and the conversion), and keeps what its additions lose: q is off by
-///     5 |L| + 4 relative. D <- a D + b adds (a - 1) D + b, whose parts are off by 8 and 2 (log a 5, expm1 2, the product),
-///     and keeps what the sum loses: 8 V for the gap, V the sum of (1 - a) D + b over its steps. c = (D - D0) - (q - 1) D0
-///     rounds D - D0, at most max(D), once and the result once, and q - 1 is off by 5 |L| q + 4 |q - 1|:
-///     (5 |L| + 6) max(D).
-///   - Catching up by the product of the n matrices of a linear rule: 4 (|m00 w| + |m01 m|) in T for the entry, the two
-///     products and the sum. For what happens in double take the norm N = |w - s m| + |s m|, where s m is how far momentum
-///     alone still carries the weight at the largest rate to come (s = mu / (1 - mu) * that rate; nesterov: mu^2): in N a
-///     step without gradient is a contraction, or nearly: `growth` is the product of the norms that exceed 1, which the
-///     tests keep below 4. With l = |w| + |s m|: l <= 2 N and N <= 2 l, so that every partial product P has |P|_l <= 4. One
-///     of n - 1 products of 2 x 2 matrices, kept as A = 1 + E and B = 1 + F, is the sum of E, F and E F with |E|_l, |F|_l <= 5:
-///     it errs by at most u (2 |E| + 2 |F| + 3 |E| |F|) <= 95 u, in N 2 * 95 u * 2 = 380 u; one of the n matrices by 6 u |A|,
-///     in N 2 * 6 u * 4 * 2 = 96 u; what stands on either side of it is a contraction: 476 n in all, times N of the row.
-///     (Much less where E and F are small: catch_up_long_runs.cpp.) Errors of earlier steps are kept in N too.
+/// The bound, in units of u = epsilon / 2 of the arithmetic T, `host` being u of double in these
+/// units:
+///   - A step with a gradient: running error analysis (Higham 2002, section 3.3). Each operation
+///     rounds once and hands on the errors of its operands; a hyperparameter or prepared scalar is
+///     one rounding to T of at most six in double.
+///   - A step without one adds no rounding, since the table does not take it. It multiplies the
+///     error of the weight by its factor a <= 1, and the threshold's max(0, .) does not increase
+///     it.
+///   - Catching up on a gap of n steps by |w| <- max(0, q |w| - c) rounds q, c, their product and
+///     the difference to T, each at most q |w|: 4 q |w|. In double, L is a sum of n logarithms that
+///     are each off by at most 5 u |log a| (two roundings in the argument, log1p and the
+///     conversion), and keeps what its additions lose: q is off by 5 |L| + 4 relative. D <- a D + b
+///     adds (a - 1) D + b, whose parts are off by 8 and 2 (log a 5, expm1 2, the product), and
+///     keeps what the sum loses: 8 V for the gap, V the sum of (1 - a) D + b over its steps. c = (D
+///     - D0) - (q - 1) D0 rounds D - D0, at most max(D), once and the result once, and q - 1 is off
+///     by 5 |L| q + 4 |q - 1|: (5 |L| + 6) max(D).
+///   - Catching up by the product of the n matrices of a linear rule: 4 (|m00 w| + |m01 m|) in T
+///     for the entry, the two products and the sum. For what happens in double take the norm N = |w
+///     - s m| + |s m|, where s m is how far momentum alone still carries the weight at the largest
+///     rate to come (s = mu / (1 - mu) * that rate; nesterov: mu^2): in N a step without gradient
+///     is a contraction, or nearly: `growth` is the product of the norms that exceed 1, which the
+///     tests keep below 4. With l = |w| + |s m|: l <= 2 N and N <= 2 l, so that every partial
+///     product P has |P|_l <= 4. One of n - 1 products of 2 x 2 matrices, kept as A = 1 + E and B
+///     = 1 + F, is the sum of E, F and E F with |E|_l, |F|_l <= 5: it errs by at most u (2 |E| + 2
+///     |F| + 3 |E| |F|) <= 95 u, in N 2 * 95 u * 2 = 380 u; one of the n matrices by 6 u |A|, in N
+///     2 * 6 u * 4 * 2 = 96 u; what stands on either side of it is a contraction: 476 n in all,
+///     times N of the row. (Much less where E and F are small: catch_up_long_runs.cpp.) Errors of
+///     earlier steps are kept in N too.
 ///   - What is stored in 16 bits rounds once more, by u of that type.
 ///   - What is below the smallest normal number of T may be 0.
-/// Products of errors and the other roundings of long double stay below 1 % together, by which `within` widens.
+/// Products of errors and the other roundings of long double stay below 1 % together, by which
+/// `within` widens.
 
 #include <algorithm>
 #include <cmath>
@@ -102,8 +111,9 @@ public:
         }
     }
 
-    /// The numbers of the steps from now on. The largest mu stays: N with the s of the largest mu is a contraction for the
-    /// others too, since a step takes |w - s m| to at most |w - s m| + (s - mu (rate + s)) |m|.
+    /// The numbers of the steps from now on. The largest mu stays: N with the s of the largest mu
+    /// is a contraction for the others too, since a step takes |w - s m| to at most |w - s m| + (s
+    /// - mu (rate + s)) |m|.
     void change(settings const& to) { s_ = to; }
 
     /// A step: row k takes gradients[k], of which no pointer means none, times `scale`.
@@ -288,7 +298,8 @@ private:
             x.s0 = x.s;
         }
     }
-    // The mean of the squares, in whatever order: width - 1 sums, a division, a rounding to T, the sum with the old one.
+    // The mean of the squares, in whatever order: width - 1 sums, a division, a rounding to T, the
+    // sum with the old one.
     template <class Scaled> void finalize(row& of, Scaled const& scaled, real rate) const {
         real squares = 0, error = 0;
         for (std::size_t i = 0; i < width_; ++i) {
@@ -320,13 +331,14 @@ private:
         bool const moves = s_.penalties.l2 != 0 || s_.penalties.decoupled != 0 || s_.penalties.prox_l1 != 0 ||
                            s_.penalties.prox_l2 != 0;
         if (moves) x.error += 4 * reach + host * ((5 * L + 4) * reach + 8 * of.V + (5 * L + 6) * of.largest_D);
-        // This run's own: 2^-64 of the weight for each of six roundings in a step, which a decay that is always the same
-        // makes in the same direction.
+        // This run's own: 2^-64 of the weight for each of six roundings in a step, which a decay
+        // that is always the same makes in the same direction.
         x.error += host * 6 * n * 0x1p-11L * std::abs(x.w0);
         if (s_.rule ==
             rule::
                 decayed_adagrad) // rho^n: its logarithm, the product with n, exp; the factor and the product in T. If rho
-                                 // changes: the logarithms, their sum, which keeps what it loses, the difference, exp
+                                 // changes: the logarithms, their sum, which keeps what it loses,
+                                 // the difference, exp
             x.slot_error += x.s * (2 + host * (3 * -of.slot_L + 4));
     }
     // N of the row as the gap began, with the s of then, which is the largest of the gap.

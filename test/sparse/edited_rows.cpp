@@ -1,5 +1,5 @@
-// Rows of a table with master copies that other code changes between steps, up to date or not: as if their master copies had been
-// changed too.
+// Rows of a table with master copies that other code changes between steps, up to date or not: as
+// if their master copies had been changed too.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -21,7 +21,8 @@ constexpr std::size_t num_rows = 8, width = 3;
 
 auto const optimizer = gs::make_updater<float>(gs::adagrad{}, gs::decoupled{0.5}, gs::constant{0.25});
 
-/// A table with state, stamps and history in the middle of a run, and a copy that gets no wrong call.
+/// A table with state, stamps and history in the middle of a run, and a copy that gets no wrong
+/// call.
 class victim {
 public:
     explicit victim(gs::duplicates kind = gs::duplicates::sum)
@@ -29,7 +30,8 @@ public:
         for (std::int64_t t = 1; t < 12; ++t) step(t);
     }
 
-    /// That f(table) is refused with this text and an `Error`, leaves no trace, and that the table works on.
+    /// That f(table) is refused with this text and an `Error`, leaves no trace, and that the table
+    /// works on.
     template <class Error, class Std = std::invalid_argument, class F>
     void refuses(std::string const& text, F const& f) {
         CHECK(refusal<Error, Std>([&] { f(table); }) == text);
@@ -317,7 +319,8 @@ TEST_CASE("a host's pool that throws") {
         calls = 0;
         CHECK_THROWS_AS(step(wronged, 6), std::runtime_error);
         if (fails_at + 1 < calls_of_a_step) {
-            // Refused before a row had its step: some may have caught up, which changes nothing that a reader sees.
+            // Refused before a row had its step: some may have caught up, which changes nothing
+            // that a reader sees.
             CHECK(wronged.clock() == gs::clock{.step = 5, .samples = 10});
             step(wronged, 6);
             CHECK(difference(held(wronged), held(whole)) == "");

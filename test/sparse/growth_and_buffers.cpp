@@ -1,4 +1,5 @@
-// Slots of a table that begin at the weight, growth in the middle of a lap, and buffers of a table that overlap.
+// Slots of a table that begin at the weight, growth in the middle of a lap, and buffers of a table
+// that overlap.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -64,7 +65,8 @@ TEST_CASE("a table that grows in the middle of a lap keeps every row young and e
             oldest = std::max(oldest, static_cast<std::uint32_t>(t) - stamp);
         REQUIRE(oldest < 8192);
     }
-    // A rounding a step in the product here; in the table one of log a and one of exp, and some at every catch-up.
+    // A rounding a step in the product here; in the table one of log a and one of exp, and some at
+    // every catch-up.
     double const bound = 14'000 * 4 * 0x1p-53;
     for (std::int64_t const id : {0, 7, 2999, 4095}) CHECK(table.row(id)[0] == Approx(right).epsilon(bound).margin(0));
     for (std::int64_t const id : {4096, 4999}) CHECK(table.row(id)[0] == Approx(since_growth).epsilon(bound).margin(0));
@@ -93,7 +95,8 @@ TEST_CASE("rows that move, join and disappear in the middle of a lap stay young 
         table.append(std::vector<double>(rows - table.num_rows(), right));
         table.permute(backwards);
     }
-    // A rounding a step in the product here; in the table one of log a and one of exp, and some at every catch-up.
+    // A rounding a step in the product here; in the table one of log a and one of exp, and some at
+    // every catch-up.
     double const bound = 90 * 4 * 0x1p-53;
     for (double const x : table.values()) CHECK(x == Approx(right).epsilon(bound).margin(0));
 }

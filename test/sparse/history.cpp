@@ -1,4 +1,5 @@
-// The bounded history of a table: rows never fall out of it, it goes through a checkpoint, and steps are counted exactly.
+// The bounded history of a table: rows never fall out of it, it goes through a checkpoint, and
+// steps are counted exactly.
 #include <sparse/catch_up.hpp>
 
 #include <limits>
@@ -109,8 +110,9 @@ void resumes(Updater const& optimizer, CatchUp catch_up, std::int64_t max_histor
     CHECK((second.progress().history == first.progress().history));
 }
 
-// A run from step 20 on, and the same with all step numbers later by a multiple of the history's length, so that its blocks
-// of steps begin where they did: the same bits, whatever the numbers are.
+// A run from step 20 on, and the same with all step numbers later by a multiple of the history's
+// length, so that its blocks of steps begin where they did: the same bits, whatever the numbers
+// are.
 template <class Updater, class CatchUp> void counts(std::int64_t later, Updater const& optimizer, CatchUp catch_up) {
     gs::table early{optimizer, rows, width, catch_up, options_with(16)};
     for (std::int64_t t = 0; t < 20; ++t) take_step(early, t);
@@ -209,7 +211,8 @@ TEST_CASE("stamps stay right past 2^32 steps", "[history]") {
     counts(wrap - 32, repeated, gs::replay{16});
 }
 
-// FBGEMM keeps the step of a row's last update (prev_iter) and its counter in float, which stop at 2^24.
+// FBGEMM keeps the step of a row's last update (prev_iter) and its counter in float, which stop at
+// 2^24.
 TEST_CASE("rows count steps exactly past 2^24", "[history]") {
     std::int64_t const inexact = std::int64_t{1} << 24;
     counts(inexact - 32, shrinking(), gs::exact{});

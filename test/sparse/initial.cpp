@@ -1,4 +1,5 @@
-// Initial values of a table: the numbers drawn, their distribution, and that a row has the same bits in every way.
+// Initial values of a table: the numbers drawn, their distribution, and that a row has the same
+// bits in every way.
 #include <gradstep/core/describe.hpp>
 #include <gradstep/sparse/initial.hpp>
 
@@ -25,8 +26,8 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
-// The same chance of a false alarm for each check of a distribution, if its draws were truly random. They are fixed, so
-// that it is a chance once and not in each run.
+// The same chance of a false alarm for each check of a distribution, if its draws were truly
+// random. They are fixed, so that it is a chance once and not in each run.
 constexpr double alpha = 1e-9;
 
 struct options {
@@ -52,8 +53,9 @@ double element_of(gs::initial_values const& initial, std::uint64_t row, std::siz
 double uniform_cdf(double x) { return x; } // of [0, 1]
 double normal_cdf(double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; }
 
-/// Dvoretzky, Kiefer & Wolfowitz, with Massart's constant: n draws stay closer than this to their distribution
-/// function, except with a probability of alpha. The grid of 2^-32 in the 32 bits of a draw adds half of it.
+/// Dvoretzky, Kiefer & Wolfowitz, with Massart's constant: n draws stay closer than this to their
+/// distribution function, except with a probability of alpha. The grid of 2^-32 in the 32 bits of a
+/// draw adds half of it.
 double largest_distance(std::size_t n) {
     return std::sqrt(std::log(2 / alpha) / (2 * static_cast<double>(n))) + 0x1p-33;
 }
@@ -70,9 +72,9 @@ template <class Cdf> double distance(std::vector<double> x, Cdf const& cdf) {
     return largest;
 }
 
-/// Whether pairs (x, y) show a correlation of their ranks, or of the ranks' distances from the middle. By Hoeffding the
-/// mean of n independent numbers of mean 0 in [-m, m] stays below m * sqrt(2 * log(2 / alpha) / n), except with probability
-/// alpha.
+/// Whether pairs (x, y) show a correlation of their ranks, or of the ranks' distances from the
+/// middle. By Hoeffding the mean of n independent numbers of mean 0 in [-m, m] stays below m
+/// * sqrt(2 * log(2 / alpha) / n), except with probability alpha.
 template <class Cdf> bool uncorrelated(std::vector<double> const& x, std::vector<double> const& y, Cdf const& cdf) {
     REQUIRE(x.size() == y.size());
     double sum = 0, sum_of_squares = 0;
@@ -92,7 +94,8 @@ std::vector<double> every_second(std::vector<double> const& x, std::size_t from)
     return out;
 }
 
-/// f(draws) for a table, one column of many rows, one row of many columns, and one element under many seeds.
+/// f(draws) for a table, one column of many rows, one row of many columns, and one element under
+/// many seeds.
 template <class Distribution, class F> void for_each_direction(Distribution distribution, F const& f) {
     constexpr std::size_t n = 1 << 16;
     f("table", table_of<double>(distribution, n / 16, 16));
@@ -154,8 +157,8 @@ TEST_CASE("the bits of uniform values are fixed", "[sparse]") {
     CHECK(element_of(uniform, std::uint64_t{1} << 40, 1) == 0x1.b16ca156p-2);
 }
 
-// By the same program, in double. Here and there log, sqrt, cos, sin, the angle (below 8: it errs by 2^-51) and three
-// products each err by a few 2^-53 of numbers below 8.
+// By the same program, in double. Here and there log, sqrt, cos, sin, the angle (below 8: it errs
+// by 2^-51) and three products each err by a few 2^-53 of numbers below 8.
 TEST_CASE("the numbers of normal values are fixed", "[sparse]") {
     gs::normal const normal{1, 0.5, 0x123456789abcdef0};
     auto const near = [](double x) { return Approx(x).margin(0x1p-46).epsilon(0); };
@@ -194,12 +197,13 @@ TEST_CASE("mean and variance are those asked for", "[sparse]") {
         }
         return std::pair(sum / n, squares / n);
     };
-    // Hoeffding: the mean of numbers in an interval of length c stays within c * sqrt(log(2 / alpha) / (2 * n)).
+    // Hoeffding: the mean of numbers in an interval of length c stays within c * sqrt(log(2
+    // / alpha) / (2 * n)).
     auto const [uniform_mean, uniform_variance] = moments(gs::uniform{-1, 3, 5}, 1);
     CHECK(std::abs(uniform_mean) < 4 * std::sqrt(x / (2 * n)));
     CHECK(std::abs(uniform_variance - 16.0 / 12) < 4 * std::sqrt(x / (2 * n)));
-    // The mean of normal numbers is normal: its tails are below exp(-t^2 / 2). Their squares' sum is chi-squared:
-    // within 2 * sqrt(n * x) + 2 * x of n (Laurent & Massart 2000, lemma 1).
+    // The mean of normal numbers is normal: its tails are below exp(-t^2 / 2). Their squares' sum
+    // is chi-squared: within 2 * sqrt(n * x) + 2 * x of n (Laurent & Massart 2000, lemma 1).
     auto const [normal_mean, normal_variance] = moments(gs::normal{-2, 0.5, 5}, -2);
     CHECK(std::abs(normal_mean) < 0.5 * std::sqrt(2 * x / n));
     CHECK(std::abs(normal_variance / 0.25 - 1) < 2 * std::sqrt(x / n) + 2 * x / n);

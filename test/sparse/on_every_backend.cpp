@@ -25,8 +25,8 @@ ids64 skewed_ids(std::size_t k, std::size_t num_rows, std::uint64_t seed) {
     return ids;
 }
 
-/// What is left of a table after two steps of a batch that is worth several threads, one of them pooled, growing, a
-/// flush and reads.
+/// What is left of a table after two steps of a batch that is worth several threads, one of them
+/// pooled, growing, a flush and reads.
 struct run {
     std::size_t num_rows, width, k;
     gs::table_options options;

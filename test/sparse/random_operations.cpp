@@ -28,8 +28,9 @@ constexpr int operations = 30'000;
 constexpr int operations = 500'000; // in each of the two test cases
 #endif
 
-/// A number and by how much the library's may differ from it, in units of u = 2^-24: each rounding of x is off by at
-/// most u |x|. What is held in double on both sides counts as exact: its roundings are 2^-29 of these.
+/// A number and by how much the library's may differ from it, in units of u = 2^-24: each rounding
+/// of x is off by at most u |x|. What is held in double on both sides counts as exact: its
+/// roundings are 2^-29 of these.
 struct number_of_model {
     double value = 0, error = 0;
 
@@ -51,8 +52,8 @@ struct exact_adagrad {
     static constexpr double first_state = 0.25;
 
     static void miss(model_row& row, double rate) {
-        // A row may catch up at any step, on its own or by the rolling sweep: the factor in float, and the product. The
-        // clamp to |w| - 0 rounds nothing.
+        // A row may catch up at any step, on its own or by the rolling sweep: the factor in float,
+        // and the product. The clamp to |w| - 0 rounds nothing.
         double const keep = 1 - rate * decay;
         for (auto& w : row.w) w = {w.value * keep, w.error * keep + 2 * std::abs(w.value) * keep};
     }

@@ -1,4 +1,5 @@
-// replay{n}: missed steps run again, against a dense run of the library in the same arithmetic, which has its own oracle.
+// replay{n}: missed steps run again, against a dense run of the library in the same arithmetic,
+// which has its own oracle.
 #include <array>
 #include <cmath>
 
@@ -36,7 +37,8 @@ template <class Updater> struct dense_rows {
     }
 };
 
-// Steps of a run in which only step 0, 7 and `again` touch row 1, and row 0 is touched by all others.
+// Steps of a run in which only step 0, 7 and `again` touch row 1, and row 0 is touched by all
+// others.
 constexpr std::size_t steps = 900, again = 600;
 constexpr std::size_t named_by(std::size_t t) { return t == 0 || t == 7 || t == again ? 1 : 0; }
 
@@ -50,7 +52,8 @@ double rate_of(std::size_t t) {
     return gs::warmup{gs::cosine{.rate = 0.01, .steps = 1000, .end = 0.001}, 20, 1e-4}(now);
 }
 
-/// The largest difference of a weight of row 1 to the dense run, over all steps, and of the state at the end.
+/// The largest difference of a weight of row 1 to the dense run, over all steps, and of the state
+/// at the end.
 struct differences {
     double weight = 0, relative_state = 0;
 };
@@ -81,15 +84,16 @@ template <class Rule, class Regularizer> differences against_dense(Rule rule, Re
     return found;
 }
 
-// A missed step multiplies m and v by a factor and rounds; replay takes the factor's power once. Over the `steps` of the
-// run m and v are relatively off by at most one rounding a step in the dense run, three |log factor| a step in the
-// power (logarithm, product, exp), with |log factor| < 0.11, and four a touch: (1.33 steps + 12) u, which m's sums with
-// new gradients do not increase where both have one sign, as the tests' gradients of step 0, 7 and 600 have not: there |m|
-// stands for its terms, of which each is at most 1.
+// A missed step multiplies m and v by a factor and rounds; replay takes the factor's power once.
+// Over the `steps` of the run m and v are relatively off by at most one rounding a step in the
+// dense run, three |log factor| a step in the power (logarithm, product, exp), with |log factor|
+// < 0.11, and four a touch: (1.33 steps + 12) u, which m's sums with new gradients do not increase
+// where both have one sign, as the tests' gradients of step 0, 7 and 600 have not: there |m| stands
+// for its terms, of which each is at most 1.
 constexpr double u = std::numeric_limits<double>::epsilon() / 2;
 constexpr double state_roundings = 1.33 * steps + 12;
-// A bound of the sum of all moves without gradient, for gradients of at most 1: lr times an average of them, which `beta`
-// and the bias correction give, over `root`(t).
+// A bound of the sum of all moves without gradient, for gradients of at most 1: lr times an average
+// of them, which `beta` and the bias correction give, over `root`(t).
 template <class Root> double travel(double beta, bool is_corrected, Root const& root) {
     double sum = 0, decayed = 0;
     for (std::size_t t = 0; t < steps; ++t) {
@@ -99,8 +103,9 @@ template <class Root> double travel(double beta, bool is_corrected, Root const& 
     }
     return sum;
 }
-// A step of adam is at most lr * (0.1 * 3 / (1 - 0.9^t)) / sqrt(0.001 g^2 / (1 - 0.999^t)) for the three gradients, of which
-// each is at least 2^-6: its error relative to that is m's and half of v's. Summed over t: below `travel`.
+// A step of adam is at most lr * (0.1 * 3 / (1 - 0.9^t)) / sqrt(0.001 g^2 / (1 - 0.999^t)) for the
+// three gradients, of which each is at least 2^-6: its error relative to that is m's and half of
+// v's. Summed over t: below `travel`.
 double travel(double smallest_gradient, double beta = 0.9, bool is_corrected = true) {
     return travel(beta, is_corrected, [&](double n) {
         return smallest_gradient * std::sqrt(0.001 * std::pow(0.999, n) / (1 - std::pow(0.999, n)));
@@ -116,7 +121,8 @@ double smallest_gradient() {
 } // namespace
 
 TEST_CASE("replay of all missed steps is the dense run: the bits where the state is run too", "[replay]") {
-    // A coupled l2 moves the state on every step, and adagrad's stands: there is nothing that replay does otherwise.
+    // A coupled l2 moves the state on every step, and adagrad's stands: there is nothing that
+    // replay does otherwise.
     CHECK(against_dense(gs::adam{}, gs::l2{0.01}).weight == 0);
     CHECK(against_dense(gs::adam{}, gs::l2{0.01}).relative_state == 0);
     CHECK(against_dense(gs::momentum{}, gs::l2{0.01}).weight == 0);
@@ -201,7 +207,8 @@ TEST_CASE("beyond max_steps the state decays and the weight stands", "[replay]")
     table.flush();
     CHECK(table.row(0) == expected);
     for (std::size_t i = 0; i < width; ++i) {
-        // The step's own roundings (three in v), and the roundings of the power: 3 |log factor| 500 + 4.
+        // The step's own roundings (three in v), and the roundings of the power: 3 |log factor| 500
+        // + 4.
         CHECK(std::abs(table.state<"m">()[i] / (0.1 * g[i] * std::pow(0.9, 500)) - 1) <= (3 * 0.11 * 500 + 16) * u);
         CHECK(std::abs(table.state<"v">()[i] / (0.001 * g[i] * g[i] * std::pow(0.999, 500)) - 1) <=
               (3 * 0.0011 * 500 + 16) * u + 2 * 1000 * u); // 1 - 0.999 carries 1000 roundings of 0.999

@@ -1,4 +1,5 @@
-// Where the rows of a table begin: initial values, growing, resetting, and tables of more elements than 31 bits count.
+// Where the rows of a table begin: initial values, growing, resetting, and tables of more elements
+// than 31 bits count.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -110,7 +111,8 @@ TEST_CASE("a table that grows has the rows of one that was larger from the start
     CHECK(std::all_of(after.stamps.begin() + 40, after.stamps.end(), [](std::uint32_t s) { return s == 30; }));
     CHECK(grown.row(99) == beginning[2 * 59]);
 
-    // Old rows go on as if nothing had happened; new ones as rows of a table that begins at step 30 do.
+    // Old rows go on as if nothing had happened; new ones as rows of a table that begins at step 30
+    // do.
     gs::table same{optimizer, 40, width, gs::touch_only{}, options},
         larger{optimizer, 40, width, gs::touch_only{}, options};
     train(same, 40, 1, 30);
@@ -131,8 +133,8 @@ TEST_CASE("a table that grows has the rows of one that was larger from the start
 
 namespace {
 
-/// Steps, reads, resets and a flush on a table that was made with all of its rows, and on one that grew to them before its
-/// first step: the same bits, while rows lie in several segments.
+/// Steps, reads, resets and a flush on a table that was made with all of its rows, and on one that
+/// grew to them before its first step: the same bits, while rows lie in several segments.
 template <class Element, class Rule, class CatchUp> void grown_equals_whole(Rule const& rule, CatchUp const& catch_up) {
     using storage = typename gs::element_traits<Element>::storage;
     constexpr std::size_t wide = 64, rows = 100'000, k = 300;
@@ -298,7 +300,8 @@ TEST_CASE("reset rows are as a new table has them") {
 
 namespace {
 
-/// A table whose rows change, beside one that has the remaining rows at their places from the start.
+/// A table whose rows change, beside one that has the remaining rows at their places from the
+/// start.
 template <class Element, class Rule, class CatchUp>
 void changed_equals_placed(Rule const& rule, CatchUp const& catch_up, std::size_t wide) {
     using storage = typename gs::element_traits<Element>::storage;

@@ -34,7 +34,8 @@ ids64 skewed_ids(std::size_t k, std::size_t num_rows, std::mt19937_64& random) {
     return ids;
 }
 
-/// Distinct ids in order of first occurrence, and the sums (or means) of their gradients, in batch order, in T.
+/// Distinct ids in order of first occurrence, and the sums (or means) of their gradients, in batch
+/// order, in T.
 template <class T>
 std::pair<ids64, std::vector<T>> summed(ids64 const& ids, std::vector<T> const& gradients, std::size_t width,
                                         bool mean = false) {
@@ -184,7 +185,8 @@ TEST_CASE("one thread and several have the same bits, whatever the batch repeats
 }
 
 TEST_CASE("gradients of bfloat16 are summed and averaged in float") {
-    // 1 + 2^-8 needs 9 bits: a sum rounded to bfloat16 on the way would lose the small gradients, one after the other.
+    // 1 + 2^-8 needs 9 bits: a sum rounded to bfloat16 on the way would lose the small gradients,
+    // one after the other.
     auto const optimizer = gs::make_updater<gs::bfloat16>(gs::sgd{}, gs::constant{0.5});
     for (std::size_t const width : {1u, 17u, 64u}) {
         std::size_t const k = 1 + 256;
@@ -196,7 +198,8 @@ TEST_CASE("gradients of bfloat16 are summed and averaged in float") {
 
         gs::table mean{optimizer, 2, width, gs::touch_only{}, {.duplicates = gs::duplicates::mean}};
         mean.update(ids64(4, 1), std::span<gs::bfloat16 const>(g).first(4 * width));
-        // 0.5 * (1 + 3 * 2^-8) / 4 is halfway between two numbers of bfloat16, and goes to the even one.
+        // 0.5 * (1 + 3 * 2^-8) / 4 is halfway between two numbers of bfloat16, and goes to the even
+        // one.
         CHECK(gs::detail::widen(mean.row(1)[0]) == -0.125f - 0x1p-9f);
     }
     // The master of a mixed element keeps what its rounded copy loses.

@@ -33,7 +33,8 @@ template <class T> T median(std::vector<T> x) {
     return x[x.size() / 2];
 }
 
-// Threads that call update without a pause, until they are told to stop or have called `most` times, and count.
+// Threads that call update without a pause, until they are told to stop or have called `most`
+// times, and count.
 class busy_writers {
 public:
     template <class Striped>
@@ -58,7 +59,8 @@ public:
         for (auto& thread : threads_)
             if (thread.joinable()) thread.join();
     }
-    // Whether one of them called as often as it might and was not told to stop: what it ran beside had to wait for that.
+    // Whether one of them called as often as it might and was not told to stop: what it ran beside
+    // had to wait for that.
     bool waited_for() const { return starved_; }
     std::vector<int> calls() const { return {calls_.begin(), calls_.end()}; }
 
@@ -121,7 +123,8 @@ TEST_CASE("striped: readers see whole rows") {
 }
 
 TEST_CASE("striped: every row catches up once on every step that it missed, whatever the writers do") {
-    // Without gradient the order of two batches on a row does not matter: after n steps w = w0 * (1 - lr * rate)^n.
+    // Without gradient the order of two batches on a row does not matter: after n steps w = w0 * (1
+    // - lr * rate)^n.
     auto const optimizer = gs::make_updater<double>(gs::adagrad{}, gs::decoupled{0.01}, gs::constant{0.5});
     gs::striped shared{gs::table{optimizer, rows, width, gs::exact{}, {.initial = 1.0, .max_history = 64}}};
     std::vector<int> outside(4); // far from it: a step changes w by 5e-3, rounding by less than 1e-9
@@ -132,7 +135,8 @@ TEST_CASE("striped: every row catches up once on every step that it missed, what
         for (int s = 0; s < 250; ++s) {
             for (auto& id : ids) id = random() % (rows / 2); // the sweep catches up the other half
             shared.update(ids, gradient);
-            // A reader sees a row after the steps that began before, and before those that begin afterwards.
+            // A reader sees a row after the steps that began before, and before those that begin
+            // afterwards.
             auto const before = static_cast<double>(shared.clock().step);
             double const w = shared.row(static_cast<std::int64_t>(random() % rows))[3];
             auto const after = static_cast<double>(shared.clock().step);
@@ -141,8 +145,8 @@ TEST_CASE("striped: every row catches up once on every step that it missed, what
         }
     });
     CHECK(outside == std::vector<int>(4));
-    // Each of 1000 steps rounds at most once in w, and once in the factor: 2000 roundings. The closed form has below 8 for
-    // each of at most 1000 catch-ups.
+    // Each of 1000 steps rounds at most once in w, and once in the factor: 2000 roundings. The
+    // closed form has below 8 for each of at most 1000 catch-ups.
     double const expected = std::pow(1 - 0.005, 1000), bound = 10'000 * 0x1p-53;
     shared.alone([&](auto& table) {
         CHECK(table.clock().step == 1000);
@@ -204,7 +208,8 @@ TEST_CASE("striped: what it refuses leaves everything as it was") {
     CHECK(gradient == std::vector<float>(width));
 }
 
-// std::shared_mutex lets readers overtake a writer: with 3 to 16 busy writers alone had not run after 30 s.
+// std::shared_mutex lets readers overtake a writer: with 3 to 16 busy writers alone had not run
+// after 30 s.
 TEST_CASE("striped: alone waits for one call of every other thread, however busy they are") {
     auto const optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{1.0});
     std::size_t const writers = GENERATE(std::size_t{3}, std::size_t{16});
@@ -226,8 +231,8 @@ TEST_CASE("striped: alone waits for one call of every other thread, however busy
     }
     others.stop();
     CHECK(!others.waited_for());
-    // A call that had returned and was not counted yet, and the one under way. In some rounds the thread may lose its core
-    // before it has asked, not in half of them.
+    // A call that had returned and was not counted yet, and the one under way. In some rounds the
+    // thread may lose its core before it has asked, not in half of them.
     CHECK(median(most_calls) <= 2);
 }
 
@@ -260,8 +265,8 @@ TEST_CASE("striped: an update waits for one alone, however many threads want to 
     for (auto& thread : threads) thread.join();
     CHECK(together == 0);
     CHECK(shared.row(5)[0] == 301);
-    // The one that held the gate, and one that had run but not counted itself when the call began. In some rounds this
-    // thread may lose its core before or after the call, not in half of them.
+    // The one that held the gate, and one that had run but not counted itself when the call began.
+    // In some rounds this thread may lose its core before or after the call, not in half of them.
     CHECK(median(waited) <= 2);
 }
 

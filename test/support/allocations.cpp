@@ -1,5 +1,5 @@
-// Replaces operator new for the whole program, which counts allocations, and fails where a test wants it, as mmap does.
-// new (std::nothrow) and new[] call it.
+// Replaces operator new for the whole program, which counts allocations, and fails where a test
+// wants it, as mmap does. new (std::nothrow) and new[] call it.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -57,7 +57,8 @@ void operator delete(void* p, std::size_t) noexcept { release(p); }
 void operator delete(void* p, std::align_val_t) noexcept { release(p); }
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept { release(p); }
 
-// As the library calls it: large memory of tables is mapped. The thread sanitizer calls it before it can watch a function.
+// As the library calls it: large memory of tables is mapped. The thread sanitizer calls it before
+// it can watch a function.
 #if defined(__linux__) && !defined(UNDER_THREAD_SANITIZER)
 extern "C" void* mmap(void* at, std::size_t n, int protection, int flags, int file, off_t offset) noexcept {
     if (fails()) return MAP_FAILED;

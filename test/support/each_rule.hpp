@@ -1,5 +1,6 @@
 #pragma once
-/// Test cases that are there once for each rule of the registry, so that a rule that fails is named and can be run alone.
+/// Test cases that are there once for each rule of the registry, so that a rule that fails is named
+/// and can be run alone.
 
 #include <vector>
 
@@ -7,8 +8,8 @@
 #include <support/registered_rules.hpp>
 #include <support/runs.hpp>
 
-// RULE_TEST_CASE(text, tags) { body }: a test case "NAME: text" for each rule; the body is run for each of its settings,
-// which it sees as `rule`.
+// RULE_TEST_CASE(text, tags) { body }: a test case "NAME: text" for each rule; the body is run for
+// each of its settings, which it sees as `rule`.
 #define RULE_TEST_CASE(text, tags) RULE_TEST_CASE_BY(JOIN_TOKENS(property_at_line_, __LINE__), text, tags)
 #define RULE_TEST_CASE_BY(property, text, tags)                                                                        \
     static void property(runs::rule const& rule);                                                                      \

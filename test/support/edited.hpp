@@ -9,9 +9,9 @@
 
 #include <gradstep/gradstep.hpp>
 
-/// Changes about half of the weights: to a neighbour, to another number, to a zero of either sign, or to the same
-/// value. If `may_be_nonfinite`, also to NaN and infinity. The changes depend only on `seed` and the index of the
-/// weight.
+/// Changes about half of the weights: to a neighbour, to another number, to a zero of either sign,
+/// or to the same value. If `may_be_nonfinite`, also to NaN and infinity. The changes depend only
+/// on `seed` and the index of the weight.
 template <class S> void edit(std::span<S> weights, std::uint32_t seed, bool may_be_nonfinite = true) {
     for (std::size_t i = 0; i < weights.size(); ++i) {
         std::uint32_t x = (static_cast<std::uint32_t>(i) + 1) * 2654435761u ^ seed * 0x9e3779b9u;
@@ -62,8 +62,8 @@ template <class S> void edit(std::span<S> weights, std::uint32_t seed, bool may_
     }
 }
 
-/// Copies `edited` to `weights`, and writes to `masters` the values from which the next step must go on: the master
-/// copy if it is not NaN and rounds to the weight, else the weight.
+/// Copies `edited` to `weights`, and writes to `masters` the values from which the next step must
+/// go on: the master copy if it is not NaN and rounds to the weight, else the weight.
 template <class S>
 void reseed(std::span<S const> edited, std::span<float const> masters_of_edited, std::span<S> weights,
             std::span<float> masters) {

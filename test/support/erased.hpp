@@ -1,5 +1,6 @@
 #pragma once
-/// What stands behind the virtual functions of support/runs.hpp: one type of updater, one rule and its oracle.
+/// What stands behind the virtual functions of support/runs.hpp: one type of updater, one rule and
+/// its oracle.
 
 #include <array>
 #include <concepts>
@@ -19,7 +20,8 @@
 
 namespace runs {
 
-/// Which calls of a step are compiled. Each costs as much as the other, and they differ in what the element does not touch.
+/// Which calls of a step are compiled. Each costs as much as the other, and they differ in what the
+/// element does not touch.
 enum class calls { with_one_tensor, with_many, both };
 
 namespace detail {
@@ -116,7 +118,8 @@ template <std::size_t N> std::array<oracle::real, N> reals(snapshot const& x, st
     return out;
 }
 
-// Lets the formula of a row-wise rule see the whole tensor. Without elements, the row's state does not change.
+// Lets the formula of a row-wise rule see the whole tensor. Without elements, the row's state does
+// not change.
 template <class Rule, class Oracle>
 std::vector<oracle::outcome> settled(Oracle& formula, snapshot const& before, std::size_t n) {
     constexpr std::size_t slots = gs::slot_count<Rule>, row_slots = gs::row_slot_count<Rule>;
@@ -157,7 +160,8 @@ template <class Rule, class Oracle> auto model_sums(Oracle const& formula, std::
     return sums;
 }
 
-// The normal number of element i in a step of a tensor with the id 0 and the seed 0, as the library has it.
+// The normal number of element i in a step of a tensor with the id 0 and the seed 0, as the library
+// has it.
 inline oracle::real noise_of(oracle::now const& at, std::size_t i) {
     auto const words = gs::detail::noise_words(0, at.t, 0);
     if (at.host == 1) return gs::detail::standard_normal<double>(words, i);

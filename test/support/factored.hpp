@@ -1,5 +1,6 @@
 #pragma once
-/// What the tests of the factored rules share: tensors, runs, and properties that hold for each of the rules.
+/// What the tests of the factored rules share: tensors, runs, and properties that hold for each of
+/// the rules.
 
 #include <algorithm>
 #include <array>
@@ -109,7 +110,8 @@ template <class Updater> struct tensor {
 };
 template <class Updater, class... More> tensor(Updater const&, More...) -> tensor<Updater>;
 
-/// Options of a step, a slice and a parameter; memory in column-major order; threads; what is refused.
+/// Options of a step, a slice and a parameter; memory in column-major order; threads; what is
+/// refused.
 template <class Rule> void check_options(Rule const& rule) {
     constexpr std::size_t rows = 6, cols = 37, n = rows * cols;
     auto const w0 = converted<float>(sequence(1, n)), g0 = converted<float>(sequence(2, n));

@@ -1,4 +1,5 @@
-// Replaces, for the whole program, the calls by which files are written: tests have them fail, or end the process there.
+// Replaces, for the whole program, the calls by which files are written: tests have them fail, or
+// end the process there.
 #include <cerrno>
 #include <cstdarg>
 

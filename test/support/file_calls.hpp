@@ -8,7 +8,8 @@
 #define REPLACES_FILE_CALLS 1
 #endif
 
-/// What happens at the one of open, write, fchmod, fsync, close and rename before which so many have been done since then.
+/// What happens at the one of open, write, fchmod, fsync, close and rename before which so many
+/// have been done since then.
 enum class interruption {
     failure,    ///< it fails, for want of room on the disk
     death,      ///< the process ends there

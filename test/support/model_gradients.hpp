@@ -8,7 +8,8 @@
 
 #include "support/numbers.hpp"
 
-/// Elements of the parameters of a model that trainers compress: of the weight, and of "bias" and "other" each.
+/// Elements of the parameters of a model that trainers compress: of the weight, and of "bias" and
+/// "other" each.
 inline constexpr std::size_t many = 3000, few = 50;
 
 /// Their gradients.

@@ -1,5 +1,6 @@
 #pragma once
-/// The optimizers of the models under test: every kind of element, state and rule that a model tells apart.
+/// The optimizers of the models under test: every kind of element, state and rule that a model
+/// tells apart.
 
 #include <gradstep/gradstep.hpp>
 

@@ -4,7 +4,8 @@
 #include <cstring>
 #include <vector>
 
-/// Numbers in [-2, 2), multiples of 2^-20, from integer arithmetic alone: the same on every machine and compiler.
+/// Numbers in [-2, 2), multiples of 2^-20, from integer arithmetic alone: the same on every machine
+/// and compiler.
 template <class T> std::vector<T> numbers(std::size_t n, std::uint32_t seed) {
     std::vector<T> out;
     out.reserve(n);

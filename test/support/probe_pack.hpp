@@ -1,6 +1,7 @@
 #pragma once
-/// A pack of one float whose comparisons give a mask that is no bool, as with a SIMD register: a rule that compiles
-/// with float because it branches (`if (g < p)`, `g < p ? a : b`) does not compile with this one.
+/// A pack of one float whose comparisons give a mask that is no bool, as with a SIMD register: a
+/// rule that compiles with float because it branches (`if (g < p)`, `g < p ? a : b`) does not
+/// compile with this one.
 
 #include <cstddef>
 #include <cstdint>
@@ -68,8 +69,8 @@ template <> struct gradstep::pack_traits<probe_pack> {
 };
 static_assert(gradstep::pack<probe_pack>);
 
-/// A backend that runs kernels on probe packs: an updater with it compiles only if its rule and regularizer never
-/// branch.
+/// A backend that runs kernels on probe packs: an updater with it compiles only if its rule and
+/// regularizer never branch.
 struct probe_backend : gradstep::detail::host_buffers {
     template <class Batch> void run(Batch const& batch) const {
         for (std::size_t k = 0; k < batch.count(); ++k)

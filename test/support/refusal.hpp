@@ -7,8 +7,8 @@
 
 #include "support/catch.hpp"
 
-/// The text of the `Error` that f() has to throw: that type and no other, which is a gradstep::error and the std
-/// exception `Std`, with one text.
+/// The text of the `Error` that f() has to throw: that type and no other, which is a
+/// gradstep::error and the std exception `Std`, with one text.
 template <class Error, class Std = std::invalid_argument, class F> std::string refusal(F&& f) {
     try {
         f();

@@ -9,8 +9,8 @@
 
 namespace gs = gradstep;
 
-/// The step of sgd with learning rate `rate` under the regularizer, and the regularizer that is left of it for a tensor
-/// with decay = false.
+/// The step of sgd with learning rate `rate` under the regularizer, and the regularizer that is
+/// left of it for a tensor with decay = false.
 template <class Regularizer, class Bare> struct regularized_sgd {
     Regularizer regularizer;
     Bare bare;
@@ -24,7 +24,8 @@ using real = long double;
 inline real sign(real w) { return w > 0 ? 1 : w < 0 ? -1 : 0; }
 inline real clip(real g, real limit) { return std::min(std::max(g, -limit), limit); }
 inline real soft(real w, real threshold) { return sign(w) * std::max<real>(0, std::abs(w) - threshold); }
-// Whether a step of sgd in float moves the weight away from zero. An update that is lost to rounding does not.
+// Whether a step of sgd in float moves the weight away from zero. An update that is lost to
+// rounding does not.
 inline bool is_away_from_zero(real w, real g, real rate) {
     float const old = static_cast<float>(w);
     return std::abs(old) < sign(w) * std::fma(-static_cast<float>(rate), static_cast<float>(g), old);

@@ -63,7 +63,8 @@ template <class Updater> struct held {
 template <class Updater, class CatchUp> held(gs::table<Updater, CatchUp>&) -> held<Updater>;
 template <class Updater> held(gs::row_memory<Updater> const&, gs::row_progress) -> held<Updater>;
 
-/// "" if two tables hold the same rows, bit for bit, else where they differ first. The updaters may differ in backend.
+/// "" if two tables hold the same rows, bit for bit, else where they differ first. The updaters may
+/// differ in backend.
 template <class A, class B> std::string difference_of_rows(held<A> const& a, held<B> const& b) {
     if (a.values.size() != b.values.size()) return "tables of different size";
     std::string out = difference(std::span(a.values), std::span(b.values), "values");

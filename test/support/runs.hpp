@@ -1,6 +1,7 @@
 #pragma once
-/// Optimizers and rules as tests run them that hold for every rule: behind virtual functions, so that the tests are
-/// compiled once, and a rule once (support/erased.hpp) for each element and backend.
+/// Optimizers and rules as tests run them that hold for every rule: behind virtual functions, so
+/// that the tests are compiled once, and a rule once (support/erased.hpp) for each element and
+/// backend.
 
 #include <algorithm>
 #include <array>
@@ -44,8 +45,8 @@ private:
     void (*run_)(void*, std::size_t, gs::task);
 };
 
-/// Whether the serial steps of an element are compiled: for the others a step of serial costs a compiler as much as one of simd, and
-/// differs in conversions alone, which test/bits compares.
+/// Whether the serial steps of an element are compiled: for the others a step of serial costs a
+/// compiler as much as one of simd, and differs in conversions alone, which test/bits compares.
 template <class Element>
 inline constexpr bool has_serial_steps = std::is_same_v<Element, float> || std::is_same_v<Element, double>;
 
@@ -171,7 +172,8 @@ private:
     std::unique_ptr<concept_of_it> it_;
 };
 
-/// Parameter, gradient and state of one tensor under an optimizer; every buffer has an alignment of its own.
+/// Parameter, gradient and state of one tensor under an optimizer; every buffer has an alignment of
+/// its own.
 class tensor {
 public:
     block weight, gradient;
@@ -220,9 +222,9 @@ private:
 inline void step::operator()(tensor& x) const { it_->take(x.view()); }
 inline void optimizer::initialize(tensor& x) const { it_->initialize(x.view()); }
 
-/// "" if the weights and the state of two tensors have the same bits, else where they differ first. `b` may be longer,
-/// `a` is its part from `first` on (what a tensor has once is compared as it is). Names a guard of `a` that was written
-/// over.
+/// "" if the weights and the state of two tensors have the same bits, else where they differ first.
+/// `b` may be longer, `a` is its part from `first` on (what a tensor has once is compared as it
+/// is). Names a guard of `a` that was written over.
 inline std::string difference(tensor const& a, tensor const& b, std::size_t first = 0) {
     if (!a.guards_stand()) return "memory around a buffer was written";
     std::string out = ::difference(a.weight, b.weight, "weight", first);
@@ -233,8 +235,9 @@ inline std::string difference(tensor const& a, tensor const& b, std::size_t firs
     return out;
 }
 
-/// What tensors become under an optimizer. One long tensor says it for all its parts, unless the rule is row-wise: then
-/// the bits depend on where a tensor begins and ends, and each has a reference of its own.
+/// What tensors become under an optimizer. One long tensor says it for all its parts, unless the
+/// rule is row-wise: then the bits depend on where a tensor begins and ends, and each has a
+/// reference of its own.
 class reference {
 public:
     reference(optimizer const& by, std::size_t largest, int steps, gs::step_options const& options)

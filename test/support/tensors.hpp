@@ -18,8 +18,8 @@
 
 namespace gs = gradstep;
 
-/// A number that depends on nothing but (stream, i): a power of two between 2^low and 2^high times a fraction in [1,
-/// 2), of either sign, or, once in `zeros`, 0.
+/// A number that depends on nothing but (stream, i): a power of two between 2^low and 2^high times
+/// a fraction in [1, 2), of either sign, or, once in `zeros`, 0.
 inline double number(std::uint64_t stream, std::uint64_t i, int low, int high, std::uint64_t zeros) {
     std::uint64_t x = stream * 0x9e3779b97f4a7c15u + i;
     for (std::uint64_t const factor : {0xbf58476d1ce4e5b9u, 0x94d049bb133111ebu, 0xbf58476d1ce4e5b9u})
@@ -29,8 +29,8 @@ inline double number(std::uint64_t stream, std::uint64_t i, int low, int high, s
     int const exponent = low + static_cast<int>((x >> 1) % static_cast<unsigned>(high - low + 1));
     return std::ldexp(x & 1 ? fraction : -fraction, exponent);
 }
-/// Weights around 1, gradients over eight decades, neither near the ends of float; weight i of every tensor is the
-/// same.
+/// Weights around 1, gradients over eight decades, neither near the ends of float; weight i of
+/// every tensor is the same.
 inline double weight_number(std::size_t i) { return number(0, i, -10, 3, 16); }
 inline double gradient_number(std::int64_t t, std::size_t i) {
     return number(static_cast<std::uint64_t>(t), i, -20, 6, 8);
@@ -41,7 +41,8 @@ template <class S> S stored(double x) {
     else return S(static_cast<float>(x));
 }
 
-/// What code that is compiled once needs to know of the numbers in a buffer. A double holds each of them exactly.
+/// What code that is compiled once needs to know of the numbers in a buffer. A double holds each of
+/// them exactly.
 struct number_type {
     std::size_t size;
     double (*read)(void const*);
@@ -52,8 +53,8 @@ inline constexpr number_type type_of{
     sizeof(S), [](void const* p) { return static_cast<double>(gs::detail::widen(*static_cast<S const*>(p))); },
     [](void* p, double x) { *static_cast<S*>(p) = stored<S>(x); }};
 
-/// n elements of a type that is chosen when the program runs. They begin `offset` elements after a cache line's
-/// boundary, with guards around that nothing may touch.
+/// n elements of a type that is chosen when the program runs. They begin `offset` elements after a
+/// cache line's boundary, with guards around that nothing may touch.
 class block {
 public:
     block(number_type const& type, std::size_t n, std::size_t offset = 0)
@@ -107,7 +108,8 @@ public:
     T const& operator[](std::size_t i) const { return span()[i]; }
 };
 
-/// Parameter, gradient and state of one tensor under an updater; every buffer has an alignment of its own.
+/// Parameter, gradient and state of one tensor under an updater; every buffer has an alignment of
+/// its own.
 template <class Updater> struct guarded_tensor {
     using traits = typename Updater::traits;
     using storage = typename traits::storage;
@@ -154,8 +156,8 @@ private:
     }
 };
 
-/// "" if n numbers have the same bits, else where they differ first. Every NaN is like every other: which one comes out
-/// of an operation on two is not part of the contract.
+/// "" if n numbers have the same bits, else where they differ first. Every NaN is like every other:
+/// which one comes out of an operation on two is not part of the contract.
 inline std::string difference(number_type const& type, void const* a, void const* b, std::size_t n, char const* name) {
     if (n == 0 || std::memcmp(a, b, n * type.size) == 0) return {};
     for (std::size_t i = 0; i < n; ++i) {

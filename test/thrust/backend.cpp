@@ -1,5 +1,6 @@
-// The Thrust backend against the serial one: the same bits, for every element, with a rule of each shape. rules.cpp
-// has all rules. Compiled for Thrust's OMP system, and as test/cuda/thrust.cu for CUDA.
+// The Thrust backend against the serial one: the same bits, for every element, with a rule of each
+// shape. rules.cpp has all rules. Compiled for Thrust's OMP system, and as test/cuda/thrust.cu for
+// CUDA.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Many tensors on Thrust: launches that they share, by blocks as on a CPU and by threads as on a GPU; the memory that a backend
-// keeps for its calls. As test/cuda/thrust_many.cu for CUDA.
+// Many tensors on Thrust: launches that they share, by blocks as on a CPU and by threads as on a
+// GPU; the memory that a backend keeps for its calls. As test/cuda/thrust_many.cu for CUDA.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,7 +22,8 @@ std::vector<std::size_t> many_sizes() {
     return out;
 }
 
-// Tensors of one updater in the memory of its backend; some misaligned, without decay, at a rate of their own.
+// Tensors of one updater in the memory of its backend; some misaligned, without decay, at a rate of
+// their own.
 template <class Updater, template <class...> class Vector> struct many {
     std::vector<std::unique_ptr<tensor<Updater, Vector>>> all;
 

@@ -124,7 +124,8 @@ TEST_CASE("a model steps over memory of the host's on Thrust beside that of the 
 }
 
 TEST_CASE("a step of several tensors is whole on Thrust's CPU systems, whichever memory there is none of", "[thrust]") {
-    // Each tensor needs more memory for its sums than the one before: it must not be missed when others have moved.
+    // Each tensor needs more memory for its sums than the one before: it must not be missed when
+    // others have moved.
     std::vector<std::size_t> const sizes{100, 300'003, 900'007};
     struct buffers {
         std::vector<float> w, g, m, v;

@@ -1,6 +1,7 @@
-// The Thrust backend against the serial one: the same bits, for every rule, as the threads of a GPU run it; blocks and packs
-// are the simd backend's, whose tests have every rule. Compiled for Thrust's OMP system, and as
-// test/cuda/thrust_rules.cu for CUDA: a rule has one kernel, which knows no system.
+// The Thrust backend against the serial one: the same bits, for every rule, as the threads of a GPU
+// run it; blocks and packs are the simd backend's, whose tests have every rule. Compiled for
+// Thrust's OMP system, and as test/cuda/thrust_rules.cu for CUDA: a rule has one kernel, which
+// knows no system.
 #include <support/catch.hpp>
 #include <support/registry.hpp>
 #include <thrust/runs.hpp>

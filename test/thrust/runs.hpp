@@ -14,7 +14,8 @@
 
 namespace gs = gradstep;
 
-/// Numbers of either sign between 2^-8 and 2^3, no two streams alike, and some zeros; nothing becomes subnormal.
+/// Numbers of either sign between 2^-8 and 2^3, no two streams alike, and some zeros; nothing
+/// becomes subnormal.
 template <class S> std::vector<S> numbers(std::size_t n, std::uint32_t stream) {
     std::vector<S> out(n);
     std::uint32_t x = 12345u + 7919u * stream;
@@ -29,8 +30,8 @@ template <class S> std::vector<S> numbers(std::size_t n, std::uint32_t stream) {
     return out;
 }
 
-/// The first element in which two results differ in a bit, or "". On CUDA every NaN that is computed has the same bits, whatever NaN
-/// came in: any NaN is then as good as another.
+/// The first element in which two results differ in a bit, or "". On CUDA every NaN that is
+/// computed has the same bits, whatever NaN came in: any NaN is then as good as another.
 template <class S> std::string difference(std::span<S const> device, std::span<S const> host) {
     if (device.size() != host.size())
         return std::to_string(device.size()) + " elements instead of " + std::to_string(host.size());

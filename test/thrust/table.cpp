@@ -1,5 +1,6 @@
-// Tables on the Thrust backend against tables on the serial one: the same bits, duplicates included. table_forms.cpp
-// has every form of catch-up. Compiled for Thrust's OMP and CPP systems, and as test/cuda/thrust_table.cu for CUDA.
+// Tables on the Thrust backend against tables on the serial one: the same bits, duplicates
+// included. table_forms.cpp has every form of catch-up. Compiled for Thrust's OMP and CPP systems,
+// and as test/cuda/thrust_table.cu for CUDA.
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -21,7 +22,8 @@ TEST_CASE("a table on Thrust has the bits of the CPU's: duplicates and padding")
 
 namespace {
 
-// A batch whose ids name some rows thousands of times, on both backends; in bags, and with ids that are ignored.
+// A batch whose ids name some rows thousands of times, on both backends; in bags, and with ids that
+// are ignored.
 template <class Element, class Id, class Rule> void adds_thousands() {
     using storage = typename gs::element_traits<Element>::storage;
     std::vector<Id> ids(5000);

@@ -1,5 +1,6 @@
-// Tables on the Thrust backend against tables on the serial one, in every form of catch-up. Compiled for Thrust's OMP
-// system, and as test/cuda/thrust_table_forms.cu for CUDA: a table has one set of kernels, which know no system.
+// Tables on the Thrust backend against tables on the serial one, in every form of catch-up.
+// Compiled for Thrust's OMP system, and as test/cuda/thrust_table_forms.cu for CUDA: a table has
+// one set of kernels, which know no system.
 #include <cstdint>
 
 #include <thrust/tables.hpp>

@@ -1,6 +1,6 @@
 #pragma once
-/// Tables on the Thrust backend against tables on the serial one: the same run on both, duplicates included, as the threads of a GPU
-/// run it.
+/// Tables on the Thrust backend against tables on the serial one: the same run on both, duplicates
+/// included, as the threads of a GPU run it.
 
 #include <cstdint>
 #include <cstring>

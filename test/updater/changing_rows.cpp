@@ -1,5 +1,5 @@
-// Rows of a parameter that are added, removed, put in another order and reset: values and state follow, and the next
-// step is the step of memory that was rearranged by hand.
+// Rows of a parameter that are added, removed, put in another order and reset: values and state
+// follow, and the next step is the step of memory that was rearranged by hand.
 #include <gradstep/gradstep.hpp>
 
 #include <array>
@@ -55,7 +55,8 @@ std::vector<T> moved(std::vector<T> const& x, std::size_t each, std::vector<std:
     return out;
 }
 
-// Changes the rows of a parameter by `change`, and compares with memory in which each row was row from[i].
+// Changes the rows of a parameter by `change`, and compares with memory in which each row was row
+// from[i].
 template <class Updater, class Change>
 void follow(gs::parameter<Updater>& x, std::vector<std::size_t> const& from,
             std::vector<typename Updater::traits::storage> const& values, Change const& change) {
@@ -190,8 +191,9 @@ TEST_CASE("state in 8 bits follows rows, rounded to the scale of its new block",
         for (std::size_t i = 0; i < 66 * width; ++i) {
             std::size_t const row = i / width, source = (row / 2 * 3 + 1 + row % 2) * width + i % width;
             CHECK(after.values[i] == before.values[source]);
-            // Between two codes: half a part, at most 0.45 / 0.55 of the first part's middle relative to the number
-            // (core/coded_block.hpp), which with both signs can be a number below 2.75e-7 of the scale.
+            // Between two codes: half a part, at most 0.45 / 0.55 of the first part's middle
+            // relative to the number (core/coded_block.hpp), which with both signs can be a number
+            // below 2.75e-7 of the scale.
             float const was = element(before.state[0], gs::code_map::both_signs, source),
                         is = element(after.state[0], gs::code_map::both_signs, i);
             CHECK(std::abs(is - was) <= 0.82f * std::abs(was) + 2.75e-7f * std::abs(after.state[0][i / length].scale));

@@ -186,7 +186,8 @@ TEST_CASE("a bad option of a step is refused and the clock stays", "[core]") {
     CHECK(refused({.rate = -0.5}) == "step_options.rate: -0.5 is out of range; expected finite and >= 0");
     CHECK(refused({.rate = not_a_number}) == "step_options.rate: nan is out of range; expected finite and >= 0");
 
-    // Finite in double, infinite in the arithmetic of the kernel: it would turn gradients of 0 into NaN.
+    // Finite in double, infinite in the arithmetic of the kernel: it would turn gradients of 0 into
+    // NaN.
     CHECK_THAT(refused({.gradient_scale = -1e300}),
                Catch::Matchers::StartsWith("step_options.gradient_scale: -1e+300 is out of range; expected"));
     CHECK_THAT(refused({.rate = 1e39}),
@@ -259,7 +260,8 @@ TEST_CASE("buffers that do not fit are refused before anything is written", "[co
     auto const in_model = [&](auto&& w, auto&& g, auto&& m, auto&& v) {
         return [&] { step(model{{first.w, first.g, first.m, first.v}, {w, g, m, v}}); };
     };
-    // The same fault in a call of one tensor and in the second tensor of a model: the first must not be written either.
+    // The same fault in a call of one tensor and in the second tensor of a model: the first must
+    // not be written either.
     auto const refused = [&]<class Error>(Error*, auto&& w, auto&& g, auto&& m, auto&& v) {
         std::string const alone = refusal<Error>(call(w, g, m, v));
         CHECK(refusal<Error>(in_model(w, g, m, v)) == "tensor 1: " + alone);

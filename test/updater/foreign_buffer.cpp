@@ -12,7 +12,8 @@ namespace gs = gradstep;
 
 namespace foreign {
 
-// As in many frameworks: a handle without iterators, whose names would be ambiguous were they called unqualified.
+// As in many frameworks: a handle without iterators, whose names would be ambiguous were they
+// called unqualified.
 template <class T> struct blob {
     std::vector<T> memory;
     int rows = 1;

@@ -1,4 +1,5 @@
-// The optional hooks of a rule that no rule of the library uses: `after`, and `slot` of a nested state.
+// The optional hooks of a rule that no rule of the library uses: `after`, and `slot` of a nested
+// state.
 #include <array>
 #include <vector>
 

@@ -1,4 +1,5 @@
-// Elements and backends of the user's, with no more than docs/how_to/add_a_backend.md asks of them, in all that takes a standard one.
+// Elements and backends of the user's, with no more than docs/how_to/add_a_backend.md asks of them,
+// in all that takes a standard one.
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Hyperparameters that follow schedules: the bits of a policy that has the numbers of each step, and nothing else.
+// Hyperparameters that follow schedules: the bits of a policy that has the numbers of each step,
+// and nothing else.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -21,8 +22,8 @@ gs::constant const lr{0.125};
 
 double at(auto const& schedule, std::int64_t t) { return schedule(gs::clock{.step = t}); }
 
-/// Trains by `optimizer`, and by a new updater with the numbers of each step, which `plain(t)` makes: whether each step has the
-/// same bits, also with the options of a step and of its tensors.
+/// Trains by `optimizer`, and by a new updater with the numbers of each step, which `plain(t)`
+/// makes: whether each step has the same bits, also with the options of a step and of its tensors.
 template <class Updater, class Plain> bool has_bits_of(Updater optimizer, Plain const& plain) {
     using traits = typename Updater::traits;
     static_assert(std::is_same_v<typename Updater::rule_type, typename decltype(plain(0))::rule_type>);
@@ -187,14 +188,16 @@ TEST_CASE("AdamC's decay by lr^2 / highest lr is a decay that follows the schedu
         optimizer.next_step()(w, g);
         long double const lr_t = rate({.step = t}), factor = 1 - lr_t * lr_t / highest * decay;
         x = x * factor - lr_t * g[0];
-        // The rate, the factor, its product and the sum round once each, and the factor is at most 1.
+        // The rate, the factor, its product and the sum round once each, and the factor is at most
+        // 1.
         bound = bound + 0x1p-53L * (4 * 2);
         CHECK(std::abs(w[0] - x) <= bound);
     }
 }
 
 TEST_CASE("Adam with OneCycleLR's momentum divides by 1 - beta1^t of today's beta1") {
-    // The formula of torch.optim.AdamW under OneCycleLR, which sets betas[0] before each step, in long double.
+    // The formula of torch.optim.AdamW under OneCycleLR, which sets betas[0] before each step, in
+    // long double.
     gs::one_cycle const rate{.rate = 0.1, .steps = 40};
     gs::one_cycle_momentum const momentum{.steps = 40};
     auto optimizer = gs::make_updater<double>(gs::scheduled{gs::adam{}, gs::moving<"beta1">(momentum)}, rate);
@@ -210,8 +213,9 @@ TEST_CASE("Adam with OneCycleLR's momentum divides by 1 - beta1^t of today's bet
         long double const root = std::sqrt(second / (1 - std::pow(beta2, n))) + 1e-8L;
         long double const move = rate({.step = t}) * first / (1 - std::pow(beta1, n)) / root;
         x -= move;
-        // m and v are averages of t + 1 terms with 3 roundings each. A bias correction has an error of at most
-        // 2 u n / (1 - beta^n), which is at most 4 u / (1 - beta); beta2 is 0.999. Six more roundings; x is rounded once.
+        // m and v are averages of t + 1 terms with 3 roundings each. A bias correction has an error
+        // of at most 2 u n / (1 - beta^n), which is at most 4 u / (1 - beta); beta2 is 0.999. Six
+        // more roundings; x is rounded once.
         long double const largest = 1.5L * rate({.step = t}) / ((1 - std::pow(beta1, n)) * root);
         bound += u * ((3 * n + 4 / (1 - beta2) + 4 / (1 - beta1) + 6) * largest + std::abs(x));
         CHECK(std::abs(w[0] - x) <= bound);

@@ -1,5 +1,5 @@
-// The ninth program of the public contract, second part: gradients that are sent compressed. The regularizer looks at the parameter,
-// which compress is therefore given first.
+// The ninth program of the public contract, second part: gradients that are sent compressed. The
+// regularizer looks at the parameter, which compress is therefore given first.
 #include <gradstep/gradstep.hpp>
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 namespace gs = gradstep;
 
 int main() {
-    // What the program takes as given: four trainers, each with a gradient of its own and the same parameter.
+    // What the program takes as given: four trainers, each with a gradient of its own and the same
+    // parameter.
     std::size_t const n = 20000, trainers = 4;
     struct trainer {
         std::vector<float> w, g, u, v;

@@ -1,5 +1,5 @@
-// The sixth program of the public contract, a GPU, and on it the rule of the seventh. As C++ it runs on a CPU by
-// Thrust's other systems.
+// The sixth program of the public contract, a GPU, and on it the rule of the seventh. As C++ it
+// runs on a CPU by Thrust's other systems.
 #include "usage/your_own_rule.hpp"
 
 #include <gradstep/thrust.hpp>

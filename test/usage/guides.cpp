@@ -1,5 +1,6 @@
-// The C++ of the pages docs/how_to/steps.md, clipping_and_nan.md, mixed_precision.md, gradient_accumulation.md,
-// change_the_optimizer.md and docs/reference/dtypes.md that no example has.
+// The C++ of the pages docs/how_to/steps.md, clipping_and_nan.md, mixed_precision.md,
+// gradient_accumulation.md, change_the_optimizer.md and docs/reference/dtypes.md that no example
+// has.
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>

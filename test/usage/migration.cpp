@@ -1,4 +1,5 @@
-// The C++ of the pages docs/how_to/migrate_from_*.md: an optimizer of each framework with its decay and schedule.
+// The C++ of the pages docs/how_to/migrate_from_*.md: an optimizer of each framework with its decay
+// and schedule.
 #include <gradstep/gradstep.hpp>
 
 #include <cstdio>

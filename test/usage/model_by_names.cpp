@@ -1,4 +1,5 @@
-// The third program of the public contract: a model of named parameters, each with its own policies.
+// The third program of the public contract: a model of named parameters, each with its own
+// policies.
 #include <gradstep/gradstep.hpp>
 
 #include <cstdio>

@@ -1,4 +1,5 @@
-// The names of the public contract: every policy with its members, in their order, and their defaults.
+// The names of the public contract: every policy with its members, in their order, and their
+// defaults.
 #include <gradstep/gradstep.hpp>
 #include <gradstep/rules/adafactor.hpp>
 #include <gradstep/rules/came.hpp>

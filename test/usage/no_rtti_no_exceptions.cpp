@@ -1,5 +1,5 @@
-// The umbrella without RTTI and without exceptions, as many frameworks build: everything works, and an error is told to the
-// host's handler, or printed before the program aborts.
+// The umbrella without RTTI and without exceptions, as many frameworks build: everything works, and
+// an error is told to the host's handler, or printed before the program aborts.
 #include <gradstep/gradstep.hpp>
 
 #include <cmath>
@@ -27,7 +27,8 @@ void check(bool holds, char const* what) {
     ++failures;
 }
 
-// What f() says on stderr in a process of its own, and how that ends: its exit code, or minus its signal.
+// What f() says on stderr in a process of its own, and how that ends: its exit code, or minus its
+// signal.
 struct ending {
     std::string said;
     int how;

@@ -1,4 +1,5 @@
-// The C++ of the pages docs/how_to/choose_at_run_time.md, configuration.md and in_your_framework.md that no example has.
+// The C++ of the pages docs/how_to/choose_at_run_time.md, configuration.md and in_your_framework.md
+// that no example has.
 #include <gradstep/gradstep.hpp>
 #include <gradstep/runtime.hpp>
 #include <gradstep/runtime/set_number.hpp>

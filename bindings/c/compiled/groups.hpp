@@ -4,7 +4,8 @@
 
 #include <gradstep/runtime/compile.hpp>
 
-// The combinations that the library has, of one instruction set: docs/reference/compiled_combinations.md has the table. Files of about as much work each.
+// The combinations that the library has, of one instruction set:
+// docs/reference/compiled_combinations.md has the table. Files of about as much work each.
 namespace gradstep::runtime {
 
 compiled_group const& float_first();
@@ -35,8 +36,8 @@ constexpr type_list<First..., Second...> operator+(type_list<First...>, type_lis
     return {};
 }
 
-// On float every rule is compiled with the usual regularizers, in three files. Two rules have groups of their own instead:
-// add_delta takes no regularizer, and dgc_momentum compresses.
+// On float every rule is compiled with the usual regularizers, in three files. Two rules have
+// groups of their own instead: add_delta takes no regularizer, and dgc_momentum compresses.
 template <class Rule>
 inline constexpr bool has_own_group = std::is_same_v<Rule, add_delta> || std::is_same_v<Rule, dgc_momentum>;
 template <class... Rule> constexpr auto without_own_group(type_list<Rule...>) {
@@ -53,5 +54,6 @@ using float_group = compiled_list<float, decltype(third_of<Third>(rules_of_float
 
 } // namespace gradstep::runtime
 
-// How rows of float catch up, 0 to 3: GRADSTEP_ROWS as gradstep_rows_avx2, which other instruction sets may share.
+// How rows of float catch up, 0 to 3: GRADSTEP_ROWS as gradstep_rows_avx2, which other instruction
+// sets may share.
 extern "C" gradstep::runtime::compiled_group const* GRADSTEP_ROWS(int number);

@@ -1,7 +1,7 @@
-// Muon for the matrix of the hidden layer, and AdamW for the output layer and the biases (Jordan et al. 2024,
-// https://kellerjordan.github.io/posts/muon). With this scale both use AdamW's rate and decay (Liu et al. 2025,
-// arXiv:2502.16982). The scale is the same for a matrix and its transpose: here a row belongs to an input, in torch to an
-// output.
+// Muon for the matrix of the hidden layer, and AdamW for the output layer and the biases (Jordan et
+// al. 2024, https://kellerjordan.github.io/posts/muon). With this scale both use AdamW's rate and
+// decay (Liu et al. 2025, arXiv:2502.16982). The scale is the same for a matrix and its transpose:
+// here a row belongs to an input, in torch to an output.
 #include <gradstep/rules/muon.hpp>
 
 #include "recipes.hpp"

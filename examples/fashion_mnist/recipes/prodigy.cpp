@@ -1,5 +1,6 @@
-// Prodigy, which estimates its rate for the whole model (Mishchenko & Defazio 2023, arXiv:2306.06101). Its authors recommend
-// a cosine from 1, and no warm-up, since the estimate can grow too large in it (https://github.com/konstmish/prodigy).
+// Prodigy, which estimates its rate for the whole model (Mishchenko & Defazio 2023,
+// arXiv:2306.06101). Its authors recommend a cosine from 1, and no warm-up, since the estimate can
+// grow too large in it (https://github.com/konstmish/prodigy).
 #include <gradstep/rules/prodigy.hpp>
 
 #include "recipes.hpp"

@@ -1,5 +1,5 @@
-// The recipes by name. The rates of Adafactor and Prodigy are those that their authors recommend. The other peak rates were
-// chosen by images that were held out of the training set:
+// The recipes by name. The rates of Adafactor and Prodigy are those that their authors recommend.
+// The other peak rates were chosen by images that were held out of the training set:
 //
 //     ./dev demo --optimizers muon,schedule_free --held-out 10000 --seeds 3 --rate-scale 3      # and 0.3, 1, ...
 //

@@ -4,8 +4,9 @@
 
 #include "../learner_of_model.hpp"
 
-/// Optimizers that need more than a rule and a rate: which tensors they train, by which schedule, and which weights are
-/// judged. Each file has one, as its authors recommend it, and recipes.cpp has their names and rates.
+/// Optimizers that need more than a rule and a rate: which tensors they train, by which schedule,
+/// and which weights are judged. Each file has one, as its authors recommend it, and recipes.cpp
+/// has their names and rates.
 namespace recipe {
 
 constexpr double weight_decay = 0.05; // as adamw in optimizers.cpp

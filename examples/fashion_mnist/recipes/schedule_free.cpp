@@ -1,5 +1,6 @@
-// Schedule-free AdamW, judged by its average (Defazio et al. 2024, arXiv:2405.15682). Its authors recommend a warm-up, then a
-// constant rate of one to ten times AdamW's (https://github.com/facebookresearch/schedule_free).
+// Schedule-free AdamW, judged by its average (Defazio et al. 2024, arXiv:2405.15682). Its authors
+// recommend a warm-up, then a constant rate of one to ten times AdamW's
+// (https://github.com/facebookresearch/schedule_free).
 #include <gradstep/rules/schedule_free_adam.hpp>
 
 #include "recipes.hpp"

@@ -13,10 +13,12 @@
 
 namespace gs = gradstep;
 
-// Made-up ad impressions, and logistic regression on their features. All programs of the tutorial use them.
+// Made-up ad impressions, and logistic regression on their features. All programs of the tutorial
+// use them.
 
 // [impression]
-// One ad shown to one user. Each feature is a text such as "site=17", and its key is the hash of the text.
+// One ad shown to one user. Each feature is a text such as "site=17", and its key is the hash of
+// the text.
 struct impression {
     std::array<std::uint64_t, 5> keys;
     bool clicked;
@@ -30,8 +32,9 @@ constexpr std::size_t impressions_in_a_step = 100;
 inline double effect_of(std::uint64_t key) { return static_cast<double>(gs::stable_hash(key) >> 11) * 0x1p-52 - 1; }
 
 // [data]
-// The impressions of a step. They are the same whenever they are asked for, on every system. There are 40 sites and, at any
-// time, 100 ads, one of which is replaced after every 20 steps. Most of a million users appear once or twice, and have no effect.
+// The impressions of a step. They are the same whenever they are asked for, on every system. There
+// are 40 sites and, at any time, 100 ads, one of which is replaced after every 20 steps. Most of a
+// million users appear once or twice, and have no effect.
 inline std::vector<impression> impressions_of(std::uint64_t step) {
     std::mt19937_64 draw(step + 1);
     auto const uniform = [&] { return static_cast<double>(draw() >> 11) * 0x1p-53; };
@@ -74,7 +77,8 @@ struct losses {
 };
 
 // [gradients]
-// The gradients of the loss by the weights, one for each key of each impression: the prediction minus the label.
+// The gradients of the loss by the weights, one for each key of each impression: the prediction
+// minus the label.
 inline std::vector<float> gradients_of(std::vector<impression> const& batch, std::vector<float> const& weights,
                                        losses& seen) {
     std::vector<float> gradients;

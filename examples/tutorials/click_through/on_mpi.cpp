@@ -1,6 +1,7 @@
 // Two servers and two workers as processes under MPI:
 //   mpirun -n 4 click_through_mpi [STEPS] [FOLDER] [DIES_AT]
-// With DIES_AT the first worker crashes after so many steps. Started again without it, the job goes on.
+// With DIES_AT the first worker crashes after so many steps. Started again without it, the job goes
+// on.
 #include <cstdint>
 #include <string>
 

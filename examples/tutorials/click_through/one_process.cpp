@@ -1,4 +1,5 @@
-// Click-through prediction on hashed features in one process. The table admits and evicts keys, and resumes from its file:
+// Click-through prediction on hashed features in one process. The table admits and evicts keys, and
+// resumes from its file:
 //   click_through [STEPS] [FILE]
 #include <cstdint>
 #include <cstdio>

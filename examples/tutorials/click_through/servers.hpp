@@ -18,8 +18,8 @@
 
 namespace gd = gradstep::distributed;
 
-// The model of one_process.cpp on several ranks: the first two are servers, the others are workers. `Transport` is a
-// gd::thread_communicator or a gd::mpi_communicator.
+// The model of one_process.cpp on several ranks: the first two are servers, the others are workers.
+// `Transport` is a gd::thread_communicator or a gd::mpi_communicator.
 
 constexpr int num_servers = 2;
 
@@ -52,7 +52,8 @@ template <class Transport> void work(Transport& by, std::uint64_t steps, std::ui
     if (worker.has_stopped()) return worker.stop(); // the job was done before
     auto const workers = static_cast<std::uint64_t>(worker.num_workers());
     auto const number = static_cast<std::uint64_t>(by.rank() - num_servers);
-    // One push a step, so the position is the number of this worker's steps that all servers have saved.
+    // One push a step, so the position is the number of this worker's steps that all servers have
+    // saved.
     std::uint64_t done = worker.position();
     if (done != 0)
         std::printf("worker %llu goes on at its step %llu\n", static_cast<unsigned long long>(number),

@@ -1,4 +1,5 @@
-// The tutorial docs/start/tutorial_fashion_mnist.md: trains a network of two layers on Fashion-MNIST with AdamW.
+// The tutorial docs/start/tutorial_fashion_mnist.md: trains a network of two layers on
+// Fashion-MNIST with AdamW.
 //
 //     train_fashion_mnist [STEPS [FOLDER]]
 

@@ -1,6 +1,7 @@
 #pragma once
-/// Lets dlib's trainers use gradstep's rules: `dlib::dnn_trainer<net, gradstep::dlib::solver<rule>>`.
-/// The only header that includes dlib. Tested with dlib 19.24 on the CPU.
+/// Lets dlib's trainers use gradstep's rules: `dlib::dnn_trainer<net,
+/// gradstep::dlib::solver<rule>>`. The only header that includes dlib. Tested with dlib 19.24 on
+/// the CPU.
 ///
 ///     #include <gradstep/adapt/dlib.hpp>
 ///     #include <gradstep/rules/adam.hpp>
@@ -76,10 +77,11 @@ inline namespace GRADSTEP_ISA {
 ///     dlib::dnn_trainer<net_type, gradstep::dlib::solver<gradstep::adam, gradstep::decoupled>>
 ///         trainer(net, {{.beta2 = 0.99}, {0.01}});
 ///
-/// It uses dlib's learning rate, and the multipliers of each layer for the learning rate, the weight
-/// decay and the bias, as dlib's solvers do. The trainer makes a copy for each layer, which keeps
-/// the layer's state and counts its steps. A layer's parameters are one tensor; if a multiplier of
-/// the bias is not 1, the biases are a second tensor, also for the norms of a row-wise rule.
+/// It uses dlib's learning rate, and the multipliers of each layer for the learning rate, the
+/// weight decay and the bias, as dlib's solvers do. The trainer makes a copy for each layer, which
+/// keeps the layer's state and counts its steps. A layer's parameters are one tensor; if a
+/// multiplier of the bias is not 1, the biases are a second tensor, also for the norms of a
+/// row-wise rule.
 ///
 /// `Regularizer` is any regularizer or combination. The default is dlib's weight decay, `l2` with a
 /// rate of 0.0005: it is added to the gradient. `gradstep::none` has no decay. `Rule` is any
@@ -108,10 +110,10 @@ public:
     explicit solver(Rule rule = {}, Regularizer regularizer = detail::dlib::default_regularizer<Regularizer>())
         : updater_(std::move(rule), std::move(regularizer), external{}, simd_backend<>{}) {}
 
-    /// Computes the step of a layer, for dlib's networks, which add it to the parameters. The step is
-    /// a difference (`step::difference`). Throws value_error for a rate that is not finite and >= 0,
-    /// and size_error if the layer has another number of parameters than at its first step; the
-    /// state is then unchanged.
+    /// Computes the step of a layer, for dlib's networks, which add it to the parameters. The step
+    /// is a difference (`step::difference`). Throws value_error for a rate that is not finite and
+    /// >= 0, and size_error if the layer has another number of parameters than at its first step;
+    /// the state is then unchanged.
     template <class Layer>
     ::dlib::tensor const& operator()(float rate, Layer const& layer, ::dlib::tensor const& gradient) {
         ::dlib::tensor const& parameters = layer.get_layer_params();

@@ -31,8 +31,8 @@ inline namespace GRADSTEP_ISA {
 ///     using update = gradstep::ensmallen::update<gradstep::adam, gradstep::decoupled>;
 ///     ens::SGD<update> optimizer(0.001, 32, 100000, 1e-5, true, {{.beta2 = 0.99}, {0.01}});
 ///
-/// The step size and its decay policy are ensmallen's. `ens::AdamType<update>` also works with rules
-/// that have `beta1`, `beta2` and `epsilon`: it passes its arguments of these names.
+/// The step size and its decay policy are ensmallen's. `ens::AdamType<update>` also works with
+/// rules that have `beta1`, `beta2` and `epsilon`: it passes its arguments of these names.
 ///
 /// `Regularizer` is any regularizer or combination; ensmallen itself has none. `Rule` is any rule
 /// that needs no loss, except dgc_momentum. A rule that uses the shape of a matrix, such as `muon`,

@@ -1,6 +1,6 @@
 #pragma once
-/// Steps on the tensors of ggml: ggml computes the gradients, and gradstep updates the parameters of
-/// a graph in their memory. The only header that includes ggml. Tested with ggml 0.25.3.
+/// Steps on the tensors of ggml: ggml computes the gradients, and gradstep updates the parameters
+/// of a graph in their memory. The only header that includes ggml. Tested with ggml 0.25.3.
 ///
 ///     auto accumulators = gs::ggml::gradient_accumulators(ctx_static, graph);
 ///     ggml_build_backward_expand(ctx_compute, graph, accumulators.data());
@@ -32,8 +32,8 @@
 namespace gradstep::ggml {
 inline namespace GRADSTEP_ISA {
 
-/// The elements of a float tensor, in ggml's memory. Throws value_error for a tensor of another type,
-/// and buffer_error for a tensor that is not contiguous, has no memory, or lies on a device.
+/// The elements of a float tensor, in ggml's memory. Throws value_error for a tensor of another
+/// type, and buffer_error for a tensor that is not contiguous, has no memory, or lies on a device.
 inline std::span<float> elements(ggml_tensor* x) {
     std::string const where = std::string("ggml::elements: ") + ggml_get_name(x);
     if (x->type != GGML_TYPE_F32)
@@ -53,8 +53,9 @@ inline std::span<float> elements(ggml_tensor* x) {
 /// Makes a tensor for the gradient of each parameter and of the loss of a forward graph, for
 /// `ggml_build_backward_expand`. Each computation of the graph then adds to these tensors, and they
 /// keep their memory from one computation to the next. `ctx` must have room for one tensor for each
-/// parameter and one for the loss. If it has no_alloc, allocate its tensors afterwards. In any case,
-/// call ggml_graph_reset(graph) once before the first computation: it sets the loss's gradient to 1.
+/// parameter and one for the loss. If it has no_alloc, allocate its tensors afterwards. In any
+/// case, call ggml_graph_reset(graph) once before the first computation: it sets the loss's
+/// gradient to 1.
 inline std::vector<ggml_tensor*> gradient_accumulators(ggml_context* ctx, ggml_cgraph* graph) {
     std::vector<ggml_tensor*> out(static_cast<std::size_t>(ggml_graph_n_nodes(graph)), nullptr);
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -66,12 +67,13 @@ inline std::vector<ggml_tensor*> gradient_accumulators(ggml_context* ctx, ggml_c
     return out;
 }
 
-/// The optimizer of all parameters of a graph (ggml_set_param): a gs::model over ggml's memory, whose
-/// state this object owns. `Updater` has any rule, regularizer and schedule for float.
+/// The optimizer of all parameters of a graph (ggml_set_param): a gs::model over ggml's memory,
+/// whose state this object owns. `Updater` has any rule, regularizer and schedule for float.
 ///
-/// The graph needs the tensors of `gradient_accumulators`. Weights and gradients stay where ggml has
-/// allocated them, and must not move or be freed before this object. The graph itself can be freed.
-/// Parameters have the names of their tensors, which must differ: they are the names in a file.
+/// The graph needs the tensors of `gradient_accumulators`. Weights and gradients stay where ggml
+/// has allocated them, and must not move or be freed before this object. The graph itself can be
+/// freed. Parameters have the names of their tensors, which must differ: they are the names in a
+/// file.
 template <class Updater> class optimizer {
     static_assert(
         std::is_same_v<typename Updater::traits::storage, float>,

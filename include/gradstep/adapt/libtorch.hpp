@@ -18,8 +18,8 @@
 
 namespace gradstep::torch_optim {
 
-/// A drop-in replacement for torch::optim::AdamW, with its constructors, options and state: decoupled
-/// weight decay, and `amsgrad`. Archives of each class load into the other one.
+/// A drop-in replacement for torch::optim::AdamW, with its constructors, options and state:
+/// decoupled weight decay, and `amsgrad`. Archives of each class load into the other one.
 ///
 /// A step updates every parameter that has a gradient. One call of the library updates all tensors
 /// of a group with the same dtype, on torch's threads (at::get_num_threads). Parameters are dense
@@ -30,8 +30,8 @@ class AdamW : public ::torch::optim::AdamW {
 public:
     using ::torch::optim::AdamW::AdamW;
 
-    /// Updates every parameter that has a gradient: one step. `closure` computes the gradients again
-    /// and returns the loss, which `step` returns.
+    /// Updates every parameter that has a gradient: one step. `closure` computes the gradients
+    /// again and returns the loss, which `step` returns.
     ///
     /// Everything is checked before anything is written. Throws buffer_error for a sparse gradient
     /// and for a tensor that is not on the CPU or has no memory, size_error for a gradient or a
@@ -122,26 +122,27 @@ public:
 /// such as prodigy, needs all parameters in one group and of one dtype.
 class Optimizer : public ::torch::optim::Optimizer {
 public:
-    /// Takes parameter groups, as add_param_group does. Throws value_error if a configuration is not
-    /// valid, or not compiled for the dtype of a parameter.
+    /// Takes parameter groups, as add_param_group does. Throws value_error if a configuration is
+    /// not valid, or not compiled for the dtype of a parameter.
     explicit Optimizer(std::vector<::torch::optim::OptimizerParamGroup> const& groups, OptimizerOptions defaults);
     /// Takes the parameters of one group.
     explicit Optimizer(std::vector<::torch::Tensor> parameters, OptimizerOptions defaults)
         : Optimizer({::torch::optim::OptimizerParamGroup(std::move(parameters))}, std::move(defaults)) {}
 
-    /// Adds a parameter group. A group without options uses the defaults' options, and one without a
-    /// `config` their configuration. Call it by this class: torch's own function of a reference to
-    /// torch::optim::Optimizer gives the group the defaults' options.
+    /// Adds a parameter group. A group without options uses the defaults' options, and one without
+    /// a `config` their configuration. Call it by this class: torch's own function of a reference
+    /// to torch::optim::Optimizer gives the group the defaults' options.
     void add_param_group(::torch::optim::OptimizerParamGroup const& group);
 
-    /// Updates every parameter that has a gradient: one step. The rules polyak_sgd, momo and momo_adam
-    /// compute their step size from the loss, and need a closure that returns it. Throws the errors of
-    /// AdamW::step, and nonfinite_error if the configuration says `"on_nonfinite": "raise"`.
+    /// Updates every parameter that has a gradient: one step. The rules polyak_sgd, momo and
+    /// momo_adam compute their step size from the loss, and need a closure that returns it. Throws
+    /// the errors of AdamW::step, and nonfinite_error if the configuration says `"on_nonfinite":
+    /// "raise"`.
     ::torch::Tensor step(LossClosure closure = nullptr) override;
     /// Writes state and options to an archive.
     void save(::torch::serialize::OutputArchive& archive) const override;
-    /// Reads state and options from an archive of `save`. Throws value_error for an archive of another
-    /// class.
+    /// Reads state and options from an archive of `save`. Throws value_error for an archive of
+    /// another class.
     void load(::torch::serialize::InputArchive& archive) override;
 
 private:

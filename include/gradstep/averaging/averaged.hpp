@@ -32,9 +32,9 @@ namespace gradstep {
 ///
 /// - `is_rare_slot(i)` and `coeffs<T>::is_rare()`, as for a rule, with `add_rarely` for these
 ///   steps;
-/// - `pulls_weight = true` and `pull(coeffs<T> const&, V& w, state<V>& s)`, which changes the weight
-///   in steps with `is_rare()`, after all regularizers and before it is rounded: `lookahead`. With
-///   `pulls_every_step = true` it does so in every step: `towards_initial`;
+/// - `pulls_weight = true` and `pull(coeffs<T> const&, V& w, state<V>& s)`, which changes the
+///   weight in steps with `is_rare()`, after all regularizers and before it is rounded:
+///   `lookahead`. With `pulls_every_step = true` it does so in every step: `towards_initial`;
 /// - `counts_steps = true`, which excludes it from `touch_only` tables: there, steps without a row
 ///   never happened for this row;
 /// - `arrival<T>`, `arrive<T>(t)` and `initialize(arrival<T>, V w)`, if the state depends on the

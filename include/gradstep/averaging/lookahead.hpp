@@ -22,8 +22,8 @@ namespace gradstep {
 /// Ranges: period >= 1, 0 < alpha <= 1.
 ///
 /// State: slow, initially the initial weights; only steps that end a period read and write it. In
-/// tables, inactive rows are pulled too: `exact` and `replay` include this, and `touch_only` rejects
-/// it. `averager` rejects it, because it cannot change weights.
+/// tables, inactive rows are pulled too: `exact` and `replay` include this, and `touch_only`
+/// rejects it. `averager` rejects it, because it cannot change weights.
 /// Other frameworks: optax' `lookahead` has no default of either number, and can reset the state of
 /// the rule. pytorch_optimizer's can average or reset the momentum. gradstep has neither.
 struct lookahead {

@@ -1,7 +1,8 @@
 /* The optimizer library of PaddlePaddle's first parameter server (paddle/optimizer/optimizer.h
- * of 2017), implemented by gradstep: the same functions with the same arguments. A program that
- * was written for it, in C, C++ or Go, links and runs without changes.
- * docs/how_to/migrate_from_paddle_optimizer.md lists the improvements, and what they change in a run.
+ * of 2017), implemented by gradstep: the same functions with the same arguments. A program that was
+ * written for it, in C, C++ or Go, links and runs without changes.
+ * docs/how_to/migrate_from_paddle_optimizer.md lists the improvements, and what they change in a
+ * run.
  *
  * Target gradstep::paddle_optimizer. C99 and C++. No function throws, prints or ends the
  * program. If an argument is NULL, a size does not fit, the element type differs, or bytes are

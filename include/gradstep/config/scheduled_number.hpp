@@ -34,8 +34,8 @@ struct number_schedules {
     }
 };
 
-// Reads a schedule in place of a number. Returns its value at the start of a run. Throws value_error
-// if that is out of range.
+// Reads a schedule in place of a number. Returns its value at the start of a run. Throws
+// value_error if that is out of range.
 double read_schedule_of_number(json const& value, json_path const& at, range const& allowed);
 
 // The schedule of the number with this path; null if it follows none.

@@ -53,7 +53,8 @@ struct ascent_result {
     bool applied = true;
     /// The norm by which the gradient was divided.
     double norm = 0;
-    /// The index of the first non-finite element of the gradient, if `on_nonfinite` searches for it.
+    /// The index of the first non-finite element of the gradient, if `on_nonfinite` searches for
+    /// it.
     std::optional<std::size_t> nonfinite = {};
 };
 
@@ -106,9 +107,9 @@ template <class Element> struct ascent_norm_kernel {
     }
 };
 // The weights before an ascent, and the work of its parts, for one tensor. A caller measures with
-// ASAM, then keeps, then moves. `restore` takes the weights back, bit for bit. On the host, all work
-// except `make_room` can be done on parts of the elements, [first, last). The memory is kept for the
-// next ascent.
+// ASAM, then keeps, then moves. `restore` takes the weights back, bit for bit. On the host, all
+// work except `make_room` can be done on parts of the elements, [first, last). The memory is kept
+// for the next ascent.
 template <class Element, class Backend> class held_ascent {
     using traits = element_traits<Element>;
     using storage = typename traits::storage;

@@ -55,8 +55,8 @@
 
 /// GRADSTEP_NO_UNIQUE_ADDRESS: the attribute [[no_unique_address]], which saves memory for members
 /// that can be empty. Not under nvcc: on the device, nvcc 13 finds neither the members after an
-/// empty member with it nor the elements of an array of such objects, since its offsets there do not
-/// fit its sizeof. Under nvcc, the types of kernels are in another namespace (GRADSTEP_ISA).
+/// empty member with it nor the elements of an array of such objects, since its offsets there do
+/// not fit its sizeof. Under nvcc, the types of kernels are in another namespace (GRADSTEP_ISA).
 #if defined(__CUDACC__)
 #define GRADSTEP_NO_UNIQUE_ADDRESS
 #else

@@ -15,8 +15,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// An update that writes the change of each weight to `out`, and leaves the weight as it is. `at` has
-// the lines of `update_kernel::at`, and another store: one function for both would change the
+// An update that writes the change of each weight to `out`, and leaves the weight as it is. `at`
+// has the lines of `update_kernel::at`, and another store: one function for both would change the
 // instructions of the step in place.
 template <class Update> struct difference_kernel : Update {
     using rule_type = typename Update::rule_type;

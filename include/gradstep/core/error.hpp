@@ -152,7 +152,8 @@ struct text_arg {
 };
 [[gnu::cold]] std::string joined(std::initializer_list<text_arg> arguments);
 
-// The parts of every message: "<where>: <given>; expected <expected>". A hint is the end of `expected`.
+// The parts of every message: "<where>: <given>; expected <expected>". A hint is the end of
+// `expected`.
 using message_part = std::initializer_list<text_arg>;
 [[gnu::cold]] std::string message(message_part where, message_part given, message_part expected = {});
 

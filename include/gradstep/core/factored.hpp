@@ -15,7 +15,8 @@ enum class factor_length {
     whole,   ///< one number for each element of a tensor without a shape; none for a matrix
 };
 
-/// A slot of a factored rule: its name, which can be in `state_names` of an updater, and its length.
+/// A slot of a factored rule: its name, which can be in `state_names` of an updater, and its
+/// length.
 struct factor_slot {
     char const* name;
     factor_length length;
@@ -54,8 +55,8 @@ template <class R> constexpr std::span<factor_slot const> factor_slots_of() {
     else return {};
 }
 
-// The shape for which a tensor has slots of these lengths: length(i) is the length of factor slot i.
-// A tensor without a shape has none for rows and columns.
+// The shape for which a tensor has slots of these lengths: length(i) is the length of factor slot
+// i. A tensor without a shape has none for rows and columns.
 template <class Length> gradstep::shape shape_of_factors(std::span<factor_slot const> slots, Length const& length) {
     gradstep::shape out;
     for (std::size_t i = 0; i != slots.size(); ++i) {

@@ -5,14 +5,14 @@
 #include <gradstep/core/factored.hpp>
 #include <gradstep/core/pack.hpp>
 
-// What factored rules share. Between two passes they settle averages of rows and columns, in double,
-// which stand for the matrix v = r c / mean(r).
+// What factored rules share. Between two passes they settle averages of rows and columns, in
+// double, which stand for the matrix v = r c / mean(r).
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// slot <- keep * slot + gain * (mean + epsilon), with the means over the rows or columns of what the
-// last pass has added.
+// slot <- keep * slot + gain * (mean + epsilon), with the means over the rows or columns of what
+// the last pass has added.
 template <class Work>
 void average_factors(Work const& work, std::size_t slot, factor_length of, double keep, double gain, double epsilon) {
     using state = typename Work::state_type;
@@ -43,8 +43,8 @@ void inverse_root_values(Work const& work, std::size_t slot, factor_length of, d
         to[k] = compute(math::div(1.0, math::sqrt(math::div(static_cast<double>(widen(from[k])), divisor))));
 }
 
-// For rules whose passes read the slots themselves: value <- slot, and slot <- what the last pass has
-// left for each row or column.
+// For rules whose passes read the slots themselves: value <- slot, and slot <- what the last pass
+// has left for each row or column.
 template <class Work> void take_factors(Work const& work, std::size_t slot, factor_length of) {
     auto const from = work.factors(slot);
     auto const to = work.values(of);
@@ -57,8 +57,8 @@ template <class Work> void keep_factors(Work const& work, std::size_t slot, fact
         to[k] = typename Work::state_type(finite_number<typename Work::compute>(from[k]));
 }
 
-// u = g / max(sqrt(v), floor) for one element. `most` is 1 / floor. If the tensor is a matrix, x.row
-// and x.column are the inverse roots of v's factors.
+// u = g / max(sqrt(v), floor) for one element. `most` is 1 / floor. If the tensor is a matrix,
+// x.row and x.column are the inverse roots of v's factors.
 template <bool is_matrix, class T, class Element> GRADSTEP_HD auto over_root(Element const& x, T floor, T most) {
     using V = std::remove_cvref_t<decltype(x.g)>;
     if constexpr (is_matrix) return math::mul(x.g, math::min(math::mul(x.row, x.column), V(most)));

@@ -45,10 +45,10 @@ template <pack W> struct factored_sums {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// A pass over tiles of a tensor, which is a matrix in row-major order or one row. A tile has up to 64
-// rows and 4096 columns. Each tile adds the elements of a row in 16 lanes, in order, then the lanes in
-// halves; the elements of a column in order; and all elements in 16 lanes, two rows side by side. The
-// tiles are added in order. All in double: the bits depend on the shape alone.
+// A pass over tiles of a tensor, which is a matrix in row-major order or one row. A tile has up to
+// 64 rows and 4096 columns. Each tile adds the elements of a row in 16 lanes, in order, then the
+// lanes in halves; the elements of a column in order; and all elements in 16 lanes, two rows side
+// by side. The tiles are added in order. All in double: the bits depend on the shape alone.
 struct factored_tiles {
     static constexpr std::size_t tall = 64, wide = 4096, lanes = 16, together = 2;
     std::size_t rows, cols;
@@ -162,7 +162,8 @@ private:
         }
         std::size_t const whole_end = width - width % lanes;
         if (whole_end != 0) {
-            // Loops over packs, rows and sums have constant indices, which keeps the sums in registers.
+            // Loops over packs, rows and sums have constant indices, which keeps the sums in
+            // registers.
             W row_sum[Rows][packs], total[2][packs];
             host_each<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
                 host_each<Rows>([&](auto k) GRADSTEP_INLINE_LAMBDA { row_sum[k][p] = W(0); });
@@ -234,9 +235,9 @@ template <class P> concept factor_pass = requires {
 };
 
 /// What a factored rule does with a tensor in `update`: it runs passes, and between them it reads
-/// their sums and sets its slots. The work has the rows and columns of the parameter. A pass has the
-/// rows and columns of the memory: for a parameter in column-major order, x.row is the number of the
-/// column. Use both in the same way.
+/// their sums and sets its slots. The work has the rows and columns of the parameter. A pass has
+/// the rows and columns of the memory: for a parameter in column-major order, x.row is the number
+/// of the column. Use both in the same way.
 template <class Updater, class Regularizer> class factored_work {
     using tensor_type = detail::factored_pass<Updater, Regularizer>;
     using backend_type = typename Updater::backend_type;
@@ -289,8 +290,8 @@ public:
             for (std::size_t m = 0; m < Pass::totals; ++m) out[m] += totals[2 * t + m];
         return out;
     }
-    /// Calls f on the caller's thread, with subnormals in the mode of the backend: for the code between
-    /// passes.
+    /// Calls f on the caller's thread, with subnormals in the mode of the backend: for the code
+    /// between passes.
     template <class F> void settle(F const& f) const {
         backend_.for_each_part(1, [&](std::size_t) { f(); });
     }
@@ -311,7 +312,8 @@ public:
     }
 
 private:
-    // The sums of a matrix, behind the sums of whole tiles: of the rows of the memory, then of its columns.
+    // The sums of a matrix, behind the sums of whole tiles: of the rows of the memory, then of its
+    // columns.
     double* first_sums(bool is_down) const {
         return sums_ + 2 * tiles_.count() + (is_down ? 0 : tiles_.across() * tiles_.rows);
     }
@@ -340,8 +342,8 @@ private:
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The passes of a factored rule over one checked tensor, and the parts of their work memory: a number
-// for each row and column, and the sums of tiles.
+// The passes of a factored rule over one checked tensor, and the parts of their work memory: a
+// number for each row and column, and the sums of tiles.
 template <class Updater> class factored_passes {
     using compute = typename Updater::traits::compute;
     using rule_type = typename Updater::rule_type;

@@ -93,8 +93,8 @@ public:
     bool flag() { return up_to(1) == 1; }
     void align();
 
-    // "sparse_message::decode: the message has 3 bytes; expected at least 24, the header", of `what`
-    // = "sparse_message::decode: the message" and `given` = "has 3 bytes".
+    // "sparse_message::decode: the message has 3 bytes; expected at least 24, the header", of
+    // `what` = "sparse_message::decode: the message" and `given` = "has 3 bytes".
     [[noreturn, gnu::cold]] void refuse(message_part given, message_part expected = {}) const;
 
 private:

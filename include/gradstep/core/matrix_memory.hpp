@@ -16,9 +16,9 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The work memory of a rule that uses shapes. An updater, its copies and their steps share it. It keeps a
-// block of memory for the largest matrix, and another one for each thread that takes a step at the
-// same time. So steps allocate nothing after the first ones.
+// The work memory of a rule that uses shapes. An updater, its copies and their steps share it. It
+// keeps a block of memory for the largest matrix, and another one for each thread that takes a step
+// at the same time. So steps allocate nothing after the first ones.
 class matrix_memory {
 public:
     using block = std::vector<std::byte, line_allocator<std::byte>>;
@@ -51,8 +51,8 @@ public:
     }
 
 private:
-    // Null if no block is idle and there is no memory for another one: the step has begun, and waits
-    // for the memory of another step.
+    // Null if no block is idle and there is no memory for another one: the step has begun, and
+    // waits for the memory of another step.
     std::unique_ptr<block> take_idle_or_new(std::size_t bytes) {
         plain_guard const guard(mutex_);
         auto const found =

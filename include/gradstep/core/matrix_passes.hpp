@@ -14,9 +14,9 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// What both elementwise passes of a matrix rule read. If a regularizer acts before the rule, it acts
-// in both passes, on the same numbers: the first pass needs the gradient that it leaves, and the
-// last one the weight.
+// What both elementwise passes of a matrix rule read. If a regularizer acts before the rule, it
+// acts in both passes, on the same numbers: the first pass needs the gradient that it leaves, and
+// the last one the weight.
 template <class Element, class Rule, class Regularizer, class Gradient> struct matrix_pass {
     using traits = element_traits<Element>;
     using gradient_type = void;
@@ -99,8 +99,8 @@ struct move_kernel : matrix_pass<Element, Rule, Regularizer, Gradient> {
     }
 };
 
-// The passes of a matrix rule over one checked tensor, and the parts of their work memory, in elements
-// of the arithmetic.
+// The passes of a matrix rule over one checked tensor, and the parts of their work memory, in
+// elements of the arithmetic.
 template <class Updater> class product_passes {
     using compute = typename Updater::traits::compute;
     using storage = typename Updater::traits::storage;
@@ -119,7 +119,8 @@ public:
     }
     std::size_t bytes() const { return (x_ + rest_ + panels_) * sizeof(compute); }
 
-    // Throws value_error if the rule's product does not multiply matrices of the type of the arithmetic.
+    // Throws value_error if the rule's product does not multiply matrices of the type of the
+    // arithmetic.
     static void require_step(rule_type const& rule) {
         if (!rule.matmul.template takes<compute>())
             fail<value_error>({type_name<rule_type>(), ".matmul"},

@@ -17,9 +17,9 @@
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
 /// The step of a rule that uses the shape of a parameter (`muon`, `adafactor`). You use it like
-/// `step`. A slice has a shape, and xtensor and Eigen containers bring theirs. A matrix rule needs the
-/// shape. A factored rule takes a tensor without a shape for one that is no matrix, unless its state
-/// has the lengths of a matrix. Tensors are updated one after the other, each in several
+/// `step`. A slice has a shape, and xtensor and Eigen containers bring theirs. A matrix rule needs
+/// the shape. A factored rule takes a tensor without a shape for one that is no matrix, unless its
+/// state has the lengths of a matrix. Tensors are updated one after the other, each in several
 /// passes, of which each can use all threads of the backend.
 ///
 /// The step needs work memory, which the updater keeps and shares with its copies. It is allocated

@@ -76,17 +76,17 @@ GRADSTEP_INLINE void visit_first_pass(prepared_step<Updater> const& step, step_s
 } // namespace detail
 
 inline namespace GRADSTEP_ISA {
-/// The step of a model-wise rule (prodigy, dog). One call is the step of a whole model: it adds sums
-/// over all tensors of the call, settles the numbers that the rule keeps in the clock, and updates
-/// the tensors. Apply each step once, with all tensors:
+/// The step of a model-wise rule (prodigy, dog). One call is the step of a whole model: it adds
+/// sums over all tensors of the call, settles the numbers that the rule keeps in the clock, and
+/// updates the tensors. Apply each step once, with all tensors:
 ///
 ///     std::vector<gs::slice<decltype(optimizer)>> model = {{w, g, m, v, s, x0}, {bias, ...}};
 ///     optimizer.next_step()(model);
 ///
-/// A call with one tensor is the step of a model of one tensor. The step refers to its updater, which
-/// must not be moved or destroyed before the call. After the call, `updater::clock()` has the new
-/// numbers. A second call, and a call after the next `next_step` or `seek`, throws sequence_error. A
-/// step that you do not apply leaves the numbers as they were.
+/// A call with one tensor is the step of a model of one tensor. The step refers to its updater,
+/// which must not be moved or destroyed before the call. After the call, `updater::clock()` has the
+/// new numbers. A second call, and a call after the next `next_step` or `seek`, throws
+/// sequence_error. A step that you do not apply leaves the numbers as they were.
 ///
 /// The sums are in double, in a fixed order: the blocks of a tensor in order, then the tensors in
 /// order. The numbers are thus reproducible bit for bit for every backend and number of threads. A
@@ -143,8 +143,8 @@ public:
         run(tensors, others.numbers.data(), others.by_number);
     }
 
-    /// Checks the buffers, and returns a function without arguments that runs the step on a model of
-    /// one tensor, as `step::begin` does.
+    /// Checks the buffers, and returns a function without arguments that runs the step on a model
+    /// of one tensor, as `step::begin` does.
     template <class W, class G, class... S> auto begin(std::uint64_t id, W& weight, G& gradient, S&... state) const {
         static_assert(detail::contiguous_buffer<G> || !detail::lazy_buffer<G, W>,
                       "gradstep: model-wise rule: it reads the gradient twice, and a lazy one can be read once; "

@@ -7,14 +7,14 @@
 #include <gradstep/core/compiler.hpp>
 #include <gradstep/core/concepts.hpp>
 
-// What the MoMo rules share (Schaipp et al. 2023, arXiv:2305.07583): a step size from a model of the
-// loss, whose value and gradient are moving averages.
+// What the MoMo rules share (Schaipp et al. 2023, arXiv:2305.07583): a step size from a model of
+// the loss, whose value and gradient are moving averages.
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The state of the clock; the fourth number is the rate of the updater before the sums, and the step
-// size after them.
+// The state of the clock; the fourth number is the rate of the updater before the sums, and the
+// step size after them.
 inline constexpr std::array momo_clock{"loss_average", "gamma", "lower_bound"};
 
 // loss_average before the first step: the smallest number, which counts as 0. Later it is not 0, so

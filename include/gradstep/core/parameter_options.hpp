@@ -39,8 +39,9 @@ struct parameter_options {
     /// memory. It cannot be combined with a lazy gradient or with an optimizer that is chosen at
     /// run time.
     std::span<bfloat16> bfloat16_copy = {};
-    /// The rows and columns, for rules that use them (`muon`, `adafactor`); checkpoints contain them. By
-    /// default it is the shape of the initial values, if they are an xtensor or Eigen container.
+    /// The rows and columns, for rules that use them (`muon`, `adafactor`); checkpoints contain
+    /// them. By default it is the shape of the initial values, if they are an xtensor or Eigen
+    /// container.
     gradstep::shape shape = {};
 };
 

@@ -8,8 +8,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// A mutex, whose waiting threads sleep. Drepper, Futexes are tricky (2011), the second mutex. <mutex>
-// would add more compile time to every include of the library than this file.
+// A mutex, whose waiting threads sleep. Drepper, Futexes are tricky (2011), the second mutex.
+// <mutex> would add more compile time to every include of the library than this file.
 class plain_mutex {
 public:
     void lock() {

@@ -18,8 +18,8 @@ inline namespace GRADSTEP_ABI {
 struct row_lengths {
     std::size_t rows = 0, width = 1;
 };
-// The same for n elements with this shape. Without a shape, a row is one element. Throws value_error
-// for a column-major shape, whose rows are apart in memory.
+// The same for n elements with this shape. Without a shape, a row is one element. Throws
+// value_error for a column-major shape, whose rows are apart in memory.
 row_lengths row_lengths_of(char const* call, shape const& of, std::size_t n);
 // A parameter of a model in memory of the application.
 [[noreturn, gnu::cold]] void refuse_rows_of_host(char const* call);
@@ -57,8 +57,8 @@ row_order reset_rows(std::size_t rows, std::span<std::int64_t const> ids);
 void move_rows(std::span<std::size_t const> sources, std::size_t before, std::size_t row_bytes, std::byte const* from,
                std::byte const* added, std::byte* to);
 
-// The values of an order as swaps, for rows that move in place: swap row i with row out[i], for each
-// i in ascending order. out[i] is at least i. Removed rows are then behind the others.
+// The values of an order as swaps, for rows that move in place: swap row i with row out[i], for
+// each i in ascending order. out[i] is at least i. Removed rows are then behind the others.
 std::vector<std::size_t> swaps_of(row_order order) noexcept;
 
 // The numbers of a mask, or of a list of rows, whatever container has them.

@@ -11,11 +11,11 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The sums of a row-wise or model-wise rule use the order of every sum in gradstep (core/reduce.hpp): blocks of
-// 4096 elements, each with 32 columns, the columns folded in halves, the blocks added in order.
-// Inside a block, they are in the type that `accumulate` returns: the compute type, so that packs
-// add columns, or double, if the squares of floats would overflow or underflow. Across blocks they
-// are in double.
+// The sums of a row-wise or model-wise rule use the order of every sum in gradstep
+// (core/reduce.hpp): blocks of 4096 elements, each with 32 columns, the columns folded in halves,
+// the blocks added in order. Inside a block, they are in the type that `accumulate` returns: the
+// compute type, so that packs add columns, or double, if the squares of floats would overflow or
+// underflow. Across blocks they are in double.
 //
 // A member can be a maximum instead (`is_maximum`): a NaN stays, and any order gives the same bits.
 template <class Rule>

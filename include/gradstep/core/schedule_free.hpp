@@ -28,8 +28,9 @@ struct step_weights {
         double const of_rate = rate_power == 2 ? highest_rate * highest_rate : std::pow(highest_rate, rate_power);
         return step_power == 0 ? of_rate : std::pow(static_cast<double>(t), step_power) * of_rate;
     }
-    // The state after step t, whose base rule has this rate. While all rates are 0, the highest rate
-    // is the smallest number, with weight 0: a state without any number tells a clock that lacks it.
+    // The state after step t, whose base rule has this rate. While all rates are 0, the highest
+    // rate is the smallest number, with weight 0: a state without any number tells a clock that
+    // lacks it.
     GRADSTEP_INLINE clock_state advanced(clock_state const& before, std::int64_t t, double rate) const {
         double const highest = std::max({before[1], rate, std::numeric_limits<double>::min()});
         return {before[0] + of(t, highest), highest};

@@ -43,8 +43,8 @@ struct number_place {
     }
 };
 
-// Calls f(number, its range) for the number of a policy with this path, and returns whether there is
-// one. A number is a hyperparameter of type double, of the policy or of a policy inside it.
+// Calls f(number, its range) for the number of a policy with this path, and returns whether there
+// is one. A number is a hyperparameter of type double, of the policy or of a policy inside it.
 template <class Policy, class F> bool visit_number(Policy& policy, std::string_view path, F const& f);
 
 // The part i of all_of, if it has as many.
@@ -165,8 +165,8 @@ template <fixed_string Path, class Schedule> moving_number<Path, Schedule> movin
 ///
 /// It takes the place of the policy in `make_updater`. `next_step` evaluates each schedule once, on
 /// the host, at the clock before the step, as it does for the learning rate. The step is then the
-/// step of the policy with these numbers: the same loop, bit for bit. A step throws value_error if a
-/// value is outside the hyperparameter's range, with the number of the step, before anything is
+/// step of the policy with these numbers: the same loop, bit for bit. A step throws value_error if
+/// a value is outside the hyperparameter's range, with the number of the step, before anything is
 /// written; the clock is then unchanged.
 ///
 /// Only a `double` can follow a schedule. Put `scheduled` around the whole policy, not inside
@@ -227,9 +227,9 @@ template <class Policy, class... Moving> struct scheduled : Policy {
     static void set_numbers(Policy& of, double const* to) {
         (detail::visit_number(of, Moving::path.view(), [&](double& x, range const&) { x = *to++; }), ...);
     }
-    /// Evaluates the schedules, for the step after `now`. Throws value_error for a value that is out
-    /// of range; some numbers have then changed. `largest` is the largest number of the element's
-    /// arithmetic.
+    /// Evaluates the schedules, for the step after `now`. Throws value_error for a value that is
+    /// out of range; some numbers have then changed. `largest` is the largest number of the
+    /// element's arithmetic.
     void move_to(clock now, double largest) {
         auto* const begin = reinterpret_cast<std::byte*>(static_cast<Policy*>(this));
         place const* next = places_.data();

@@ -41,8 +41,8 @@ struct shape {
     GRADSTEP_INLINE std::size_t memory_cols() const { return order == memory_order::row_major ? cols : rows; }
 
     /// The shape of a tensor with these extents in row-major order. All dimensions after the first
-    /// one are joined, as Keller Jordan's muon.py does with the filters of a convolution: {64, 3, 7,
-    /// 7} is 64 x 147. Fewer than two dimensions are no matrix: the shape is not known.
+    /// one are joined, as Keller Jordan's muon.py does with the filters of a convolution: {64, 3,
+    /// 7, 7} is 64 x 147. Fewer than two dimensions are no matrix: the shape is not known.
     GRADSTEP_INLINE static shape of(std::span<std::uint64_t const> extents) {
         if (extents.size() < 2) return {};
         shape out{static_cast<std::size_t>(extents[0]), 1};

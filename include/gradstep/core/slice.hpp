@@ -124,8 +124,8 @@ template <class Updater> struct tensor {
         check_extents(buffers, number);
     }
 
-    // For a factored rule: the shape for which the slots have their lengths, or none. `check_factors`
-    // throws size_error unless they have the lengths for this shape.
+    // For a factored rule: the shape for which the slots have their lengths, or none.
+    // `check_factors` throws size_error unless they have the lengths for this shape.
     gradstep::shape shape_of_factors() const {
         constexpr auto slots = factor_slots_of<typename Updater::rule_type>();
         return detail::shape_of_factors(slots, [&](std::size_t i) { return factors(i).size(); });
@@ -240,8 +240,8 @@ template <class Updater> struct basic_slice : detail::tensor<Updater> {
     /// Supported for elements whose parameter is float, and rules that send no gradients; others
     /// reject it.
     std::span<bfloat16> bfloat16_copy = {};
-    /// The rows and columns of the parameter, for rules that use them: `x.shape = {512, 256}`.
-    /// If the parameter is an xtensor or Eigen container, it has the container's shape until you set
+    /// The rows and columns of the parameter, for rules that use them: `x.shape = {512, 256}`. If
+    /// the parameter is an xtensor or Eigen container, it has the container's shape until you set
     /// another one. Other rules ignore it.
     GRADSTEP_NO_UNIQUE_ADDRESS detail::shape_in_slice<Updater> shape = {};
 

@@ -86,8 +86,8 @@ public:
 
     /// Writes the change of each weight, w_new - w, to `out`, and leaves the weight as it is. The
     /// state advances, so one call is the step of a tensor. For frameworks that add the step to the
-    /// parameter themselves. `weight` can be const; `out` has the type of the parameter, and must be
-    /// separate from the parameter, the gradient and the state.
+    /// parameter themselves. `weight` can be const; `out` has the type of the parameter, and must
+    /// be separate from the parameter, the gradient and the state.
     ///
     /// w_new is the weight that the step in place would store, and the change is rounded once. If
     /// w_new / w is in [1/2, 2], the change is exact (Sterbenz), and w + out has the bits of w_new.
@@ -111,8 +111,8 @@ public:
             difference(to, slice<Updater>(detail::for_one_call{}, parameter, gradient, state...));
         }
     }
-    /// The same for one slice, with its rate_scale, decay, id and step. Throws buffer_error if it has
-    /// a bfloat16_copy, since the parameter is not written.
+    /// The same for one slice, with its rate_scale, decay, id and step. Throws buffer_error if it
+    /// has a bfloat16_copy, since the parameter is not written.
     template <class Out, std::same_as<slice<Updater>> Slice> void difference(Out&& out, Slice const& tensor) const {
         detail::require_lasting<Out>();
         std::span<storage> const to = detail::as_span<storage, typename Updater::backend_type::memory_space>(out);

@@ -9,8 +9,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// Whether the divider limits the loop over a rule's kernel in cache (docs/how_to/add_a_rule.md), and
-// whether packs V have a body for such loops. Kernels for the options of a step have none: each
+// Whether the divider limits the loop over a rule's kernel in cache (docs/how_to/add_a_rule.md),
+// and whether packs V have a body for such loops. Kernels for the options of a step have none: each
 // body compiles the whole update again.
 template <class Kernel> concept waits_for_divider = (newton_roots_of<typename Kernel::rule_type> >= 0) && requires {
     Kernel::gradient_type::in_default_form;

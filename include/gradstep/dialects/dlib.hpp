@@ -45,7 +45,8 @@ struct adam_arguments {
                             hyperparameter{"momentum2", &adam_arguments::momentum2, ranges::fraction}};
 };
 
-/// dlib::adam: with the paper's epsilon-hat, and a weight decay that is added to the gradient (`l2`).
+/// dlib::adam: with the paper's epsilon-hat, and a weight decay that is added to the gradient
+/// (`l2`).
 ///
 ///     w <- w - lr * sqrt(1 - momentum2^t) / (1 - momentum1^t) * m / (sqrt(v) + 1e-8)
 GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {

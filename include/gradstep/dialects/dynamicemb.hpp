@@ -1,7 +1,7 @@
 #pragma once
 /// The rules of dynamicemb, the embedding tables of NVIDIA's recsys-examples, with dynamicemb's
-/// arguments and defaults (OptimizerArgs). A function has the name of the optimizer in EmbOptimType or
-/// DynamicEmbOptimType.
+/// arguments and defaults (OptimizerArgs). A function has the name of the optimizer in EmbOptimType
+/// or DynamicEmbOptimType.
 ///
 /// - `learning_rate`, by default 0.01, is a schedule;
 /// - `weight_decay` of adam is the regularizer `decoupled{weight_decay}`;
@@ -87,8 +87,8 @@ struct ftrl_arguments {
         hyperparameter{"l2_reg", &ftrl_arguments::l2_reg, ranges::non_negative}};
 };
 
-/// FTRL: FTRL for a constant rate. l2_reg counts once, as in the paper; ftrl_beta is by default 0, in
-/// the paper 1.
+/// FTRL: FTRL for a constant rate. l2_reg counts once, as in the paper; ftrl_beta is by default 0,
+/// in the paper 1.
 ///
 ///     z <- z + g - (n'^p - n^p) / lr * w,    p = -learning_rate_power,    n' = n + g^2
 ///     w <- |z| <= l1_reg ? 0 : (sgn(z) * l1_reg - z) / ((ftrl_beta + n'^p) / lr + l2_reg)

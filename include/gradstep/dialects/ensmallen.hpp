@@ -1,6 +1,6 @@
 #pragma once
-/// The optimizers of ensmallen, which mlpack uses, with ensmallen's arguments and defaults; compared
-/// with ensmallen 2.22.1.
+/// The optimizers of ensmallen, which mlpack uses, with ensmallen's arguments and defaults;
+/// compared with ensmallen 2.22.1.
 ///
 /// The step size is a schedule; in an ensmallen optimizer, it is the optimizer's
 /// (`gradstep/adapt/ensmallen.hpp`). ensmallen has no weight decay and no clipping of norms.

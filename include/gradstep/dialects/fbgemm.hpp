@@ -9,9 +9,9 @@
 /// - a table of FBGEMM moves only the rows of the batch, as a gs::table with `touch_only`.
 ///
 /// exact_sgd, exact_adagrad, exact_rowwise_adagrad and its variant, and rowwise_rmsprop_ar are
-/// compared with fbgemm-gpu-cpu 1.9.0. FBGEMM runs the others on GPUs only: they are compared with a
-/// loop in float that was written from FBGEMM's source (fbgemm_gpu/codegen/genscript/optimizers.py),
-/// and not with FBGEMM itself.
+/// compared with fbgemm-gpu-cpu 1.9.0. FBGEMM runs the others on GPUs only: they are compared with
+/// a loop in float that was written from FBGEMM's source
+/// (fbgemm_gpu/codegen/genscript/optimizers.py), and not with FBGEMM itself.
 
 #include <cmath>
 
@@ -74,16 +74,17 @@ struct exact_rowwise_adagrad_cowclip_arguments {
         hyperparameter{"eps", &exact_rowwise_adagrad_cowclip_arguments::eps, ranges::non_negative}};
 };
 
-/// EXACT_ROWWISE_ADAGRAD(weight_decay_mode=COWCLIP): the gradient of a row is limited by the norm of
-/// the row times a count of its updates.
+/// EXACT_ROWWISE_ADAGRAD(weight_decay_mode=COWCLIP): the gradient of a row is limited by the norm
+/// of the row times a count of its updates.
 ///
 ///     c <- 1 + 2^(-1 / counter_halflife) * c      1 + c if counter_halflife < 0; 1 if it is 0
 ///     n <- n + mean(g^2)                          over the row
 ///     r <- min(1, c * max(weight_norm_coefficient * |w|, lower_bound) / |g|)
 ///     w <- w - lr / (sqrt(n) + eps) * r * g
 ///
-/// FBGEMM's defaults make r = 0, so that no weight moves. FBGEMM counts rows whose gradient is 0 too,
-/// and gives NaN for them. In a table, `exact` decays the counts of missed steps, as FBGEMM does.
+/// FBGEMM's defaults make r = 0, so that no weight moves. FBGEMM counts rows whose gradient is 0
+/// too, and gives NaN for them. In a table, `exact` decays the counts of missed steps, as FBGEMM
+/// does.
 GRADSTEP_INLINE constexpr gradstep::cowclip_adagrad
 exact_rowwise_adagrad_cowclip(exact_rowwise_adagrad_cowclip_arguments with = {}) {
     return {.clip_ratio = with.weight_norm_coefficient,
@@ -173,8 +174,8 @@ struct lars_sgd_arguments {
 ///     w <- w - m
 ///
 /// FBGEMM adds weight_decay * |w| to the norm of the gradient, while `l2` adds the decay to the
-/// gradient before its norm. If a norm is 0, FBGEMM gives NaN or never moves the row; here the ratio
-/// is 1.
+/// gradient before its norm. If a norm is 0, FBGEMM gives NaN or never moves the row; here the
+/// ratio is 1.
 GRADSTEP_INLINE constexpr gradstep::lars lars_sgd(lars_sgd_arguments with = {}) {
     return {.mu = with.momentum, .trust = with.eta, .epsilon = 0};
 }

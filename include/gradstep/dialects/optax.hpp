@@ -392,7 +392,8 @@ struct noisy_sgd_arguments {
         hyperparameter_list{hyperparameter{"eta", &noisy_sgd_arguments::eta, ranges::non_negative},
                             hyperparameter{"gamma", &noisy_sgd_arguments::gamma, ranges::non_negative}};
 };
-/// noisy_sgd: noise of the variance eta / t^gamma in the gradient. The random numbers are not optax's.
+/// noisy_sgd: noise of the variance eta / t^gamma in the gradient. The random numbers are not
+/// optax's.
 GRADSTEP_INLINE constexpr gradstep::noisy_sgd noisy_sgd(noisy_sgd_arguments with = {}) {
     return {.eta = with.eta, .gamma = with.gamma};
 }

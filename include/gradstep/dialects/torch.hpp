@@ -216,8 +216,8 @@ GRADSTEP_INLINE constexpr gradstep::radam radam(adam_arguments with = {}) {
     return {.beta1 = with.beta1, .beta2 = with.beta2, .epsilon = with.eps, .epsilon_place = epsilon::hat};
 }
 
-/// The arguments of Rprop. torch's `etas` and `step_sizes` are pairs, and its `lr` is only the first
-/// step size, here `initial_step`.
+/// The arguments of Rprop. torch's `etas` and `step_sizes` are pairs, and its `lr` is only the
+/// first step size, here `initial_step`.
 struct rprop_arguments {
     double initial_step = 0.01, etaminus = 0.5, etaplus = 1.2, step_size_min = 1e-6, step_size_max = 50;
     static constexpr auto hyperparameters =
@@ -277,8 +277,9 @@ struct asgd_policies {
     gradstep::decoupled regularizer;
     gradstep::poly schedule;
 };
-/// ASGD: averaged gradient descent, which is not one rule here but three policies. It has no name in
-/// configurations, which give the three policies by their own names. `average` reads torch's `ax`.
+/// ASGD: averaged gradient descent, which is not one rule here but three policies. It has no name
+/// in configurations, which give the three policies by their own names. `average` reads torch's
+/// `ax`.
 ///
 ///     auto const asgd = gs::dialects::torch::asgd({.lr = 0.01});
 ///     auto optimizer = gs::make_updater<float>(asgd.rule, asgd.regularizer, asgd.schedule);
@@ -288,7 +289,8 @@ struct asgd_policies {
 ///     average <- w until step t0 + 2, then average + (w - average) / (t - 1 - t0)
 ///
 /// For torch's `weight_decay`, use the regularizer `all_of{l2{weight_decay}, asgd.regularizer}`.
-/// torch keeps eta in float, even for double weights, unless its default type is double. A negative t0 is missing.
+/// torch keeps eta in float, even for double weights, unless its default type is double. A negative
+/// t0 is missing.
 GRADSTEP_INLINE constexpr asgd_policies asgd(asgd_arguments with = {}) {
     return {{gradstep::sgd{}, gradstep::polyak{.start = with.t0 + 1}},
             gradstep::decoupled{with.lambd},

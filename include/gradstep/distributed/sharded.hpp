@@ -40,8 +40,8 @@ public:
     partition parts;
 
     virtual void gather() = 0; // sends this rank's shard of the values, and receives the other shards
-    // Computed from this rank's shard of the mean gradient: the sums of squares of its blocks, times
-    // `scale` squared; the first non-finite element, SIZE_MAX if there is none.
+    // Computed from this rank's shard of the mean gradient: the sums of squares of its blocks,
+    // times `scale` squared; the first non-finite element, SIZE_MAX if there is none.
     virtual void append_block_sums(std::vector<double>& to, double scale) const = 0;
     virtual std::size_t first_nonfinite() const = 0;
     // Other ranks have other pieces of the state.
@@ -159,9 +159,9 @@ public:
     /// Adds a parameter with these initial values, a contiguous buffer in host memory. The rank
     /// allocates state for its own shard only. Throws the errors of model::add, buffer_error,
     /// value_error for integers if clip_norm is set, and sequence_error after the ranks have begun.
-    /// A rule that uses shapes takes the shape from `initial` (xtensor, Eigen) or from `of`, and also
-    /// throws size_error for another number of elements, and value_error if the rule needs a matrix
-    /// and there is no shape.
+    /// A rule that uses shapes takes the shape from `initial` (xtensor, Eigen) or from `of`, and
+    /// also throws size_error for another number of elements, and value_error if the rule needs a
+    /// matrix and there is no shape.
     template <class Updater, class Buffer>
     void add(std::string name, Updater const& optimizer, Buffer const& initial, member_options options = {},
              shape of = {}) {

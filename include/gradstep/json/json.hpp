@@ -133,9 +133,9 @@ public:
     [[noreturn, gnu::cold]] void refuse(message_part given, message_part expected = {}) const;
     // "schedule.rate: is missing; expected a number that is finite and >= 0"
     [[noreturn, gnu::cold]] void refuse_missing(message_part expected) const;
-    // "rule.beta: unknown key (did you mean "beta1"?); expected beta1, beta2 or epsilon", of the given
-    // words "unknown key" and the word "beta". The hint comes before the list, since the list can be
-    // long and the end of a long message gets lost in C.
+    // "rule.beta: unknown key (did you mean "beta1"?); expected beta1, beta2 or epsilon", of the
+    // given words "unknown key" and the word "beta". The hint comes before the list, since the list
+    // can be long and the end of a long message gets lost in C.
     [[noreturn, gnu::cold]] void refuse_unknown(message_part given, std::string_view word,
                                                 std::vector<std::string_view> const& allowed) const;
 

@@ -95,9 +95,9 @@ constexpr std::size_t flat_set_bytes(std::size_t places, std::size_t entry) {
     return (places + 16 + 3) / 4 * 4 + places * entry;
 }
 
-// Maps 64-bit keys to row numbers, with abseil's flat_hash_set. It is the only hash table in
-// Debian that lets a batch prefetch what each lookup reads. docs/explanation/lazy_updates.md describes
-// the index, and docs/project/what_was_tried.md compares it with robin-map and Boost's
+// Maps 64-bit keys to row numbers, with abseil's flat_hash_set. It is the only hash table in Debian
+// that lets a batch prefetch what each lookup reads. docs/explanation/lazy_updates.md describes the
+// index, and docs/project/what_was_tried.md compares it with robin-map and Boost's
 // unordered_flat_map.
 //
 // An entry takes 12 bytes and one of abseil's control bytes; a std::pair would take 16. At most 7/8

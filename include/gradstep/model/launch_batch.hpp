@@ -12,8 +12,8 @@ inline namespace GRADSTEP_ABI {
 // Whether updates of several calls may wait to be launched together on a backend, as on Thrust.
 template <class Backend> concept gathers_updates = requires { typename Backend::gathering; };
 
-// The launches of a model's parameters, for backends of any types. It keeps its memory, so that the next
-// step takes none.
+// The launches of a model's parameters, for backends of any types. It keeps its memory, so that the
+// next step takes none.
 class launch_batch {
     struct base {
         type_id const type;

@@ -8,8 +8,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Clips the gradient of a parameter that has a limit of its own: by the norm of this gradient, or of
-// all gradients with the same limit. The limit is a number, or follows the norm of the weights.
+// Clips the gradient of a parameter that has a limit of its own: by the norm of this gradient, or
+// of all gradients with the same limit. The limit is a number, or follows the norm of the weights.
 struct norm_limit {
     double limit = std::numeric_limits<double>::infinity();
     bool of_all = false;

@@ -68,8 +68,8 @@ public:
     virtual void visit_state(state_visitor&) = 0;     // with the trained weights
     virtual void append_slots(std::vector<std::string>& to) const = 0; // the names of its tensors in files
 
-    // A change of rows, for the function `call` of the model: the rows now; and the memory after it,
-    // with values that are added, or null. Both throw, and change nothing.
+    // A change of rows, for the function `call` of the model: the rows now; and the memory after
+    // it, with values that are added, or null. Both throw, and change nothing.
     virtual row_lengths lengths_of_rows(char const* call) const { refuse_rows_of_host(call); }
     virtual std::unique_ptr<pending_rows> rearranged(row_order const&, named_gradient const*) { return nullptr; }
 

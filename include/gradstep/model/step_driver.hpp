@@ -82,8 +82,8 @@ private:
         std::size_t size() const { return task->size(); }
         std::size_t bytes_per_element() const { return task->bytes_per_element(); }
     };
-    // Finds the tasks with model-wise rules, and allocates memory for their sums. Throws value_error
-    // if tensors with the same rule have different clocks.
+    // Finds the tasks with model-wise rules, and allocates memory for their sums. Throws
+    // value_error if tensors with the same rule have different clocks.
     void gather_model(tasks all);
     // The first pass of their steps: adds the sums of the tensors with the same rule, and settles.
     void settle_model(executor_reference const* threads);

@@ -44,11 +44,11 @@ public:
     virtual void run(std::size_t first, std::size_t last) const noexcept = 0;
     virtual void run_whole(launch_batch&) = 0; // if it has no chunks: at once, or with the batch
 
-    // For model-wise rules (is_model_wise), after `prepare`, and before `run`: `hash_of_rule`, which
-    // is the same for tensors that are settled together; the clock before the step, and its state
-    // before the sums, which can have the rate; what a block adds to the sums; the clock's state
-    // after the step, from the sums of all tensors; and `settle`, which sets it, also for `run`.
-    // `label` names task i in errors.
+    // For model-wise rules (is_model_wise), after `prepare`, and before `run`: `hash_of_rule`,
+    // which is the same for tensors that are settled together; the clock before the step, and its
+    // state before the sums, which can have the rate; what a block adds to the sums; the clock's
+    // state after the step, from the sums of all tensors; and `settle`, which sets it, also for
+    // `run`. `label` names task i in errors.
     virtual std::uint64_t hash_of_rule() const { return 0; }
     virtual gradstep::clock clock_before() const { return {}; }
     virtual clock_state before_sums() const { return {}; }

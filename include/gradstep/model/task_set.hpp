@@ -54,8 +54,8 @@ public:
     // that are not finite, or for a model-wise rule.
     bool looks_at_gradients() const;
 
-    // The parameters whose names match. Throws value_error, in the name of `call`, for a pattern that
-    // matches none.
+    // The parameters whose names match. Throws value_error, in the name of `call`, for a pattern
+    // that matches none.
     std::vector<parameter_task*> matching(name_patterns names, char const* call) const;
     // Whether steps leave the parameters out whose names match.
     void set_frozen(name_patterns names, bool is, char const* call);
@@ -73,7 +73,8 @@ public:
     model_result look_at(std::span<named_gradient const> gradients, step_options const& options, char const* call);
     // Prepares every parameter, or none.
     void prepare(step_options const& options) { driver_.prepare(steps_, options); }
-    // The same by prepare_one(i, clip), which throws if it has not prepared parameter i; none is frozen.
+    // The same by prepare_one(i, clip), which throws if it has not prepared parameter i; none is
+    // frozen.
     template <class PrepareOne> void prepare_by(PrepareOne const& prepare_one) {
         driver_.prepare_by(steps_, prepare_one);
     }
@@ -81,8 +82,8 @@ public:
     void run() { driver_.run(steps_, threads()); }
     // The norm of the gradients by which an ascent divides. Throws value_error if it is not finite.
     double ascent_norm(sam_options const& how, char const* call);
-    // Calls f(task, first, last) for parts of the stepped parameters that cover all elements, on the
-    // threads. Tasks that are not read in pieces come first, on the caller's thread.
+    // Calls f(task, first, last) for parts of the stepped parameters that cover all elements, on
+    // the threads. Tasks that are not read in pieces come first, on the caller's thread.
     template <class F> void for_each_piece(F const& f) {
         for (std::size_t i = 0; i < steps_.size(); ++i)
             if (!stepped(i).reads_in_pieces()) f(stepped(i), 0, stepped(i).size());

@@ -64,8 +64,8 @@ protected:
     using batch_type = step_batch<Updater>;
     static constexpr bool on_host = std::is_same_v<memory_space, host_memory>;
     static constexpr bool uses_shape = shaped_rule<typename Updater::rule_type>;
-    // Row-wise rules and rules that use shapes read the whole tensor, and backends without run_part have their own
-    // threads.
+    // Row-wise rules and rules that use shapes read the whole tensor, and backends without run_part
+    // have their own threads.
     static constexpr bool splits = !row_wise_rule<typename Updater::rule_type> && !uses_shape &&
                                    requires(backend const& b, batch_type const& batch) {
         b.run_part(batch, std::size_t(), std::size_t());

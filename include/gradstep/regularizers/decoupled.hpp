@@ -16,7 +16,8 @@ enum class decay_scale {
 template <> inline constexpr std::array enumerators<decay_scale>{"learning_rate", "one"};
 
 namespace detail {
-// Throws value_error, in the name of a regularizer, for a decay that changes the sign of the weight.
+// Throws value_error, in the name of a regularizer, for a decay that changes the sign of the
+// weight.
 GRADSTEP_INLINE void require_decay_below_one(char const* name, double rate, decay_scale scaled_by, double lr) {
     if (!((scaled_by == decay_scale::one ? 1 : lr) * rate < 1))
         fail<value_error>({name},

@@ -19,7 +19,8 @@ namespace gradstep {
 ///
 /// 1 / r is clipped to the inverse bounds, so that one division suffices and none is by 0. State:
 /// m, v, initially zero. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0 (with 0 the bounds still limit
-/// a step); gamma, final_ratio > 0. The final rate is final_ratio * lr: 0.1 with Adam's rate of 1e-3.
+/// a step); gamma, final_ratio > 0. The final rate is final_ratio * lr: 0.1 with Adam's rate of
+/// 1e-3.
 /// Other frameworks: the authors' final_lr, 0.1, follows the schedule as final_lr * lr / base_lr;
 /// final_ratio is final_lr / base_lr. The paper has no bias correction and divides the clipped rate
 /// by sqrt(t). ensmallen computes the same as the authors' program.

@@ -26,16 +26,16 @@ namespace gradstep {
 ///     otherwise:  w <- w - lr * m
 ///
 /// A tensor with a `shape` is a matrix; others, such as biases, have a v of their length and no
-/// instability. Nothing corrects the bias of the averages. With `decoupled` as the regularizer it is
-/// the authors' came-pytorch.
+/// instability. Nothing corrects the bias of the averages. With `decoupled` as the regularizer it
+/// is the authors' came-pytorch.
 ///
-/// State: m for each element; r and s_r with a number for each row, c and s_c with one for each column,
-/// and v, which a matrix does not have; all initially zero. A step of a matrix reads the gradient three
-/// times. Ranges: 0 <= beta1, beta2, beta3 < 1; epsilon1 and epsilon2 > 0; d > 0, and infinite for no
-/// clipping.
+/// State: m for each element; r and s_r with a number for each row, c and s_c with one for each
+/// column, and v, which a matrix does not have; all initially zero. A step of a matrix reads the
+/// gradient three times. Ranges: 0 <= beta1, beta2, beta3 < 1; epsilon1 and epsilon2 > 0; d > 0,
+/// and infinite for no clipping.
 ///
-/// Other frameworks: came-pytorch factors the last two dimensions of a tensor with more than two; here
-/// the dimensions after the first one are joined.
+/// Other frameworks: came-pytorch factors the last two dimensions of a tensor with more than two;
+/// here the dimensions after the first one are joined.
 struct came {
     double beta1 = 0.9, beta2 = 0.999, beta3 = 0.9999, epsilon1 = 1e-30, epsilon2 = 1e-16, d = 1;
     static constexpr auto hyperparameters =

@@ -16,10 +16,10 @@ namespace gradstep {
 ///     r <- min(1, c * max(clip_ratio * |w|, lower_bound) / |g|)     norms over the row; 1 if |g| is 0
 ///     w <- w - lr / (sqrt(n) + epsilon) * r * g
 ///
-/// State: c, initially zero, and n, initially initial_accumulator; both one per row. Ranges: clip_ratio,
-/// lower_bound, epsilon, initial_accumulator >= 0; 0 <= count_decay <= 1. With 0, c is 1; with 1, it
-/// counts all updates. In a table with `exact`, the count also decays in the steps that a row
-/// misses; with `touch_only`, only in its own.
+/// State: c, initially zero, and n, initially initial_accumulator; both one per row. Ranges:
+/// clip_ratio, lower_bound, epsilon, initial_accumulator >= 0; 0 <= count_decay <= 1. With 0, c is
+/// 1; with 1, it counts all updates. In a table with `exact`, the count also decays in the steps
+/// that a row misses; with `touch_only`, only in its own.
 /// Other frameworks: the paper counts the occurrences of an id in the batch, and clips before Adam.
 /// FBGEMM's counter_halflife is -1 / log2(count_decay), and its decoupled weight decay `decoupled`,
 /// which it leaves out in missed steps.

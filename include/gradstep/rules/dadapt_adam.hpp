@@ -25,8 +25,8 @@ namespace gradstep {
 ///     w <- w - m / (sqrt(v) + epsilon)
 ///
 /// While all s are 0, r and d do not change. The learning rate is a factor of d: use the schedule
-/// `constant{1}`, or one that begins with 1. Regularizers see q as the learning rate, so `decoupled`
-/// is the weight decay of the paper.
+/// `constant{1}`, or one that begins with 1. Regularizers see q as the learning rate, so
+/// `decoupled` is the weight decay of the paper.
 ///
 /// State: m, v, s, initially zero; m contains the rates of its steps. d, initially d0, and r,
 /// initially 0, are the clock's state: a checkpoint and `clock()` contain them, and `seek` needs

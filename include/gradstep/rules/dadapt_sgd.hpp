@@ -20,8 +20,8 @@ namespace gradstep {
 ///     d <- max(d, min(d_hat, d * growth_rate))
 ///     w <- mu * w + (1 - mu) * (x0 - s)
 ///
-/// g0_norm is |g| of the first step whose gradient is not 0; d does not change in it, nor while all s
-/// are 0. The learning rate is a factor of d: use the schedule `constant{1}`, or one that begins
+/// g0_norm is |g| of the first step whose gradient is not 0; d does not change in it, nor while all
+/// s are 0. The learning rate is a factor of d: use the schedule `constant{1}`, or one that begins
 /// with 1.
 ///
 /// State: s, initially zero, which contains the rates of its steps; x0, the initial weight. d,
@@ -29,7 +29,8 @@ namespace gradstep {
 /// contain them, and `seek` needs them. Ranges: 0 <= mu < 1, d0 > 0; growth_rate >= 1, or infinite.
 /// The weight follows x0 - s, so regularizers that change the weight itself (decoupled, after_step,
 /// cautious_decay, proximal, clamp_weight) are rejected: `l2` is the weight decay. Model-wise: one
-/// call of a step is a whole model. Tables, averages around the rule and sharded training reject it.
+/// call of a step is a whole model. Tables, averages around the rule and sharded training reject
+/// it.
 /// Other frameworks: equal to dadaptation.DAdaptSGD, where mu is `momentum`, except that its first
 /// g0_norm is of the gradient without weight decay, and that it stops at a gradient of 0.
 struct dadapt_sgd {

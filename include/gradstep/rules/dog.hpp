@@ -25,10 +25,10 @@ template <> inline constexpr std::array enumerators<dog_start>{"relative_distanc
 ///     squares <- squares + |g|^2
 ///     w <- w - lr * max_distance / sqrt(squares + epsilon) * g
 ///
-/// In step 1, max_distance is initial * (1 + |x0|). With initial_is = distance it is `initial`. With
-/// step_size it is 0, and step 1 is w <- w - lr * initial * g. Use the schedule `constant{1}`,
-/// and evaluate an average of the weights (gs::averager), without which the authors do not recommend
-/// DoG.
+/// In step 1, max_distance is initial * (1 + |x0|). With initial_is = distance it is `initial`.
+/// With step_size it is 0, and step 1 is w <- w - lr * initial * g. Use the schedule `constant{1}`,
+/// and evaluate an average of the weights (gs::averager), without which the authors do not
+/// recommend DoG.
 ///
 /// State: x0, the initial weight. max_distance and squares, initially 0, are the clock's state: a
 /// checkpoint and `clock()` contain them, and `seek` needs them. Ranges: initial > 0, epsilon >= 0.

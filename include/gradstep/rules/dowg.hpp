@@ -10,8 +10,8 @@
 
 namespace gradstep {
 
-/// DoWG, distance over weighted gradients: as dog, with gradients that weigh as much as the distance
-/// at their time. Khaled, Mishchenko & Jin 2023, arXiv:2305.16284, Algorithm 1.
+/// DoWG, distance over weighted gradients: as dog, with gradients that weigh as much as the
+/// distance at their time. Khaled, Mishchenko & Jin 2023, arXiv:2305.16284, Algorithm 1.
 ///
 ///     squared_distance <- max(squared_distance, |w - x0|^2)           norms over the whole model
 ///     weighted_squares <- weighted_squares + squared_distance * |g|^2

@@ -20,10 +20,10 @@ namespace gradstep {
 ///     v <- beta2 * v + (1 - beta2) * g^2
 ///     w <- w - lr * (1 - beta1) / (1 - beta1^t) * g / (sqrt(v / (1 - beta2^t)) + epsilon)
 ///
-/// It needs one slot instead of three, is defined at a rate of 0, and keeps the digits of w that the
-/// difference in z loses. beta1 is no momentum: it lowers the rate of the first steps from lr to
-/// (1 - beta1) * lr. State: v, initially zero. Ranges: 0 <= beta1, beta2 < 1, epsilon >= 0 (with 0
-/// there is no 0 / 0, but a gradient whose square underflows moves a weight without bound).
+/// It needs one slot instead of three, is defined at a rate of 0, and keeps the digits of w that
+/// the difference in z loses. beta1 is no momentum: it lowers the rate of the first steps from lr
+/// to (1 - beta1) * lr. State: v, initially zero. Ranges: 0 <= beta1, beta2 < 1, epsilon >= 0 (with
+/// 0 there is no 0 / 0, but a gradient whose square underflows moves a weight without bound).
 /// Other frameworks: MXNet and ensmallen (with beta1 = 0.9) compute the paper's form. It differs
 /// where something else moves the weight, such as decoupled decay: there z undoes beta1 * d / d' of
 /// that move.

@@ -7,9 +7,9 @@
 
 namespace gradstep {
 
-/// Group Adagrad: one accumulator per row of a table (one per tensor outside of tables), and a group
-/// lasso that takes the row to 0. The documented update is the source of Monolith (Liu et al. 2022,
-/// arXiv:2209.07663), group_adagrad_optimizer.cc.
+/// Group Adagrad: one accumulator per row of a table (one per tensor outside of tables), and a
+/// group lasso that takes the row to 0. The documented update is the source of Monolith (Liu et al.
+/// 2022, arXiv:2209.07663), group_adagrad_optimizer.cc.
 ///
 ///     n <- n + max(g^2)                           over the row
 ///     r <- lr / (beta + sqrt(n))
@@ -17,9 +17,9 @@ namespace gradstep {
 ///     w <- max(0, 1 - r * l21 / |x|) * x          norm over the row
 ///
 /// State: n, one per row, initially initial_accumulator. Ranges: all >= 0; beta as epsilon in
-/// `adagrad`. |x|^2 is |w|^2 - 2 r <w, g> + r^2 |g|^2, from sums in double, so that a step reads the
-/// row twice and not three times. If a step takes a row to a small part of its norm, that part is
-/// relatively off by the square of the quotient, in roundings of double. A row of zeros stays.
+/// `adagrad`. |x|^2 is |w|^2 - 2 r <w, g> + r^2 |g|^2, from sums in double, so that a step reads
+/// the row twice and not three times. If a step takes a row to a small part of its norm, that part
+/// is relatively off by the square of the quotient, in roundings of double. A row of zeros stays.
 /// Without gradient the group lasso moves a weight by the norm of its row, so tables support
 /// `touch_only`.
 /// Other frameworks: Monolith's weight_decay_factor is the regularizer `l2`. MXNet's

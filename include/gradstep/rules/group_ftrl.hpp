@@ -19,8 +19,8 @@ namespace gradstep {
 ///     k <- max(0, 1 - l21 * sqrt(D) / |s|)        norm over the D elements of the tensor (of the row)
 ///     w <- -k * s / q,   y <- z - k * s
 ///
-/// The new weight is computed as w - (y_before + g - y) / q, or 0 if k * s is 0. Without penalties y
-/// is 0, and a weight without gradient keeps its bits.
+/// The new weight is computed as w - (y_before + g - y) / q, or 0 if k * s is 0. Without penalties
+/// y is 0, and a weight without gradient keeps its bits.
 ///
 /// y = z + q * w is the part of z that the penalties hold. The paper stores z itself: z <- z + g -
 /// (q - q_before) * w, which is the same number and needs the rate of the step before. The form
@@ -31,8 +31,8 @@ namespace gradstep {
 /// weights that are 0. Ranges: all >= 0; beta > 0 unless l2 > 0 or initial_accumulator > 0, as in
 /// `ftrl`. Without gradient at a constant rate a weight does not move, except by rounding, so that
 /// `touch_only` is the policy for tables.
-/// Other frameworks: the authors' tfplus has beta = 0, an n that starts at 0.1, and counts l2 twice.
-/// With l21 = 0 it is `ftrl`, except for initial weights and rounding.
+/// Other frameworks: the authors' tfplus has beta = 0, an n that starts at 0.1, and counts l2
+/// twice. With l21 = 0 it is `ftrl`, except for initial weights and rounding.
 struct group_ftrl {
     double l1 = 0, l2 = 0, l21 = 0, beta = 1, initial_accumulator = 0;
     static constexpr auto hyperparameters =

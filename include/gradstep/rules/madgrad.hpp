@@ -10,8 +10,8 @@
 
 namespace gradstep {
 
-/// MADGRAD: dual averaging with momentum, and the cube root of a sum of squares for the step size of
-/// each weight. Defazio & Jelassi 2021, arXiv:2101.11075, Algorithm 1; mu is 1 - c there.
+/// MADGRAD: dual averaging with momentum, and the cube root of a sum of squares for the step size
+/// of each weight. Defazio & Jelassi 2021, arXiv:2101.11075, Algorithm 1; mu is 1 - c there.
 ///
 ///     h = lr * sqrt(t) * g
 ///     s <- s + h
@@ -20,10 +20,10 @@ namespace gradstep {
 ///     w <- mu * w + (1 - mu) * z
 ///
 /// State: s, n, initially zero; w0, the initial weight. Ranges: 0 <= mu < 1, epsilon >= 0 (with 0,
-/// a gradient whose square underflows moves a weight without bound). A rate of 0 leaves s and n, and
-/// w still moves to z. w is drawn to z, a function of the state, so the gradients that follow undo a
-/// decay of the weight itself: use `l2`, as the authors do. In tables, `replay` follows a row that
-/// moves to z.
+/// a gradient whose square underflows moves a weight without bound). A rate of 0 leaves s and n,
+/// and w still moves to z. w is drawn to z, a function of the state, so the gradients that follow
+/// undo a decay of the weight itself: use `l2`, as the authors do. In tables, `replay` follows a
+/// row that moves to z.
 /// Other frameworks: the authors' program and optax.contrib.madgrad add epsilon to the rate, which
 /// this rule does not: use the rate lr + epsilon for their numbers.
 struct madgrad {

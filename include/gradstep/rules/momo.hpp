@@ -21,19 +21,19 @@ namespace gradstep {
 ///     w <- (w - step * m) / k
 ///
 /// Without bias_correction the averages begin with the first gradient and loss. With
-/// adapt_lower_bound, the bound is estimated. Before h, with cap = k * (loss_average - gamma) + <m, w>,
-/// it becomes max(cap / (2 * k * c), the given bound) if cap < k * c * lower_bound. After the step it
-/// becomes max((loss_average + <m, w> - gamma - step / 2 * |m|^2) / c, the given bound).
+/// adapt_lower_bound, the bound is estimated. Before h, with cap = k * (loss_average - gamma) + <m,
+/// w>, it becomes max(cap / (2 * k * c), the given bound) if cap < k * c * lower_bound. After the
+/// step it becomes max((loss_average + <m, w> - gamma - step / 2 * |m|^2) / c, the given bound).
 ///
-/// Each step needs its loss: step_options::loss. The learning rate is an upper limit of the step size,
-/// so choose a large one. decay is the weight decay; it is part of the step size, so regularizers that
-/// change the weight itself (decoupled, after_step, cautious_decay, proximal, clamp_weight) are
-/// rejected. With a rate_scale, a tensor takes a multiple of the step.
+/// Each step needs its loss: step_options::loss. The learning rate is an upper limit of the step
+/// size, so choose a large one. decay is the weight decay; it is part of the step size, so
+/// regularizers that change the weight itself (decoupled, after_step, cautious_decay, proximal,
+/// clamp_weight) are rejected. With a rate_scale, a tensor takes a multiple of the step.
 ///
-/// State: m, initially zero. loss_average, gamma and lower_bound are the clock's state: a checkpoint
-/// and `clock()` contain them, and `seek` needs them. Ranges: 0 <= beta < 1, lower_bound finite,
-/// decay >= 0. Model-wise: one call of a step is a whole model. Tables, averages around the rule and
-/// sharded training reject it.
+/// State: m, initially zero. loss_average, gamma and lower_bound are the clock's state: a
+/// checkpoint and `clock()` contain them, and `seek` needs them. Ranges: 0 <= beta < 1, lower_bound
+/// finite, decay >= 0. Model-wise: one call of a step is a whole model. Tables, averages around the
+/// rule and sharded training reject it.
 /// Other frameworks: equal to Momo of the authors' package momo-opt, and without decay to
 /// optax.contrib.momo, which shrinks the weight before the step instead of after it.
 struct momo {

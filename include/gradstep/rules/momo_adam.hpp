@@ -11,8 +11,8 @@
 
 namespace gradstep {
 
-/// MoMo-Adam: Adam whose step size follows from the loss and a lower bound of it. Schaipp et al. 2023,
-/// arXiv:2305.07583, Algorithm 2. With k = 1 + lr * decay and c = 1 - beta1^t:
+/// MoMo-Adam: Adam whose step size follows from the loss and a lower bound of it. Schaipp et al.
+/// 2023, arXiv:2305.07583, Algorithm 2. With k = 1 + lr * decay and c = 1 - beta1^t:
 ///
 ///     m <- beta1 * m + (1 - beta1) * g
 ///     v <- beta2 * v + (1 - beta2) * g^2
@@ -25,17 +25,17 @@ namespace gradstep {
 ///
 /// adapt_lower_bound estimates the bound as momo does, with <m, m / root> in place of |m|^2.
 ///
-/// Each step needs its loss: step_options::loss. The learning rate is an upper limit of the step size,
-/// so choose a large one. decay is the weight decay; it is part of the step size, so regularizers that
-/// change the weight itself (decoupled, after_step, cautious_decay, proximal, clamp_weight) are
-/// rejected. With a rate_scale, a tensor takes a multiple of the step.
+/// Each step needs its loss: step_options::loss. The learning rate is an upper limit of the step
+/// size, so choose a large one. decay is the weight decay; it is part of the step size, so
+/// regularizers that change the weight itself (decoupled, after_step, cautious_decay, proximal,
+/// clamp_weight) are rejected. With a rate_scale, a tensor takes a multiple of the step.
 ///
 /// State: m, v, initially zero. loss_average, gamma (initially 0) and lower_bound are the clock's
-/// state: a checkpoint and `clock()` contain them, and `seek` needs them. Ranges: 0 <= beta1, beta2 <
-/// 1; epsilon and decay >= 0; lower_bound finite. Model-wise: one call of a step is a whole model.
-/// Tables, averages around the rule and sharded training reject it.
-/// Other frameworks: equal to MomoAdam of the authors' package momo-opt with divide, and without decay
-/// to optax.contrib.momo_adam, which shrinks the weight before the step instead of after it.
+/// state: a checkpoint and `clock()` contain them, and `seek` needs them. Ranges: 0 <= beta1, beta2
+/// < 1; epsilon and decay >= 0; lower_bound finite. Model-wise: one call of a step is a whole
+/// model. Tables, averages around the rule and sharded training reject it.
+/// Other frameworks: equal to MomoAdam of the authors' package momo-opt with divide, and without
+/// decay to optax.contrib.momo_adam, which shrinks the weight before the step instead of after it.
 struct momo_adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, lower_bound = 0, decay = 0;
     bool adapt_lower_bound = false;

@@ -30,7 +30,8 @@ template <> inline constexpr std::array enumerators<muon_momentum>{"average", "s
 
 /// Muon: momentum whose direction is orthogonalized by Newton-Schulz iterations. Jordan, Jin, Boza,
 /// You, Cesista, Newhouse & Bernstein 2024, https://kellerjordan.github.io/posts/muon; scales: Liu
-/// et al. 2025, arXiv:2502.16982, and Bernstein 2025, https://jeremybernste.in/writing/deriving-muon.
+/// et al. 2025, arXiv:2502.16982, and Bernstein 2025,
+/// https://jeremybernste.in/writing/deriving-muon.
 ///
 ///     m <- mu * m + (1 - mu) * g                            sum:  m <- mu * m + g
 ///     u <- (1 - mu) * g + mu * m                            sum:  u <- g + mu * m;   without nesterov:  u <- m
@@ -49,9 +50,9 @@ template <> inline constexpr std::array enumerators<muon_momentum>{"average", "s
 /// memory: 2 rows * cols + 2 min(rows, cols)^2 numbers, which the parameters of an updater share.
 ///
 /// Other frameworks: torch.optim.Muon and muon.py of Jordan et al. run the iterations in bfloat16,
-/// which rounds to three digits. muon.py divides by |u| + 1e-7, and takes the scale of a convolution
-/// from the last two of its four dimensions. optax corrects the bias of m, which changes nothing but
-/// rounding.
+/// which rounds to three digits. muon.py divides by |u| + 1e-7, and takes the scale of a
+/// convolution from the last two of its four dimensions. optax corrects the bias of m, which
+/// changes nothing but rounding.
 struct muon {
     double mu = 0.95;
     bool nesterov = true;

@@ -29,9 +29,9 @@ inline double pnm_norm(double x) {
 ///     t even:   even <- beta1^2 * even + (1 - beta1^2) * g,    a = even, b = odd
 ///     w <- w - lr * ((1 + beta0) * a - beta0 * b) / sqrt((1 + beta0)^2 + beta0^2)
 ///
-/// State: odd, even, initially zero. Ranges: 0 <= beta1 < 1, beta0 finite; beta0 > 0 adds noise, and
-/// -1 < beta0 < 0 is momentum that averages. There is no bias correction. The step is linear, so
-/// tables catch up exactly. Under `touch_only`, a row that is only in batches of odd steps never
+/// State: odd, even, initially zero. Ranges: 0 <= beta1 < 1, beta0 finite; beta0 > 0 adds noise,
+/// and -1 < beta0 < 0 is momentum that averages. There is no bias correction. The step is linear,
+/// so tables catch up exactly. Under `touch_only`, a row that is only in batches of odd steps never
 /// changes `even`.
 /// Other frameworks: the authors' program calls beta0 the second of its betas.
 struct pnm {

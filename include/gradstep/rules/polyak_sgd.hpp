@@ -28,8 +28,9 @@ template <> inline constexpr std::array enumerators<polyak_variant>{"sps", "sps_
 /// `l2`; decoupled, after_step, cautious_decay, proximal and clamp_weight are rejected, as by dog.
 /// Model-wise: one call of a step is a whole model. Tables, averages around the rule and sharded
 /// training reject it.
-/// Other frameworks: equal to optax.scale_by_polyak, which takes no step while |g|^2 + eps is at most
-/// the machine epsilon. optax.polyak_sgd multiplies g by its `scaling` before it takes the norm.
+/// Other frameworks: equal to optax.scale_by_polyak, which takes no step while |g|^2 + eps is at
+/// most the machine epsilon. optax.polyak_sgd multiplies g by its `scaling` before it takes the
+/// norm.
 struct polyak_sgd {
     double f_min = 0, max_learning_rate = 1, epsilon = 0;
     polyak_variant variant = polyak_variant::sps;

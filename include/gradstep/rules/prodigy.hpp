@@ -30,15 +30,16 @@ namespace gradstep {
 /// `decoupled` is the weight decay of the paper.
 ///
 /// State: m, v, s, initially zero; x0, the initial weight. d, d_max (initially d0) and r (initially
-/// 0) are the clock's state: a checkpoint and `clock()` contain them, and `seek` needs them. Ranges:
-/// 0 <= beta1, beta2, beta3 < 1; epsilon >= 0; d0, d_coef > 0; growth_rate >= 1, or infinite. Model-
-/// wise: one call of a step is a whole model. Tables, averages around the rule and sharded training
-/// reject it.
+/// 0) are the clock's state: a checkpoint and `clock()` contain them, and `seek` needs them.
+///    Ranges:
+/// 0 <= beta1, beta2, beta3 < 1; epsilon >= 0; d0, d_coef > 0; growth_rate >= 1, or infinite.
+/// Model- wise: one call of a step is a whole model. Tables, averages around the rule and sharded
+/// training reject it.
 /// Other frameworks: equal to prodigyopt.Prodigy with slice_p = 1, which skips steps with rate 0
 /// (here the averages go on), and to optax.contrib.prodigy, which has no
 /// growth_rate; optax always corrects the bias. prodigyopt has one rate for all tensors; here a
-/// rate_scale also scales a tensor's share of r and s. With beta1 = 0, prodigyopt moves by the new d
-/// times g instead of the m of the paper.
+/// rate_scale also scales a tensor's share of r and s. With beta1 = 0, prodigyopt moves by the new
+/// d times g instead of the m of the paper.
 struct prodigy {
     double beta1 = 0.9, beta2 = 0.999, beta3 = 0, epsilon = 1e-8, d0 = 1e-6, d_coef = 1,
            growth_rate = std::numeric_limits<double>::infinity();

@@ -16,10 +16,10 @@ namespace gradstep {
 ///     w <- w - lr / (sqrt(v) + epsilon) * g
 ///
 /// State: v, one per row, initially zero. Ranges: 0 <= beta < 1; epsilon >= 0.
-/// FBGEMM shrinks a row when it is touched, by 1 - lr * ar_alpha * gap, at least min_shrinkage, with
-/// the rate of today. Here that is the regularizer `decoupled{ar_alpha}` in a table with `exact`:
-/// the product of 1 - lr * ar_alpha over the steps of the gap, each with its own rate. It cannot
-/// turn negative, so there is no min_shrinkage. A row that was never touched shrinks too.
+/// FBGEMM shrinks a row when it is touched, by 1 - lr * ar_alpha * gap, at least min_shrinkage,
+/// with the rate of today. Here that is the regularizer `decoupled{ar_alpha}` in a table with
+/// `exact`: the product of 1 - lr * ar_alpha over the steps of the gap, each with its own rate. It
+/// cannot turn negative, so there is no min_shrinkage. A row that was never touched shrinks too.
 struct rowwise_rmsprop {
     double beta = 0.99, epsilon = 1e-8;
     static constexpr auto hyperparameters =

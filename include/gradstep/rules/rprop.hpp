@@ -21,8 +21,9 @@ namespace gradstep {
 /// signs decides: a product of gradients could underflow. An eta outside the limits, from
 /// initial_step or a saved state, comes back between them when it changes. NaN in a gradient
 /// reaches the weight.
-/// Ranges: 0 < shrink < 1 <= grow; smallest_step >= 0; initial_step, largest_step > 0. The rule is for whole batches: noise changes signs. Without gradient, eta and
-/// the weight do not change, and p becomes 0, so tables catch up exactly.
+/// Ranges: 0 < shrink < 1 <= grow; smallest_step >= 0; initial_step, largest_step > 0. The rule is
+/// for whole batches: noise changes signs. Without gradient, eta and the weight do not change, and
+/// p becomes 0, so tables catch up exactly.
 /// Other frameworks: the learning rate of torch and Paddle is only the start of eta; set it as
 /// initial_step, with the schedule constant{1}. optax 0.2.8 takes each step one step late.
 struct rprop {

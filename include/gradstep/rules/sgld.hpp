@@ -14,11 +14,11 @@ namespace gradstep {
 ///     sigma <- sqrt(2 * lr * temperature)
 ///     w <- w - lr * g,    w <- w + sigma * n         n standard normal, new for each element and step
 ///
-/// No state. Range: temperature >= 0; with 0 it is `sgd`. The paper has the step eps / 2 * grad(log p)
-/// and noise of the variance eps: that is lr = eps / 2, temperature = 1, and U = -log p of all the
-/// data, with the prior. If your loss is a mean over N samples, U is N times the loss: use
-/// temperature = 1 / N, and a learning rate that is N times as large. The paper lets lr fall as
-/// a (b + t)^-gamma, 1/2 < gamma <= 1: `inverse_time` for gamma = 1. `moving<"temperature">` anneals.
+/// No state. Range: temperature >= 0; with 0 it is `sgd`. The paper has the step eps / 2 * grad(log
+/// p) and noise of the variance eps: that is lr = eps / 2, temperature = 1, and U = -log p of all
+/// the data, with the prior. If your loss is a mean over N samples, U is N times the loss: use
+/// temperature = 1 / N, and a learning rate that is N times as large. The paper lets lr fall as a
+/// (b + t)^-gamma, 1/2 < gamma <= 1: `inverse_time` for gamma = 1. `moving<"temperature">` anneals.
 ///
 /// n is a pure function of step_options::seed, step, id and element (`noisy_rule`): the bits are
 /// equal on every backend, and checkpoints need nothing but the clock. Give the tensors of a model

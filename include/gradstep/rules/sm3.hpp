@@ -8,8 +8,9 @@
 
 namespace gradstep {
 
-/// SM3: Adagrad whose accumulator is one number for each row and each column of a matrix. Anil, Gupta,
-/// Koren & Singer 2019, arXiv:1901.11150, Algorithm SM3-II, with rows and columns as the cover.
+/// SM3: Adagrad whose accumulator is one number for each row and each column of a matrix. Anil,
+/// Gupta, Koren & Singer 2019, arXiv:1901.11150, Algorithm SM3-II, with rows and columns as the
+/// cover.
 ///
 ///     a matrix:   v = beta2 * min(r, c) + (1 - beta2) * g^2        beta2 = 1:  v = min(r, c) + g^2
 ///                 r <- max of v over each row,  c <- max of v over each column
@@ -20,12 +21,12 @@ namespace gradstep {
 /// Adagrad. `momentum_sm3` is the same with momentum.
 ///
 /// State: r with a number for each row, c with one for each column, and v, which a matrix does not
-/// have; all initially zero. A step reads the gradient once. Ranges: 0 < beta2 <= 1; epsilon >= 0, and
-/// 0 / 0 counts as 0, as in the paper.
+/// have; all initially zero. A step reads the gradient once. Ranges: 0 < beta2 <= 1; epsilon >= 0,
+/// and 0 / 0 counts as 0, as in the paper.
 ///
-/// Other frameworks: optax.sm3 has momentum. Tensors with more than two dimensions have accumulators
-/// for each dimension in optax and in Google's code; here the dimensions after the first one are
-/// joined.
+/// Other frameworks: optax.sm3 has momentum. Tensors with more than two dimensions have
+/// accumulators for each dimension in optax and in Google's code; here the dimensions after the
+/// first one are joined.
 struct sm3 {
     double beta2 = 1, epsilon = 0;
     static constexpr auto hyperparameters =

@@ -12,16 +12,17 @@
 namespace gradstep {
 
 /// StableAdamW: AdamW with the update clipping of Adafactor. A gradient that is large beside its
-/// second moment lowers the rate of its tensor. Wortsman et al. 2023, arXiv:2304.13013, Algorithm 2.
+/// second moment lowers the rate of its tensor. Wortsman et al. 2023, arXiv:2304.13013, Algorithm
+/// 2.
 ///
 ///     m <- beta1 * m + (1 - beta1) * g
 ///     v <- beta2 * v + (1 - beta2) * g^2,   x = v / (1 - beta2^t)
 ///     s <- max(1, sqrt(mean(g^2 / max(x, epsilon^2))))        over the tensor (a row of a table)
 ///     w <- w - lr / s * (m / (1 - beta1^t) / (sqrt(x) + epsilon) + weight_decay * w)
 ///
-/// State: m, v, initially zero. Ranges: 0 <= beta1, beta2 < 1; epsilon, weight_decay >= 0. The decay
-/// uses the lowered rate, so `decoupled` cannot replace it. The paper writes the bias corrections
-/// into the betas; its moments are the corrected ones.
+/// State: m, v, initially zero. Ranges: 0 <= beta1, beta2 < 1; epsilon, weight_decay >= 0. The
+/// decay uses the lowered rate, so `decoupled` cannot replace it. The paper writes the bias
+/// corrections into the betas; its moments are the corrected ones.
 /// Other frameworks: equal to pytorch_optimizer, whose weight_decay is 0.01, and which stores the
 /// corrected moments.
 struct stable_adamw {

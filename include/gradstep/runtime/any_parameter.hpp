@@ -63,9 +63,9 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 /// `flush` and a step of all elements apply the pending steps of all rows.
 ///
 /// The rows can change while it trains (gs::changing_rows), after a flush. The constructor defines
-/// the rows, or if there is one, the shape does. One row without a shape is a vector, whose rows are
-/// its elements: begin with 0 rows and append, if you need a table of one row. The number that a
-/// row-wise rule keeps for each row moves with its row.
+/// the rows, or if there is one, the shape does. One row without a shape is a vector, whose rows
+/// are its elements: begin with 0 rows and append, if you need a table of one row. The number that
+/// a row-wise rule keeps for each row moves with its row.
 class any_parameter : private detail::step_task, public changing_rows<any_parameter> {
     friend class changing_rows<any_parameter>;
 
@@ -192,8 +192,8 @@ public:
 
     using changing_rows::permute, changing_rows::reset;
     /// The functions of gs::changing_rows, for numbers of rows whose integer type is known at run
-    /// time. All functions that change rows also throw value_error for memory of your program, for a
-    /// shape with other rows than the parameter, and for a single row that catches up. `append`
+    /// time. All functions that change rows also throw value_error for memory of your program, for
+    /// a shape with other rows than the parameter, and for a single row that catches up. `append`
     /// throws value_error for values of another type.
     void permute(any_span order);
     void reset(any_span rows);
@@ -223,9 +223,9 @@ public:
     /// shape. Without `set_shape` the shape is rows() x width() if the constructor got another
     /// number of rows than 1, and a width above 1. Otherwise it is unknown: then only the number of
     /// elements must match. `muon` and `adafactor` use
-    /// it, with all dimensions after the first one joined. Throws size_error for a shape with another
-    /// number of elements. The state of a factored rule (adafactor) has its lengths: before the first
-    /// step it is allocated again, and afterwards another shape throws sequence_error.
+    /// it, with all dimensions after the first one joined. Throws size_error for a shape with
+    /// another number of elements. The state of a factored rule (adafactor) has its lengths: before
+    /// the first step it is allocated again, and afterwards another shape throws sequence_error.
     void set_shape(std::vector<std::uint64_t> extents);
     /// The shape that files contain, if it is known.
     std::optional<std::vector<std::uint64_t>> shape() const;
@@ -279,7 +279,8 @@ protected:
     void set_ascended(bool is) { reads_kept_ = is; }
     void hold(bool is) { is_ascended_ = is_held_ = is; }
     // The parts of a change of rows, for changing_rows and for models. `rearranged` allocates all
-    // memory, then flushes, and the parameter has the same values after an error. `take` changes it.
+    // memory, then flushes, and the parameter has the same values after an error. `take` changes
+    // it.
     struct added_rows {
         any_span values = {};
         std::size_t size() const { return values.size; }
@@ -403,7 +404,8 @@ private:
     // Sets the state as it begins after `step` steps.
     void begin_state(runtime::erased_tensor const& all, std::size_t rows, std::int64_t step) const;
 
-    // Numbers of any integer type, converted in `memory` if necessary; and the ids of rows, validated.
+    // Numbers of any integer type, converted in `memory` if necessary; and the ids of rows,
+    // validated.
     static std::span<std::int64_t const> numbers_of(any_span const& given, std::size_t rows, char const* call,
                                                     std::vector<std::int64_t>& memory);
     std::span<std::int64_t const> ids_of(any_span const& given, char const* call);

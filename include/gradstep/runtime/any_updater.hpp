@@ -162,10 +162,10 @@ public:
     /// from one thread; a second call throws sequence_error. Both functions do that, and a gradient
     /// that on_nonfinite skips then skips all tensors of the call. The call is one pass, split by
     /// memory traffic over the threads of an executor; tensors of row-wise rules and of rules that
-    /// use shapes run one after another. Without an executor it uses the threads in the optimizer's text, else the
-    /// caller's thread. All tensors are checked before any is written, except for overlaps between
-    /// tensors. Throws the same errors, with the number of the tensor. Returns the first non-finite
-    /// element.
+    /// use shapes run one after another. Without an executor it uses the threads in the optimizer's
+    /// text, else the caller's thread. All tensors are checked before any is written, except for
+    /// overlaps between tensors. Throws the same errors, with the number of the tensor. Returns the
+    /// first non-finite element.
     std::optional<nonfinite_element> apply(std::span<any_tensor const> tensors) const;
     template <executor Executor>
     std::optional<nonfinite_element> apply(std::span<any_tensor const> tensors, Executor& threads) const {
@@ -199,9 +199,9 @@ public:
     /// Describes the updater's type.
     runtime::updater_facts const& facts() const { return compiled_->facts(); }
 
-    /// For model-wise rules: a hash of the rule and its numbers; the first pass over the tensors of a
-    /// call, which settles; and the settled state of the clock after the prepared step. For code that
-    /// owns the memory.
+    /// For model-wise rules: a hash of the rule and its numbers; the first pass over the tensors of
+    /// a call, which settles; and the settled state of the clock after the prepared step. For code
+    /// that owns the memory.
     std::uint64_t hash_of_rule() const;
     void settle(std::span<runtime::erased_tensor const> tensors, detail::executor_reference const* threads) const;
     void settle(clock_state const& after) {
@@ -210,7 +210,8 @@ public:
     }
     /// The same first pass over the tensors of several updaters, which are one model: tensor k is a
     /// tensor of by[k], and the sums are added in the order of the tensors. Throws value_error if
-    /// another updater than the first has another rule or clock, or a rate that the rule does not allow.
+    /// another updater than the first has another rule or clock, or a rate that the rule does not
+    /// allow.
     static void settle(std::span<any_updater* const> by, std::span<runtime::erased_tensor const> tensors,
                        detail::executor_reference const* threads);
     /// Throws sequence_error unless a step is prepared.
@@ -228,9 +229,9 @@ public:
         /// A gradient of the model is skipped: no tensor takes the step.
         is_skipped
     };
-    /// Applies the step to a tensor whose memory is checked (`require`, `require_matrix`), with the id
-    /// that it has, for code that owns the memory. Null `threads` means the caller's thread. Like
-    /// `apply` in all else. Not for model-wise rules.
+    /// Applies the step to a tensor whose memory is checked (`require`, `require_matrix`), with the
+    /// id that it has, for code that owns the memory. Null `threads` means the caller's thread.
+    /// Like `apply` in all else. Not for model-wise rules.
     std::optional<nonfinite_element> apply_checked(runtime::erased_tensor const& x,
                                                    detail::executor_reference const* threads) const;
     /// The same for the tensors of a call, and for every rule.
@@ -274,8 +275,8 @@ private:
     detail::executor_reference own_threads() const;
     std::optional<nonfinite_element> apply_all(std::span<any_tensor const> tensors,
                                                detail::executor_reference const* threads, std::size_t number) const;
-    // Finds the first non-finite element of each gradient, else its size. Throws nonfinite_error with
-    // `raise`.
+    // Finds the first non-finite element of each gradient, else its size. Throws nonfinite_error
+    // with `raise`.
     template <class Pointers>
     void find_nonfinite(Pointers const& all, detail::executor_reference const* threads, std::size_t number,
                         std::atomic<std::size_t>* found) const;
@@ -303,14 +304,14 @@ private:
 };
 
 /// The tensors of a call of any_updater, whose memory is checked (`any_updater::require`,
-/// `require_matrix`). All memory of the call is allocated before `apply`, so a caller can check more
-/// before it.
+/// `require_matrix`). All memory of the call is allocated before `apply`, so a caller can check
+/// more before it.
 class any_updater::checked_tensors {
 public:
     /// Room for `count` tensors. Errors number them from `number`, or not if it is only_tensor.
     checked_tensors(any_updater const& of, std::size_t count, std::size_t number = 0);
-    /// Adds a tensor, with the id that it has; by another prepared step than the updater's, if `by` is
-    /// not null.
+    /// Adds a tensor, with the id that it has; by another prepared step than the updater's, if `by`
+    /// is not null.
     void add(runtime::erased_tensor const& x, runtime::compiled_updater* by = nullptr) {
         all_.push_back({x, by != nullptr ? by : of_->compiled_.get()});
         taken_.push_back(&all_.back());

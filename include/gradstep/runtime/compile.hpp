@@ -16,8 +16,9 @@
 ///         return all;
 ///     }
 ///
-/// The library gradstep::runtime has the common combinations (docs/reference/compiled_combinations.md) for every instruction
-/// set. Programs that link it need none of these files.
+/// The library gradstep::runtime has the common combinations
+/// (docs/reference/compiled_combinations.md) for every instruction set. Programs that link it need
+/// none of these files.
 
 #include <array>
 #include <cstddef>

@@ -68,8 +68,8 @@ struct updater_facts {
         if (is_factor_slot(i)) return factor_slots[i - first_row_slot].size(n, of);
         return is_row_slot(i) ? 1 : n;
     }
-    /// The numbers of slot i that belong to a row of `width` elements of a tensor with this shape; 0:
-    /// none.
+    /// The numbers of slot i that belong to a row of `width` elements of a tensor with this shape;
+    /// 0: none.
     std::size_t slot_width(std::size_t i, std::size_t width, gradstep::shape const& of) const {
         if (is_factor_slot(i)) return factor_slots[i - first_row_slot].width_of_row(width, of);
         return is_row_slot(i) ? 0 : width;
@@ -108,8 +108,8 @@ struct combination {
 };
 
 class compiled_updater;
-/// Owns an updater. Make it from `new`: std::make_unique for every type of updater would take a tenth
-/// of the compile time.
+/// Owns an updater. Make it from `new`: std::make_unique for every type of updater would take a
+/// tenth of the compile time.
 using owned_updater = std::unique_ptr<compiled_updater>;
 
 /// An updater of a compiled combination.
@@ -142,9 +142,9 @@ public:
     /// Writes the average after the steps of `at`, if the updater keeps one, in the type of the
     /// storage or of the state.
     virtual void read_average(erased_tensor const&, gradstep::clock at, scalar type, void* out) const = 0;
-    /// For model-wise rules, between `prepare` and `run`: what a block of a tensor adds to the sums;
-    /// the state of the clock after the step, from the sums of all tensors; and `settle`, which sets
-    /// it for `run`, and returns the part that the clock keeps.
+    /// For model-wise rules, between `prepare` and `run`: what a block of a tensor adds to the
+    /// sums; the state of the clock after the step, from the sums of all tensors; and `settle`,
+    /// which sets it for `run`, and returns the part that the clock keeps.
     virtual detail::model_sums sums_of_block(erased_tensor const&, std::size_t) const noexcept { return {}; }
     virtual clock_state settled(detail::model_sums const&) const { return {}; }
     virtual clock_state settle(clock_state const& after) { return after; }

@@ -90,11 +90,11 @@ void set_in_regularizer(any_regularizer& of, number_path path, json_path const& 
 inline namespace GRADSTEP_ABI {
 /// Sets one number of an optimizer. `path` is the number's position in the JSON that `to_json`
 /// writes: "rule.beta1", "schedule.rate", "regularizer.rate", "regularizer.regularizers[1].rate",
-/// "average.decay", "clip.limit". A number in the place of a schedule ends it; the path can also go on
-/// into the schedule: "rule.beta1.rate". Throws value_error if the path does not lead to a number of
-/// `rule`, `average`, `regularizer`, `schedule` or `clip`, or if the value is out of range. Nothing
-/// has changed then. Rules that involve several numbers are checked when you make an optimizer from
-/// the configuration.
+/// "average.decay", "clip.limit". A number in the place of a schedule ends it; the path can also go
+/// on into the schedule: "rule.beta1.rate". Throws value_error if the path does not lead to a
+/// number of `rule`, `average`, `regularizer`, `schedule` or `clip`, or if the value is out of
+/// range. Nothing has changed then. Rules that involve several numbers are checked when you make an
+/// optimizer from the configuration.
 void set_number(optimizer_configuration& of, std::string_view path, double value);
 
 } // namespace GRADSTEP_ABI

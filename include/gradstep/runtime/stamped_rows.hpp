@@ -54,7 +54,8 @@ public:
     // Catches up all rows, or some of them, to the steps so far.
     void flush(runtime::erased_tensor const& all, runtime::chosen_rows which, std::int64_t step) noexcept;
     void has_caught_up() { is_behind_ = false; }
-    // The stamps of other rows, none of which has pending steps. The history stays as long as it is.
+    // The stamps of other rows, none of which has pending steps. The history stays as long as it
+    // is.
     void take(std::vector<std::uint32_t>&& stamps) noexcept {
         stamps_ = std::move(stamps);
         cursor_ = refresh_cursor(capacity_);

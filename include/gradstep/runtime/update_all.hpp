@@ -14,8 +14,8 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 /// other gradient. Each parameter's options define whether a non-finite gradient is skipped or
 /// rejects the call.
 ///
-/// Parameters with the same model-wise rule (prodigy, dog) are one model: their clocks must be equal,
-/// and a gradient that is skipped skips the step of all of them.
+/// Parameters with the same model-wise rule (prodigy, dog) are one model: their clocks must be
+/// equal, and a gradient that is skipped skips the step of all of them.
 ///
 /// Throws the errors of any_parameter::update, with the number of the parameter, and value_error
 /// for a duplicate parameter. No parameter has changed then.

@@ -72,8 +72,8 @@ struct decay_sum {
     }
 };
 
-// The same for a decay that follows a schedule: a running sum of logarithms for each slot, so that a
-// plan needs two entries.
+// The same for a decay that follows a schedule: a running sum of logarithms for each slot, so that
+// a plan needs two entries.
 template <class Rule, template <class> class Buffer> class decay_history<Rule, Buffer, true> {
     static constexpr std::size_t of_elements = slot_count<Rule>, of_rows = row_slot_count<Rule>,
                                  all_slots = of_elements + of_rows;

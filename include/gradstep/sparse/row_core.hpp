@@ -80,10 +80,10 @@ template <class Updater, class CatchUp> struct row_core {
         };
         return rethrow_as<std::length_error>([&] { return rethrow_as<std::bad_alloc>(f, refuse); }, refuse);
     }
-    // Before rows move or are removed: begins a new lap of the sweep, since the places of the current
-    // lap and its pace belong to the rows before. Rows that would be too old for the history when the
-    // new lap visits them catch up. Throws what the application's pool throws; rows that have caught
-    // up stay so.
+    // Before rows move or are removed: begins a new lap of the sweep, since the places of the
+    // current lap and its pace belong to the rows before. Rows that would be too old for the
+    // history when the new lap visits them catch up. Throws what the application's pool throws;
+    // rows that have caught up stay so.
     void begin_lap(memory_type const& rows) {
         catch_up(sweep_to(rows, step()), 0, num_rows());
         kept.restart();

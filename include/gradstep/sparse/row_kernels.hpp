@@ -154,8 +154,8 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
     }
 };
 
-// The rule of a step, for kernels that prepare it once more. If its numbers follow schedules, it is a
-// copy, since the next step changes them.
+// The rule of a step, for kernels that prepare it once more. If its numbers follow schedules, it is
+// a copy, since the next step changes them.
 template <class Updater> struct held_policy {
     typename Updater::rule_type rule;
     typename Updater::rule_type const* operator->() const { return &rule; }

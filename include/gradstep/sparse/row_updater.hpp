@@ -155,9 +155,10 @@ public:
         core_.shape.zero(core_.backend(), bag_rows, options);
     }
 
-    /// The same for the rows of a mask. The gradient is dense, num_rows x width elements, and only its
-    /// visible rows are read. The result is the same bit for bit as `update` with their ids and their
-    /// gradients, without a copy. Not for memory of a device. Throws size_error for a mask of another length.
+    /// The same for the rows of a mask. The gradient is dense, num_rows x width elements, and only
+    /// its visible rows are read. The result is the same bit for bit as `update` with their ids and
+    /// their gradients, without a copy. Not for memory of a device. Throws size_error for a mask of
+    /// another length.
     template <class Visible, class Gradients>
     requires std::same_as<std::remove_cvref_t<Visible>, visible>
     void update(memory_type const& rows, Visible&& seen, Gradients&& gradient, step_options const& options = {}) {

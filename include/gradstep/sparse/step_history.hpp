@@ -171,7 +171,8 @@ public:
     }
 
 private:
-    // The first step of a checkpoint, and whether it is the one before the first that a row can miss.
+    // The first step of a checkpoint, and whether it is the one before the first that a row can
+    // miss.
     static std::int64_t first_of(std::int64_t now, std::span<double const> numbers) {
         return now + 1 - static_cast<std::int64_t>(numbers.size() / numbers_per_step);
     }

@@ -266,8 +266,8 @@ public:
         else for_each(table.lots() * Work::lot, [&](std::size_t i) { table(i / Work::lot, i % Work::lot); });
     }
 #if defined(__CUDACC__)
-    /// Does what Thrust does after its launches: throws the error of a launch, and waits if the policy
-    /// does.
+    /// Does what Thrust does after its launches: throws the error of a launch, and waits if the
+    /// policy does.
     void launched() const {
         detail::require_cuda(cudaGetLastError());
         Policy policy = policy_;
@@ -276,9 +276,9 @@ public:
 #endif
     /// The execution policy.
     Policy const& policy() const { return policy_; }
-    /// Returns f(policy), which calls one of Thrust's algorithms with this policy. On CUDA, the memory
-    /// that the algorithm borrows is kept for the next call, because each allocation waits for the
-    /// device. A policy with an allocator, or of your own type, is passed as it is.
+    /// Returns f(policy), which calls one of Thrust's algorithms with this policy. On CUDA, the
+    /// memory that the algorithm borrows is kept for the next call, because each allocation waits
+    /// for the device. A policy with an allocator, or of your own type, is passed as it is.
     template <class F> decltype(auto) algorithm(F const& f) const {
 #if defined(__CUDACC__)
         if constexpr (on_cuda && detail::is_plain_policy<Policy>) {

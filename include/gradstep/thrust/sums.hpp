@@ -1,6 +1,6 @@
 #pragma once
-/// Sums over a tensor on the Thrust backend, in the order of every sum in gradstep (core/reduce.hpp);
-/// thrust/backend.hpp includes it.
+/// Sums over a tensor on the Thrust backend, in the order of every sum in gradstep
+/// (core/reduce.hpp); thrust/backend.hpp includes it.
 
 #include <cstddef>
 #include <cstring>
@@ -14,9 +14,9 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// A sum is a class with the types `part`, the sum of a column or of a block, and `total`, the sum of
-// all blocks. `column(b, c)` returns the sum of column c of block b, `add(to, part)` adds to a part
-// or to a total, and `finish(total)` is called once at the end.
+// A sum is a class with the types `part`, the sum of a column or of a block, and `total`, the sum
+// of all blocks. `column(b, c)` returns the sum of column c of block b, `add(to, part)` adds to a
+// part or to a total, and `finish(total)` is called once at the end.
 
 // The sum of the squares of all elements times `scale`.
 template <class S> struct squares {

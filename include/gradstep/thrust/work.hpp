@@ -108,8 +108,8 @@ template <class Kernel, class V> struct run_block {
     }
 };
 
-// The update of a row-wise rule on a device, whose sums (thrust/sums.hpp) left their result in device
-// memory.
+// The update of a row-wise rule on a device, whose sums (thrust/sums.hpp) left their result in
+// device memory.
 template <class Kernel> struct settled_kernel {
     using traits = typename Kernel::traits;
     using compute = typename Kernel::compute;

@@ -1,5 +1,5 @@
-// Runs dlib's solvers and writes dlib.txt. The format is in common.py. From the root of the repository, with Debian's
-// libdlib-dev 19.24:
+// Runs dlib's solvers and writes dlib.txt. The format is in common.py. From the root of the
+// repository, with Debian's libdlib-dev 19.24:
 //
 //     g++ -std=c++20 -O1 test/golden/dialects/dlib_.cpp -o dlib_ $(pkg-config --cflags --libs dlib-1) && ./dlib_
 #include <dlib/dnn.h>
@@ -55,7 +55,8 @@ struct layer {
     dlib::tensor const& get_layer_params() const { return parameters; }
 };
 
-// Writes a run. dlib's solvers do not show their state: it is what they serialize, after their name.
+// Writes a run. dlib's solvers do not show their state: it is what they serialize, after their
+// name.
 template <class Solver>
 void run(std::ofstream& out, std::vector<numbers> const& input, std::string const& name, Solver solver,
          std::vector<std::string> const& slots, double lr, double later_lr, options const& given) {

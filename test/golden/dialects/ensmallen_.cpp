@@ -1,5 +1,6 @@
-// Runs ensmallen's update policies and writes ensmallen.txt. The format is in common.py. From the root of the repository,
-// with Debian 13's libensmallen-dev 2.22.1; their state is private, which the option ignores:
+// Runs ensmallen's update policies and writes ensmallen.txt. The format is in common.py. From the
+// root of the repository, with Debian 13's libensmallen-dev 2.22.1; their state is private, which
+// the option ignores:
 //
 //     g++ -std=c++17 -O1 -fno-access-control test/golden/dialects/ensmallen_.cpp -o ensmallen_ -larmadillo && ./ensmallen_
 #include <ensmallen.hpp>

@@ -1,6 +1,7 @@
 #pragma once
-/// The rules that divide by the root of a sum of squares, or of a moving mean of them, without bias correction:
-/// adagrad, two_buffer_adagrad, decayed_adagrad, proximal_adagrad, adadelta, and the four of rmsprop.
+/// The rules that divide by the root of a sum of squares, or of a moving mean of them, without bias
+/// correction: adagrad, two_buffer_adagrad, decayed_adagrad, proximal_adagrad, adadelta, and the
+/// four of rmsprop.
 
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>
@@ -75,7 +76,8 @@ constexpr auto line_of(gs::decayed_adagrad) {
     return line<decayed_adagrad>(gs::decayed_adagrad{}, gs::decayed_adagrad{.rho = 0.5, .epsilon = 1e-3});
 }
 
-/// Duchi & Singer 2009 (forward-backward splitting) with the rate of each element, lr / sqrt(n), for step and threshold.
+/// Duchi & Singer 2009 (forward-backward splitting) with the rate of each element, lr / sqrt(n),
+/// for step and threshold.
 struct proximal_adagrad {
     static bool carries(gradstep::proximal_adagrad rule) { return rule.l1 != 0 || rule.l2 != 0; }
     static bool decays(gradstep::proximal_adagrad rule) { return rule.initial_accumulator != 0 && carries(rule); }
@@ -90,7 +92,8 @@ struct proximal_adagrad {
         outcome const below = sqrt(n), rate = at.rate_held() / below;
         outcome const stepped = at.fnma(rate, exact(g), exact(w)), threshold = at.held(l1) * rate;
         outcome const left = abs(stepped) - threshold;
-        // The rate and l2 are rounded to T each; so is their product there or, on the host, in double.
+        // The rate and l2 are rounded to T each; so is their product there or, on the host, in
+        // double.
         outcome const pull = at.rate_held() * at.held(l2);
         outcome const shrunk = l2 == 0 ? left : left / (exact(1) + pull / below);
         real const sign = stepped.value < 0 ? -1 : 1;
@@ -154,7 +157,8 @@ template <bool Centered, bool Buffered> struct any_rmsprop {
             outcome const a = at.mean(rho, s[1], exact(g));
             out.state[1] = a;
             variance = at.fnma(a, a, n);
-            // A variance of which little is left has no digits, and first order says nothing of its root.
+            // A variance of which little is left has no digits, and first order says nothing of its
+            // root.
             out.at_threshold = at.near({variance.value, 64 * variance.error});
             variance.value = std::max<real>(variance.value, 0);
         }

@@ -1,6 +1,6 @@
 #pragma once
-/// adam and the rules with its moments and bias corrections: amsgrad, nesterov_adam, nadam, radam, adamax, adabelief,
-/// yogi; and lion, which has one moment.
+/// adam and the rules with its moments and bias corrections: amsgrad, nesterov_adam, nadam, radam,
+/// adamax, adabelief, yogi; and lion, which has one moment.
 
 #include <gradstep/rules/adabelief.hpp>
 #include <gradstep/rules/adam.hpp>
@@ -16,8 +16,8 @@
 
 namespace oracle {
 
-/// The two moments of adam, their corrections, and what they are divided by. Corrections are numbers of the host: their
-/// errors are in roundings of double.
+/// The two moments of adam, their corrections, and what they are divided by. Corrections are
+/// numbers of the host: their errors are in roundings of double.
 struct moments {
     static constexpr bool carries = true;
     real beta1, beta2, epsilon;
@@ -39,8 +39,9 @@ protected:
     // What corrects the root: 1 / sqrt(v_bias), of the host.
     outcome root_scale() const { return exact(1) / sqrt(v_bias); }
 
-    // The divisor, v being a second moment that is not yet corrected. Epsilon in the root, and epsilon-hat, are
-    // brought to the same scale on the host: scale * sqrt(v + epsilon / scale^2), and epsilon * scale beside the root.
+    // The divisor, v being a second moment that is not yet corrected. Epsilon in the root, and
+    // epsilon-hat, are brought to the same scale on the host: scale * sqrt(v + epsilon / scale^2),
+    // and epsilon * scale beside the root.
     outcome below(outcome v) const { return below(v, at.held(root_scale())); }
     // The divisor for a moment that is corrected already.
     outcome below_corrected(outcome v) const { return below(v, exact(1)); }
@@ -105,8 +106,8 @@ constexpr auto line_of(gs::amsgrad) {
         gs::amsgrad{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat, .maximum_of = gs::maximum::corrected});
 }
 
-/// What a rule moves along that looks ahead: a factor of the moment and one of the gradient, both of the host, with the
-/// rate in them.
+/// What a rule moves along that looks ahead: a factor of the moment and one of the gradient, both
+/// of the host, with the rate in them.
 struct ahead : moments {
     using moments::moments;
 
@@ -118,7 +119,8 @@ protected:
     }
 };
 
-/// Adam with the look-ahead of nesterov, with the correction of this step (TensorFlow) or of the next (Dozat 2016).
+/// Adam with the look-ahead of nesterov, with the correction of this step (TensorFlow) or of the
+/// next (Dozat 2016).
 struct nesterov_adam : ahead {
     bool next;
 
@@ -138,7 +140,8 @@ constexpr auto line_of(gs::nesterov_adam) {
                                gs::nesterov_adam{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat});
 }
 
-/// Dozat 2016: the momentum has a schedule of its own, mu_t, and the correction is by the product of them.
+/// Dozat 2016: the momentum has a schedule of its own, mu_t, and the correction is by the product
+/// of them.
 struct nadam : ahead {
     real momentum_decay;
 
@@ -156,9 +159,10 @@ struct nadam : ahead {
         outcome const power = exp(exponent * log(exact(0.96)));
         return exact(beta1) * (exact(1) - exact(0.5L) * power);
     }
-    // The product of mu(1) to mu(t). As a pure function of t it is exp(t * log(beta1) + sum log(1 - 0.5 * 0.96^(..))),
-    // the sum by its Taylor series. Two logarithms and three products on the way to each exponent, and the exponentials
-    // and what is left of a term, are 20 roundings at most; the 55 terms, all of one sign, are added with 55.
+    // The product of mu(1) to mu(t). As a pure function of t it is exp(t * log(beta1) + sum log(1 -
+    // 0.5 * 0.96^(..))), the sum by its Taylor series. Two logarithms and three products on the way
+    // to each exponent, and the exponentials and what is left of a term, are 20 roundings at most;
+    // the 55 terms, all of one sign, are added with 55.
     outcome product(std::int64_t t) const {
         real p = 1, log_of_rest = 0;
         for (std::int64_t i = 1; i <= t; ++i) {

@@ -7,8 +7,8 @@
 
 namespace oracle {
 
-/// Xie et al. 2022, arXiv:2208.06677, algorithm 1. Its betas are 1 minus these, and its (1 - beta2) is the weight of the
-/// differences; the authors' code has the bias corrections.
+/// Xie et al. 2022, arXiv:2208.06677, algorithm 1. Its betas are 1 minus these, and its (1 - beta2)
+/// is the weight of the differences; the authors' code has the bias corrections.
 struct adan {
     static constexpr bool carries = true;
     real beta1, beta2, beta3, epsilon, epsilon_root;

@@ -7,7 +7,8 @@
 
 namespace oracle {
 
-/// Pagliardini, Ablin & Grangier 2024, arXiv:2409.03137, algorithm 1, and its schedulers of alpha and beta3.
+/// Pagliardini, Ablin & Grangier 2024, arXiv:2409.03137, algorithm 1, and its schedulers of alpha
+/// and beta3.
 struct ademamix : moments {
     outcome alpha, beta3; // of this step, of the host
 
@@ -25,8 +26,8 @@ struct ademamix : moments {
     }
 
 private:
-    // exp(log(start) * log(end) / ((1 - r) * log(end) + r * log(start))); from 0, where log(start) is infinite, its
-    // limit.
+    // exp(log(start) * log(end) / ((1 - r) * log(end) + r * log(start))); from 0, where log(start)
+    // is infinite, its limit.
     static outcome risen(outcome r, real start, real end) {
         outcome const log_end = log(exact(end));
         if (start == 0) return exp(log_end / r);

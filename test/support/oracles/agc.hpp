@@ -8,7 +8,8 @@
 
 namespace oracle {
 
-/// Brock et al. 2021, arXiv:2102.06171, equation 3, around gradient descent: the gradient of the rule is not exact.
+/// Brock et al. 2021, arXiv:2102.06171, equation 3, around gradient descent: the gradient of the
+/// rule is not exact.
 struct agc_of_sgd {
     static constexpr bool carries = false;
     real clip, epsilon;

@@ -52,7 +52,8 @@ struct polyak {
     }
 };
 
-/// The three sums; the window closes by counters, as its authors keep them. For fewer than 16384 steps: nothing is folded.
+/// The three sums; the window closes by counters, as its authors keep them. For fewer than 16384
+/// steps: nothing is folded.
 struct window {
     static constexpr std::size_t slots = 3;
     static std::vector<std::string> unread() { return {"sum_1", "sum_2", "sum_3"}; }
@@ -111,7 +112,8 @@ struct towards_initial {
     outcome pulled(outcome w, std::array<real, 1> s) const { return at.fnma(share, w - exact(s[0]), w); }
 };
 
-/// Whether an average changes the weight, which then carries on a weight without gradient. Left out by most.
+/// Whether an average changes the weight, which then carries on a weight without gradient. Left out
+/// by most.
 template <class Average> constexpr bool pulls() {
     return requires { requires Average::pulls; };
 }
@@ -151,7 +153,8 @@ template <class Inner, class Average> struct averaged {
         std::copy(after.begin(), after.end(), std::copy(step.state.begin(), step.state.end(), out.state.begin()));
         return out;
     }
-    /// As optax writes a pull: as a change of the weight, of which it takes 1 - alpha of the distance.
+    /// As optax writes a pull: as a change of the weight, of which it takes 1 - alpha of the
+    /// distance.
     template <std::size_t Slots>
     outcome weight_elsewhere(real w, real g, std::array<real, Slots> s) const
         requires(std::is_same_v<Average, lookahead>) {
@@ -184,7 +187,8 @@ constexpr auto line_of(gs::averaged<gs::sgd, gs::window>) {
                                        gs::averaged{gs::sgd{}, gs::window{.rate = 0.15, .min = 3, .max = 50}});
 }
 
-// Periods in which the steps 1 and 10, at which tests put a NaN into a slot, either both end a period or neither does.
+// Periods in which the steps 1 and 10, at which tests put a NaN into a slot, either both end a
+// period or neither does.
 constexpr auto line_of(gs::averaged<gs::adam, gs::lookahead>) {
     return line<averaged<adam, lookahead>>(gs::averaged{gs::adam{}, gs::lookahead{.period = 3}},
                                            gs::averaged{gs::adam{}, gs::lookahead{.period = 1}},

@@ -1,5 +1,6 @@
 #pragma once
-/// What the oracles of all rules are written in: numbers that count their roundings. oracle.hpp explains the counting.
+/// What the oracles of all rules are written in: numbers that count their roundings. oracle.hpp
+/// explains the counting.
 
 #include <algorithm>
 #include <array>
@@ -18,7 +19,8 @@ namespace oracle {
 
 namespace gs = gradstep;
 
-/// The line of a rule in the registry (support/registry.hpp): its oracle, and the settings that the tests run with.
+/// The line of a rule in the registry (support/registry.hpp): its oracle, and the settings that the
+/// tests run with.
 template <class Oracle, class Rule, std::size_t N> struct entry {
     using oracle = Oracle;
     using rule = Rule;
@@ -78,7 +80,8 @@ inline outcome sqrt(outcome a) {
     real const x = std::sqrt(a.value);
     return {x, x * (relative(a.error, a.value) / 2 + 1)};
 }
-/// A cube root takes a third of a relative error; math::cbrt adds 5/6 ulp and a little, two roundings at most.
+/// A cube root takes a third of a relative error; math::cbrt adds 5/6 ulp and a little, two
+/// roundings at most.
 inline outcome cbrt(outcome a) {
     real const x = std::cbrt(a.value);
     return {x, abs(x) * (relative(a.error, a.value) / 3 + 2)};
@@ -89,7 +92,8 @@ inline outcome larger(outcome a, outcome b) { return {std::max(a.value, b.value)
 /// x^2, rounded once.
 inline outcome square(outcome x) { return {x.value * x.value, x.value * x.value + 2 * abs(x.value) * x.error}; }
 inline outcome square(real x) { return square(exact(x)); }
-/// Good to one ulp, which is two roundings at most. An absolute error of x is a relative one of e^x, and the reverse.
+/// Good to one ulp, which is two roundings at most. An absolute error of x is a relative one of
+/// e^x, and the reverse.
 inline outcome exp(outcome x) {
     real const y = std::exp(x.value);
     return {y, y * (x.error + 2)};
@@ -105,7 +109,8 @@ inline outcome pow(outcome x, outcome p) {
     return {y, y * (p.value * relative(x.error, x.value) + abs(std::log(x.value)) * p.error + 2)};
 }
 
-/// 1 - beta^t. The power is good to one ulp, and the subtraction from 1 amplifies it by beta^t / (1 - beta^t).
+/// 1 - beta^t. The power is good to one ulp, and the subtraction from 1 amplifies it by beta^t / (1
+/// - beta^t).
 inline outcome bias(real beta, std::int64_t t) { return exact(1) - pow(exact(beta), exact(static_cast<real>(t))); }
 
 /// A step, and the arithmetic it is done in.
@@ -179,29 +184,34 @@ inline outcome root(outcome x, real epsilon, gradstep::epsilon place, now const&
     return sqrt(x) + at.held(epsilon);
 }
 
-// What the tests need to know of a rule: an oracle says it as a constant, as a function of the rule, or not at all.
+// What the tests need to know of a rule: an oracle says it as a constant, as a function of the
+// rule, or not at all.
 
 /// Whether a weight without gradient moves, once the rule has a state.
 template <class Oracle, class Rule> bool carries(Rule const& rule) {
     if constexpr (requires { Oracle::carries(rule); }) return Oracle::carries(rule);
     else return Oracle::carries;
 }
-/// Whether the rule moves a weight without gradient, from the initial state on; left out by most rules.
+/// Whether the rule moves a weight without gradient, from the initial state on; left out by most
+/// rules.
 template <class Oracle, class Rule> bool decays(Rule const& rule) {
     if constexpr (requires { Oracle::decays(rule); }) return Oracle::decays(rule);
     else return false;
 }
-/// Whether earlier rates are in the state, so that a weight moves on at a rate of 0; left out by most rules.
+/// Whether earlier rates are in the state, so that a weight moves on at a rate of 0; left out by
+/// most rules.
 template <class Oracle, class Rule> bool keeps_rates(Rule const& rule) {
     if constexpr (requires { Oracle::keeps_rates(rule); }) return Oracle::keeps_rates(rule);
     else return false;
 }
-/// The slots that no weight depends on, so that what is not finite in them stays there; left out by most rules.
+/// The slots that no weight depends on, so that what is not finite in them stays there; left out by
+/// most rules.
 template <class Oracle, class Rule> std::vector<std::string> unread(Rule const& rule) {
     if constexpr (requires { Oracle::unread(rule); }) return Oracle::unread(rule);
     else return {};
 }
-/// The slots that some steps write without a look at what they were, or bring back to a range; left out by most rules.
+/// The slots that some steps write without a look at what they were, or bring back to a range; left
+/// out by most rules.
 template <class Oracle> std::vector<std::string> overwritten() {
     if constexpr (requires { Oracle::overwritten(); }) return Oracle::overwritten();
     else return {};
@@ -211,12 +221,14 @@ template <class Oracle> std::vector<std::string> differences() {
     if constexpr (requires { Oracle::differences(); }) return Oracle::differences();
     else return {};
 }
-/// The slot that is computed from the weight while that is not 0, not from what it was; left out by most rules.
+/// The slot that is computed from the weight while that is not 0, not from what it was; left out by
+/// most rules.
 template <class Oracle> std::string inferred() {
     if constexpr (requires { Oracle::inferred; }) return Oracle::inferred;
     else return "";
 }
-/// Whether a step is finite for every gradient, as in a rule that uses only the sign. Most rules leave it out.
+/// Whether a step is finite for every gradient, as in a rule that uses only the sign. Most rules
+/// leave it out.
 template <class Oracle> constexpr bool bounded() {
     return requires { requires Oracle::bounded; };
 }

@@ -8,8 +8,8 @@
 
 namespace oracle {
 
-/// n + g^2 and its root, or what stands for it: n^p, where p = -lr_power is rounded to the arithmetic. The library takes
-/// the power from the standard library, which is good to one ulp.
+/// n + g^2 and its root, or what stands for it: n^p, where p = -lr_power is rounded to the
+/// arithmetic. The library takes the power from the standard library, which is good to one ulp.
 struct square_sum {
     outcome n, root;
 
@@ -36,7 +36,8 @@ struct ftrl {
 
     ftrl(gradstep::ftrl rule, now n) : l1(rule.l1), l2(rule.l2), beta(rule.beta), lr_power(rule.lr_power), at(n) {}
 
-    // z is a function of the weight while that is not 0, so that the previous rate is not needed: spec and header.
+    // z is a function of the weight while that is not 0, so that the previous rate is not needed:
+    // spec and header.
     result<2> operator()(real w, real g, std::array<real, 2> s) const {
         square_sum const sum(s[1], g, lr_power, at);
         // 1 / rate is an operation of the host.

@@ -1,6 +1,7 @@
 #pragma once
-/// The row-wise rules that take a row to 0, limit its gradient or keep an average of it: group_ftrl, group_adagrad,
-/// cowclip_adagrad, rowwise_rmsprop. oracle.hpp says of what parts the oracle of a row-wise rule consists.
+/// The row-wise rules that take a row to 0, limit its gradient or keep an average of it:
+/// group_ftrl, group_adagrad, cowclip_adagrad, rowwise_rmsprop. oracle.hpp says of what parts the
+/// oracle of a row-wise rule consists.
 
 #include <gradstep/rules/cowclip_adagrad.hpp>
 #include <gradstep/rules/group_adagrad.hpp>
@@ -28,7 +29,8 @@ inline outcome wide_quotient(outcome a, outcome b, now const& at) {
 inline outcome positive_part(outcome x, now const& at) {
     return x.value < 0 && !at.near(x) ? exact(0) : larger(x, exact(0));
 }
-/// max(0, 1 - threshold / norm) as (norm - threshold) / norm in double. It is continuous: no threshold of the oracle.
+/// max(0, 1 - threshold / norm) as (norm - threshold) / norm in double. It is continuous: no
+/// threshold of the oracle.
 inline outcome share_left(outcome norm, outcome threshold, now const& at) {
     if (is_exactly(0, threshold)) return exact(1);
     outcome const above = positive_part(wide_sum(norm, -threshold, at), at);
@@ -36,7 +38,8 @@ inline outcome share_left(outcome norm, outcome threshold, now const& at) {
     return in_element(wide_quotient(above, norm, at));
 }
 
-/// Yue et al. 2021, arXiv:2107.14432: z <- z + g - (q - q_before) * w, of which y is what is left of z + q_before * w.
+/// Yue et al. 2021, arXiv:2107.14432: z <- z + g - (q - q_before) * w, of which y is what is left
+/// of z + q_before * w.
 struct group_ftrl {
     static constexpr bool carries = true;
     static bool decays(gradstep::group_ftrl rule) { return rule.l1 != 0 || rule.l21 != 0; }
@@ -84,7 +87,8 @@ constexpr auto line_of(gs::group_ftrl) {
                             gs::group_ftrl{.l21 = 64, .beta = 0, .initial_accumulator = 0.25});
 }
 
-/// Monolith, group_adagrad_optimizer.cc. The norm comes from three sums, whose errors meet a small difference.
+/// Monolith, group_adagrad_optimizer.cc. The norm comes from three sums, whose errors meet a small
+/// difference.
 struct group_adagrad {
     static bool carries(gradstep::group_adagrad rule) { return rule.l21 != 0; }
     static bool decays(gradstep::group_adagrad rule) { return rule.l21 != 0; }

@@ -21,8 +21,8 @@ constexpr auto line_of(gs::laprop) {
     return line<laprop>(gs::laprop{}, gs::laprop{.beta1 = 0, .beta2 = 0.5, .epsilon = 0}, gs::laprop{.epsilon = 1e-3});
 }
 
-/// Taniguchi et al. 2024, arXiv:2411.02853, algorithm 2. Its gradients count from 0. The maximum and the clipping are
-/// continuous: no threshold.
+/// Taniguchi et al. 2024, arXiv:2411.02853, algorithm 2. Its gradients count from 0. The maximum
+/// and the clipping are continuous: no threshold.
 struct adopt {
     static constexpr bool carries = true;
     static constexpr bool bounded = true;

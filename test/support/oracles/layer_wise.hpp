@@ -1,6 +1,6 @@
 #pragma once
-/// The row-wise rules that scale a step by numbers of the whole tensor: novograd, fromage, stable_adamw. oracle.hpp says of
-/// what parts the oracle of a row-wise rule consists.
+/// The row-wise rules that scale a step by numbers of the whole tensor: novograd, fromage,
+/// stable_adamw. oracle.hpp says of what parts the oracle of a row-wise rule consists.
 
 #include <gradstep/rules/fromage.hpp>
 #include <gradstep/rules/novograd.hpp>
@@ -76,7 +76,8 @@ constexpr auto line_of(gs::novograd) {
                           gs::novograd{.epsilon = 0.25, .weight_decay = 0.25});
 }
 
-/// Wortsman et al. 2023, arXiv:2304.13013, algorithm 2, with the corrections as factors of the moments.
+/// Wortsman et al. 2023, arXiv:2304.13013, algorithm 2, with the corrections as factors of the
+/// moments.
 struct stable_adamw : moments {
     static bool decays(gradstep::stable_adamw rule) { return rule.weight_decay != 0; }
     real weight_decay;

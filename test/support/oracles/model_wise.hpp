@@ -17,7 +17,8 @@ namespace oracle {
 /// The state of a clock after a step, of which the library may miss each number by its error.
 using outcomes_of_clock = std::array<outcome, std::tuple_size_v<gs::clock_state>>;
 
-/// What these oracles share: a sum over a tensor, and the arithmetic of the host, whose roundings are `host` each.
+/// What these oracles share: a sum over a tensor, and the arithmetic of the host, whose roundings
+/// are `host` each.
 struct model_wise {
     now at;
 
@@ -37,7 +38,8 @@ protected:
     static outcome smaller(outcome a, outcome b) { return {std::min(a.value, b.value), std::max(a.error, b.error)}; }
 };
 
-/// Mishchenko & Defazio 2023, arXiv:2306.06101, algorithm 4, with the weights of the authors' package.
+/// Mishchenko & Defazio 2023, arXiv:2306.06101, algorithm 4, with the weights of the authors'
+/// package.
 struct prodigy : model_wise {
     static constexpr bool carries = true;
     static std::vector<std::string> unread(gradstep::prodigy) { return {"s", "x0"}; }

@@ -35,8 +35,8 @@ struct add_delta {
 };
 constexpr auto line_of(gs::add_delta) { return line<add_delta>(gs::add_delta{}); }
 
-/// The buffer of momentum and nesterov. It keeps gradients where the rate is outside, and steps, which are added, where
-/// it is inside.
+/// The buffer of momentum and nesterov. It keeps gradients where the rate is outside, and steps,
+/// which are added, where it is inside.
 struct velocity {
     static constexpr bool carries = true;
     template <class Rule> static bool keeps_rates(Rule const& rule) {
@@ -90,7 +90,8 @@ constexpr auto line_of(gs::nesterov) {
                           gs::nesterov{.dampening = 0.1, .rate_place = gs::learning_rate::inside});
 }
 
-/// Before the ramp: momentum or nesterov in u, and v is left alone. The steps after it are compression/dgc_momentum.cpp's.
+/// Before the ramp: momentum or nesterov in u, and v is left alone. The steps after it are
+/// compression/dgc_momentum.cpp's.
 struct dgc_momentum {
     static constexpr bool carries = true;
     static std::vector<std::string> unread(gradstep::dgc_momentum const&) { return {"v"}; }

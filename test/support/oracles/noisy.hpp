@@ -1,6 +1,6 @@
 #pragma once
-/// sgld and noisy_sgd. The call also gets the normal number of the element as the library has it, which test/core/normal.cpp
-/// compares with the normal distribution.
+/// sgld and noisy_sgd. The call also gets the normal number of the element as the library has it,
+/// which test/core/normal.cpp compares with the normal distribution.
 
 #include <gradstep/rules/noisy_sgd.hpp>
 #include <gradstep/rules/sgld.hpp>
@@ -9,7 +9,8 @@
 
 namespace oracle {
 
-/// Welling & Teh, eq. 4: the step eps / 2 * grad U, and noise of the variance eps * temperature, where eps = 2 lr.
+/// Welling & Teh, eq. 4: the step eps / 2 * grad U, and noise of the variance eps * temperature,
+/// where eps = 2 lr.
 struct sgld {
     static bool decays(gradstep::sgld const& rule) { return rule.temperature > 0; }
     static bool carries(gradstep::sgld const& rule) { return decays(rule); }

@@ -8,7 +8,8 @@
 
 namespace oracle {
 
-/// (alpha + beta) * x - beta * before, and alpha * x at the first step, before which there is nothing.
+/// (alpha + beta) * x - beta * before, and alpha * x at the first step, before which there is
+/// nothing.
 inline outcome optimistic(real alpha, real beta, outcome x, outcome before, now const& at) {
     real const of_before = at.t == 1 ? 0 : beta;
     return at.fnma(at.held(of_before), before, at.held(exact(alpha) + exact(of_before)) * x);
@@ -30,7 +31,8 @@ constexpr auto line_of(gs::optimistic_sgd) {
     return line<optimistic_sgd>(gs::optimistic_sgd{}, gs::optimistic_sgd{.alpha = 0.7, .beta = 0.3});
 }
 
-/// Daskalakis et al. 2018, algorithm 1; with Nesterov's look-ahead, the direction of nesterov_adam (Dozat 2016).
+/// Daskalakis et al. 2018, algorithm 1; with Nesterov's look-ahead, the direction of nesterov_adam
+/// (Dozat 2016).
 struct optimistic_adam : moments {
     static std::vector<std::string> overwritten() { return {"p"}; }
     real alpha, beta;

@@ -8,7 +8,8 @@
 
 namespace oracle {
 
-/// The momentum of odd steps and the momentum of even steps, after a step, and the direction that they make.
+/// The momentum of odd steps and the momentum of even steps, after a step, and the direction that
+/// they make.
 struct positive_negative {
     outcome odd, even, direction;
 
@@ -19,8 +20,9 @@ struct positive_negative {
         // The share that stays is a product of the host, and what is left to 1 a difference.
         outcome const stays = exact(beta1) * exact(beta1), enters = exact(1) - stays;
         positive = at.fma(at.held(stays), positive, at.held(enters) * exact(g));
-        // The norm of the weights, as the larger one times sqrt(1 + r^2), r <= 1 the quotient: under the root the rounding of
-        // r counts at most once and the sum once, the root halves both; the root and the product round once each.
+        // The norm of the weights, as the larger one times sqrt(1 + r^2), r <= 1 the quotient:
+        // under the root the rounding of r counts at most once and the sum once, the root halves
+        // both; the root and the product round once each.
         outcome const more = exact(1) + exact(beta0), less = exact(beta0);
         real const length = std::hypot(more.value, less.value);
         outcome const norm{length, more.error + 3 * length};

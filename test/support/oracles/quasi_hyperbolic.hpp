@@ -34,7 +34,8 @@ struct qhadam : moments {
 
     result<2> operator()(real w, real g, std::array<real, 2> s) const {
         outcome const m = first_moment(s[0], g), v = second_moment(s[1], g);
-        // The host computes nu1 / m_bias and (1 - nu2) * v_bias, which brings g^2 to the scale of v.
+        // The host computes nu1 / m_bias and (1 - nu2) * v_bias, which brings g^2 to the scale of
+        // v.
         outcome const gain = nu2 < 0.5L ? exact(1) - exact(nu2) : exact(1 - nu2);
         outcome const mean = at.fma(at.held(nu2), v, at.held(gain * v_bias) * square(g));
         outcome const direction = at.fma(at.held(corrected(nu1)), m, at.one_minus(nu1) * exact(g));

@@ -1,6 +1,6 @@
 #pragma once
-/// The rules that look at a whole row: rowwise_adagrad, rowwise_adam, lars, lamb. oracle.hpp says of what parts theirs
-/// consist.
+/// The rules that look at a whole row: rowwise_adagrad, rowwise_adam, lars, lamb. oracle.hpp says
+/// of what parts theirs consist.
 
 #include <span>
 
@@ -13,8 +13,9 @@
 
 namespace oracle {
 
-/// The sum over a row: blocks of 4096 elements, in each 32 columns that are folded in halves, the blocks in double. An
-/// addition inside a block rounds `each` times: once in T, as `host` in double.
+/// The sum over a row: blocks of 4096 elements, in each 32 columns that are folded in halves, the
+/// blocks in double. An addition inside a block rounds `each` times: once in T, as `host` in
+/// double.
 inline outcome total(std::span<outcome const> parts, real each, now const& at) {
     constexpr std::size_t block = 4096, columns = 32;
     outcome sum{0, 0};
@@ -116,7 +117,8 @@ struct lars {
         rate = {at.rate, 2 * at.rate}; // the rate; the result, in T
         if (w.value == 0 || g.value == 0) return {};
         real const below = g.value + epsilon, r = at.rate * trust * w.value / below;
-        // trust and its product; the sum; the division; the product with the rate; as above; the norms, and epsilon.
+        // trust and its product; the sum; the division; the product with the rate; as above; the
+        // norms, and epsilon.
         real const own = 1 + at.host + at.host + at.host + at.host + 2;
         rate = {r, r * (own + relative(w.error, w.value) + (g.error + epsilon) / below)};
         return {};

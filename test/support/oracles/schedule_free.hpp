@@ -1,6 +1,7 @@
 #pragma once
-/// schedule_free_sgd, schedule_free_adam and schedule_free_radam, from Defazio et al. 2024, arXiv:2405.15682. The sums
-/// over all steps are given, as the clock has them: test/averaging/schedule_free.cpp checks how they come about.
+/// schedule_free_sgd, schedule_free_adam and schedule_free_radam, from Defazio et al. 2024,
+/// arXiv:2405.15682. The sums over all steps are given, as the clock has them:
+/// test/averaging/schedule_free.cpp checks how they come about.
 
 #include <gradstep/rules/schedule_free_adam.hpp>
 #include <gradstep/rules/schedule_free_radam.hpp>

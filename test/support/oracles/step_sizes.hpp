@@ -40,8 +40,9 @@ constexpr auto line_of(gs::rprop) {
         gs::rprop{}, gs::rprop{.initial_step = 0.3, .shrink = 0.7, .grow = 2, .smallest_step = 0.1, .largest_step = 1});
 }
 
-/// Luo et al. 2019, arXiv:1902.09843, algorithm 2 with the corrections of the authors' program: the rate of a weight,
-/// without the factor lr, is clip(scale / (sqrt(v) + epsilon), low, high); the weight moves by m over its inverse.
+/// Luo et al. 2019, arXiv:1902.09843, algorithm 2 with the corrections of the authors' program: the
+/// rate of a weight, without the factor lr, is clip(scale / (sqrt(v) + epsilon), low, high); the
+/// weight moves by m over its inverse.
 struct adabound : moments {
     real gamma, final_ratio;
 
@@ -50,7 +51,8 @@ struct adabound : moments {
     result<2> operator()(real w, real g, std::array<real, 2> s) const {
         outcome const m = first_moment(s[0], g), v = second_moment(s[1], g), one = exact(1);
         outcome const progress = exact(gamma) * exact(static_cast<real>(at.t)), ratio = exact(final_ratio);
-        // 1 / high and 1 / low: low = ratio * (1 - 1 / (progress + 1)) = ratio * progress / (progress + 1).
+        // 1 / high and 1 / low: low = ratio * (1 - 1 / (progress + 1)) = ratio * progress
+        // / (progress + 1).
         outcome const least = at.held(progress / (progress + one) / ratio),
                       most = at.held((progress + one) / progress / ratio);
         outcome const scale = m_bias / sqrt(v_bias); // 1 / scale in the formula above
@@ -64,8 +66,9 @@ constexpr auto line_of(gs::adabound) {
                           gs::adabound{.epsilon = 1e-3, .gamma = 100, .final_ratio = 10});
 }
 
-/// Orabona & Tommasi 2017, arXiv:1705.07795, algorithm 2, with -lr * g for its negative gradient. theta / (L * max(G +
-/// L, alpha * L)) * (L + reward) is written as two quotients, since L * L leaves the range of float.
+/// Orabona & Tommasi 2017, arXiv:1705.07795, algorithm 2, with -lr * g for its negative gradient.
+/// theta / (L * max(G + L, alpha * L)) * (L + reward) is written as two quotients, since L * L
+/// leaves the range of float.
 struct cocob {
     static constexpr bool carries = false;
     real alpha, epsilon;

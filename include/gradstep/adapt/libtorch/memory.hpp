@@ -133,8 +133,8 @@ inline void require_memory(Tensor const& x, place const& here) {
                                    {"at least ", needed, ", the end of its last element"});
 }
 
-// Throws buffer_error if elements of a parameter share memory. Its strides, from the smallest one, each
-// have to be longer than what the smaller ones reach.
+// Throws buffer_error if elements of a parameter share memory. Its strides, from the smallest one,
+// each have to be longer than what the smaller ones reach.
 inline void require_apart(Tensor const& x, place const& here) {
     if (x.is_non_overlapping_and_dense() || is_empty(x)) return;
     std::vector<std::pair<std::int64_t, std::int64_t>> dimensions; // stride and size

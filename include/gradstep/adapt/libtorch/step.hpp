@@ -279,8 +279,8 @@ private:
         return std::none_of(extents_.begin() + static_cast<std::ptrdiff_t>(written), extents_.end(),
                             [&](extent const& other) { return other.overlaps(x); });
     }
-    // Gives a step its gradient, or a copy if the gradient has another layout or overlaps what the step
-    // writes. Another parameter's step can write a gradient that is copied, too.
+    // Gives a step its gradient, or a copy if the gradient has another layout or overlaps what the
+    // step writes. Another parameter's step can write a gradient that is copied, too.
     void add_gradient(entry_type& x, Tensor const& gradient, std::size_t written) {
         bool is_read = false;
         if (!gradient.is_sparse()) {
