@@ -190,7 +190,7 @@ def cpp_page(page: Path) -> str:
 # --- options ---------------------------------------------------------------------------------------------------------
 
 OPTIONS = (
-    ("core/step_options.hpp", ("step_options", "member_options")),
+    ("core/step_options.hpp", ("step_options", "tensor_options")),
     ("core/parameter_options.hpp", ("parameter_options",)),
     ("model/model_options.hpp", ("model_options",)),
     ("sparse/table_options.hpp", ("table_options",)),
@@ -203,7 +203,7 @@ OPTIONS = (
 )
 USED_BY = {
     "step_options": "a step: `update`, `next_step`, and the steps of tables and models",
-    "member_options": "a parameter of a model (`model::add`), and a slice of a step",
+    "tensor_options": "a parameter of a model (`model::add`), and a slice of a step",
     "parameter_options": "a [parameter](cpp/parameter.md)",
     "model_options": "a [model](../how_to/model.md)",
     "table_options": "a [table](../how_to/embedding_tables.md)",

@@ -99,7 +99,7 @@ void compare_a_step() {
 
     gs::thread_pool pool;
     gs::ggml::optimizer adamw{pool, here.graph, adamw_of(rate, decay), {.clip_norm = 1e6}, [](ggml_tensor const& x) {
-                                  return gs::member_options{.decay = x.ne[1] > 1};
+                                  return gs::tensor_options{.decay = x.ne[1] > 1};
                               }};
     ggml_backend_graph_compute(cpu.get(), here.graph);
     ggml_backend_graph_compute(cpu.get(), here.graph); // gradients add up

@@ -77,7 +77,7 @@ public:
     /// throws value_error for a name that no file can contain: an empty name, text that is not
     /// UTF-8 or has a zero byte, "__metadata__", or "w/m" if "w" has a slot m. Throws
     /// sequence_error while a step is pending.
-    template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
+    template <class Updater> void add(std::string name, parameter<Updater> owned, tensor_options options = {}) {
         tasks_.check_new(name, options);
         tasks_.push_back(std::make_unique<detail::owning_task<Updater>>(std::move(name), std::move(owned), options));
     }
@@ -85,7 +85,7 @@ public:
     /// (gradstep/runtime.hpp).
     template <class Parameter>
     requires(requires { typename Parameter::task_type; }) void add(std::string name, Parameter owned,
-                                                                   member_options options = {}) {
+                                                                   tensor_options options = {}) {
         tasks_.check_new(name, options);
         tasks_.push_back(make_task(std::move(name), std::move(owned), options));
     }
@@ -101,7 +101,7 @@ public:
     /// size_error or buffer_error for buffers that do not fit each other.
     template <class Element, class Rule, class Regularizer, class Schedule, class Backend>
     void add(std::string name, updater<Element, Rule, Regularizer, Schedule, Backend> const& optimizer,
-             slice<updater<Element, Rule, Regularizer, Schedule, Backend>> tensor, member_options options = {}) {
+             slice<updater<Element, Rule, Regularizer, Schedule, Backend>> tensor, tensor_options options = {}) {
         options = tasks_.check_new(name, options, {tensor.rate_scale, tensor.decay}, tensor.step, "slice.step");
         using type = updater<Element, Rule, Regularizer, Schedule, Backend>;
         tasks_.push_back(std::make_unique<detail::borrowing_task<type>>(std::move(name), optimizer, tensor, options));
@@ -113,7 +113,7 @@ public:
     template <class Updater>
     requires(requires { typename Updater::tensor_type; }) void add(std::string name, Updater const& optimizer,
                                                                    typename Updater::tensor_type const& tensor,
-                                                                   member_options options = {}) {
+                                                                   tensor_options options = {}) {
         options = tasks_.check_new(name, options, {tensor.rate_scale, tensor.decay}, tensor.step, "step");
         tasks_.push_back(make_task(std::move(name), optimizer, tensor, options));
     }

@@ -216,7 +216,7 @@ public:
     /// The same for tensors that all have the options `own`: the step uses their rate scale and
     /// decay. It does not prepare, and so does not check, parts that they leave out. A step without
     /// decay rejects slices with decay.
-    step_type next_step(step_options const& options, member_options const& own) {
+    step_type next_step(step_options const& options, tensor_options const& own) {
         detail::check_next(clock_.step, clock_.samples, options, own);
         gradstep::clock const now{clock_.step, clock_.samples, options.epoch.value_or(clock_.epoch), clock_.state};
         double const rate = options.rate ? *options.rate : schedule_(now);

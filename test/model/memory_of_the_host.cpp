@@ -67,7 +67,7 @@ std::vector<std::size_t> const sizes{0, 1, 4095, 4097, 44'003};
 #else
 std::vector<std::size_t> const sizes{0, 1, 4095, 4097, 70'003};
 #endif
-std::array<gs::member_options, 2> const groups{gs::member_options{.rate_scale = 0.3}, {.decay = false}};
+std::array<gs::tensor_options, 2> const groups{gs::tensor_options{.rate_scale = 0.3}, {.decay = false}};
 
 // Tensors of one updater, of every size and group, three times: in a model as memory of the host's,
 // in a model as parameters of its own, and in a step over slices.
@@ -79,7 +79,7 @@ public:
             for (std::size_t k = 0; k < groups.size(); ++k) borrowed_.emplace_back(optimizer, n);
         sliced_ = borrowed_;
         for (std::size_t i = 0; i < borrowed_.size(); ++i) {
-            gs::member_options const& own = groups[i % groups.size()];
+            gs::tensor_options const& own = groups[i % groups.size()];
             gs::slice<Updater> in_model = borrowed_[i].slice(), slice = sliced_[i].slice();
             if (i < groups.size()) { // what a slice says holds as well
                 in_model.decay = own.decay;
@@ -268,7 +268,7 @@ TEST_CASE("memory of the host that does not fit is refused with everything as it
     std::vector<float> const constant(64);
     std::vector<float> short_one(3);
     std::span<float> const null(static_cast<float*>(nullptr), 64);
-    auto const add = [&](gs::slice<adam_type> slice, gs::member_options options = {}) {
+    auto const add = [&](gs::slice<adam_type> slice, gs::tensor_options options = {}) {
         return [&x, slice, options] { x.net.add("y", adam, slice, options); };
     };
     CHECK(x.refused<gs::size_error>(add({y.w, y.g, short_one, y.state[1]})) ==
@@ -332,7 +332,7 @@ TEST_CASE("parameters are slices of a step, and a step has options of its tensor
     step(slice);
     CHECK(same_values(in_step, scaled));
     CHECK(refusal<gs::value_error>([&] { alone.optimizer().next_step({}, {.rate_scale = -1}); }) ==
-          "member_options.rate_scale: -1 is out of range; expected finite and >= 0");
+          "tensor_options.rate_scale: -1 is out of range; expected finite and >= 0");
 }
 
 TEST_CASE("a model writes copies in bfloat16, of its parameters and of the host's, with the clip and on threads",

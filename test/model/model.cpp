@@ -44,10 +44,10 @@ template <class Updater> struct twin {
     using storage = typename Updater::traits::storage;
     std::string name;
     gs::parameter<Updater> alone;
-    gs::member_options options;
+    gs::tensor_options options;
     std::vector<storage> gradient;
 
-    twin(Updater const& optimizer, std::string of, std::size_t n, gs::member_options with = {})
+    twin(Updater const& optimizer, std::string of, std::size_t n, gs::tensor_options with = {})
         : name(std::move(of)), alone(optimizer, numbers<storage>(n, seed()), {.id = id_of(name)}), options(with),
           gradient(n) {}
 
@@ -82,11 +82,11 @@ struct twins {
         for (std::size_t const n : sizes) {
             std::string const size = std::to_string(n);
             adams.emplace_back(adam, "adam " + size, n);
-            mixeds.emplace_back(mixed, "mixed " + size, n, gs::member_options{.rate_scale = 0.5});
+            mixeds.emplace_back(mixed, "mixed " + size, n, gs::tensor_options{.rate_scale = 0.5});
             stochastics.emplace_back(stochastic, "stochastic " + size, n);
-            ftrls.emplace_back(ftrl, "ftrl " + size, n, gs::member_options{.rate_scale = 2});
+            ftrls.emplace_back(ftrl, "ftrl " + size, n, gs::tensor_options{.rate_scale = 2});
             lambs.emplace_back(lamb, "lamb " + size, n);
-            sgds.emplace_back(sgd, "sgd " + size, n, gs::member_options{.rate_scale = 0});
+            sgds.emplace_back(sgd, "sgd " + size, n, gs::tensor_options{.rate_scale = 0});
         }
     }
     template <class F> void each(F const& f) {
@@ -327,7 +327,7 @@ TEST_CASE("a model says what it holds", "[model]") {
 
 TEST_CASE("bad parameters and options are refused", "[model]") {
     small_model x;
-    auto const add = [&](std::string name, gs::member_options options = {}) {
+    auto const add = [&](std::string name, gs::tensor_options options = {}) {
         return [&x, name, options] { x.net.add(name, gs::parameter{sgd, std::vector<float>(3)}, options); };
     };
     CHECK(x.refused<gs::value_error>(add("")) == "add: the name is empty; expected at least one character");

@@ -48,7 +48,7 @@ TEMPLATE_TEST_CASE("a model settles a model-wise rule over all parameters, as on
         w[k] = weights_of(sizes[k]);
         g[k].resize(sizes[k]);
         for (auto& slot : state[k]) slot.resize(sizes[k]);
-        gs::member_options const own{.rate_scale = k == 2 ? 0.5 : 1, .decay = k != 1};
+        gs::tensor_options const own{.rate_scale = k == 2 ? 0.5 : 1, .decay = k != 1};
         for (auto* model : {&alone, &on_threads}) model->add(names[k], gs::parameter{optimizer, w[k]}, own);
         [&]<std::size_t... I>(std::index_sequence<I...>) { slices.push_back({w[k], g[k], state[k][I]...}); }
         (std::make_index_sequence<updater::slots>{});

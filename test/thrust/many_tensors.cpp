@@ -180,7 +180,7 @@ TEST_CASE("parameters of a model on Thrust have the bits of the host's") {
             auto const w = numbers<float>(n, ++stream), g = numbers<float>(n, ++stream);
             gradients.emplace_back(g.begin(), g.end());
             names.push_back("w" + std::to_string(stream));
-            gs::member_options const own{.rate_scale = n % 2 == 0 ? 0.5 : 1, .decay = n % 3 != 0};
+            gs::tensor_options const own{.rate_scale = n % 2 == 0 ? 0.5 : 1, .decay = n % 3 != 0};
             if (stream % 3 == 0) net.add(names.back(), gs::parameter{lars, w}, own);
             else if (stream % 3 == 1) net.add(names.back(), gs::parameter{sgd, w}, own);
             else net.add(names.back(), gs::parameter{momentum, w}, own);

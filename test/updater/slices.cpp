@@ -592,7 +592,7 @@ TEST_CASE("a decay and a step are checked before anything is written", "[core]")
     CHECK(refusal<gs::value_error>([&] { optimizer.next_step()(model[1]); }) ==
           "step: 0 is out of range; expected >= 1");
     CHECK(refusal<gs::value_error>([&] { optimizer.next_step({}, {.decay = -1}); }) ==
-          "member_options.decay: -1 is out of range; expected finite and >= 0");
+          "tensor_options.decay: -1 is out of range; expected finite and >= 0");
     for (std::size_t k = 0; k < all.size(); ++k) CHECK(same_bits(all[k], before[k]));
 }
 

@@ -80,8 +80,8 @@ template <class Updater> class optimizer {
         "gradstep: ggml::optimizer: the updater is for another type than ggml's; expected make_updater<float>");
 
 public:
-    /// The options of one parameter: gs::member_options for a tensor.
-    using options_of_tensor = std::function<member_options(ggml_tensor const&)>;
+    /// The options of one parameter: gs::tensor_options for a tensor.
+    using options_of_tensor = std::function<tensor_options(ggml_tensor const&)>;
 
     /// Steps on the caller's thread. `of` gives each tensor its options, such as no decay for
     /// biases; without it all have the defaults. Throws value_error for a graph without parameters,
@@ -132,7 +132,7 @@ private:
             auto slice = slice_of(values, gradient, state_[i], std::make_index_sequence<Updater::slots>{});
             slice.shape = shape;
             updater.initialize(slice);
-            model_.add(tensor->name, updater, slice, of ? of(*tensor) : member_options{});
+            model_.add(tensor->name, updater, slice, of ? of(*tensor) : tensor_options{});
             model_.set_shape(tensor->name, extents);
         }
     }

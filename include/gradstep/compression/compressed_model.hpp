@@ -46,7 +46,7 @@ public:
     model const& as_model() const { return *this; }
 
     /// Adds a parameter, as `model::add` does.
-    template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
+    template <class Updater> void add(std::string name, parameter<Updater> owned, tensor_options options = {}) {
         tasks().check_new(name, options);
         using task_type = detail::message_task_of<detail::owning_task<Updater>>;
         push_back(detail::made_message_task(std::make_unique<task_type>(std::move(name), std::move(owned), options)));
@@ -55,14 +55,14 @@ public:
     /// (gradstep/runtime.hpp).
     template <class Parameter>
     requires(requires { typename Parameter::task_type; }) void add(std::string name, Parameter owned,
-                                                                   member_options options = {}) {
+                                                                   tensor_options options = {}) {
         tasks().check_new(name, options);
         push_back(make_message_task(std::move(name), std::move(owned), options));
     }
     /// Adds a parameter in your memory, as `model::add` does.
     template <class Element, class Rule, class Regularizer, class Schedule, class Backend>
     void add(std::string name, updater<Element, Rule, Regularizer, Schedule, Backend> const& optimizer,
-             slice<updater<Element, Rule, Regularizer, Schedule, Backend>> tensor, member_options options = {}) {
+             slice<updater<Element, Rule, Regularizer, Schedule, Backend>> tensor, tensor_options options = {}) {
         options = tasks().check_new(name, options, {tensor.rate_scale, tensor.decay}, tensor.step, "slice.step");
         using type = updater<Element, Rule, Regularizer, Schedule, Backend>;
         using task_type = detail::message_task_of<detail::borrowing_task<type>>;
@@ -72,7 +72,7 @@ public:
     template <class Updater>
     requires(requires { typename Updater::tensor_type; }) void add(std::string name, Updater const& optimizer,
                                                                    typename Updater::tensor_type const& tensor,
-                                                                   member_options options = {}) {
+                                                                   tensor_options options = {}) {
         options = tasks().check_new(name, options, {tensor.rate_scale, tensor.decay}, tensor.step, "step");
         push_back(make_message_task(std::move(name), optimizer, tensor, options));
     }

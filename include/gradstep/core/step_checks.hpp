@@ -19,7 +19,7 @@ inline namespace GRADSTEP_ABI {
 
 // Throws value_error for options out of range, and if a clock at this step and number of samples
 // cannot advance by the step.
-void check_next(std::int64_t step, std::int64_t samples, step_options const& options, member_options const& own);
+void check_next(std::int64_t step, std::int64_t samples, step_options const& options, tensor_options const& own);
 // Throws value_error unless the rate is finite and >= 0.
 void check_rate(double rate);
 // Throws value_error for a negative count.

@@ -13,7 +13,7 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE void check_next(std::int64_t step, std::int64_t samples, step_options const& options,
-                                member_options const& own) {
+                                tensor_options const& own) {
     detail::check(options);
     detail::check(own);
     constexpr auto end = std::numeric_limits<std::int64_t>::max();

@@ -48,7 +48,7 @@ struct step_options {
 };
 
 /// The options of one tensor of a step, or of one parameter of a model.
-struct member_options {
+struct tensor_options {
     /// Multiplies the learning rate of this parameter. Finite and >= 0.
     double rate_scale = 1;
     /// Multiplies the rates of l1, l2, elastic_net, decoupled, after_step, cautious_decay and
@@ -56,10 +56,10 @@ struct member_options {
     decay_factor decay = 1;
 
     static constexpr auto hyperparameters =
-        hyperparameter_list{hyperparameter{"rate_scale", &member_options::rate_scale, ranges::non_negative}};
+        hyperparameter_list{hyperparameter{"rate_scale", &tensor_options::rate_scale, ranges::non_negative}};
     GRADSTEP_INLINE void check() const {
         if (!ranges::non_negative.contains(decay))
-            detail::fail<value_error>({"member_options.decay"}, {static_cast<double>(decay), " is out of range"},
+            detail::fail<value_error>({"tensor_options.decay"}, {static_cast<double>(decay), " is out of range"},
                                       {ranges::non_negative.text});
     }
 };

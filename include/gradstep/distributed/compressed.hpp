@@ -26,7 +26,7 @@ inline namespace GRADSTEP_ISA {
 template <class S> class kept_parameter final : public distributed_parameter {
 public:
     template <class Updater>
-    kept_parameter(std::string of, member_options const& own, parameter<Updater> const& owned)
+    kept_parameter(std::string of, tensor_options const& own, parameter<Updater> const& owned)
         : distributed_parameter(std::move(of), owned.size(), own, owned), gradient_(owned.size()) {}
 
     void take(void const* gradient) override {
@@ -92,7 +92,7 @@ public:
     /// Adds a parameter of float, double, bfloat16 or float16, as model::add does. Throws the
     /// errors of model::add, value_error if num_trainers of dgc_momentum is not the number of
     /// ranks, and sequence_error after the ranks have begun.
-    template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
+    template <class Updater> void add(std::string name, parameter<Updater> owned, tensor_options options = {}) {
         using storage = typename Updater::traits::storage;
         static_assert(gradstep::detail::is_sent<storage>,
                       "gradstep: compressed: the parameter is of another type; expected float, double, bfloat16 or "
@@ -109,7 +109,7 @@ public:
     }
     /// The same for an optimizer and initial values.
     template <class Updater, class Buffer>
-    void add(std::string name, Updater const& optimizer, Buffer const& initial, member_options options = {}) {
+    void add(std::string name, Updater const& optimizer, Buffer const& initial, tensor_options options = {}) {
         add(std::move(name), parameter<Updater>(optimizer, initial), options);
     }
 

@@ -69,12 +69,12 @@ public:
     std::size_t size;
     type_id storage;
     char const* element;
-    member_options options;
+    tensor_options options;
     memory_view memory; // of the part in the model
     bool is_pushed = false;
 
     template <class Updater>
-    distributed_parameter(std::string of, std::size_t elements, member_options const& own,
+    distributed_parameter(std::string of, std::size_t elements, tensor_options const& own,
                           parameter<Updater> const& owned)
         : name(std::move(of)), size(elements), storage(type_id_of<typename Updater::traits::storage>()),
           element(Updater::traits::name), options(own), memory(memory_of(owned)) {}

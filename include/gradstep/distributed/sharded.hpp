@@ -50,7 +50,7 @@ public:
 template <class S, communicator C> class scattered_parameter final : public piece_of_parameter {
 public:
     template <class Updater>
-    scattered_parameter(C& by, int channel, std::string of, std::span<S const> initial, member_options const& own,
+    scattered_parameter(C& by, int channel, std::string of, std::span<S const> initial, tensor_options const& own,
                         parameter<Updater> const& owned, partition const& divided)
         : piece_of_parameter(divided, std::move(of), initial.size(), own, owned), by_(by), channel_(channel),
           shard_(divided.of_rank(initial.size(), by.size(), by.rank())),
@@ -163,7 +163,7 @@ public:
     /// also throws size_error for another number of elements, and value_error if the rule needs a
     /// matrix and there is no shape.
     template <class Updater, class Buffer>
-    void add(std::string name, Updater const& optimizer, Buffer const& initial, member_options options = {},
+    void add(std::string name, Updater const& optimizer, Buffer const& initial, tensor_options options = {},
              shape of = {}) {
         if constexpr (detail::require_pieces<Updater>()) {
             using storage = typename Updater::traits::storage;

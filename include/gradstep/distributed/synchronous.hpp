@@ -24,7 +24,7 @@ inline namespace GRADSTEP_ISA {
 template <class S, communicator C> class reduced_parameter final : public distributed_parameter {
 public:
     template <class Updater>
-    reduced_parameter(C& by, int channel, std::string of, member_options const& own, parameter<Updater> const& owned)
+    reduced_parameter(C& by, int channel, std::string of, tensor_options const& own, parameter<Updater> const& owned)
         : distributed_parameter(std::move(of), owned.size(), own, owned), by_(by), channel_(channel),
           mean_(std::make_shared<std::vector<S>>(owned.size())) {}
 
@@ -79,7 +79,7 @@ public:
 
     /// Adds a parameter, as model::add does. Throws the errors of model::add, and sequence_error
     /// after the ranks have begun.
-    template <class Updater> void add(std::string name, parameter<Updater> owned, member_options options = {}) {
+    template <class Updater> void add(std::string name, parameter<Updater> owned, tensor_options options = {}) {
         this->refuse_begun(name);
         model_.add(name, std::move(owned), options);
         auto const& added = model_.template get<Updater>(name);
@@ -90,7 +90,7 @@ public:
     }
     /// The same for an optimizer and initial values.
     template <class Updater, class Buffer>
-    void add(std::string name, Updater const& optimizer, Buffer const& initial, member_options options = {}) {
+    void add(std::string name, Updater const& optimizer, Buffer const& initial, tensor_options options = {}) {
         add(std::move(name), parameter<Updater>(optimizer, initial), options);
     }
 

@@ -30,7 +30,7 @@ template <class Updater> class owning_task : public updater_task<Updater> {
     using base = updater_task<Updater>;
 
 public:
-    owning_task(std::string of, parameter<Updater> owned, member_options options)
+    owning_task(std::string of, parameter<Updater> owned, tensor_options options)
         : base(std::move(of), options), parameter_(std::move(owned)) {}
 
     bool take_own_gradient(step_options const&) override { return false; }
@@ -85,7 +85,7 @@ template <class Updater> class borrowing_task : public updater_task<Updater> {
     using base = updater_task<Updater>;
 
 public:
-    borrowing_task(std::string of, Updater const& optimizer, slice<Updater> const& tensor, member_options options)
+    borrowing_task(std::string of, Updater const& optimizer, slice<Updater> const& tensor, tensor_options options)
         : base(std::move(of), options), optimizer_(optimizer), tensor_(tensor) {
         look_up();
     }

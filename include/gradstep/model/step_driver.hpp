@@ -58,7 +58,7 @@ public:
     template <class PrepareOne> void prepare_by(tasks all, PrepareOne const& prepare_one) {
         std::size_t done = 0;
         bool is_model_wise = false;
-        model_.clear();
+        model_tasks_.clear();
         rollback_guard clocks_back([&] {
             while (done-- != 0) all[done]->withdraw();
         });
@@ -75,7 +75,7 @@ public:
 
 private:
     // A task with a model-wise rule, the first one that is settled with it, and its first block.
-    struct model_member {
+    struct model_task {
         step_task* task;
         std::size_t group, first_block;
 
@@ -89,8 +89,8 @@ private:
     void settle_model(executor_reference const* threads);
 
     apart_check apart_;
-    std::vector<model_member> model_;
-    std::vector<model_member*> members_; // the same, for for_each_block_of
+    std::vector<model_task> model_tasks_;
+    std::vector<model_task*> task_pointers_; // the same, for for_each_block_of
     std::vector<model_sums> blocks_, sums_;
     std::vector<std::atomic<std::size_t>> found_;
     std::vector<double> clips_;

@@ -60,13 +60,13 @@ GRADSTEP_DEFINE void step_driver::gather_model(tasks all) {
     for (std::size_t i = 0; i < all.size(); ++i) {
         step_task& task = *all[i];
         if (!task.is_model_wise()) continue;
-        std::size_t group = model_.size();
-        for (std::size_t k = 0; k < model_.size() && group == model_.size(); ++k)
-            if (model_[k].group == k && model_[k].task->hash_of_rule() == task.hash_of_rule()) group = k;
-        if (group != model_.size()) {
-            gradstep::clock const first = model_[group].task->clock_before(), own = task.clock_before();
+        std::size_t group = model_tasks_.size();
+        for (std::size_t k = 0; k < model_tasks_.size() && group == model_tasks_.size(); ++k)
+            if (model_tasks_[k].group == k && model_tasks_[k].task->hash_of_rule() == task.hash_of_rule()) group = k;
+        if (group != model_tasks_.size()) {
+            gradstep::clock const first = model_tasks_[group].task->clock_before(), own = task.clock_before();
             auto const leader = [&] { // in an error
-                step_task const* const task_of_group = model_[group].task;
+                step_task const* const task_of_group = model_tasks_[group].task;
                 return task_of_group->label(
                     static_cast<std::size_t>(std::find(all.begin(), all.end(), task_of_group) - all.begin()));
             };
@@ -75,35 +75,36 @@ GRADSTEP_DEFINE void step_driver::gather_model(tasks all) {
                                   {"step = ", own.step, " and its state differ from those of ", leader(),
                                    ", step = ", first.step, ", which has the same model-wise rule"},
                                   {"the same clock; seek it"});
-            if (model_[group].task->before_sums() != task.before_sums())
+            if (model_tasks_[group].task->before_sums() != task.before_sums())
                 fail<value_error>({task.label(i), ": rate"},
                                   {"differs from the learning rate of ", leader(),
                                    ", and the rule, which is settled once for both, depends on it"},
                                   {"the same rate; use rate_scale"});
         }
-        model_.push_back({&task, group, blocks});
+        model_tasks_.push_back({&task, group, blocks});
         blocks += block_count(task.size());
     }
-    members_.clear();
-    for (model_member& one : model_) members_.push_back(&one);
+    task_pointers_.clear();
+    for (model_task& one : model_tasks_) task_pointers_.push_back(&one);
     blocks_.resize(blocks);
-    sums_.assign(model_.size(), {});
+    sums_.assign(model_tasks_.size(), {});
 }
 
 GRADSTEP_DEFINE void step_driver::settle_model(executor_reference const* threads) {
-    for_each_block_of(members_, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
-        model_member const& one = *members_[i];
+    for_each_block_of(task_pointers_, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
+        model_task const& one = *task_pointers_[i];
         for (std::size_t b = first / block_size; b < block_count(last); ++b)
             blocks_[one.first_block + b] = one.task->sums_of_block(b);
     });
-    for (model_member const& one : model_)
+    for (model_task const& one : model_tasks_)
         add_sums(sums_[one.group], total_of(std::span(blocks_).subspan(one.first_block, block_count(one.size()))));
-    for (model_member const& one : model_) one.task->settle(model_[one.group].task->settled(sums_[one.group]));
-    model_.clear();
+    for (model_task const& one : model_tasks_)
+        one.task->settle(model_tasks_[one.group].task->settled(sums_[one.group]));
+    model_tasks_.clear();
 }
 
 GRADSTEP_DEFINE void step_driver::run(tasks all, executor_reference const* threads) {
-    if (!model_.empty()) settle_model(threads);
+    if (!model_tasks_.empty()) settle_model(threads);
     rollback_guard none_waits([&] { waiting_.clear(); });
     for (step_task* const task : all)
         if (!task->in_pieces()) task->run_whole(waiting_);

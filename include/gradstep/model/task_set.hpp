@@ -36,10 +36,10 @@ public:
 
     // Throws value_error if the name or the options of a new parameter are not allowed, and
     // sequence_error while a step is pending.
-    void check_new(std::string const& name, member_options const& options) const;
+    void check_new(std::string const& name, tensor_options const& options) const;
     // The same for a tensor in the application's memory with its own options. Returns both options
     // in one. `step` is the tensor's own step, which is not allowed; `what` is its name.
-    member_options check_new(std::string const& name, member_options options, member_options const& of_tensor,
+    tensor_options check_new(std::string const& name, tensor_options options, tensor_options const& of_tensor,
                              std::optional<std::int64_t> const& step, char const* what) const;
     void push_back(std::unique_ptr<parameter_task> task);
 

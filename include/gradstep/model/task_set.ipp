@@ -35,7 +35,7 @@ GRADSTEP_DEFINE task_set::task_set(model_options const& options, std::optional<e
                           {"> 0, infinite for no clipping"});
 }
 
-GRADSTEP_DEFINE void task_set::check_new(std::string const& name, member_options const& options) const {
+GRADSTEP_DEFINE void task_set::check_new(std::string const& name, tensor_options const& options) const {
     require_idle("add");
     require_storable_name("add", name);
     if (number_of(name) != name_index::none)
@@ -48,8 +48,8 @@ GRADSTEP_DEFINE void task_set::check_new(std::string const& name, member_options
                           {ranges::non_negative.text});
 }
 
-GRADSTEP_DEFINE member_options task_set::check_new(std::string const& name, member_options options,
-                                                   member_options const& of_tensor,
+GRADSTEP_DEFINE tensor_options task_set::check_new(std::string const& name, tensor_options options,
+                                                   tensor_options const& of_tensor,
                                                    std::optional<std::int64_t> const& step, char const* what) const {
     check_new(name, options);
     check_new(name, of_tensor);

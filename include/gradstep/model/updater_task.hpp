@@ -78,7 +78,7 @@ protected:
                   "gradstep: model-wise rule: the backend has no run_part; expected serial_backend "
                   "or simd_backend");
 
-    updater_task(std::string of, member_options options) : parameter_task(std::move(of), of_model), options_(options) {}
+    updater_task(std::string of, tensor_options options) : parameter_task(std::move(of), of_model), options_(options) {}
 
     virtual Updater const& optimizer() const = 0;
     virtual Updater& optimizer() = 0;
@@ -264,7 +264,7 @@ protected:
         return x;
     }
     std::span<storage const> gradient() const { return gradient_; }
-    member_options const& options() const { return options_; }
+    tensor_options const& options() const { return options_; }
 
 private:
     using packed = decltype(widen(storage()));
@@ -288,7 +288,7 @@ private:
     // It is written only under zero_gradient, which is checked to have writable memory.
     std::span<storage> writable_gradient() const { return {const_cast<storage*>(gradient_.data()), gradient_.size()}; }
 
-    member_options options_;
+    tensor_options options_;
     gradstep::clock before_;
     std::span<storage const> gradient_; // of this update
     bool is_writable_ = false;

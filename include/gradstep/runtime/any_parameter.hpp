@@ -262,9 +262,9 @@ protected:
     detail::step_task const& step() const { return *this; }
     void take(any_span gradient, step_options const& options, char const* call);
     any_span gradient() const { return gradient_; }
-    void advance(step_options const& options, member_options const& own = {});
+    void advance(step_options const& options, tensor_options const& own = {});
     bool compresses() const { return detail::two_phase::rule_of(updater_) != nullptr; }
-    void begin_message(step_options const& options, member_options const& own, bool has_gradient);
+    void begin_message(step_options const& options, tensor_options const& own, bool has_gradient);
     sparse_message message() { return halves_.message(updater_, gradient_); }
     void begin_apply(detail::message_list const& messages);
     void end_halves() { halves_.end(updater_); }
@@ -385,7 +385,7 @@ private:
 
     void require_rows(char const* call) const;
     void require_trained(char const* call) const;
-    void next_step(step_options options, member_options const& own);
+    void next_step(step_options options, tensor_options const& own);
     void require_average(char const* call) const;
     static std::size_t bytes_of(any_span const& x) { return x.size * size_of(x.type); }
     void require_room(any_span const& out, scalar type, std::size_t size, char const* call) const;

@@ -190,7 +190,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::zero_gradient() const {
         std::memset(const_cast<void*>(gradient_.data), 0, gradient_.size * size_of(gradient_.type));
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::advance(step_options const& options, member_options const& own) {
+GRADSTEP_DEFINE_RUNTIME void any_parameter::advance(step_options const& options, tensor_options const& own) {
     next_step(options, own);
     bool const uses_shape = updater_.facts().uses_shape;
     if (!stamps_ && !uses_shape && !compresses()) return;
@@ -252,7 +252,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::run() {
     }
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_message(step_options const& options, member_options const& own,
+GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_message(step_options const& options, tensor_options const& own,
                                                           bool has_gradient) {
     next_step(options, own);
     detail::rollback_guard clock_back([&] { withdraw(); });
@@ -273,7 +273,7 @@ GRADSTEP_DEFINE_RUNTIME step_options any_parameter::clipped(step_options options
     return options;
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options options, member_options const& own) {
+GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options options, tensor_options const& own) {
     if (updater_.facts().is_model_wise != is_model_wise())
         detail::fail<value_error>({"optimizer"},
                                   {"was replaced, and the rule ", is_model_wise() ? "was" : "is",

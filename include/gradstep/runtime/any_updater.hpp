@@ -150,7 +150,7 @@ public:
     void initialize(any_tensor const& tensor) const { compiled_->initialize(checked(tensor, false), 0); }
     /// Prepares the next step, like updater::next_step, and advances the clock. Throws the same
     /// errors; the clock is then unchanged.
-    void next_step(step_options options = {}, member_options const& own = {});
+    void next_step(step_options options = {}, tensor_options const& own = {});
     /// Applies the step to one tensor. With `on_nonfinite = skip`, a gradient with NaN or infinity
     /// does not change its tensor (zero_gradient still applies), and the call returns the element.
     /// It throws value_error for wrong types, size_error, buffer_error for memory that is missing,

@@ -99,13 +99,13 @@ private:
 inline namespace GRADSTEP_RUNTIME_ABI {
 
 GRADSTEP_DEFINE_RUNTIME detail::made_message_task make_message_task(std::string name, any_parameter owned,
-                                                                    member_options options) {
+                                                                    tensor_options options) {
     using task_type = detail::any_message_task<detail::any_owning_task>;
     return detail::made_message_task(std::make_unique<task_type>(std::move(name), std::move(owned), options));
 }
 
 GRADSTEP_DEFINE_RUNTIME detail::made_message_task make_message_task(std::string name, any_updater const& optimizer,
-                                                                    any_tensor const& tensor, member_options options) {
+                                                                    any_tensor const& tensor, tensor_options options) {
     using task_type = detail::any_message_task<detail::any_borrowing_task>;
     return detail::made_message_task(std::make_unique<task_type>(name, optimizer, tensor, options));
 }

@@ -60,7 +60,7 @@ public:
 // A parameter of a model with policies chosen at run time: `net.add("w", gs::any_parameter{...})`.
 class any_owning_task : public parameter_task {
 public:
-    GRADSTEP_DEFINE_RUNTIME any_owning_task(std::string of, any_parameter owned, member_options options);
+    GRADSTEP_DEFINE_RUNTIME any_owning_task(std::string of, any_parameter owned, tensor_options options);
 
     GRADSTEP_DEFINE_RUNTIME void take_gradient(named_gradient const& given, step_options const& options) override;
     bool take_own_gradient(step_options const&) override { return false; }
@@ -137,7 +137,7 @@ protected:
         with_context([&] { return name + ": "; }, f);
     }
     stepped_parameter& memory() { return parameter_; }
-    member_options const& options() const { return options_; }
+    tensor_options const& options() const { return options_; }
     scalar storage() const { return parameter_.optimizer().storage(); }
     // The options of this parameter's own step.
     step_options clipped(step_options own, double clip) const {
@@ -160,7 +160,7 @@ private:
     step_task const& step() const { return parameter_.step(); }
 
     stepped_parameter parameter_;
-    member_options options_;
+    tensor_options options_;
 };
 
 // The same over your own memory: `net.add("w", any_updater, {w, g, slots})`.
@@ -169,7 +169,7 @@ class any_borrowing_task : public any_owning_task {
 
 public:
     GRADSTEP_DEFINE_RUNTIME any_borrowing_task(std::string const& of, any_updater const& optimizer,
-                                               any_tensor const& given, member_options options);
+                                               any_tensor const& given, tensor_options options);
 
     GRADSTEP_DEFINE_RUNTIME void take_gradient(named_gradient const& given, step_options const& options) override;
     GRADSTEP_DEFINE_RUNTIME bool take_own_gradient(step_options const& options) override;
@@ -199,9 +199,9 @@ private:
 inline namespace GRADSTEP_RUNTIME_ABI {
 /// Makes the object with which a gs::model owns a parameter whose policies are chosen at run time.
 /// gs::model::add calls it. The parameter owns its memory, or uses your memory.
-std::unique_ptr<detail::parameter_task> make_task(std::string name, any_parameter owned, member_options options);
+std::unique_ptr<detail::parameter_task> make_task(std::string name, any_parameter owned, tensor_options options);
 std::unique_ptr<detail::parameter_task> make_task(std::string name, any_updater const& optimizer,
-                                                  any_tensor const& tensor, member_options options);
+                                                  any_tensor const& tensor, tensor_options options);
 } // namespace GRADSTEP_RUNTIME_ABI
 } // namespace gradstep
 

@@ -29,7 +29,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_RUNTIME_ABI {
 
-GRADSTEP_DEFINE_RUNTIME any_owning_task::any_owning_task(std::string of, any_parameter owned, member_options options)
+GRADSTEP_DEFINE_RUNTIME any_owning_task::any_owning_task(std::string of, any_parameter owned, tensor_options options)
     : parameter_task(std::move(of), owned.optimizer().facts().is_model_wise), parameter_(std::move(owned)),
       options_(options) {
     if (parameter_.stamps() != nullptr)
@@ -84,7 +84,7 @@ GRADSTEP_DEFINE_RUNTIME bool any_owning_task::average(type_id element, void* out
 }
 
 GRADSTEP_DEFINE_RUNTIME any_borrowing_task::any_borrowing_task(std::string const& of, any_updater const& optimizer,
-                                                               any_tensor const& given, member_options options)
+                                                               any_tensor const& given, tensor_options options)
     : base(of, made(of, optimizer, given), options), slots_(given.slots.begin(), given.slots.end()), tensor_(given),
       follows_(refers(given)) {
     tensor_.slots = slots_;
@@ -154,12 +154,12 @@ namespace gradstep {
 inline namespace GRADSTEP_RUNTIME_ABI {
 
 GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::parameter_task> make_task(std::string name, any_parameter owned,
-                                                                          member_options options) {
+                                                                          tensor_options options) {
     return std::make_unique<detail::any_owning_task>(std::move(name), std::move(owned), options);
 }
 
 GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::parameter_task>
-make_task(std::string name, any_updater const& optimizer, any_tensor const& tensor, member_options options) {
+make_task(std::string name, any_updater const& optimizer, any_tensor const& tensor, tensor_options options) {
     return std::make_unique<detail::any_borrowing_task>(name, optimizer, tensor, options);
 }
 
