@@ -65,13 +65,28 @@ def marked_parts(file: Path) -> dict[str, str]:
     return {name: "\n".join(each) for name, each in parts.items()}
 
 
+CODE = re.compile(r"(?<=^<!-- )(\S+) \[(\w+)\] -->\n```(?:cpp|c|go|rust|python)\n(.*?)(?=^```$)", flags=re.MULTILINE | re.DOTALL)
+
+
+def write_code() -> None:
+    """Writes the marked parts, as they are now, into the pages that show them."""
+    def with_part(block: re.Match) -> str:
+        file = ROOT / block[1]
+        part = marked_parts(file).get(block[2]) if file.exists() else None
+        return block[0] if part is None else block[0].removesuffix(block[3]) + part
+
+    for page in pages():
+        text = page.read_text()
+        if (written := CODE.sub(with_part, text)) != text:
+            page.write_text(written)
+
+
 def stale_code() -> list[str]:
     problems = []
     unshown = {(str(file.relative_to(ROOT)), name) for pattern in SHOWN for file in ROOT.glob(pattern)
                for name in marked_parts(file)}
     for page in pages():
-        for source, name, code in re.findall(r"^<!-- (\S+) \[(\w+)\] -->\n```(?:cpp|c|go|rust|python)\n(.*?)^```$", page.read_text(),
-                                             flags=re.MULTILINE | re.DOTALL):
+        for source, name, code in CODE.findall(page.read_text()):
             file = ROOT / source
             part = marked_parts(file).get(name) if file.exists() else None
             if part is None:
@@ -192,6 +207,9 @@ def measured_numbers() -> list[str]:
 
 
 def main() -> int:
+    """Called with --write, it first writes the code blocks of the pages anew."""
+    if "--write" in sys.argv:
+        write_code()
     problems = stale_licences() + stale_versions() + missing_policies() + stale_code() + broken_links() + wrong_cmake() + measured_numbers()
     for problem in problems:
         print(problem)
