@@ -26,12 +26,6 @@
 
 namespace gradstep {
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-template <class Updater> class owning_task;
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
 inline namespace GRADSTEP_ISA {
 /// The memory and the updater of one parameter: values, state slots and clock, in the memory of the
 /// updater's backend.
@@ -39,8 +33,6 @@ inline namespace GRADSTEP_ISA {
 ///     gs::parameter weights{optimizer, initial};    // copies the values; the clock starts at 0
 ///     weights.update(gradient);
 template <class Updater> class parameter : public changing_rows<parameter<Updater>> {
-    friend class detail::owning_task<Updater>;
-    friend class changing_rows<parameter>;
     using traits = typename Updater::traits;
     using backend = typename Updater::backend_type;
     template <class T> using buffer = typename backend::template buffer<T>;
@@ -312,6 +304,26 @@ public:
         updater_.seek(at);
         if (id) options_.id = *id;
     }
+    // The parts of a change of rows, for changing_rows and for models. `rearranged` allocates all
+    // memory, and `take` changes the parameter.
+    detail::row_lengths row_lengths(char const* call) const {
+        require_trained(call);
+        return detail::row_lengths_of(call, options_.shape, size());
+    }
+    template <class Values> auto added_values(Values const& values) const {
+        using own = typename backend::memory_space;
+        return detail::values_on_host<storage, own>(updater_.backend(), values);
+    }
+    detail::rearranged_memory<Updater> rearranged(detail::row_order const& order, std::span<storage const> added) {
+        if (!options_.bfloat16_copy.empty() && order.moves_values()) detail::refuse_copied_rows();
+        return detail::rearranged(updater_, memory_, options_.shape, order, added);
+    }
+    void take(detail::rearranged_memory<Updater>&& made) noexcept {
+        options_.shape = made.shape;
+        static_cast<detail::parameter_memory<Updater>&>(memory_) = std::move(made);
+    }
+    // Whether the model has moved the values, and keeps those before.
+    void hold(bool is) { is_ascended_ = is_held_ = is; }
 
 private:
     // Allocates the state for the shape.
@@ -329,26 +341,6 @@ private:
         if (average_is_applied_) detail::refuse_applied(call);
         if (is_ascended_) detail::refuse_ascended(call);
     }
-    // For changing_rows, and models.
-    detail::row_lengths row_lengths(char const* call) const {
-        require_trained(call);
-        return detail::row_lengths_of(call, options_.shape, size());
-    }
-    template <class Values> auto added_values(Values const& values) const {
-        using own = typename backend::memory_space;
-        return detail::values_on_host<storage, own>(updater_.backend(), values);
-    }
-    detail::rearranged_memory<Updater> rearranged(detail::row_order const& order, std::span<storage const> added) {
-        if (!options_.bfloat16_copy.empty() && order.moves_values()) detail::refuse_copied_rows();
-        return detail::rearranged(updater_, memory_, options_.shape, order, added);
-    }
-    void take(detail::rearranged_memory<Updater>&& made) noexcept {
-        options_.shape = made.shape;
-        static_cast<detail::parameter_memory<Updater>&>(memory_) = std::move(made);
-    }
-    void rearrange(detail::row_order const& order, std::span<storage const> added) { take(rearranged(order, added)); }
-    // Whether the model has moved the values, and keeps those before.
-    void hold(bool is) { is_ascended_ = is_held_ = is; }
     // One step; calls `before_it()` when everything has been checked.
     template <class G, class F> update_result step_by(G& gradient, step_options const& options, F const& before_it) {
         auto const& by = updater_.backend();

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include <gradstep/core/copying_kernel.hpp>
+#include <gradstep/core/difference.hpp>
 #include <gradstep/core/factored_work.hpp>
 #include <gradstep/core/matrix_memory.hpp>
 #include <gradstep/core/matrix_passes.hpp>
-#include <gradstep/core/step.hpp>
+#include <gradstep/core/step_tensors.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
@@ -44,18 +45,18 @@ public:
     /// Made by `updater::next_step`. Throws value_error if the rule's product does not multiply
     /// matrices of the type of the arithmetic.
     matrix_step(Updater const& from, step_info now, step_options const& options, double decay)
-        : checks_(from, now, options, decay), memory_(from.work_memory().memory) {
-        passes::require_step(prepared().rule);
+        : prepared_(from, now, options, decay), backend_(from.backend()), memory_(from.work_memory().memory) {
+        passes::require_step(prepared_.rule);
     }
 
     /// The learning rate of the step, rate_scale included.
-    double rate() const { return checks_.rate(); }
+    double rate() const { return prepared_.now.rate; }
     /// The number of the step; the first is 1.
-    std::int64_t number() const { return checks_.number(); }
+    std::int64_t number() const { return prepared_.now.t; }
     /// The prepared numbers of the step.
-    prepared_step<Updater> const& prepared() const { return checks_.prepared(); }
+    prepared_step<Updater> const& prepared() const { return prepared_; }
     /// The backend that runs the elementwise passes and the built-in product.
-    backend_type const& backend() const { return checks_.backend(); }
+    backend_type const& backend() const { return backend_; }
     /// Whether a model can split the update of a tensor: never.
     static constexpr bool comes_in_pieces(std::size_t) { return false; }
 
@@ -102,7 +103,7 @@ public:
     auto begin(slice<Updater> const& tensor) const { return pending_update(*this, tensor); }
     /// Throws the errors that a step on this tensor throws before it writes anything.
     void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
-        checks_.check(x, number);
+        detail::check_tensor(prepared_, x, number);
         gradstep::shape const of = x.shape;
         if (passes::needs_shape && !of.is_known() && !x.weight.empty())
             detail::fail<value_error>({detail::buffer_name(number, "parameter")},
@@ -142,7 +143,7 @@ private:
     }
 
     step_scalars<Updater> scalars_of(slice<Updater> const& x, std::size_t number) const {
-        auto const others = checks_.prepare_others({&x, 1}, number);
+        auto const others = detail::prepare_others<Updater>(prepared_, {&x, 1}, number);
         return others.by_number.empty() ? prepared().own : others.by_number[0];
     }
 
@@ -157,10 +158,11 @@ private:
         if constexpr (step_type::has_decay) is_undecayed = x.decay.is_zero();
         if (is_undecayed) run_with(std::type_identity<typename step_type::undecayed_type>{}, scalars.undecayed);
         else run_with(std::type_identity<typename step_type::regularizer_type>{}, scalars.regularizer);
-        checks_.write_copy(x);
+        detail::write_copy<Updater>(backend_, x);
     }
 
-    step<Updater> checks_; // the numbers of the step, and its checks
+    prepared_step<Updater> prepared_;
+    backend_type backend_;
     std::shared_ptr<detail::matrix_memory> memory_;
 };
 

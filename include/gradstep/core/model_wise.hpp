@@ -7,11 +7,12 @@
 
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/concepts.hpp>
+#include <gradstep/core/difference.hpp>
 #include <gradstep/core/model_sums.hpp>
 #include <gradstep/core/prepared_step.hpp>
 #include <gradstep/core/row_wise.hpp>
-#include <gradstep/core/step.hpp>
 #include <gradstep/core/step_checks.hpp>
+#include <gradstep/core/step_tensors.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -99,7 +100,7 @@ template <class Updater> class model_wise_step : public detail::without_differen
 public:
     /// Made by `updater::next_step`. `decay` is the factor of the decay.
     model_wise_step(Updater& from, step_info now, step_options const& options, double decay)
-        : plain_(from, now, options, decay), of_(&from) {
+        : prepared_(from, now, options, decay), backend_(from.backend()), of_(&from) {
         static_assert(
             requires { requires backend_type::sums_models; },
             "gradstep: model-wise rule: the backend has no sums over a model, as Thrust's; expected "
@@ -111,13 +112,13 @@ public:
     }
 
     /// The learning rate of the step, rate_scale included. The rule scales it by its own step size.
-    double rate() const { return plain_.rate(); }
+    double rate() const { return prepared_.now.rate; }
     /// The number of the step; the first is 1.
-    std::int64_t number() const { return plain_.number(); }
+    std::int64_t number() const { return prepared_.now.t; }
     /// The prepared numbers of the step, for code that runs kernels itself.
-    prepared_step<Updater> const& prepared() const { return plain_.prepared(); }
+    prepared_step<Updater> const& prepared() const { return prepared_; }
     /// The backend that runs the step.
-    backend_type const& backend() const { return plain_.backend(); }
+    backend_type const& backend() const { return backend_; }
 
     /// Updates a model of one tensor, like `step::operator()`. The gradient must be memory.
     template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
@@ -138,7 +139,7 @@ public:
     /// The same. Error messages number the tensors from `first`.
     void update_all(std::span<slice<Updater> const> tensors, std::size_t first) const {
         for (std::size_t k = 0; k < tensors.size(); ++k) check(tensors[k], first + k);
-        auto others = plain_.prepare_others(tensors, first);
+        auto others = detail::prepare_others(prepared_, tensors, first);
         require_pending();
         run(tensors, others.numbers.data(), others.by_number);
     }
@@ -160,11 +161,16 @@ public:
         return [this, tensor] { run({&tensor, 1}, nullptr, {}); };
     }
     /// Throws the errors that a step on this tensor throws before it writes anything.
-    void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const { plain_.check(x, number); }
+    void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
+        detail::check_tensor(prepared_, x, number);
+    }
 
     /// Returns one checked tensor for code that runs the passes itself, as a model does. The batch
     /// refers to the step. After the first pass of all tensors, call `settle`.
-    step_batch<Updater> batch(slice<Updater> const& tensor) const { return plain_.batch(tensor); }
+    step_batch<Updater> batch(slice<Updater> const& tensor) const {
+        check(tensor);
+        return {prepared_, {&tensor, 1}};
+    }
     /// Calls f with the kernel of a checked tensor for the first pass, which adds `accumulate` of
     /// its elements. It ignores the tensor's rate_scale.
     template <class F> void visit_first_pass(slice<Updater> const& x, F const& f) const {
@@ -176,7 +182,7 @@ public:
     }
     /// Sets what `settled` returned: in the updater's clock, and for the batches of this step.
     void settle(clock_state const& after) {
-        detail::finalize_model(plain_.prepared_, plain_.prepared_.own, after);
+        detail::finalize_model(prepared_, prepared_.own, after);
         of_->settle(detail::kept_state<rule_type>(after));
     }
 
@@ -202,7 +208,8 @@ private:
         backend().run(batch);
     }
 
-    step<Updater> plain_; // the numbers of the step, and its checks
+    prepared_step<Updater> prepared_;
+    backend_type backend_;
     Updater* of_;
     double loss_ = 0;
 };

@@ -4,17 +4,14 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
-#include <vector>
 
 #include <gradstep/core/difference.hpp>
 #include <gradstep/core/prepared_step.hpp>
-#include <gradstep/core/rate_numbers.hpp>
+#include <gradstep/core/step_tensors.hpp>
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 inline namespace GRADSTEP_ISA {
-template <class Updater> class model_wise_step; // core/model_wise.hpp
-
 /// One prepared step of an updater, with its learning rate and bias corrections. You can apply it
 /// to any number of tensors, from any thread. Apply it once to each tensor of the model. It is a
 /// copy and does not refer to the updater, but a simd_backend with an executor refers to the
@@ -31,9 +28,6 @@ template <class Updater> class step {
     template <class W, class G>
     static constexpr bool
         is_lazy = (detail::lazy_buffer<G, W>)&&!detail::contiguous_buffer<G>; // in parentheses for nvcc
-
-    template <class> friend class model_wise_step;
-    template <class> friend class matrix_step;
 
 public:
     /// Made by `updater::next_step`. `decay` is the factor of the decay.
@@ -80,7 +74,7 @@ public:
     /// that pass a part of a call.
     void update_all(std::span<slice<Updater> const> tensors, std::size_t first) const {
         for (std::size_t k = 0; k < tensors.size(); ++k) check(tensors[k], first + k);
-        other_scalars const others = prepare_others(tensors, first);
+        auto const others = detail::prepare_others(prepared_, tensors, first);
         run({prepared_, tensors, others.numbers.data(), others.by_number.data()});
     }
 
@@ -119,8 +113,8 @@ public:
         check(tensor);
         if (!tensor.bfloat16_copy.empty())
             detail::refuse_copy(detail::only_tensor, "step.difference leaves the parameter as it is");
-        tensor.check_beside("the difference", to, extent_of_gradient(tensor), detail::only_tensor);
-        other_scalars const others = prepare_others({&tensor, 1}, detail::only_tensor);
+        tensor.check_beside("the difference", to, detail::extent_of_gradient<Updater>(tensor), detail::only_tensor);
+        auto const others = detail::prepare_others<Updater>(prepared_, {&tensor, 1}, detail::only_tensor);
         step_batch<Updater> const batch{prepared_, {&tensor, 1}, others.numbers.data(), others.by_number.data()};
         auto const& scalars = batch.scalars(0);
         visit_gradient(prepared_, tensor, scalars.rule, [&](auto gradient) {
@@ -158,11 +152,7 @@ public:
     /// Throws the errors that a step on this tensor throws before it writes anything. `number` is
     /// the tensor's number in a call with several tensors.
     GRADSTEP_INLINE void check(slice<Updater> const& x, std::size_t number = detail::only_tensor) const {
-        x.check_buffers(number);
-        if (prepared_.zero_gradient && !x.gradient_is_writable) detail::refuse_zero_gradient(number);
-        if (!prepared_.decays && !x.decay.is_zero()) detail::refuse_decay(number);
-        if (!x.bfloat16_copy.empty()) check_copy(x, number);
-        if (!ranges::non_negative.contains(x.rate_scale)) detail::refuse_rate_scale(number, x.rate_scale);
+        detail::check_tensor(prepared_, x, number);
     }
     /// Runs the step on a tensor that has been checked, with the learning rate of the step. It
     /// ignores the tensor's rate_scale and step, and its decay unless that is 0.
@@ -222,9 +212,6 @@ private:
                       tensor.weight.size(), Updater::bytes_per_element};
     }
 
-    static detail::extent extent_of_gradient(slice<Updater> const& x) {
-        return detail::extent::of<storage const>("gradient", x.gradient);
-    }
     // Runs a kernel with its differences going to `out`. `rows` returns the row slots.
     template <class Kernel, class Rows = int>
     void run_difference(Kernel const& kernel, std::span<storage> out, [[maybe_unused]] Rows const& rows = {}) const {
@@ -242,36 +229,6 @@ private:
         }
     }
 
-    // The scalars of the tensors of a call that have a rate_scale, a decay or a step of their own.
-    struct other_scalars {
-        std::vector<std::uint32_t> numbers; // of every tensor; 0: the step's own. Empty if all have those
-        std::vector<step_scalars<Updater>> by_number;
-    };
-    other_scalars prepare_others(std::span<slice<Updater> const> tensors, std::size_t first) const {
-        other_scalars out;
-        detail::rate_numbers numbers;
-        for (std::size_t k = 0; k < tensors.size(); ++k) {
-            slice<Updater> const& tensor = tensors[k];
-            if (tensor.rate_scale == 1 && (tensor.decay.is_one() || tensor.decay.is_zero()) && !tensor.step) continue;
-            detail::check_own(first == detail::only_tensor ? first : first + k, tensor.decay, tensor.step);
-            if constexpr (detail::keeps_clock_state<rule_type>)
-                if (tensor.step)
-                    detail::refuse_own_number(first == detail::only_tensor ? first : first + k, *tensor.step);
-            std::int64_t const t = tensor.step.value_or(number());
-            auto const [number, is_new] = numbers.of(tensor.rate_scale, tensor.decay, t);
-            if (is_new) out.by_number.push_back(prepared_.scalars(tensor.rate_scale, tensor.decay, t));
-            if (out.numbers.empty()) out.numbers.resize(tensors.size());
-            out.numbers[k] = number;
-        }
-        return out;
-    }
-
-    void check_copy(slice<Updater> const& x, std::size_t number) const {
-        if constexpr (!std::is_same_v<storage, float>)
-            detail::refuse_copy(number, "the parameter is not kept in float");
-        else x.check_beside("bfloat16_copy", x.bfloat16_copy, extent_of_gradient(x), number);
-    }
-
     void run(step_batch<Updater> const& batch) const {
         if constexpr (row_wise_rule<rule_type>) {
             for (std::size_t k = 0; k < batch.count(); ++k) {
@@ -280,20 +237,12 @@ private:
                     single<std::remove_cvref_t<decltype(kernel)>> const one{kernel, x.weight.size(), batch.bytes};
                     backend_.run_row_wise(one, detail::row_pointers(x));
                 });
-                write_copy(x);
+                detail::write_copy<Updater>(backend_, x);
             }
         } else {
             backend_.run(batch);
         }
     }
-    // Rules that read a tensor more than once in any case have the copy written behind them.
-    void write_copy([[maybe_unused]] slice<Updater> const& x) const {
-        if constexpr (std::is_same_v<storage, float>)
-            if (!x.bfloat16_copy.empty())
-                detail::run_single(backend_, detail::rounding_kernel{x.weight.data(), x.bfloat16_copy.data()},
-                                   x.weight.size(), sizeof(float) + sizeof(bfloat16));
-    }
-
     prepared_step<Updater> prepared_;
     typename Updater::backend_type backend_;
 };

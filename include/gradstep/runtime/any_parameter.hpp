@@ -67,8 +67,6 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 /// are its elements: begin with 0 rows and append, if you need a table of one row. The number that
 /// a row-wise rule keeps for each row moves with its row.
 class any_parameter : private detail::step_task, public changing_rows<any_parameter> {
-    friend class changing_rows<any_parameter>;
-
 public:
     /// The type of object that a gs::model uses to own the parameter.
     using task_type = detail::any_owning_task;
@@ -250,8 +248,7 @@ public:
     /// The options of the constructor.
     parameter_options const& options() const { return options_; }
 
-protected:
-    // For detail::stepped_parameter: gs::update_all, and the parts of a step for tasks of models.
+    // The rest is for gs::update_all and for the tasks of models, which drive a step by its parts.
     // `take` checks the gradient and refers to it; `advance` prepares the next step, and the clock
     // moves. The parts of a dgc_momentum step in two halves: `begin_message` like advance, with or
     // without a taken gradient; `message`; `begin_apply`, which throws before anything changes;
@@ -376,7 +373,6 @@ private:
     // Adds the scale that clips the norm of this gradient alone.
     step_options clipped(step_options options);
     bool has_rows_of_their_own() const { return updater_.facts().is_row_wise && has_rows_ && width_ > 1; }
-    void rearrange(detail::row_order const& order, added_rows const& added) { take(rearranged(order, added)); }
 
     void make_memory(std::size_t n);
     void make_state(std::size_t n, gradstep::shape const& of);

@@ -143,13 +143,13 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_state(runtime::erased_tensor c
 GRADSTEP_DEFINE_RUNTIME void any_parameter::permute(any_span order) {
     std::size_t const rows = row_lengths("permute").rows;
     std::vector<std::int64_t> memory;
-    rearrange(detail::permuted_rows(rows, numbers_of(order.now(), rows, "permute", memory)), {});
+    take(rearranged(detail::permuted_rows(rows, numbers_of(order.now(), rows, "permute", memory)), {}));
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::reset(any_span rows) {
     std::size_t const now = row_lengths("reset").rows;
     std::vector<std::int64_t> memory;
-    rearrange(detail::reset_rows(now, numbers_of(rows.now(), now, "reset", memory)), {});
+    take(rearranged(detail::reset_rows(now, numbers_of(rows.now(), now, "reset", memory)), {}));
 }
 
 GRADSTEP_DEFINE_RUNTIME detail::row_lengths any_parameter::row_lengths(char const* call) const {

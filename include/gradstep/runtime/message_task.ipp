@@ -43,7 +43,7 @@ public:
     void begin_message(step_options const& options, double clip, bool has_gradient) override {
         step_options own = this->clipped(options, clip);
         this->named([&] {
-            stepped_parameter& parameter = this->memory();
+            any_parameter& parameter = this->memory();
             if (parameter.compresses()) return parameter.begin_message(own, this->options(), has_gradient);
             with_sent_type(this->storage(), [&]<class S>() {
                 as_compute<decltype(widen(S()))>("step_options.gradient_scale", own.gradient_scale);
@@ -58,7 +58,7 @@ public:
         });
     }
     sparse_message message() override {
-        stepped_parameter& parameter = this->memory();
+        any_parameter& parameter = this->memory();
         if (parameter.compresses()) return parameter.message();
         if (fills_) detail::fill_dense_message(message_, parameter.gradient(), scale_, zeroes_);
         return std::move(message_);
@@ -66,7 +66,7 @@ public:
     void begin_apply(message_list const& messages) override {
         this->follow();
         this->named([&] {
-            stepped_parameter& parameter = this->memory();
+            any_parameter& parameter = this->memory();
             if (parameter.compresses()) return parameter.begin_apply(messages);
             scalar const type = this->storage();
             auto const trainers = static_cast<std::int64_t>(messages.size());

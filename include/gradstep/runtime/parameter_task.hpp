@@ -29,34 +29,6 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_RUNTIME_ABI {
 
-// The access to the parts of an any_parameter's steps, for tasks of models and gs::update_all.
-class stepped_parameter : public any_parameter {
-public:
-    explicit stepped_parameter(any_parameter of) : any_parameter(std::move(of)) {}
-    using any_parameter::advance;
-    using any_parameter::ascent_squares;
-    using any_parameter::begin_apply;
-    using any_parameter::begin_ascent;
-    using any_parameter::begin_message;
-    using any_parameter::compresses;
-    using any_parameter::end_halves;
-    using any_parameter::gradient;
-    using any_parameter::hold;
-    using any_parameter::keep_weights;
-    using any_parameter::measure_ascent;
-    using any_parameter::message;
-    using any_parameter::move_weights;
-    using any_parameter::rearranged;
-    using any_parameter::rearranged_memory;
-    using any_parameter::require_kept;
-    using any_parameter::restore_weights;
-    using any_parameter::row_lengths;
-    using any_parameter::set_ascended;
-    using any_parameter::step;
-    using any_parameter::take;
-    using any_parameter::update_all;
-};
-
 // A parameter of a model with policies chosen at run time: `net.add("w", gs::any_parameter{...})`.
 class any_owning_task : public parameter_task {
 public:
@@ -136,7 +108,7 @@ protected:
     template <class F> void named(F const& f) const {
         with_context([&] { return name + ": "; }, f);
     }
-    stepped_parameter& memory() { return parameter_; }
+    any_parameter& memory() { return parameter_; }
     tensor_options const& options() const { return options_; }
     scalar storage() const { return parameter_.optimizer().storage(); }
     // The options of this parameter's own step.
@@ -149,17 +121,17 @@ protected:
 private:
     class pending final : public pending_rows {
     public:
-        pending(stepped_parameter& to, stepped_parameter::rearranged_memory&& made) : to_(to), made_(std::move(made)) {}
+        pending(any_parameter& to, any_parameter::rearranged_memory&& made) : to_(to), made_(std::move(made)) {}
         void take() noexcept override { to_.take(std::move(made_)); }
 
     private:
-        stepped_parameter& to_;
-        stepped_parameter::rearranged_memory made_;
+        any_parameter& to_;
+        any_parameter::rearranged_memory made_;
     };
     step_task& step() { return parameter_.step(); }
     step_task const& step() const { return parameter_.step(); }
 
-    stepped_parameter parameter_;
+    any_parameter parameter_;
     tensor_options options_;
 };
 

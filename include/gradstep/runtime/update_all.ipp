@@ -97,7 +97,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
 
 GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                                         step_options const& options) {
-    detail::stepped_parameter::update_all(all, gradients, options);
+    any_parameter::update_all(all, gradients, options);
 }
 
 } // namespace GRADSTEP_RUNTIME_ABI
