@@ -304,6 +304,7 @@ public:
         updater_.seek(at);
         if (id) options_.id = *id;
     }
+    /// @cond
     // The parts of a change of rows, for changing_rows and for models. `rearranged` allocates all
     // memory, and `take` changes the parameter.
     detail::row_lengths row_lengths(char const* call) const {
@@ -324,6 +325,7 @@ public:
     }
     // Whether the model has moved the values, and keeps those before.
     void hold(bool is) { is_ascended_ = is_held_ = is; }
+    /// @endcond
 
 private:
     // Allocates the state for the shape.

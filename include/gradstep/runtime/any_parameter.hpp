@@ -248,6 +248,7 @@ public:
     /// The options of the constructor.
     parameter_options const& options() const { return options_; }
 
+    /// @cond
     // The rest is for gs::update_all and for the tasks of models, which drive a step by its parts.
     // `take` checks the gradient and refers to it; `advance` prepares the next step, and the clock
     // moves. The parts of a dgc_momentum step in two halves: `begin_message` like advance, with or
@@ -294,6 +295,7 @@ public:
     added_rows added_values(any_span given) const;
     rearranged_memory rearranged(detail::row_order const& order, added_rows const& added);
     void take(rearranged_memory&& made) noexcept;
+    /// @endcond
 
 private:
     // The functions of step_task, for step_driver. They are final, so that calls on an
