@@ -312,6 +312,20 @@ TEST_CASE("k is round((1 - sparsity) n), and never 0", "[core][compression]") {
     CHECK(second.sparsity() == 0.999);
 }
 
+TEST_CASE("A call of dense and sparse steps names the tensor that it refuses", "[core][compression]") {
+    auto optimizer = gs::make_updater<float>(gs::dgc_momentum{.dense_below = 50}, gs::constant{1});
+    auto const step = optimizer.next_step();
+    using slice = gs::slice<decltype(optimizer)>;
+    for (std::size_t const n : {20u, 100u}) { // dense, sparse
+        std::vector<float> w(100, 1), g = w, u = w, v = w, w1(n, 1), g1 = w1, u1 = w1, v1 = w1;
+        std::vector<slice> tensors{{w, g, u, v}, {w1, g1, u1, v1}};
+        tensors[1].decay = -1;
+        CHECK(refusal<gs::value_error>([&] { step(tensors); }) ==
+              "tensor 1: decay: -1 is out of range; expected finite and >= 0");
+        CHECK((w == g && u == g && v == g && w1 == g1));
+    }
+}
+
 TEST_CASE("Of equal entries those at lower indices are sent", "[core][compression]") {
     for (std::size_t const n : {1u, 2u, 16u, 1000u, 20000u}) {
         auto optimizer =
