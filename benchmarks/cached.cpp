@@ -70,7 +70,7 @@ void placements(report& out, options const& o, rule_case const& rule) {
 
 /// A step on streams that begin so many bytes further into their pages than the one before, and on
 /// those at 1 KiB.
-void places_in_pages(report& out, options const& o, rule_case const& rule) {
+void offsets_in_pages(report& out, options const& o, rule_case const& rule) {
     constexpr std::size_t n = 16 * Ki;
     streams const far(n, 1024);
     for (std::size_t const further : {0, 64, 128, 192, 256, 384, 512, 2048, 3840, 3968, 4032}) {
@@ -165,5 +165,5 @@ void cached_calls(report& out, options const& o, std::vector<rule_case> const& a
     ftrl_beside_its_paper(out, o);
 
     out.section("16 Ki floats, each stream so many bytes further in its page than the one before / 1 KiB further");
-    for (rule_case const* rule : {&momentum, &adagrad, &adam}) places_in_pages(out, o, *rule);
+    for (rule_case const* rule : {&momentum, &adagrad, &adam}) offsets_in_pages(out, o, *rule);
 }

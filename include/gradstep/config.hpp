@@ -65,17 +65,17 @@ configuration read_configuration(json const& document, json_path const& at, std:
 // Calls f(number, its range) for the number of a configuration with this path (scheduled_number),
 // and returns whether there is one.
 template <class F> bool visit_number(configuration& of, std::string_view path, F const& f) {
-    number_place const place(path);
+    path_parts const at(path);
     auto const in = [&](auto& policy, std::string_view rest) {
         return std::visit([&](auto& one) { return visit_number(one, rest, f); }, policy);
     };
-    auto const i = static_cast<std::size_t>(place.index);
-    if (place.key == "rule") return in(of.rule, place.rest);
-    if (place.key == "average") return i < of.averages.size() && in(of.averages[i], place.rest);
-    number_place const part(place.rest);
+    auto const i = static_cast<std::size_t>(at.index);
+    if (at.key == "rule") return in(of.rule, at.rest);
+    if (at.key == "average") return i < of.averages.size() && in(of.averages[i], at.rest);
+    path_parts const part(at.rest);
     std::vector<any_regularizer::part> parts(of.regularizer.parts().begin(), of.regularizer.parts().end());
     auto const k = static_cast<std::size_t>(part.index);
-    if (place.key != "regularizer" || part.key != "regularizers" || k >= parts.size() || !in(parts[k], part.rest))
+    if (at.key != "regularizer" || part.key != "regularizers" || k >= parts.size() || !in(parts[k], part.rest))
         return false;
     of.regularizer = any_regularizer(std::span<any_regularizer::part const>(parts));
     return true;
@@ -83,7 +83,7 @@ template <class F> bool visit_number(configuration& of, std::string_view path, F
 // Sets the numbers that follow schedules to their values at a clock. Throws value_error if a value
 // is out of range; `largest` is the largest number of the element's arithmetic.
 void move_to(configuration& of, clock now, double largest);
-// The schedules that stay if the regularizer loses its decay, by the new places of its parts.
+// The schedules that stay if the regularizer loses its decay, by the new indices of its parts.
 std::vector<scheduled_number> schedules_without_decay(configuration const& of);
 
 // Visits the rule, the averages and the regularizer, one after the other.
@@ -121,7 +121,7 @@ configuration read_configuration_file(std::string const& path);
 ///     auto const rule = gs::read_policy<gs::adam>(R"({"beta2": 0.98})");
 ///     auto const schedule = gs::read_policy<gs::any_schedule>(R"({"name": "constant", "rate": 0.1})");
 template <class Policy> Policy read_policy(std::string_view text) {
-    return detail::read_policy<Policy>(detail::parse_json(text), detail::json_path(detail::name_of_place<Policy>()));
+    return detail::read_policy<Policy>(detail::parse_json(text), detail::json_path(detail::name_of_kind<Policy>()));
 }
 
 /// Writes policies as JSON text, from which the same policies can be read. It contains every

@@ -51,7 +51,7 @@ public:
         engine_type engine;
         scratch<turn> turns;
         scratch<std::size_t> later;    // the turns that had not come yet
-        scratch<std::size_t> places;   // of the rows that are read
+        scratch<std::size_t> indices;  // of the rows that are read
         std::vector<std::int32_t> ids; // of keys
         std::vector<compute, line_allocator<compute>> staged;
         detail::turns::sleeper sleeper;
@@ -68,23 +68,23 @@ public:
         explicit scratch_lease(row_serializer const& from) : from_(from) {
             {
                 plain_guard const lock(from_.free_lock_);
-                place_ = std::move(from_.free_);
-                if (place_) from_.free_ = std::move(place_->next);
+                leased_ = std::move(from_.free_);
+                if (leased_) from_.free_ = std::move(leased_->next);
             }
-            if (!place_) place_ = std::make_unique<call_scratch>();
+            if (!leased_) leased_ = std::make_unique<call_scratch>();
         }
         ~scratch_lease() {
             plain_guard const lock(from_.free_lock_);
-            place_->next = std::move(from_.free_);
-            from_.free_ = std::move(place_);
+            leased_->next = std::move(from_.free_);
+            from_.free_ = std::move(leased_);
         }
         scratch_lease(scratch_lease const&) = delete;
         scratch_lease& operator=(scratch_lease const&) = delete;
-        call_scratch& operator*() { return *place_; }
+        call_scratch& operator*() { return *leased_; }
 
     private:
         row_serializer const& from_;
-        std::unique_ptr<call_scratch> place_;
+        std::unique_ptr<call_scratch> leased_;
     };
 
     // Locks the order of the steps.
@@ -131,7 +131,7 @@ public:
     void read(Table const& table, call_scratch& work, std::span<Id const> ids, storage* out,
               IsRow const& is_row) const {
         turn* const all = work.room_for(ids.size());
-        std::size_t* const places = work.places.of_size(ids.size());
+        std::size_t* const indices = work.indices.of_size(ids.size());
         plain_guard lock(order_);
         auto const reader = table.reader();
         std::size_t count = 0;
@@ -144,13 +144,13 @@ public:
             if (!is_row(ids[k])) continue;
             auto const id = static_cast<std::uint64_t>(ids[k]);
             all[count] = {id, turns_.draw(id), reader.rows.missed_by(reader.history, id)};
-            places[count++] = k;
+            indices[count++] = k;
         }
         lock.release();
         in_turn(
             table, work, count, [&](std::size_t k) GRADSTEP_INLINE_LAMBDA { reader.rows.prefetch(all[k].row); },
             [&](std::size_t k, turn const& now) {
-                reader.template read<pack>(now.row, now.plan, out + places[k] * table.width());
+                reader.template read<pack>(now.row, now.plan, out + indices[k] * table.width());
             });
     }
 

@@ -107,10 +107,10 @@ TEST_CASE("every key is one of the server of its hash", "[distributed][directory
         std::size_t count = 0;
         for (std::size_t s = 0; s != servers; ++s) {
             auto const own = all.keys_on(s, keys);
-            REQUIRE(own.keys.size() == own.places.size());
-            CHECK(std::is_sorted(own.places.begin(), own.places.end()));
+            REQUIRE(own.keys.size() == own.indices.size());
+            CHECK(std::is_sorted(own.indices.begin(), own.indices.end()));
             for (std::size_t i = 0; i != own.keys.size(); ++i) {
-                CHECK(own.keys[i] == keys[own.places[i]]);
+                CHECK(own.keys[i] == keys[own.indices[i]]);
                 CHECK(gs::shard_of(own.keys[i], static_cast<std::uint32_t>(servers)) == s);
             }
             count += own.keys.size();

@@ -262,7 +262,7 @@ TEST_CASE("adadelta: first steps", "[rules]") {
     CHECK(w[0] == about(-1.4 - 0.5 * d));
 }
 
-TEST_CASE("rmsprop: first steps, initial accumulator, and both places of epsilon", "[rules]") {
+TEST_CASE("rmsprop: first steps, initial accumulator, and both positions of epsilon", "[rules]") {
     numbers w{1}, g{4}, n{-1};
     auto outside = gs::make_updater<double>(gs::rmsprop{.rho = 0.75, .epsilon = 0.5}, gs::constant{0.5});
     outside.initialize(w, n);
@@ -285,7 +285,7 @@ TEST_CASE("rmsprop: first steps, initial accumulator, and both places of epsilon
     CHECK(w[0] == about(0.8)); // 1 - 0.5 * 2 / 5
 }
 
-TEST_CASE("centered_rmsprop: first steps, and both places of epsilon", "[rules]") {
+TEST_CASE("centered_rmsprop: first steps, and both positions of epsilon", "[rules]") {
     gs::centered_rmsprop const rule{.rho = 0.75, .epsilon = 1, .epsilon_place = gs::epsilon::inside};
     auto inside = gs::make_updater<double>(rule, gs::constant{0.5});
     numbers w{1}, g{4}, n{-1}, a{-1};
@@ -386,7 +386,7 @@ TEST_CASE("centered_momentum_rmsprop: first steps", "[rules]") {
     CHECK(w[0] == -0.5);
 }
 
-TEST_CASE("adam: the three places of epsilon", "[rules]") {
+TEST_CASE("adam: the three positions of epsilon", "[rules]") {
     // After the first step the corrections are 0.25: m = 1 stands for 4, v = 4 for 16.
     auto const stepped = [](gs::epsilon place, double epsilon) {
         gs::adam const rule{.beta1 = 0.75, .beta2 = 0.75, .epsilon = epsilon, .epsilon_place = place};
@@ -448,7 +448,7 @@ TEST_CASE("amsgrad: the maximum is of raw or of corrected moments", "[rules]") {
     CHECK(w[0] == about(0.5 - 0.5 * (0.75 / 0.4375) / 4));
 }
 
-TEST_CASE("amsgrad: the places of epsilon", "[rules]") {
+TEST_CASE("amsgrad: the positions of epsilon", "[rules]") {
     auto const stepped = [](gs::epsilon place, double epsilon, gs::maximum of) {
         gs::amsgrad const rule{
             .beta1 = 0.75, .beta2 = 0.75, .epsilon = epsilon, .epsilon_place = place, .maximum_of = of};
@@ -494,7 +494,7 @@ TEST_CASE("nesterov_adam: the correction of this step or of the next", "[rules]"
     CHECK(stepped({4}) == about(1 - 0.5 * 7 / 5));
 }
 
-TEST_CASE("adamax: first steps, and the places of epsilon", "[rules]") {
+TEST_CASE("adamax: first steps, and the positions of epsilon", "[rules]") {
     numbers w{1}, g{4}, m{-1}, u{-1};
     auto outside = gs::make_updater<double>(gs::adamax{.beta1 = 0.75, .beta2 = 0.5, .epsilon = 1}, gs::constant{0.5});
     outside.initialize(w, m, u);
@@ -557,7 +557,7 @@ TEST_CASE("nadam: first steps without a decay of the momentum", "[rules]") {
     CHECK(w[0] == about(first + 0.5 * (0.75 * 2 / (1 - 0.0625)) / std::sqrt(4 / 0.4375)));
 }
 
-TEST_CASE("nadam: the schedule of the momentum, and the places of epsilon", "[rules]") {
+TEST_CASE("nadam: the schedule of the momentum, and the positions of epsilon", "[rules]") {
     gs::nadam rule{.beta1 = 0.5, .beta2 = 0.75, .epsilon = 1, .momentum_decay = 2};
     auto const mu = [](int t) { return 0.5 * (1 - 0.5 * std::pow(0.96, 2 * t)); };
     auto const stepped = [&] {

@@ -110,7 +110,7 @@ requires(reads_in_parts<Backend>) struct pack_of_backend<Backend, T> {
     using type = typename Backend::template pack<T>;
 };
 
-// How the places of a sample are chosen: at the same ones in every call, or at random.
+// How the indices of a sample are chosen: the same in every call, or at random.
 struct sample_indices {
     std::size_t elements, runs, run; // so many runs of neighbours
     std::uint64_t seed = 0, stream = 0;
@@ -145,10 +145,10 @@ struct sample_indices {
 // larger ranks. For a small rank, each of the remaining keys is read once.
 template <class Key> Key key_of_rank(std::span<Key> sample, std::size_t rank) {
     auto const at_rank = [&](std::size_t count) {
-        auto const place = sample.begin() + (static_cast<std::ptrdiff_t>(rank) - 1);
-        std::nth_element(sample.begin(), place, sample.begin() + static_cast<std::ptrdiff_t>(count),
+        auto const nth = sample.begin() + (static_cast<std::ptrdiff_t>(rank) - 1);
+        std::nth_element(sample.begin(), nth, sample.begin() + static_cast<std::ptrdiff_t>(count),
                          [](Key a, Key b) { return a > b; });
-        return *place;
+        return *nth;
     };
     if (16 * rank > sample.size()) return at_rank(sample.size());
     Key least = 0;
@@ -187,7 +187,7 @@ template <class T> key_bracket<T> bracket_of(std::span<magnitude_key<T>> sample,
     return out;
 }
 
-// The bracket of a sample at random places, of which all that is not below its k-th largest is
+// The bracket of a sample at random indices, of which all that is not below its k-th largest is
 // taken: at most so many.
 template <class T>
 key_bracket<T> sampled_bracket(std::span<magnitude_key<T>> sample, std::size_t n, std::size_t k, std::size_t most) {
@@ -203,12 +203,12 @@ key_bracket<T> sampled_bracket(std::span<magnitude_key<T>> sample, std::size_t n
     return out;
 }
 // The bracket that a selection begins with; there is no sample where all are kept.
-inline bool is_all_kept(std::size_t n, sample_indices const& places) { return n <= 4096 && !places.at_random; }
+inline bool is_all_kept(std::size_t n, sample_indices const& chosen) { return n <= 4096 && !chosen.at_random; }
 template <class T>
 key_bracket<T> first_bracket(std::span<magnitude_key<T>> sample, std::size_t n, std::size_t k, std::size_t most,
-                             sample_indices const& places) {
-    if (is_all_kept(n, places)) return {.room = n};
-    return places.at_random ? sampled_bracket<T>(sample, n, k, most) : bracket_of<T>(sample, n, k);
+                             sample_indices const& chosen) {
+    if (is_all_kept(n, chosen)) return {.room = n};
+    return chosen.at_random ? sampled_bracket<T>(sample, n, k, most) : bracket_of<T>(sample, n, k);
 }
 
 // An entry that the pass has kept.

@@ -209,7 +209,7 @@ template <class Backend, class Source> class entry_selection : public made_selec
         typename base::found;
 
 public:
-    // The k largest of them, 1 <= k <= n; or, by a sample at random places, those that are not
+    // The k largest of them, 1 <= k <= n; or, by a sample at random indices, those that are not
     // below the k-th largest of it, the 2 k largest if there are more.
     entry_selection(Backend const& backend, Source const& source, std::size_t k)
         : entry_selection(backend, source, k, k, sample_indices::of(source.size())) {}

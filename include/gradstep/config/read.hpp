@@ -148,7 +148,7 @@ any_clip read_clip(json const& value, json_path const& at);
 
 // The name of a policy in errors if it is read alone: what it is, since its own name is in the
 // text.
-template <class Policy> constexpr std::string_view name_of_place() {
+template <class Policy> constexpr std::string_view name_of_kind() {
     if constexpr (std::is_same_v<Policy, any_rule>) return "rule";
     else if constexpr (std::is_same_v<Policy, any_average>) return "average";
     else if constexpr (std::is_same_v<Policy, any_regularizer>) return "regularizer";

@@ -187,8 +187,8 @@ GRADSTEP_DEFINE any_rule read_preset(json const& value, json_path const& at) {
     json_path const here(at, "dialect");
     if (!system.is_string()) refuse_type(here, system, "a word");
     auto const& name = name_in(value, at, "a preset");
-    std::string const place = at.text();
-    json_path const numbers(place); // a preset computes its rule from numbers, without schedules
+    std::string const path = at.text();
+    json_path const numbers(path); // a preset computes its rule from numbers, without schedules
     std::optional<any_rule> out;
     std::vector<std::string_view> systems, names;
     for_each_dialect([&](auto const& presets) {

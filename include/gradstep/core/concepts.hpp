@@ -286,12 +286,12 @@ template <class R> concept shaped_rule = matrix_rule<R> || factored_rule<R>;
 /// A step has two passes. The first pass adds the contributions of all elements, with coefficients
 /// that `prepare` computes from the state of the clock before the step (what `advance` returned).
 /// `accumulate` gets the weight as it is stored, also if a regularizer changes the weight. `settle`
-/// runs once per step and returns the state of the clock after it. `advance` and `settle` can use the
-/// places without a name for numbers of this step alone, such as the rate of the updater. If a sum or
-/// a number of the result is not finite, the state of the clock stays as it was, and the other places
-/// are 0. `finalize` returns what all elements of a tensor share; `now` has the rate of the tensor and
-/// the state before the step. The second pass calls `apply(coeffs<T> const&, settled<T> const&, V& w,
-/// V g, state<V>& s)`. All members of `partial_sums` are sums. Optional:
+/// runs once per step and returns the state of the clock after it. `advance` and `settle` can use
+/// the entries without a name for numbers of this step alone, such as the rate of the updater. If a
+/// sum or a number of the result is not finite, the state of the clock stays as it was, and the
+/// other entries are 0. `finalize` returns what all elements of a tensor share; `now` has the rate
+/// of the tensor and the state before the step. The second pass calls `apply(coeffs<T> const&,
+/// settled<T> const&, V& w, V g, state<V>& s)`. All members of `partial_sums` are sums. Optional:
 ///
 /// - `settle(t, before, sums, double loss)` instead: steps then need step_options::loss.
 /// - `regularizer_rate(step_info now) -> double`: the learning rate that the regularizer sees, if it

@@ -49,10 +49,10 @@ template <class T> struct root_terms {
     T scale, inside, outside;
 
     root_terms() = default;
-    GRADSTEP_INLINE root_terms(double eps, epsilon place, double bias = 1)
+    GRADSTEP_INLINE root_terms(double eps, epsilon position, double bias = 1)
         : scale(T(1 / std::sqrt(bias))), inside(0), outside(0) {
-        if (place == epsilon::inside) inside = never_zero<T>(eps * bias);
-        else outside = never_zero<T>(place == epsilon::hat ? eps / std::sqrt(bias) : eps);
+        if (position == epsilon::inside) inside = never_zero<T>(eps * bias);
+        else outside = never_zero<T>(position == epsilon::hat ? eps / std::sqrt(bias) : eps);
     }
 
     /// The root of an x without bias correction.
@@ -77,9 +77,9 @@ template <class T> struct momentum_terms {
     T mu, gain, move;
 
     momentum_terms() = default;
-    GRADSTEP_INLINE momentum_terms(double momentum, learning_rate place, double rate)
-        : mu(T(momentum)), gain(T(place == learning_rate::inside ? rate : 1)),
-          move(T(place == learning_rate::inside ? 1 : rate)) {}
+    GRADSTEP_INLINE momentum_terms(double momentum, learning_rate position, double rate)
+        : mu(T(momentum)), gain(T(position == learning_rate::inside ? rate : 1)),
+          move(T(position == learning_rate::inside ? 1 : rate)) {}
 
     /// The buffer after adding d.
     template <pack V> GRADSTEP_HD V operator()(V buffer, V d) const { return math::fma(V(mu), buffer, V(gain) * d); }

@@ -28,22 +28,23 @@ template <class T> struct line_allocator {
     T* allocate(std::size_t n) {
         std::size_t const bytes = n * sizeof(T);
         if (is_large_stream(bytes)) return static_cast<T*>(map_stream(bytes));
-        return static_cast<T*>(is_placed(bytes) ? place(bytes) : ::operator new(bytes, std::align_val_t(line)));
+        return static_cast<T*>(is_offset(bytes) ? allocate_at_offset(bytes)
+                                                : ::operator new(bytes, std::align_val_t(line)));
     }
     void deallocate(T* p, std::size_t n) noexcept {
         std::size_t const bytes = n * sizeof(T);
         if (is_large_stream(bytes)) unmap_stream(p, bytes);
-        else if (is_placed(bytes)) ::operator delete(reinterpret_cast<void**>(p)[-1]);
+        else if (is_offset(bytes)) ::operator delete(reinterpret_cast<void**>(p)[-1]);
         else ::operator delete(p, std::align_val_t(line));
     }
     friend bool operator==(line_allocator const&, line_allocator const&) = default;
 
 private:
-    static constexpr bool is_placed(std::size_t bytes) { return bytes >= 2 * apart; }
+    static constexpr bool is_offset(std::size_t bytes) { return bytes >= 2 * apart; }
     // The first multiple of 1 KiB in a block that is 1 KiB longer; the start of the block is stored
     // before it. An aligned new would fragment the heap of glibc before 2.38: while parameters come
     // and go, it would grow to many times the live memory.
-    static void* place(std::size_t bytes) {
+    static void* allocate_at_offset(std::size_t bytes) {
         static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ >= sizeof(void*));
         void* const block = ::operator new(bytes + apart);
         void* const p = static_cast<std::byte*>(block) + (apart - reinterpret_cast<std::uintptr_t>(block) % apart);

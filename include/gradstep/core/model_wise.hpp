@@ -37,7 +37,7 @@ template <class Rule> clock_state kept_state(clock_state of) {
     return of;
 }
 
-// The state of the clock after step t, and what `finalize` reads in the places without a name.
+// The state of the clock after step t, and what `finalize` reads in the entries without a name.
 // Sums or results that are not finite leave the numbers with a name as they were, the others 0.
 template <class Rule>
 clock_state settled_state(Rule const& rule, std::int64_t t, clock_state const& before, model_sums const& sums,

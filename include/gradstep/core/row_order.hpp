@@ -52,8 +52,8 @@ row_order kept_rows(std::size_t rows, std::span<unsigned char const> mask);
 row_order permuted_rows(std::size_t rows, std::span<std::int64_t const> order);
 row_order reset_rows(std::size_t rows, std::span<std::int64_t const> ids);
 
-// Copies the bytes of rows to their places. Rows from `before` on are read from `added`, new rows
-// are not written.
+// Copies the bytes of rows to their new positions. Rows from `before` on are read from `added`, new
+// rows are not written.
 void move_rows(std::span<std::size_t const> sources, std::size_t before, std::size_t row_bytes, std::byte const* from,
                std::byte const* added, std::byte* to);
 

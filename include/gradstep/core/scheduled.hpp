@@ -23,12 +23,12 @@ inline namespace GRADSTEP_ABI {
 
 // The parts of a path such as "average.decay" or "regularizers[1].rate": the key, the index behind
 // it (-1 if there is none), and the rest.
-struct number_place {
+struct path_parts {
     std::string_view key;
     std::int64_t index = -1;
     std::string_view rest;
 
-    constexpr explicit number_place(std::string_view path) {
+    constexpr explicit path_parts(std::string_view path) {
         std::size_t const end = path.find_first_of(".[");
         key = path.substr(0, end);
         if (end == path.npos) return;
@@ -54,21 +54,21 @@ template <class Policy, class F> bool visit_part(Policy& policy, std::int64_t i,
     else return false;
 }
 template <class Policy, class F> bool visit_number(Policy& policy, std::string_view path, F const& f) {
-    number_place const place(path);
+    path_parts const at(path);
     bool found = false;
     if constexpr (requires { policy.first, policy.rest; }) { // all_of
-        if (place.key == "regularizers" && place.index >= 0)
-            found = visit_part(policy, place.index, [&](auto& part) { return visit_number(part, place.rest, f); });
+        if (at.key == "regularizers" && at.index >= 0)
+            found = visit_part(policy, at.index, [&](auto& part) { return visit_number(part, at.rest, f); });
     } else if constexpr (lists_hyperparameters<Policy>) {
         std::remove_const_t<Policy>::hyperparameters.for_each([&](auto const& m) {
-            if (found || place.key != m.name || place.index >= 0) return;
+            if (found || at.key != m.name || at.index >= 0) return;
             auto& value = policy.*m.at;
             using value_type = std::remove_cvref_t<decltype(value)>;
             if constexpr (std::is_same_v<value_type, double>) {
-                found = place.rest.empty();
+                found = at.rest.empty();
                 if (found) f(value, m.allowed);
             } else if constexpr (lists_hyperparameters<value_type>) {
-                found = visit_number(value, place.rest, f);
+                found = visit_number(value, at.rest, f);
             }
         });
     }
@@ -94,16 +94,16 @@ template <class Policy> constexpr bool part_has_number(std::int64_t i, std::stri
     else return false;
 }
 template <class Policy> constexpr bool has_number(std::string_view path) {
-    number_place const place(path);
+    path_parts const at(path);
     bool found = false;
     if constexpr (requires(Policy const& of) { of.first, of.rest; }) {
-        found = place.key == "regularizers" && place.index >= 0 && part_has_number<Policy>(place.index, place.rest);
+        found = at.key == "regularizers" && at.index >= 0 && part_has_number<Policy>(at.index, at.rest);
     } else if constexpr (lists_hyperparameters<Policy>) {
         Policy::hyperparameters.for_each([&](auto const& m) {
             using value_type = std::remove_cvref_t<decltype(std::declval<Policy&>().*m.at)>;
-            if (place.key != m.name || place.index >= 0) return;
-            if constexpr (std::is_same_v<value_type, double>) found = place.rest.empty() && !m.allowed.is_constant;
-            else if constexpr (lists_hyperparameters<value_type>) found = has_number<value_type>(place.rest);
+            if (at.key != m.name || at.index >= 0) return;
+            if constexpr (std::is_same_v<value_type, double>) found = at.rest.empty() && !m.allowed.is_constant;
+            else if constexpr (lists_hyperparameters<value_type>) found = has_number<value_type>(at.rest);
         });
     }
     return found;
@@ -208,7 +208,7 @@ template <class Policy, class... Moving> struct scheduled : Policy {
         auto const* const begin = reinterpret_cast<std::byte const*>(&this->policy());
         (detail::visit_number(this->policy(), Moving::path.view(),
                               [&](double const& x, range const& allowed) {
-                                  places_[i++] = {reinterpret_cast<std::byte const*>(&x) - begin, &allowed};
+                                  offsets_[i++] = {reinterpret_cast<std::byte const*>(&x) - begin, &allowed};
                               }),
          ...);
     }
@@ -232,7 +232,7 @@ template <class Policy, class... Moving> struct scheduled : Policy {
     /// element's arithmetic.
     void move_to(clock now, double largest) {
         auto* const begin = reinterpret_cast<std::byte*>(static_cast<Policy*>(this));
-        place const* next = places_.data();
+        number_offset const* next = offsets_.data();
         auto const move = [&]<class Each>(Each const& each) {
             auto const value = static_cast<double>(each.schedule(now));
             detail::check_scheduled([] { return name_of<Each>(); }, now.step + 1, value, *next->allowed, largest);
@@ -257,8 +257,8 @@ template <class Policy, class... Moving> struct scheduled : Policy {
     }
 
 private:
-    // Where a number is in the policy, in bytes from its beginning, and its range.
-    struct place {
+    // The offset of a number in the policy, in bytes, and its range.
+    struct number_offset {
         std::ptrdiff_t offset;
         range const* allowed;
     };
@@ -276,7 +276,7 @@ private:
         return true;
     }
 
-    std::array<place, numbers> places_;
+    std::array<number_offset, numbers> offsets_;
 };
 template <class Policy, class... Moving> scheduled(Policy, Moving...) -> scheduled<Policy, Moving...>;
 

@@ -41,7 +41,7 @@ struct known_parameter {
 // The keys of one server from a list of keys, and their indices in the list.
 struct keys_of_server {
     std::vector<std::uint64_t> keys;
-    std::vector<std::size_t> places;
+    std::vector<std::size_t> indices;
 };
 
 class directory {

@@ -91,7 +91,7 @@ GRADSTEP_DEFINE keys_of_server directory::keys_on(std::size_t server, std::span<
     for (std::size_t i = 0; i != keys.size(); ++i) {
         if (owner(keys[i]) != server) continue;
         out.keys.push_back(keys[i]);
-        out.places.push_back(i);
+        out.indices.push_back(i);
     }
     return out;
 }

@@ -48,9 +48,9 @@ public:
         check_mpi(MPI_Type_contiguous(most, MPI_BYTE, &one), "MPI_Type_contiguous");
         check_mpi(MPI_Type_contiguous(static_cast<int>(chunks), one, &whole), "MPI_Type_contiguous");
         int const lengths[] = {1, static_cast<int>(rest)};
-        MPI_Aint const places[] = {0, static_cast<MPI_Aint>(chunks * chunk)};
+        MPI_Aint const offsets[] = {0, static_cast<MPI_Aint>(chunks * chunk)};
         MPI_Datatype const types[] = {whole, MPI_BYTE};
-        check_mpi(MPI_Type_create_struct(2, lengths, places, types, &type_), "MPI_Type_create_struct");
+        check_mpi(MPI_Type_create_struct(2, lengths, offsets, types, &type_), "MPI_Type_create_struct");
         check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
         MPI_Type_free(&one);
         MPI_Type_free(&whole);

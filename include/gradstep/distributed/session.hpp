@@ -29,9 +29,9 @@ struct pending_request {
     std::vector<std::uint64_t> keys = {};
     std::byte* out = nullptr;
     bool is_rows = false;
-    std::size_t bytes = 0;                // of a row, or of the whole shard
-    std::vector<std::size_t> places = {}; // the index of each key's row in `out`
-    std::uint64_t position = 0;           // for barriers only
+    std::size_t bytes = 0;                 // of a row, or of the whole shard
+    std::vector<std::size_t> indices = {}; // the index of each key's row in `out`
+    std::uint64_t position = 0;            // for barriers only
     bool answered = false;
     std::string refusal = {};
 

@@ -26,13 +26,13 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE void pending_request::take_weights(wire_message const& answer) {
-    std::size_t const expected = is_rows ? places.size() * bytes : bytes;
+    std::size_t const expected = is_rows ? indices.size() * bytes : bytes;
     if (answer.header.element != header.element || answer.body.size() != expected)
         fail<value_error>({"a message of rank ", server},
                           {"has ", answer.body.size(), " bytes of ", name_of(answer.header.element)},
                           {expected, " of ", name_of(header.element)});
-    for (std::size_t i = 0; i != places.size(); ++i)
-        std::memcpy(out + places[i] * bytes, answer.body.data() + i * bytes, bytes);
+    for (std::size_t i = 0; i != indices.size(); ++i)
+        std::memcpy(out + indices[i] * bytes, answer.body.data() + i * bytes, bytes);
     if (!is_rows && expected != 0) std::memcpy(out, answer.body.data(), expected);
     answered = true;
 }

@@ -100,7 +100,7 @@ private:
     std::optional<exchange_of<C>> gather_;
 };
 
-// The rule looks at one element at a time, whose place in the tensor does not matter, or at a whole
+// The rule looks at one element at a time, whose index in the tensor does not matter, or at a whole
 // tensor with a shape, which one rank has.
 template <class Updater> constexpr bool require_pieces() {
     using rule = typename Updater::rule_type;

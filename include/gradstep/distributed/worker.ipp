@@ -161,7 +161,7 @@ GRADSTEP_DEFINE void worker::pull_rows(std::string_view name, detail::wire_eleme
         one.is_rows = true;
         auto own = session_.parameters().keys_on(x.server, given.keys);
         one.keys = std::move(own.keys);
-        one.places = std::move(own.places);
+        one.indices = std::move(own.indices);
     }
     session_.ask(lock, all, "pull");
 }
@@ -202,7 +202,7 @@ GRADSTEP_DEFINE void worker::push_rows(std::string_view name, detail::wire_eleme
         auto const own = session_.parameters().keys_on(x.server, given.keys);
         session_.write(all, x.server, header_of_push(of), own.keys, own.keys.size() * width,
                        [&](detail::wire_writer& out) {
-                           for (std::size_t const row : own.places) out.append(from.data() + row * bytes, bytes);
+                           for (std::size_t const row : own.indices) out.append(from.data() + row * bytes, bytes);
                        });
     }
     session_.send_all(std::move(all));

@@ -33,11 +33,11 @@ GRADSTEP_DEFINE void checkpoint_files::save(std::string const& path, std::span<s
 GRADSTEP_DEFINE void checkpoint_files::save(std::string const& path, std::span<saved_state const> all,
                                             data_type const& data) {
     require_little_endian();
-    struct place {
+    struct tensor_source {
         std::string name;
         saved_state const* state;
         saved_tensor const* tensor;
-        bool operator<(place const& other) const { return name < other.name; }
+        bool operator<(tensor_source const& other) const { return name < other.name; }
     };
     // If their texts are very long, leaves out the policies: the header could exceed its limit.
     std::vector<std::string> policies;
@@ -47,7 +47,7 @@ GRADSTEP_DEFINE void checkpoint_files::save(std::string const& path, std::span<s
     if (length > most) policies.assign(all.size(), "");
     safetensors_metadata metadata{{"gradstep.format", "1"}};
     std::vector<safetensors_entry> entries;
-    std::vector<place> places;
+    std::vector<tensor_source> sources;
     for (saved_state const& state : all) {
         std::string description =
             description_of(state, std::move(policies[static_cast<std::size_t>(&state - all.data())]));
@@ -62,13 +62,14 @@ GRADSTEP_DEFINE void checkpoint_files::save(std::string const& path, std::span<s
                 fail<value_error>({path, ": ", in_quotes(name)}, {"the format has no dtype for ", state.element},
                                   {"an element with a dtype of safetensors"});
             entries.push_back({name, x.dtype, shape_of(state, x)});
-            places.push_back({name, &state, &x});
+            sources.push_back({name, &state, &x});
         }
     }
-    std::sort(places.begin(), places.end());
+    std::sort(sources.begin(), sources.end());
     safetensors_writer writer(path, std::move(entries), metadata);
     for (safetensors_entry const& entry : writer.tensors()) {
-        place const& from = *std::lower_bound(places.begin(), places.end(), place{entry.name, nullptr, nullptr});
+        tensor_source const& from =
+            *std::lower_bound(sources.begin(), sources.end(), tensor_source{entry.name, nullptr, nullptr});
         data(*from.state, *from.tensor, [&](std::span<std::byte const> bytes) { writer.write(bytes); });
     }
     writer.commit();

@@ -124,7 +124,7 @@ public:
     json_path(json_path const& parent, std::string_view key, number_schedules* schedules)
         : parent_(&parent), name_(key), schedules_(schedules) {}
 
-    // Where readers put the schedules that they find in place of numbers, at this place and inside
+    // Where readers put the schedules that they find in place of numbers, at this path and inside
     // it; null if only numbers are allowed.
     number_schedules* schedules() const { return schedules_; }
 

@@ -209,10 +209,10 @@ private:
         return false;
     }
     bool put(json value) {
-        place(std::move(value));
+        insert(std::move(value));
         return true;
     }
-    json* place(json value) {
+    json* insert(json value) {
         if (open_.empty()) return &(root_ = std::move(value));
         if (auto* const items = open_.back()->get_if<json::array>()) {
             items->push_back(std::move(value));
@@ -226,7 +226,7 @@ private:
         if (open_.size() == deepest)
             return refuse({"the document"}, {"more than ", deepest, " values inside one another"},
                           {"at most ", deepest});
-        open_.push_back(place(std::move(empty)));
+        open_.push_back(insert(std::move(empty)));
         return true;
     }
     // Returns false if the finished object has a duplicate key. Sorts the keys, since a text can

@@ -89,11 +89,11 @@ private:
         std::uint16_t count;
         std::uint8_t raised; // one bit per row
     };
-    struct places {
+    struct counter_indices {
         std::size_t index[rows];
     };
 
-    places places_of(std::uint64_t key) const;
+    counter_indices counters_of(std::uint64_t key) const;
     philox_words draw(std::uint64_t key, std::uint64_t step) const;
 
     std::uint32_t read(std::byte const* counters, std::size_t i) const {

@@ -39,7 +39,7 @@ GRADSTEP_DEFINE admission::admission(std::int64_t admit_after, double admit_prob
 GRADSTEP_DEFINE void admission::rollback() noexcept {
     for (; !journal_.empty(); journal_.pop_back()) {
         entry const& last = journal_.back();
-        places const at = places_of(last.key);
+        counter_indices const at = counters_of(last.key);
         for (std::size_t j = 0; j < rows; ++j)
             if (last.raised >> j & 1) {
                 full_[j] -= counter(at.index[j]) == enough_;
@@ -92,9 +92,9 @@ GRADSTEP_DEFINE void admission::restore(std::span<std::byte const> counters, std
     journal_.clear();
 }
 
-GRADSTEP_DEFINE admission::places admission::places_of(std::uint64_t key) const {
+GRADSTEP_DEFINE admission::counter_indices admission::counters_of(std::uint64_t key) const {
     philox_words const words = draw(key, UINT64_MAX); // no step has this number
-    places at;
+    counter_indices at;
     for (std::size_t j = 0; j < rows; ++j)
         at.index[j] = j * width_ + static_cast<std::size_t>(std::uint64_t{words.word[j]} * width_ >> 32);
     return at;
@@ -108,7 +108,7 @@ GRADSTEP_DEFINE philox_words admission::draw(std::uint64_t key, std::uint64_t st
 
 GRADSTEP_DEFINE bool admission::is_counted(std::uint64_t key) noexcept {
     if (enough_ == 0) return true;
-    places const at = places_of(key);
+    counter_indices const at = counters_of(key);
     std::uint32_t least = enough_;
     for (std::size_t const i : at.index) least = std::min(least, counter(i));
     if (least == enough_) return true;

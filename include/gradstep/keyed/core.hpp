@@ -132,7 +132,7 @@ template <class Updater, class CatchUp> struct keyed_core {
 
     backend const& on() const { return stored.optimizer().backend(); }
     auto const& shape() const { return stored.shape(); }
-    rows_at<Updater> places() const { return shape().at(stored.binding()); }
+    rows_at<Updater> row_pointers() const { return shape().at(stored.binding()); }
 
     template <class Keys> static key_span keys_of(Keys& keys) {
         using given = std::remove_const_t<element_type<Keys>>;
@@ -232,7 +232,7 @@ template <class Updater, class CatchUp> struct keyed_core {
     // Records that the last step contained these rows.
     void touch(std::span<std::int32_t const> ids) {
         if (!options.last_touches) return;
-        auto const rows = places();
+        auto const rows = row_pointers();
         auto const now = static_cast<std::uint32_t>(clock().step);
         for (std::size_t k = 0; k < ids.size(); ++k) {
             constexpr std::size_t ahead = 64; // more than for rows: these are a line or two each
@@ -255,7 +255,7 @@ template <class Updater, class CatchUp> struct keyed_core {
     void settle_ages(std::int64_t since, std::int64_t until) {
         constexpr std::int64_t every = std::int64_t{1} << 30, oldest = std::int64_t{1} << 31;
         if (since / every == until / every || !options.last_touches) return;
-        auto const rows = places();
+        auto const rows = row_pointers();
         std::int64_t const still = until - clock().step;
         for (std::uint64_t id = 0; id < num_rows(); ++id) {
             auto const row = rows.at(id);
@@ -313,7 +313,7 @@ template <class Updater, class CatchUp> struct keyed_core {
         std::erase(ids, no_row);
         stored.core().reset(stored.binding(), std::span<std::int32_t const>(ids));
         if (!options.last_touches) return;
-        auto const rows = places();
+        auto const rows = row_pointers();
         for (std::int32_t const id : ids)
             *rows.at(static_cast<std::uint64_t>(id)).last_touch = static_cast<std::uint32_t>(clock().step);
     }

@@ -47,7 +47,7 @@ template <class Chosen>
 std::uint64_t keyed_core<Updater, CatchUp>::evict_if(Chosen const& chosen) {
     std::vector<std::int32_t> gone;
     with_memory(num_rows(), [&] {
-        auto const rows = places();
+        auto const rows = row_pointers();
         for (std::uint64_t id = 0; id < num_rows(); ++id) {
             auto const row = rows.at(id);
             if (chosen(row) && !is_held(*row.key)) gone.push_back(static_cast<std::int32_t>(id));
@@ -69,7 +69,7 @@ std::uint64_t keyed_core<Updater, CatchUp>::evict_lowest(std::uint64_t rows, Sco
     std::vector<std::int32_t> gone;
     with_memory(num_rows(), [&] {
         std::vector<scored> all;
-        auto const at = places();
+        auto const at = row_pointers();
         for (std::uint64_t id = 0; id < num_rows(); ++id) {
             auto const row = at.at(id);
             if (is_held(*row.key)) continue;
@@ -99,7 +99,7 @@ template <class Updater, class CatchUp>
 std::uint64_t keyed_core<Updater, CatchUp>::evict_rows(std::span<std::int32_t const> gone, std::int64_t step) {
     if (options.last_touches) {
         evictions.forget(gone.size(), std::max<std::size_t>(std::size_t{1} << 16, num_rows()));
-        auto const rows = places();
+        auto const rows = row_pointers();
         for (std::int32_t const id : gone)
             evictions.entries.push_back({step, *rows.at(static_cast<std::uint64_t>(id)).key});
     }
@@ -116,12 +116,12 @@ std::uint64_t keyed_core<Updater, CatchUp>::drop(std::span<std::int32_t const> g
     on().for_each_part(1, [&](std::size_t) {
         for (std::size_t k = gone.size(); k-- > 0;) {
             auto const id = static_cast<std::uint64_t>(gone[k]);
-            auto const place = catch_up.rows.at(id), last = catch_up.rows.at(--rows);
-            index.erase(*place.key);
+            auto const gap = catch_up.rows.at(id), last = catch_up.rows.at(--rows);
+            index.erase(*gap.key);
             if (id == rows) continue;
             catch_up.template catch_up<pack>(rows);
             index.move(*last.key, static_cast<std::uint32_t>(id));
-            copy_row(columns, pointers_of(last).data(), pointers_of(place).data());
+            copy_row(columns, pointers_of(last).data(), pointers_of(gap).data());
         }
     });
     set_rows(rows);

@@ -91,8 +91,8 @@ private:
 
 // The memory of abseil's flat_hash_set with this capacity, 2^k - 1: one control byte for each slot,
 // one more, a group of them minus one again; and the entries.
-constexpr std::size_t flat_set_bytes(std::size_t places, std::size_t entry) {
-    return (places + 16 + 3) / 4 * 4 + places * entry;
+constexpr std::size_t flat_set_bytes(std::size_t slots, std::size_t entry) {
+    return (slots + 16 + 3) / 4 * 4 + slots * entry;
 }
 
 // Maps 64-bit keys to row numbers, with abseil's flat_hash_set. It is the only hash table in Debian
@@ -103,7 +103,7 @@ constexpr std::size_t flat_set_bytes(std::size_t places, std::size_t entry) {
 // An entry takes 12 bytes and one of abseil's control bytes; a std::pair would take 16. At most 7/8
 // of the slots are used, and a set doubles all at once: a single set would use 15 to 30 bytes per
 // key, and stop while it grows. So the keys are spread over shards by extendible hashing (Fagin,
-// Nievergelt, Pippenger & Strong 1979): a shard with more than `most_places` slots is split in two,
+// Nievergelt, Pippenger & Strong 1979): a shard with more than `most_slots` slots is split in two,
 // and no growth copies more than one shard. The shards' shares of the hashes range from 3/4 to 3/2
 // of the mean, with uniform logarithms, as in spiral storage (Martin 1979). Some shard is then
 // always about to grow and another one has just grown, which keeps the memory per key between 20.6
@@ -152,12 +152,12 @@ class key_index {
         bool operator()(entry const& a, first_guess const& b) const { return guesses || a.key() == b.of.key; }
     };
 
-    static constexpr std::size_t fewest_places = 15, most_places = (std::size_t{1} << 15) - 1;
-    static constexpr std::size_t most_in(std::size_t places) { return places - places / 8; }
+    static constexpr std::size_t fewest_slots = 15, most_slots = (std::size_t{1} << 15) - 1;
+    static constexpr std::size_t most_in(std::size_t slots) { return slots - slots / 8; }
     // With a cache line for additions of other versions of abseil.
-    using pool = buffer_pool<(flat_set_bytes(most_places, sizeof(entry)) + 64 + 127) / 128 * 128>;
-    static_assert(pool::serves(flat_set_bytes(most_places / 2, sizeof(entry))) &&
-                  !pool::serves(flat_set_bytes(most_places / 4, sizeof(entry))));
+    using pool = buffer_pool<(flat_set_bytes(most_slots, sizeof(entry)) + 64 + 127) / 128 * 128>;
+    static_assert(pool::serves(flat_set_bytes(most_slots / 2, sizeof(entry))) &&
+                  !pool::serves(flat_set_bytes(most_slots / 4, sizeof(entry))));
 
     template <class T> struct allocator {
         using value_type = T;
@@ -184,8 +184,8 @@ class key_index {
         std::size_t wanted = 0;    // by the current call of reserve
         int depth;                 // the number of hash bits that its keys have in common
 
-        shard(pool& memory, std::size_t places, int bits)
-            : entries(places, hash_of_key(), equal_keys(), allocator<entry>(memory)), controls(memory.latest()),
+        shard(pool& memory, std::size_t slots, int bits)
+            : entries(slots, hash_of_key(), equal_keys(), allocator<entry>(memory)), controls(memory.latest()),
               room(most_in(entries.capacity())), depth(bits) {}
         // Takes the entries of another shard, whose depth does not change.
         void take_entries(shard& other) {
@@ -306,12 +306,12 @@ public:
             for (std::uint64_t const key : new_keys) {
                 shard& s = of(key);
                 if (s.wanted <= s.room) continue;
-                std::size_t const places = places_for(s);
-                if (places > most_places && may_split(s, size_ + new_keys.size())) {
+                std::size_t const slots = slots_for(s);
+                if (slots > most_slots && may_split(s, size_ + new_keys.size())) {
                     split(s);
                     again = true;
                 } else {
-                    auto fresh = rebuilt(*pool_, s, places);
+                    auto fresh = rebuilt(*pool_, s, slots);
                     s.take_entries(*fresh);
                 }
             }
@@ -377,7 +377,7 @@ private:
     void begin() {
         std::vector<shard*> directory(1);
         if (!pool_) pool_ = std::make_unique<pool>();
-        shards_.push_back(std::make_unique<shard>(*pool_, fewest_places, 0));
+        shards_.push_back(std::make_unique<shard>(*pool_, fewest_slots, 0));
         directory[0] = shards_.back().get();
         directory_.swap(directory);
     }
@@ -385,22 +385,22 @@ private:
     // The number of slots for the keys of a shard and the wanted ones. Erased slots stay used until
     // the shard grows. A third of the room then stays free, so that it does not grow at every few
     // alternating insertions and erasures.
-    static std::size_t places_for(shard const& s) {
+    static std::size_t slots_for(shard const& s) {
         std::size_t const n = s.entries.size() + s.wanted;
         bool const was_erased_from = most_in(s.entries.capacity()) - s.entries.size() != s.room;
-        std::size_t places = fewest_places;
-        while (most_in(places) < n || (was_erased_from && places / 32 * 25 < n)) places = 2 * places + 1;
-        return places;
+        std::size_t slots = fewest_slots;
+        while (most_in(slots) < n || (was_erased_from && slots / 32 * 25 < n)) slots = 2 * slots + 1;
+        return slots;
     }
     // Keeps the directory proportional to the number of keys, even if they do not spread evenly.
     static bool may_split(shard const& s, std::size_t total) {
-        return s.depth < 32 && (std::size_t{1} << s.depth) <= 4 * (total / most_in(most_places) + 1);
+        return s.depth < 32 && (std::size_t{1} << s.depth) <= 4 * (total / most_in(most_slots) + 1);
     }
 
     // A set of abseil is lost if an allocation fails while it grows, but not if it fails during
     // construction.
-    static std::unique_ptr<shard> rebuilt(pool& memory, shard const& s, std::size_t places) {
-        auto fresh = std::make_unique<shard>(memory, places, s.depth);
+    static std::unique_ptr<shard> rebuilt(pool& memory, shard const& s, std::size_t slots) {
+        auto fresh = std::make_unique<shard>(memory, slots, s.depth);
         for (entry const& x : s.entries) fresh->insert(x);
         return fresh;
     }
@@ -414,11 +414,11 @@ private:
         }
         auto const bit = std::uint32_t{1} << (31 - s.depth);
         auto const is_high = [&](entry const& x) { return (position(hashed_key(x.key())) & bit) != 0; };
-        shard sizes(*pool_, fewest_places, s.depth); // of the halves: counts the keys of the upper one
+        shard sizes(*pool_, fewest_slots, s.depth); // of the halves: counts the keys of the upper one
         for (entry const& x : s.entries) sizes.wanted += is_high(x);
-        auto high = std::make_unique<shard>(*pool_, places_for(sizes), s.depth + 1);
+        auto high = std::make_unique<shard>(*pool_, slots_for(sizes), s.depth + 1);
         sizes.wanted = s.entries.size() - sizes.wanted;
-        shard low(*pool_, places_for(sizes), s.depth + 1);
+        shard low(*pool_, slots_for(sizes), s.depth + 1);
         reserve_next(shards_);
         for (entry const& x : s.entries) (is_high(x) ? *high : low).insert(x);
 

@@ -87,7 +87,7 @@ void keyed_core<Updater, CatchUp>::forget_new(std::uint64_t rows_before, keyed_c
 
 template <class Updater, class CatchUp>
 void keyed_core<Updater, CatchUp>::name_rows(std::uint64_t first, key_span keys) {
-    auto const rows = places();
+    auto const rows = row_pointers();
     for (std::size_t k = 0; k < keys.size(); ++k) {
         auto const row = rows.at(first + k);
         *row.key = keys[k];

@@ -32,13 +32,13 @@ public:
     // Appends a name that is not in the index.
     void push_back(std::string_view name) noexcept {
         hashes_.push_back(hash_of(name));
-        place(hashes_.size() - 1);
+        insert(hashes_.size() - 1);
     }
 
 private:
     // The low bits of FNV-1a depend only on the low bits of the characters: mixes in the high ones.
     std::size_t first_slot(std::uint64_t hash) const { return static_cast<std::size_t>(hash ^ (hash >> 32)); }
-    void place(std::size_t number) noexcept {
+    void insert(std::size_t number) noexcept {
         std::size_t at = first_slot(hashes_[number]);
         while (slots_[at & (slots_.size() - 1)] != 0) ++at;
         slots_[at & (slots_.size() - 1)] = static_cast<std::uint32_t>(number + 1);

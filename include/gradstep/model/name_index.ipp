@@ -12,7 +12,7 @@ GRADSTEP_DEFINE void name_index::make_room() {
     if (2 * hashes_.size() < slots_.size()) return;
     std::vector<std::uint32_t> larger(slots_.empty() ? 4 : 2 * slots_.size());
     slots_.swap(larger);
-    for (std::size_t i = 0; i < hashes_.size(); ++i) place(i);
+    for (std::size_t i = 0; i < hashes_.size(); ++i) insert(i);
 }
 
 } // namespace GRADSTEP_ABI

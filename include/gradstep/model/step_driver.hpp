@@ -26,16 +26,16 @@ inline namespace GRADSTEP_ABI {
 class step_driver {
 public:
     using tasks = std::span<step_task* const>;
-    // A buffer, or an element, of a task.
-    struct place {
+    // The index of a buffer, or of an element, in a task.
+    struct task_index {
         std::size_t task, number;
     };
 
     // Two buffers that overlap, the one that was added later first; `zeroes` is
     // step_options::zero_gradient.
-    std::optional<std::pair<place, place>> find_overlap(tasks all, bool zeroes);
+    std::optional<std::pair<task_index, task_index>> find_overlap(tasks all, bool zeroes);
     // The first element that is not finite.
-    std::optional<place> find_nonfinite(tasks all, executor_reference const* threads);
+    std::optional<task_index> find_nonfinite(tasks all, executor_reference const* threads);
 
     // The factors by which `prepare` scales gradients, besides step_options::gradient_scale. None;
     // one for all; or one for each parameter, by its own limit. The last returns the first norm

@@ -19,7 +19,7 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE std::optional<std::pair<step_driver::place, step_driver::place>>
+GRADSTEP_DEFINE std::optional<std::pair<step_driver::task_index, step_driver::task_index>>
 step_driver::find_overlap(tasks all, bool zeroes) {
     std::size_t count = 0;
     for (step_task const* const task : all) count += task->buffers();
@@ -27,16 +27,16 @@ step_driver::find_overlap(tasks all, bool zeroes) {
     for (step_task* const task : all) task->add_memory(apart_, zeroes);
     auto const found = apart_.find();
     if (!found) return {};
-    auto const place_of = [&](std::size_t buffer) {
+    auto const index_of = [&](std::size_t buffer) {
         std::size_t i = 0;
         while (buffer >= all[i]->buffers()) buffer -= all[i++]->buffers();
-        return place{i, buffer};
+        return task_index{i, buffer};
     };
-    return std::pair(place_of(found->second), place_of(found->first));
+    return std::pair(index_of(found->second), index_of(found->first));
 }
 
-GRADSTEP_DEFINE std::optional<step_driver::place> step_driver::find_nonfinite(tasks all,
-                                                                              executor_reference const* threads) {
+GRADSTEP_DEFINE std::optional<step_driver::task_index> step_driver::find_nonfinite(tasks all,
+                                                                                   executor_reference const* threads) {
     auto& found = found_; // the smallest, or a number beyond the last
     if (found.size() != all.size()) found = std::vector<std::atomic<std::size_t>>(all.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -51,7 +51,7 @@ GRADSTEP_DEFINE std::optional<step_driver::place> step_driver::find_nonfinite(ta
         }
     });
     for (std::size_t i = 0; i < all.size(); ++i)
-        if (found[i] < all[i]->size()) return place{i, found[i].load()};
+        if (found[i] < all[i]->size()) return task_index{i, found[i].load()};
     return {};
 }
 

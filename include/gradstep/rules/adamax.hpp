@@ -49,8 +49,8 @@ struct adamax {
         T beta2, rate, inside, accumulated, outside; // epsilon in one of the three positions
     };
     template <class T> coeffs<T> prepare(step_info now) const {
-        auto const at = [this](gradstep::epsilon place) {
-            return place == epsilon_place ? never_zero<T>(epsilon) : T(0);
+        auto const at = [this](gradstep::epsilon position) {
+            return position == epsilon_place ? never_zero<T>(epsilon) : T(0);
         };
         using enum gradstep::epsilon;
         return {moving_average<T>(beta1), T(beta2),   T(now.rate / detail::bias(beta1, now.t)), at(inside),

@@ -31,15 +31,15 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 template <class Variant> std::pair<std::size_t, void const*> index_of_policy(Variant const& policy) {
     return {policy.index(), std::visit([](auto const& p) -> void const* { return &p; }, policy)};
 }
-template <class List> std::string name_in_list(std::size_t place) {
+template <class List> std::string name_in_list(std::size_t index) {
     std::string name;
     std::size_t i = 0;
-    List::any([&]<class Policy>() { return i++ == place && (name = type_name<Policy>(), true); });
+    List::any([&]<class Policy>() { return i++ == index && (name = type_name<Policy>(), true); });
     return name;
 }
 std::string name_of_element(scalar storage, element_form form);
 // The index of the compiled regularizer for these parts.
-std::size_t place_of_regularizer(std::span<runtime::regularizer_part const> parts);
+std::size_t index_of_regularizer(std::span<runtime::regularizer_part const> parts);
 
 // Suffix of an error message: the closest available combination.
 [[noreturn, gnu::cold]] void refuse_combination(runtime::combination const& wanted, scalar storage, element_form form,

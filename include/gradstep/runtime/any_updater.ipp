@@ -40,7 +40,7 @@ GRADSTEP_DEFINE_RUNTIME std::string name_of_element(scalar storage, element_form
     return form == element_form::plain ? name : enumerator(form) + "<" + name + ">";
 }
 
-GRADSTEP_DEFINE_RUNTIME std::size_t place_of_regularizer(std::span<runtime::regularizer_part const> parts) {
+GRADSTEP_DEFINE_RUNTIME std::size_t index_of_regularizer(std::span<runtime::regularizer_part const> parts) {
     if (parts.empty()) return runtime::compiled_regularizers::index_of<none>;
     if (parts.size() > 1) return runtime::any_compiled_regularizer;
     return std::visit(
@@ -137,7 +137,7 @@ GRADSTEP_DEFINE_RUNTIME std::shared_ptr<thread_pool> shared_pool(std::int64_t co
 GRADSTEP_DEFINE_RUNTIME std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of,
                                                                                  scalar storage, element_form form) {
     runtime::combination const wanted = combination_of(of);
-    std::size_t const regularizer = place_of_regularizer(wanted.regularizers);
+    std::size_t const regularizer = index_of_regularizer(wanted.regularizers);
     runtime::compiled_entry const* best = nullptr;
     for (runtime::compiled_group const* const group : runtime::compiled_groups()) {
         if (group->storage != storage || group->form != form) continue;
@@ -219,7 +219,7 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options options, tensor
     step_options_ = options;
     prepared_ = options.zero_gradient ? prepared::zeroes : prepared::yes;
     clock_ = {now.step + 1, now.samples + options.samples, now.epoch, next.state};
-    if (facts().is_model_wise) // the other places are for the step alone
+    if (facts().is_model_wise) // the other entries are for the step alone
         for (std::size_t i = facts().clock_state_names.size(); i != clock_.state.size(); ++i) clock_.state[i] = 0;
 }
 
@@ -428,14 +428,14 @@ GRADSTEP_DEFINE_RUNTIME runtime::compiled_updater* any_updater::other_steps::of(
     double const decay = of_.decays() ? static_cast<double>(x.decay) : 1;
     std::int64_t const t = x.step.value_or(of_.step_.t);
     if (x.rate_scale == 1 && decay == 1 && t == of_.step_.t) return of_.compiled_.get();
-    auto const [place, is_new] = numbers_.of(x.rate_scale, decay, t);
+    auto const [number_of_step, is_new] = numbers_.of(x.rate_scale, decay, t);
     if (is_new) {
         steps_.push_back(decay == 1
                              ? of_.compiled_->copy()
                              : detail::find_compiled(policies_with(of_.policies_, decay), of_.storage(), of_.form_));
         steps_.back()->prepare({t, of_.step_.rate * x.rate_scale, of_.step_.state}, of_.step_options_);
     }
-    return steps_[place - 1].get();
+    return steps_[number_of_step - 1].get();
 }
 
 GRADSTEP_DEFINE_RUNTIME bool any_updater::decays() const {

@@ -33,7 +33,7 @@ find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) 
     auto const [catch_up, catch_up_policy] = index_of_policy(policies.catch_up);
     if (std::holds_alternative<exact>(policies.catch_up) && of.facts().stands) return nullptr;
     runtime::combination const wanted = combination_of(policies);
-    std::size_t const regularizer = place_of_regularizer(wanted.regularizers);
+    std::size_t const regularizer = index_of_regularizer(wanted.regularizers);
     std::string others;
     for (runtime::compiled_group const* const group : runtime::compiled_groups()) {
         if (group->storage != of.storage() || group->form != of.form()) continue;

@@ -24,7 +24,7 @@ inline namespace GRADSTEP_ABI {
 // saved as a table.
 template <> struct state_access<any_parameter> {
     static saved_state get(any_parameter const& x, char const* call, row_progress& at);
-    // All that is checked before anything is written; `finish_load` then reads it into its place.
+    // All that is checked before anything is written; `finish_load` then reads it into the state.
     struct pending_load {
         saved_state own;
         row_progress at = {};

@@ -68,7 +68,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
             checked = tasks;
         }
         if (auto const found = driver.find_overlap(checked, options.zero_gradient)) {
-            auto const name = [&](detail::step_driver::place const& buffer) {
+            auto const name = [&](detail::step_driver::task_index const& buffer) {
                 return "parameter " + detail::text(buffer.task) + ": " +
                        checked[buffer.task]->buffer_name(buffer.number);
             };

@@ -209,23 +209,23 @@ public:
         std::uint32_t* const begin = begin_.of_size(taken.count + 2);
 
         // The slots of the next ids: computed when their entries are prefetched.
-        std::size_t places[ahead];
+        std::size_t slots[ahead];
         auto const fetch = [&](std::size_t p) GRADSTEP_INLINE_LAMBDA {
-            std::size_t const place = static_cast<std::size_t>(second_hash(taken.ids[p]) >> shift);
-            prefetch(table + place);
-            places[p % ahead] = place;
+            std::size_t const slot = static_cast<std::size_t>(second_hash(taken.ids[p]) >> shift);
+            prefetch(table + slot);
+            slots[p % ahead] = slot;
         };
         for (std::size_t p = 0; p < std::min(ahead, taken.count); ++p) fetch(p);
 
         std::size_t probes = most_probes(taken.count);
         std::uint32_t count = 0;
         for (std::size_t p = 0; p < taken.count; ++p) {
-            std::size_t place = places[p % ahead];
+            std::size_t slot = slots[p % ahead];
             if (p + ahead < taken.count) fetch(p + ahead);
             Id const id = taken.ids[p];
             entry const tagged = static_cast<entry>(id) << 32;
             rows[0] = id; // an empty entry refers to this row, and so to no other one
-            entry found = table[place];
+            entry found = table[slot];
             auto const belongs = [&](entry x)
                                      GRADSTEP_INLINE_LAMBDA { return has_tag(x, tagged) && is_row(rows, x, id); };
             // Unlikely: otherwise g++ keeps in memory what every id needs, and in registers what
@@ -233,13 +233,13 @@ public:
             if (!belongs(found)) [[unlikely]] {
                 do {
                     if (probes-- == 0) return std::nullopt;
-                    place = (place + 1) & last;
-                    found = table[place];
+                    slot = (slot + 1) & last;
+                    found = table[slot];
                 } while (!belongs(found));
             }
             std::uint32_t const fresh = found == 0;
             std::uint32_t const number = static_cast<std::uint32_t>(found) | ((0 - fresh) & (count + 1));
-            table[place] = tagged | number;
+            table[slot] = tagged | number;
             rows[count + 1] = id;
             begin[count + 2] = 0;
             count += fresh;

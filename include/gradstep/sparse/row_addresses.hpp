@@ -109,20 +109,19 @@ template <class Updater> struct rows_at {
     }
 
 private:
-    GRADSTEP_HD row_addresses<Updater> moved(row_addresses<Updater> place, std::uint64_t rows) const {
+    GRADSTEP_HD row_addresses<Updater> moved(row_addresses<Updater> row, std::uint64_t rows) const {
         constexpr std::size_t row_slots = row_slot_count<rule>;
-        place.weight += rows * strides.values;
+        row.weight += rows * strides.values;
         each<slot_count<rule>>([&](auto i)
-                                   GRADSTEP_INLINE_LAMBDA { slot<i, rule>(place.state) += rows * strides.state; });
-        each<row_slots>([&](auto i)
-                            GRADSTEP_INLINE_LAMBDA { nth<i, row_slots>(place.row) += rows * strides.row_state; });
-        if constexpr (traits::has_master) place.master += rows * strides.state;
-        if (place.stamp != nullptr) place.stamp += rows * strides.stamps;
-        if (place.touches != nullptr) place.touches += rows * strides.stamps;
-        if (place.key != nullptr) place.key += rows; // the table's own memory, which has no gaps
-        if (place.last_touch != nullptr) place.last_touch += rows;
-        if (place.touch_count != nullptr) place.touch_count += rows;
-        return place;
+                                   GRADSTEP_INLINE_LAMBDA { slot<i, rule>(row.state) += rows * strides.state; });
+        each<row_slots>([&](auto i) GRADSTEP_INLINE_LAMBDA { nth<i, row_slots>(row.row) += rows * strides.row_state; });
+        if constexpr (traits::has_master) row.master += rows * strides.state;
+        if (row.stamp != nullptr) row.stamp += rows * strides.stamps;
+        if (row.touches != nullptr) row.touches += rows * strides.stamps;
+        if (row.key != nullptr) row.key += rows; // the table's own memory, which has no gaps
+        if (row.last_touch != nullptr) row.last_touch += rows;
+        if (row.touch_count != nullptr) row.touch_count += rows;
+        return row;
     }
 };
 

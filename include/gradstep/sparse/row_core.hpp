@@ -80,7 +80,7 @@ template <class Updater, class CatchUp> struct row_core {
         };
         return rethrow_as<std::length_error>([&] { return rethrow_as<std::bad_alloc>(f, refuse); }, refuse);
     }
-    // Before rows move or are removed: begins a new lap of the sweep, since the places of the
+    // Before rows move or are removed: begins a new lap of the sweep, since the positions of the
     // current lap and its pace belong to the rows before. Rows that would be too old for the
     // history when the new lap visits them catch up. Throws what the application's pool throws;
     // rows that have caught up stay so.
@@ -92,12 +92,12 @@ template <class Updater, class CatchUp> struct row_core {
     // pending steps. Removed rows are then behind order.after().
     void rearrange(memory_type const& rows, row_order&& order) {
         begin_lap(rows);
-        auto const places = shape.at(rows);
+        auto const pointers = shape.at(rows);
         auto const columns = shape.columns();
         auto const swaps = swaps_of(std::move(order));
         for (std::size_t i = 0; i != swaps.size(); ++i)
             if (swaps[i] != i)
-                swap_rows(columns, pointers_of(places.at(i)).data(), pointers_of(places.at(swaps[i])).data());
+                swap_rows(columns, pointers_of(pointers.at(i)).data(), pointers_of(pointers.at(swaps[i])).data());
     }
     // How many bytes an update of a row moves.
     std::size_t row_bytes() const { return Updater::bytes_per_element * width(); }
@@ -236,7 +236,7 @@ template <class Updater, class CatchUp> struct row_core {
         Updater{updater}.seek(from.clock); // throws for negative counts
         detail::require_own_history(from, rows, history_size, history_facts::of<history_type>());
     }
-    // The history of a checkpoint, validated, and the sweep at its place.
+    // The history of a checkpoint, validated, and the sweep at its position.
     kept_type history_at(row_progress const& from, refresh_cursor const& at) const {
         return kept.resumed(updater, from, at);
     }

@@ -172,7 +172,7 @@ template <class Updater, bool HasStamps> struct row_shape {
     template <class Values, class... Buffers> memory_type bind(Values& values, Buffers&... buffers) const {
         memory_type out;
         out.values = elements_of<storage>(values, out.strides.values, "values", width);
-        place<0>(out, buffers...);
+        assign<0>(out, buffers...);
         check(out);
         require_apart(columns(out));
         return out;
@@ -324,9 +324,9 @@ private:
         for (auto const& segment : index.segments) rows += segment.values.size() / width;
         if (rows != num_rows) fail<size_error>({"segments"}, {"there are ", rows, " rows"}, {num_rows});
     }
-    template <std::size_t I> void place(memory_type&) const {}
+    template <std::size_t I> void assign(memory_type&) const {}
     template <std::size_t I, class First, class... Rest>
-    void place(memory_type& out, First& first, Rest&... rest) const {
+    void assign(memory_type& out, First& first, Rest&... rest) const {
         if constexpr (I < Updater::slots)
             out.state[I] = elements_of<typename traits::state>(
                 first, Updater::is_row_slot(I) ? out.strides.row_state : out.strides.state, Updater::state_names[I],
@@ -334,7 +334,7 @@ private:
         else if constexpr (I == Updater::slots && HasStamps)
             out.stamps = elements_of<std::uint32_t>(first, out.strides.stamps, "stamps", 1);
         else out.touches = elements_of<std::uint32_t>(first, out.strides.stamps, "touches", 1);
-        place<I + 1>(out, rest...);
+        assign<I + 1>(out, rest...);
     }
     void require_apart_from(memory_type const& rows, extent const& buffer) const {
         each_segment(rows, [&](memory_type const& segment) {

@@ -48,13 +48,13 @@ struct run_count_up {
     GRADSTEP_HD void operator()(std::size_t i) const { to[i] = static_cast<std::uint32_t>(i); }
 };
 
-// Index i of all rows, each with `each` of them: its row, and its place in the row. A GPU divides
-// numbers of 64 bits by many instructions.
+// Index i of all rows, each with `each` of them: its row, and its position in the row. A GPU
+// divides numbers of 64 bits by many instructions.
 struct index_in_row {
-    std::size_t row, place;
+    std::size_t row, position;
     GRADSTEP_HD index_in_row(std::size_t i, std::size_t each)
         : row((i | each) >> 32 == 0 ? static_cast<std::uint32_t>(i) / static_cast<std::uint32_t>(each) : i / each),
-          place(i - row * each) {}
+          position(i - row * each) {}
 };
 
 // The gradient of a row, summed while it is read.
@@ -166,7 +166,7 @@ template <class Update> struct run_accumulate_rows : row_stage<Update> {
     GRADSTEP_HD void operator()(std::size_t i) const {
         index_in_row const at(i, columns_in_row);
         columns[i] = block_sums<kernel>::of_column(this->kernel_of(at.row), this->update.rows.width,
-                                                   at.place / block_columns, at.place % block_columns);
+                                                   at.position / block_columns, at.position % block_columns);
     }
 };
 template <class Update> struct run_finalize_rows : row_stage<Update> {
@@ -190,7 +190,7 @@ template <class Update, class V> struct run_elements : row_stage<Update> {
         index_in_row const at(i, this->update.rows.width / lanes);
         auto k = this->kernel_of(at.row);
         if constexpr (row_wise_rule<typename Update::rule_type>) k.settled = this->settled[at.row];
-        k.template at<V>(at.place * lanes, all_lanes{});
+        k.template at<V>(at.position * lanes, all_lanes{});
     }
 };
 
@@ -211,7 +211,7 @@ template <class CatchUp, class V> struct run_catch_up_elements {
         std::uint64_t const id = first + at.row;
         if (plans[at.row].any())
             rows.template kernel<false>(id, plans[at.row], rows.rows.weight_of(id))
-                .template at<V>(at.place * lanes, all_lanes{});
+                .template at<V>(at.position * lanes, all_lanes{});
     }
 };
 template <class CatchUp> struct run_catch_up_rows {
@@ -236,7 +236,7 @@ template <class CatchUp, class V, class Id, class Out> struct run_read {
         index_in_row const at(i, width / lanes);
         auto const id = ids == nullptr ? first + at.row : static_cast<std::uint64_t>(ids[at.row]);
         rows.template kernel<true>(id, rows.missed_by(id), out + at.row * width)
-            .template at<V>(at.place * lanes, all_lanes{});
+            .template at<V>(at.position * lanes, all_lanes{});
     }
 };
 
@@ -252,9 +252,9 @@ template <class Begin, class Storage, class Id> struct run_begin {
     GRADSTEP_HD void operator()(std::size_t i) const {
         index_in_row const at(i, rows.rows.width);
         auto const row = rows.rows.at(ids == nullptr ? first + at.row : static_cast<std::uint64_t>(ids[at.row]));
-        if (values != nullptr) row.weight[at.place] = values[at.row * values_step + at.place];
-        if (rows.state) rows.kernel(row).template at<typename Begin::compute>(at.place, all_lanes{});
-        if (at.place == 0) rows.begin_row(row);
+        if (values != nullptr) row.weight[at.position] = values[at.row * values_step + at.position];
+        if (rows.state) rows.kernel(row).template at<typename Begin::compute>(at.position, all_lanes{});
+        if (at.position == 0) rows.begin_row(row);
     }
 };
 

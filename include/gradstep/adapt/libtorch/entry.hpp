@@ -24,7 +24,7 @@ inline namespace GRADSTEP_ABI {
 
 // The step of one parameter.
 template <class State> struct entry {
-    place here = {0, 0};
+    tensor_path here = {0, 0};
     Tensor own = {};                   // the parameter
     Tensor weight = {}, gradient = {}; // `own` and its gradient, or copies
     std::array<Tensor, runtime::most_slots> slots = {};
@@ -50,7 +50,7 @@ struct batch {
 };
 
 // Throws unless a gradient fits its parameter.
-inline void require_gradient(Tensor const& gradient, Tensor const& own, sparse_gradients how, place const& here) {
+inline void require_gradient(Tensor const& gradient, Tensor const& own, sparse_gradients how, tensor_path const& here) {
     if (gradient.layout() != at::kSparse) require_memory(gradient, here);
     else if (how == sparse_gradients::refused)
         detail::fail<buffer_error>({here.text()}, {here.subject(), " is sparse"}, {"a dense one"});
@@ -67,7 +67,7 @@ inline void require_gradient(Tensor const& gradient, Tensor const& own, sparse_g
 }
 
 // Whether a parameter takes the step, by `on_nonfinite` of the configuration.
-inline bool is_taken(Tensor const& gradient, nonfinite mode, place const& here) {
+inline bool is_taken(Tensor const& gradient, nonfinite mode, tensor_path const& here) {
     if (mode == nonfinite::propagate) return true;
     Tensor const values = gradient.is_sparse() ? gradient.coalesce().values() : gradient;
     bool const is_finite = at::isfinite(values).all().template item<bool>();
@@ -78,7 +78,7 @@ inline bool is_taken(Tensor const& gradient, nonfinite mode, place const& here) 
 }
 
 // Throws unless a tensor of the state fits its parameter.
-inline void require_slot(Tensor const& old, Tensor const& like, place const& here) {
+inline void require_slot(Tensor const& old, Tensor const& like, tensor_path const& here) {
     require_memory(old, here);
     if (old.sizes() != like.sizes())
         detail::fail<size_error>({here.text()}, {here.subject(), " has the shape ", text_of(old.sizes())},

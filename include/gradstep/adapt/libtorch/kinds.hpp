@@ -122,7 +122,7 @@ struct adamw_kind {
         else in.max_exp_avg_sq(x);
     }
     static std::optional<std::int64_t> steps_of(state_type const& in) { return in.step(); }
-    static clock_state clock_of(state_type const&, place const&) { return {}; }
+    static clock_state clock_of(state_type const&, tensor_path const&) { return {}; }
     static void set_clock(state_type& in, any_updater const&, std::int64_t steps, clock_state const&) {
         in.step(steps);
     }
@@ -154,7 +154,7 @@ struct sgd_kind {
     static Tensor slot_of(state_type const& in, any_updater const&, std::size_t) { return in.momentum_buffer(); }
     static void set_slot(state_type& in, any_updater const&, std::size_t, Tensor const& x) { in.momentum_buffer(x); }
     static std::optional<std::int64_t> steps_of(state_type const&) { return {}; }
-    static clock_state clock_of(state_type const&, place const&) { return {}; }
+    static clock_state clock_of(state_type const&, tensor_path const&) { return {}; }
     static void set_clock(state_type&, any_updater const&, std::int64_t, clock_state const&) {}
 };
 
@@ -191,7 +191,7 @@ struct any_kind {
         in.slots()[by.slot_name(slot)] = x;
     }
     static std::optional<std::int64_t> steps_of(state_type const& in) { return in.step(); }
-    static clock_state clock_of(state_type const& in, place const& here) {
+    static clock_state clock_of(state_type const& in, tensor_path const& here) {
         clock_state out{};
         if (in.clock().size() != out.size())
             detail::fail<size_error>({here.text()}, {"its state clock has ", in.clock().size(), " numbers"},

@@ -63,9 +63,9 @@ inline std::size_t index_of_element(at::ScalarType type) {
 }
 
 inline std::string group_name(std::size_t group) { return "group " + detail::text(group); }
-// Where an error is: a parameter, and one of its tensors. The text is made when it is needed, since
-// every step has these places.
-struct place {
+// The path of a tensor in an error: a parameter, and one of its tensors. The text is made when it
+// is needed, since every step has these paths.
+struct tensor_path {
     std::size_t group, position;
     char const* what = "";
     char const* slot = "";
@@ -109,7 +109,7 @@ struct extent {
 };
 
 // Throws buffer_error unless a tensor is strided, on the CPU, and has memory.
-inline void require_memory(Tensor const& x, place const& here) {
+inline void require_memory(Tensor const& x, tensor_path const& here) {
     if (!x.is_cpu())
         detail::fail<buffer_error>({here.text()}, {here.subject(), " is on ", x.device().str()}, {"the CPU"});
     if (x.layout() != at::kStrided) {
@@ -135,7 +135,7 @@ inline void require_memory(Tensor const& x, place const& here) {
 
 // Throws buffer_error if elements of a parameter share memory. Its strides, from the smallest one,
 // each have to be longer than what the smaller ones reach.
-inline void require_apart(Tensor const& x, place const& here) {
+inline void require_apart(Tensor const& x, tensor_path const& here) {
     if (x.is_non_overlapping_and_dense() || is_empty(x)) return;
     std::vector<std::pair<std::int64_t, std::int64_t>> dimensions; // stride and size
     for (std::int64_t i = 0; i < x.dim(); ++i)

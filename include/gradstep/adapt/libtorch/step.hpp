@@ -68,10 +68,10 @@ public:
                     {group_name(x.group)},
                     {"parameters share memory, and a model-wise rule updates all of them together"},
                     {"separate memory for each"});
-        std::vector<std::pair<std::size_t, std::size_t>> places;
-        for (entry_type const& x : entries_) places.emplace_back(x.here.group, x.here.position);
+        std::vector<std::pair<std::size_t, std::size_t>> positions;
+        for (entry_type const& x : entries_) positions.emplace_back(x.here.group, x.here.position);
         prepare(loss);
-        for (auto const& [group, position] : places) {
+        for (auto const& [group, position] : positions) {
             clear();
             add(group, position);
             prepare(loss);
@@ -122,7 +122,7 @@ private:
     typed_updater& updater_of(std::size_t g, std::size_t position, at::ScalarType type) {
         std::size_t const element = index_of_element(type);
         if (element == elements.size())
-            detail::fail<value_error>({place{g, position}.text()}, {"is of ", text_of(type)}, {elements_text});
+            detail::fail<value_error>({tensor_path{g, position}.text()}, {"is of ", text_of(type)}, {elements_text});
         auto& found = groups_[g].by_element[element];
         if (found == nullptr)
             found = of_group(
@@ -157,7 +157,7 @@ private:
         Tensor const& gradient = own.grad();
         if (!gradient.defined()) return;
         options_type const& options = *options_[g];
-        place const here{g, position};
+        tensor_path const here{g, position};
         require_memory(own, {g, position, "the tensor"});
         typed_updater& updater = updater_of(g, position, own.scalar_type());
         any_updater const& by = updater.by;
@@ -206,7 +206,7 @@ private:
         join_batch(updater, options.lr(), x);
     }
 
-    static sparse_gradients sparse_of(any_updater const& by, options_type const& options, place const& here) {
+    static sparse_gradients sparse_of(any_updater const& by, options_type const& options, tensor_path const& here) {
         sparse_gradients const how = Kind::sparse(options);
         if (how == sparse_gradients::rows && (by.facts().is_whole() || by.facts().is_model_wise))
             detail::fail<value_error>({here.text()}, {"sparse_rows is true, and the rule looks at whole tensors"},
@@ -385,7 +385,7 @@ private:
         for (std::size_t i = 0; i < by.slots(); ++i)
             Kind::set_slot(*x.state, by, i, x.rows.empty() ? x.slots[i] : x.kept[i]);
     }
-    // Copies back what the step has not written in its place, and counts the step.
+    // Copies back what the step has not written directly, and counts the step.
     static void store(entry_type& x, any_updater const& by) {
         if (!x.rows.empty()) {
             x.own.index_put_(x.rows, x.weight.to(x.own.scalar_type()));
