@@ -379,11 +379,11 @@ private:
         constexpr std::uint64_t most = std::uint64_t{1} << 22;
         auto const source = files_.of(from.state->name);
         std::uint64_t const bytes = from.tensor->rows * detail::safetensors_bytes_of(from.tensor->dtype);
-        std::vector<std::byte> piece;
+        std::vector<std::byte> chunk;
         for (std::uint64_t first = 0; first < bytes; first += most) {
-            piece.resize(static_cast<std::size_t>(std::min(most, bytes - first)));
-            source.read(from.tensor->slot, first, piece);
-            to.write(piece);
+            chunk.resize(static_cast<std::size_t>(std::min(most, bytes - first)));
+            source.read(from.tensor->slot, first, chunk);
+            to.write(chunk);
         }
     }
 

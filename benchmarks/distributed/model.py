@@ -68,7 +68,7 @@ class Scenario:
     batch: int = 64
     element_bytes: int = 4
     servers: int = 1  # on machines of their own; each has an equal share of the parameters
-    collectives: str = "direct"  # every rank sends each other rank its piece, as gradstep does; or on a "ring"
+    collectives: str = "direct"  # every rank sends each other rank its shard, as gradstep does; or on a "ring"
     sparsity: float = 0.999  # of a compressed message
     local_steps: int = 16  # Geo-SGD: steps between two exchanges
     background: bool = False  # Geo-SGD: the next steps do not wait for the exchange
@@ -153,7 +153,7 @@ class Ranks:
         self.received = np.zeros(workers)
 
     def exchange(self, at: Array, size: float, work_s: float = 0) -> Array:
-        """When each rank has a piece of all others, and has worked on each."""
+        """When each rank has a shard of all others, and has worked on each."""
         if self.scenario.collectives == "ring":
             return self.ring(at, size, work_s)
         return self.direct(at, size) + (self.workers - 1) * work_s
@@ -170,7 +170,7 @@ class Ranks:
         return at
 
     def direct(self, at: Array, size: float) -> Array:
-        """Each rank sends its piece to every other one, first to the next."""
+        """Each rank sends its shard to every other one, first to the next."""
         s, others = self.scenario, self.workers - 1
         if others == 0:
             return at

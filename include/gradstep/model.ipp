@@ -51,9 +51,9 @@ GRADSTEP_DEFINE model_result model::ascend(std::span<named_gradient const> gradi
     tasks_.for_each_stepped([](detail::parameter_task& x) { x.begin_ascent(); });
     double const norm = tasks_.ascent_norm(how, "ascend"), scale = how.scale(norm);
     using task_type = detail::parameter_task;
-    tasks_.for_each_piece([](task_type& x, std::size_t first, std::size_t last) { x.keep_weights(first, last); });
+    tasks_.for_each_chunk([](task_type& x, std::size_t first, std::size_t last) { x.keep_weights(first, last); });
     detail::rollback_guard back([&] { restore_ascended(); });
-    tasks_.for_each_piece(
+    tasks_.for_each_chunk(
         [&](task_type& x, std::size_t first, std::size_t last) { x.ascend(how, scale, first, last); });
     back.dismiss();
     tasks_.for_each_stepped([](detail::parameter_task& x) { x.set_ascended(true); });
@@ -104,7 +104,7 @@ GRADSTEP_DEFINE void model::hold(bool is) {
 GRADSTEP_DEFINE void model::restore_ascended() {
     hold(false);
     detail::rollback_guard still([&] { hold(is_ascended_); });
-    tasks_.for_each_piece(
+    tasks_.for_each_chunk(
         [](detail::parameter_task& x, std::size_t first, std::size_t last) { x.restore_weights(first, last); });
     tasks_.for_each_stepped([](detail::parameter_task& x) { x.set_ascended(false); });
     still.dismiss();

@@ -59,13 +59,13 @@ template <class T, class C> void adds_up(C& by, std::size_t n, gd::reduction whi
     auto all = mine;
     auto whole = gd::begin_all_reduce(by, 5, std::span(all), which);
     auto const own = gd::shard_of_rank(n, by.size(), by.rank());
-    std::vector<T> piece(own.size());
+    std::vector<T> shard(own.size());
     auto part =
-        gd::begin_reduce_scatter(by, 6, std::span<T const>(mine), std::span(piece), which); // both are on their way
+        gd::begin_reduce_scatter(by, 6, std::span<T const>(mine), std::span(shard), which); // both are on their way
     gd::finish(by, whole, what);
     gd::finish(by, part, what);
     require(same_bits<T>(all, wanted), "all-reduce of " + what);
-    require(same_bits<T>(piece, std::span(wanted).subspan(own.first, own.size())), "reduce-scatter of " + what);
+    require(same_bits<T>(shard, std::span(wanted).subspan(own.first, own.size())), "reduce-scatter of " + what);
 }
 
 template <class C> void collectives(C& by) {

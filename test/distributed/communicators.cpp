@@ -205,17 +205,17 @@ TEST_CASE("what is received for a collective that is given up has memory for as 
         by.kept.reset();
     };
     auto owner = std::make_shared<std::vector<float>>(9000);
-    std::span<float> const values(*owner), piece = values.first(8192); // of rank 0
-    gives_up(piece.size_bytes(), [&] {
-        return gd::begin_reduce_scatter(by, 1, std::span<float const>(values), piece, gd::reduction::sum, owner);
+    std::span<float> const values(*owner), shard = values.first(8192); // of rank 0
+    gives_up(shard.size_bytes(), [&] {
+        return gd::begin_reduce_scatter(by, 1, std::span<float const>(values), shard, gd::reduction::sum, owner);
     });
-    gives_up(piece.size_bytes(), [&] { return gd::begin_all_reduce(by, 1, values, gd::reduction::sum, owner); });
-    gives_up(values.size_bytes() - piece.size_bytes(), [&] { return gd::begin_all_gather(by, 1, values, owner); });
+    gives_up(shard.size_bytes(), [&] { return gd::begin_all_reduce(by, 1, values, gd::reduction::sum, owner); });
+    gives_up(values.size_bytes() - shard.size_bytes(), [&] { return gd::begin_all_gather(by, 1, values, owner); });
     gives_up(sizeof(std::uint64_t), [&] { return gd::begin_all_gather(by, 1, std::vector<std::byte>(100)); });
     // Besides the memory of the exchange, it keeps the owner that the caller passes.
     std::weak_ptr<std::vector<float>> const owned = owner;
     {
-        auto const begun = gd::begin_reduce_scatter(by, 1, std::span<float const>(values), piece, gd::reduction::sum,
+        auto const begun = gd::begin_reduce_scatter(by, 1, std::span<float const>(values), shard, gd::reduction::sum,
                                                     std::exchange(owner, nullptr));
     }
     CHECK_FALSE(owned.expired());

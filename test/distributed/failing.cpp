@@ -27,7 +27,7 @@ using namespace on_ranks;
 
 namespace {
 
-constexpr std::size_t many = 9000; // a piece for each of two ranks
+constexpr std::size_t many = 9000; // a shard for each of two ranks
 auto const sgd = gs::make_updater<float>(gs::sgd{}, gs::constant{1}, gs::serial_backend{});
 
 // One exchange of a rank's finds no memory.

@@ -53,7 +53,7 @@ TEST_CASE("a parameter is updated as soon as its own gradients have come", "[dis
     updates_early(in_mode<gd::sharded>());
 }
 
-TEST_CASE("what does not come in pieces is updated with the rest, on the threads of the model",
+TEST_CASE("what does not come in chunks is updated with the rest, on the threads of the model",
           "[distributed][modes]") {
     auto const by_rows = gs::make_updater<float>(gs::lamb{}, gs::constant{0.1}, gs::serial_backend{});
     constexpr std::size_t much = 100'000; // more than the helper updates at once

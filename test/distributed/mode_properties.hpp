@@ -24,7 +24,7 @@ using namespace on_ranks;
 using communicator_properties::array;
 using communicator_properties::same_bits;
 
-inline constexpr std::size_t many = 9000, few = 10; // three blocks, which is pieces for three ranks; less than one
+inline constexpr std::size_t many = 9000, few = 10; // three blocks, which is shards for three ranks; less than one
 inline constexpr int steps = 4;
 
 // On the backend that compiles fastest: which one it is, no mode knows.

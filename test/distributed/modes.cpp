@@ -92,9 +92,9 @@ TEMPLATE_TEST_CASE("ranks settle a model-wise rule by the mean gradients, to the
     });
 }
 
-TEST_CASE("state in blocks of 8 bits is that of one process, in pieces too", "[distributed][modes]") {
+TEST_CASE("state in blocks of 8 bits is that of one process, in shards too", "[distributed][modes]") {
     auto const optimizer = gs::make_updater<gs::block8<float>>(gs::adam{}, gs::constant{0.1}, gs::serial_backend{});
-    constexpr std::size_t elements = 3 * 4096 + 700; // pieces of one to two blocks of gradients, the last one shorter
+    constexpr std::size_t elements = 3 * 4096 + 700; // shards of one to two blocks of gradients, the last one shorter
     std::vector<float> const initial(elements, 0.5f);
     auto const gradient = [](int step) {
         std::vector<float> out(elements);
@@ -115,8 +115,8 @@ TEST_CASE("state in blocks of 8 bits is that of one process, in pieces too", "[d
         worker.stop();
     };
     gd::thread_ranks(3).run([&](communicator& by) {
-        gd::sharded in_pieces(by);
-        train(in_pieces);
+        gd::sharded in_shards(by);
+        train(in_shards);
         gd::synchronous whole(by);
         train(whole);
     });
@@ -124,7 +124,7 @@ TEST_CASE("state in blocks of 8 bits is that of one process, in pieces too", "[d
 
 TEST_CASE("the file of a rank is refused by another rank, and by another number of ranks", "[distributed][modes]") {
     folder const in;
-    std::vector<float> const initial(2 * gs::detail::block_size, 1.0f); // a piece of equal size for each
+    std::vector<float> const initial(2 * gs::detail::block_size, 1.0f); // a shard of equal size for each
     auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::constant{0.125}, gs::serial_backend{});
     gd::thread_ranks(2).run([&](communicator& by) {
         gd::sharded worker(by);
@@ -284,7 +284,7 @@ TEST_CASE("a gradient that is not finite is found by all ranks", "[distributed][
             auto worker = make(by, {.on_nonfinite = gs::nonfinite::skip});
             properties::add_all(*worker, properties::adam);
             auto w = properties::gradient_of_w(by.rank(), 0);
-            if (by.rank() == 1) w[8500] = std::numeric_limits<float>::quiet_NaN(); // in the piece of another
+            if (by.rank() == 1) w[8500] = std::numeric_limits<float>::quiet_NaN(); // in the shard of another
             worker->push("w", w);
             worker->push("b", properties::gradient_of_b(by.rank(), 0));
             properties::weights out;

@@ -77,10 +77,10 @@ void memory_of_what_is_given_up() {
     gd::finish(steady, end, "the barrier");
 }
 
-// A piece of which a part is here cannot be taken back: its memory stays until the rest has come.
+// A message of which a part is here cannot be taken back: its memory stays until the rest has come.
 // Where one process reads the memory of another there are no parts: CMakeLists.txt forbids that to
 // one of the runs.
-void memory_of_half_a_piece() {
+void memory_of_half_a_message() {
     gd::mpi_communicator steady;
     gd::mpi_communicator by({.timeout = 200ms});
     std::size_t const last = static_cast<std::size_t>(by.size()) - 1, length = 1 << 24;
@@ -195,7 +195,7 @@ void test() {
     require_contains(refusal<gd::mpi_error>([] { gd::mpi_session(); }), "initialised already");
     silent_rank();
     memory_of_what_is_given_up();
-    memory_of_half_a_piece();
+    memory_of_half_a_message();
     memory_of_messages();
     message_without_memory();
     other_lengths(of_the_callers);

@@ -28,7 +28,7 @@ namespace gd = gradstep::distributed;
 
 namespace {
 
-constexpr std::size_t elements = 9000; // a piece on each of two servers
+constexpr std::size_t elements = 9000; // a shard on each of two servers
 constexpr std::uint64_t num_rows = 50;
 auto const of_counts = gs::make_updater<std::int64_t>(gs::add_delta{}, gs::none{}, gs::constant{1});
 using keyed_counts = gs::keyed_table<std::remove_const_t<decltype(of_counts)>, gs::touch_only>;

@@ -67,7 +67,7 @@ constexpr std::int64_t num_rows = 30;
 
 using keyed_counter_table = gs::keyed_table<adding_type, gs::touch_only>;
 void add_two(gd::server& server) {
-    server.add("dense", counter, std::vector<std::int64_t>(9000)); // a piece on each server
+    server.add("dense", counter, std::vector<std::int64_t>(9000)); // a shard on each server
     server.add("rows", gs::table{adding, num_rows, 1});
 }
 void add_counts(gd::server& server) {

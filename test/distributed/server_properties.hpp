@@ -18,7 +18,7 @@ using on_ranks::require;
 
 inline constexpr std::int64_t num_rows = 40;
 inline constexpr std::size_t width = 3, elements = 37,
-                             many_elements = 9000; // those are in pieces on several servers
+                             many_elements = 9000; // those are in shards on several servers
 
 inline void add_both(gd::server& server, std::size_t of_deep = elements) {
     server.add("deep", deep, numbers(of_deep, 1));

@@ -372,7 +372,7 @@ TEST_CASE("Names that meet in a file are refused when they are added", "[io][che
     CHECK(in.names().empty());
 }
 
-TEST_CASE("Memory of a device is saved and loaded in pieces", "[io][checkpoint]") {
+TEST_CASE("Memory of a device is saved and loaded in chunks", "[io][checkpoint]") {
     // One whose bytes are to be had by its own functions alone.
     static std::size_t longest = 0;
     auto const copy = [](void const* backend, std::span<std::byte const> from, std::span<std::byte> to) {
@@ -389,9 +389,9 @@ TEST_CASE("Memory of a device is saved and loaded in pieces", "[io][checkpoint]"
     state.element = "float";
     state.access = {&longest, copy, copy};
     std::span<std::byte> const bytes = std::as_writable_bytes(std::span(values));
-    state.add("", "F32", 4, values.size()).pieces = {bytes.first(40), bytes.subspan(40)};
+    state.add("", "F32", 4, values.size()).chunks = {bytes.first(40), bytes.subspan(40)};
     auto& of_host = state.add("history", "F64", 8, history.size());
-    of_host.pieces = {std::as_writable_bytes(std::span(history))};
+    of_host.chunks = {std::as_writable_bytes(std::span(history))};
     of_host.is_of_host = true;
     gs::detail::checkpoint_files::save(in / "file", std::span(&state, 1));
     CHECK(longest == std::size_t{1} << 22);
@@ -405,7 +405,7 @@ TEST_CASE("Memory of a device is saved and loaded in pieces", "[io][checkpoint]"
     CHECK(same_bits(values, before));
     CHECK(history == std::vector<double>{1, 2, 3});
 
-    // Without memory for large pieces they are small, on the way out and on the way in.
+    // Without memory for large chunks they are small, on the way out and on the way in.
     state.access.read = state.access.write = [](void const*, std::span<std::byte const> from, std::span<std::byte> to) {
         longest = std::max(longest, from.size());
         std::ranges::copy(from, to.begin());
@@ -414,13 +414,13 @@ TEST_CASE("Memory of a device is saved and loaded in pieces", "[io][checkpoint]"
     for (bool const fill : {false, true}) {
         longest = 0;
         auto at = saved.begin();
-        auto const move = [&](std::span<std::byte> piece) {
-            if (fill) std::copy_n(at, piece.size(), piece.begin());
-            else std::ranges::copy(piece, at);
-            at += static_cast<std::ptrdiff_t>(piece.size());
+        auto const move = [&](std::span<std::byte> chunk) {
+            if (fill) std::copy_n(at, chunk.size(), chunk.begin());
+            else std::ranges::copy(chunk, at);
+            at += static_cast<std::ptrdiff_t>(chunk.size());
         };
         allocations_until_failure = 0;
-        gs::detail::each_piece(state, state.tensors.front(), fill, move);
+        gs::detail::each_chunk(state, state.tensors.front(), fill, move);
         allocations_until_failure = SIZE_MAX;
 #if defined(COUNTS_ALLOCATIONS)
         CHECK(longest == std::size_t{1} << 15);

@@ -172,7 +172,7 @@ TEST_CASE("key_index: keys whose stable hashes share their high or low bits are 
     CHECK(bytes_of([&](std::uint64_t i) { return i << 44; }) < bytes + bytes / 4);
 }
 
-TEST_CASE("key_index: it grows piece by piece, and the bytes a key stay where they are") {
+TEST_CASE("key_index: it grows shard by shard, and the bytes a key stay where they are") {
     constexpr std::size_t shard = 32768 * 13, keys = 1'500'000;
     key_index index;
     std::size_t before = 0, most_at_once = 0;

@@ -53,7 +53,7 @@ template <class Id> struct batch {
     /// The ids of one part of several.
     batch_rows<Id> part(aggregator<Id>& a, id_partition<Id>& by, std::size_t part, std::size_t parts) const {
         by.begin(span(), sources_of(), ignore_id, parts);
-        for (std::size_t piece = parts; piece-- > 0;) by.sort(piece); // in any order
+        for (std::size_t chunk = parts; chunk-- > 0;) by.sort(chunk); // in any order
         return a.collect(by, part);
     }
 };
@@ -325,7 +325,7 @@ TEST_CASE("parts share the rows evenly, whatever the stride of the ids") {
         aggregator<std::int64_t> a;
         id_partition<std::int64_t> by;
         by.begin(ids, nullptr, none_ignored, parts);
-        for (std::size_t piece = 0; piece < parts; ++piece) by.sort(piece);
+        for (std::size_t chunk = 0; chunk < parts; ++chunk) by.sort(chunk);
         for (std::size_t part = 0; part < parts; ++part) {
             CAPTURE(stride, part);
             CHECK(std::abs(double(a.collect(by, part).count) - mean) < bound);

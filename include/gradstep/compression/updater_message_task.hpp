@@ -45,7 +45,7 @@ public:
         Task::withdraw();
         end_halves();
     }
-    bool in_pieces() const override { return halves_ == nullptr && Task::in_pieces(); }
+    bool runs_in_chunks() const override { return halves_ == nullptr && Task::runs_in_chunks(); }
     void run_whole(launch_batch& waiting) override {
         if (halves_ != nullptr) halves_->second->run();
         else Task::run_whole(waiting);

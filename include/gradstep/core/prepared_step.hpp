@@ -172,7 +172,7 @@ GRADSTEP_INLINE void visit_kernel(prepared_step<Updater> const& step, step_scala
                                   slice<Updater> const& x, std::uint64_t id, std::int64_t number, F&& f) {
     visit_gradient(step, x, scalars.rule, [&]<class Gradient>(Gradient gradient) GRADSTEP_INLINE_LAMBDA {
         // The plain form of a step never writes a copy: it is passed on by reference, since copying
-        // a kernel, written in narrow pieces and read in wide ones, takes half of a call on a few
+        // a kernel, written by narrow stores and read by wide loads, takes half of a call on a few
         // elements.
         auto const with_copy = [&]<class Kernel>(Kernel const& made) GRADSTEP_INLINE_LAMBDA {
             decltype(auto) kernel = settled_kernel(made, scalars);

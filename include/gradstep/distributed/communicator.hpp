@@ -102,8 +102,8 @@ using gradstep::detail::fail;
                                          std::vector<int> const& missing);
 [[noreturn, gnu::cold]] void refuse_dead(int rank, std::string_view what, int dead);
 void check_rank(std::string_view call, int rank, int size);
-void check_pieces(int channel, std::size_t to, std::size_t from, int size);
-[[noreturn, gnu::cold]] void refuse_piece(int rank, int from, std::size_t sent, std::size_t expected);
+void check_message_counts(int channel, std::size_t to, std::size_t from, int size);
+[[noreturn, gnu::cold]] void refuse_message_size(int rank, int from, std::size_t sent, std::size_t expected);
 
 template <messenger M> void reuse([[maybe_unused]] M& by, [[maybe_unused]] std::vector<std::byte> bytes) {
     if constexpr (requires { by.reuse(std::move(bytes)); }) by.reuse(std::move(bytes));

@@ -32,7 +32,7 @@ GRADSTEP_DEFINE void check_rank(std::string_view call, int rank, int size) {
     if (rank < 0 || rank >= size) fail<value_error>({call}, {"there is no rank ", rank}, {"[0, ", size, ")"});
 }
 
-GRADSTEP_DEFINE void check_pieces(int channel, std::size_t to, std::size_t from, int size) {
+GRADSTEP_DEFINE void check_message_counts(int channel, std::size_t to, std::size_t from, int size) {
     if (channel < 0 || channel >= 1 << 30)
         fail<value_error>({"exchange: channel"}, {channel, " is out of range"}, {"[0, 2^30)"});
     if (to != static_cast<std::size_t>(size) || from != to)
@@ -40,7 +40,7 @@ GRADSTEP_DEFINE void check_pieces(int channel, std::size_t to, std::size_t from,
                          {size, ", one for each rank"});
 }
 
-GRADSTEP_DEFINE void refuse_piece(int rank, int from, std::size_t sent, std::size_t expected) {
+GRADSTEP_DEFINE void refuse_message_size(int rank, int from, std::size_t sent, std::size_t expected) {
     fail<value_error>({"rank ", rank, ": exchange"}, {"rank ", from, " has sent ", sent, " bytes"},
                       {expected, " bytes, the same from all ranks"});
 }

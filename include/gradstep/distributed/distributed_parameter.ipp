@@ -36,7 +36,8 @@ GRADSTEP_DEFINE bool distributed_parameter::has_gradient() {
 
 GRADSTEP_DEFINE bool distributed_parameter::step_on() {
     std::unique_lock const lock(mutex, std::try_to_lock);
-    if (!lock || is_busy || failure || !part_ || part_->is_done || !part_->step.in_pieces(part_->member)) return false;
+    if (!lock || is_busy || failure || !part_ || part_->is_done || !part_->step.runs_in_chunks(part_->member))
+        return false;
     // Few enough that the exchanges of other parameters are not delayed.
     constexpr std::size_t most = 16 * gradstep::detail::block_size;
     std::size_t const last = std::min(part_->elements, part_->next + most);

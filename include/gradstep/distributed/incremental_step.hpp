@@ -12,18 +12,18 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 // A step of a model whose gradients come one after the other: a parameter is prepared when its
-// gradient is on its way, and run when that is there, piece by piece on whatever thread. All but
+// gradient is on its way, and run when that is there, chunk by chunk on any thread. All but
 // `run` is for one thread. From the first that is prepared until `end` the model takes no other
 // step, and is not saved.
 class incremental_step {
 public:
-    // What is left of a parameter, from element `first` on, as pieces are cut.
+    // What is left of a parameter, from element `first` on, as chunks are cut.
     class remainder {
     public:
         remainder(parameter_task& of, std::size_t first) : of_(&of), first_(first) {}
         std::size_t size() const { return of_->size() - first_; }
         std::size_t bytes_per_element() const { return of_->bytes_per_element(); }
-        bool in_pieces() const { return of_->in_pieces(); }
+        bool runs_in_chunks() const { return of_->runs_in_chunks(); }
         void run(std::size_t first, std::size_t last) const { of_->run(first_ + first, first_ + last); }
         void run_whole(launch_batch& waiting) const { of_->run_whole(waiting); }
 
@@ -42,7 +42,7 @@ public:
     // Takes back what `prepare` did last.
     void withdraw(std::size_t i);
     // Whether `run` is possible; else only run_rest is.
-    bool in_pieces(std::size_t i) const { return of_[i].in_pieces(); }
+    bool runs_in_chunks(std::size_t i) const { return of_[i].runs_in_chunks(); }
     // Elements [first, last) of a parameter, whose bounds are multiples of block_size but at the
     // end.
     void run(std::size_t i, std::size_t first, std::size_t last) const noexcept { of_[i].run(first, last); }

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include <gradstep/core/error.hpp>
+#include <gradstep/model/blocks.hpp>
 #include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/parameter_task.hpp>
-#include <gradstep/model/pieces.hpp>
 #include <gradstep/model/task_set.hpp>
 
 namespace gradstep {
@@ -33,16 +33,16 @@ GRADSTEP_DEFINE void incremental_step::withdraw(std::size_t i) {
 }
 
 GRADSTEP_DEFINE void incremental_step::run_rest(std::span<remainder const> rest) const {
-    std::vector<remainder const*> in_pieces;
-    in_pieces.reserve(rest.size()); // push_back must not throw between two updates
+    std::vector<remainder const*> in_chunks;
+    in_chunks.reserve(rest.size()); // push_back must not throw between two updates
     launch_batch waiting;
     for (remainder const& one : rest) {
-        if (one.in_pieces()) in_pieces.push_back(&one);
+        if (one.runs_in_chunks()) in_chunks.push_back(&one);
         else one.run_whole(waiting);
     }
     waiting.run();
-    for_each_block_of(in_pieces, of_.threads(),
-                      [&](std::size_t k, std::size_t first, std::size_t last) { in_pieces[k]->run(first, last); });
+    for_each_block_of(in_chunks, of_.threads(),
+                      [&](std::size_t k, std::size_t first, std::size_t last) { in_chunks[k]->run(first, last); });
 }
 
 GRADSTEP_DEFINE void incremental_step::end() {

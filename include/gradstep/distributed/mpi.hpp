@@ -154,13 +154,13 @@ public:
             detail::fail<value_error>({"mpi_options.most_bytes"}, {options.most_bytes, " is out of range"}, {">= 1"});
         detail::check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
         allows_threads_ = level >= MPI_THREAD_MULTIPLE;
-        for (MPI_Comm* const own : {&messages_, &pieces_}) {
+        for (MPI_Comm* const own : {&messages_, &exchanges_}) {
             detail::check_mpi(MPI_Comm_dup(of, own), "MPI_Comm_dup");
             detail::check_mpi(MPI_Comm_set_errhandler(*own, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
         }
         int* last_tag = nullptr;
         int is_known = 0;
-        detail::check_mpi(MPI_Comm_get_attr(pieces_, MPI_TAG_UB, &last_tag, &is_known), "MPI_Comm_get_attr");
+        detail::check_mpi(MPI_Comm_get_attr(exchanges_, MPI_TAG_UB, &last_tag, &is_known), "MPI_Comm_get_attr");
         if (is_known != 0) last_tag_ = *last_tag;
         detail::check_mpi(MPI_Comm_rank(messages_, &rank_), "MPI_Comm_rank");
         detail::check_mpi(MPI_Comm_size(messages_, &size_), "MPI_Comm_size");
@@ -179,7 +179,7 @@ public:
             return;
         }
         MPI_Comm_free(&messages_);
-        MPI_Comm_free(&pieces_);
+        MPI_Comm_free(&exchanges_);
     }
     mpi_communicator(mpi_communicator const&) = delete;
     mpi_communicator& operator=(mpi_communicator const&) = delete;
@@ -224,12 +224,13 @@ public:
     /// other rank, with the channel as the tag. Throws value_error, size_error and mpi_error.
     exchange_type exchange(int channel, std::span<std::span<std::byte const> const> to,
                            std::span<std::span<std::byte> const> from) {
-        detail::check_pieces(channel, to.size(), from.size(), size_);
+        detail::check_message_counts(channel, to.size(), from.size(), size_);
         if (channel > last_tag_)
             detail::fail<value_error>({"exchange: channel"}, {channel, " is out of range"},
                                       {"at most ", last_tag_, ", the last tag of this MPI"});
         auto const own = static_cast<std::size_t>(rank_);
-        if (to[own].size() != from[own].size()) detail::refuse_piece(rank_, rank_, to[own].size(), from[own].size());
+        if (to[own].size() != from[own].size())
+            detail::refuse_message_size(rank_, rank_, to[own].size(), from[own].size());
         if (!to[own].empty()) std::memmove(from[own].data(), to[own].data(), to[own].size());
         exchange_type out(*this);
         out.pending_.reserve(2 * to.size());
@@ -243,11 +244,12 @@ public:
                 MPI_Request request = MPI_REQUEST_NULL;
                 if (is_receive)
                     detail::check_mpi(
-                        MPI_Irecv(from[at].data(), all.count(), all.type(), r, channel, pieces_, &request),
+                        MPI_Irecv(from[at].data(), all.count(), all.type(), r, channel, exchanges_, &request),
                         "MPI_Irecv");
                 else
-                    detail::check_mpi(MPI_Isend(to[at].data(), all.count(), all.type(), r, channel, pieces_, &request),
-                                      "MPI_Isend");
+                    detail::check_mpi(
+                        MPI_Isend(to[at].data(), all.count(), all.type(), r, channel, exchanges_, &request),
+                        "MPI_Isend");
                 out.pending_.push_back({request, r, is_receive, bytes});
             }
         return out;
@@ -326,7 +328,7 @@ private:
             detail::check_mpi(result, "MPI_Test");
             if (done == 0 || !one.is_receive) continue;
             if (std::size_t const sent = length_of(status); sent != one.bytes)
-                detail::refuse_piece(rank_, one.rank, sent, one.bytes);
+                detail::refuse_message_size(rank_, one.rank, sent, one.bytes);
         }
         std::erase_if(pending, [](transfer const& one) { return one.request == MPI_REQUEST_NULL; });
         return pending.empty();
@@ -350,7 +352,7 @@ private:
     }
 
     mpi_options options_;
-    MPI_Comm messages_ = MPI_COMM_NULL, pieces_ = MPI_COMM_NULL;
+    MPI_Comm messages_ = MPI_COMM_NULL, exchanges_ = MPI_COMM_NULL;
     int rank_ = 0, size_ = 1, last_tag_ = 32767; // the minimum that MPI guarantees
     bool allows_threads_ = false, is_whole_ = true;
     std::mutex mutex_; // one thread at a time calls MPI

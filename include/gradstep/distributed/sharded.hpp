@@ -30,11 +30,11 @@ namespace gradstep::distributed {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// A parameter of which the model has this rank's piece.
-class piece_of_parameter : public distributed_parameter {
+// A parameter of which the model has this rank's shard.
+class sharded_parameter : public distributed_parameter {
 public:
     template <class... Arguments>
-    explicit piece_of_parameter(partition const& divided, Arguments&&... arguments)
+    explicit sharded_parameter(partition const& divided, Arguments&&... arguments)
         : distributed_parameter(std::forward<Arguments>(arguments)...), parts(divided) {}
 
     partition parts;
@@ -44,15 +44,15 @@ public:
     // times `scale` squared; the first non-finite element, SIZE_MAX if there is none.
     virtual void append_block_sums(std::vector<double>& to, double scale) const = 0;
     virtual std::size_t first_nonfinite() const = 0;
-    // Other ranks have other pieces of the state.
+    // Other ranks have other shards of the state.
     std::string state_checksum() const override { return "of pieces"; }
 };
-template <class S, communicator C> class scattered_parameter final : public piece_of_parameter {
+template <class S, communicator C> class scattered_parameter final : public sharded_parameter {
 public:
     template <class Updater>
     scattered_parameter(C& by, int channel, std::string of, std::span<S const> initial, tensor_options const& own,
                         parameter<Updater> const& owned, partition const& divided)
-        : piece_of_parameter(divided, std::move(of), initial.size(), own, owned), by_(by), channel_(channel),
+        : sharded_parameter(divided, std::move(of), initial.size(), own, owned), by_(by), channel_(channel),
           shard_(divided.of_rank(initial.size(), by.size(), by.rank())),
           gradient_(std::make_shared<std::vector<S>>(initial.size())),
           values_(std::make_shared<std::vector<S>>(initial.begin(), initial.end())) {}
@@ -94,7 +94,7 @@ private:
     C& by_;
     int channel_;
     shard shard_;
-    // Memory that the engine may read for longer; the own piece of the gradient becomes the mean's.
+    // Memory that the engine may read for longer; the own shard of the gradient becomes the mean's.
     std::shared_ptr<std::vector<S>> gradient_, values_;
     std::optional<pending_reduce_scatter<S, C>> scatter_;
     std::optional<exchange_of<C>> gather_;
@@ -102,7 +102,7 @@ private:
 
 // The rule looks at one element at a time, whose index in the tensor does not matter, or at a whole
 // tensor with a shape, which one rank has.
-template <class Updater> constexpr bool require_pieces() {
+template <class Updater> constexpr bool require_shards() {
     using rule = typename Updater::rule_type;
     static_assert(!row_wise_rule<rule>,
                   "gradstep: sharded: the rule needs whole tensors, and each rank updates a shard; "
@@ -165,7 +165,7 @@ public:
     template <class Updater, class Buffer>
     void add(std::string name, Updater const& optimizer, Buffer const& initial, tensor_options options = {},
              shape of = {}) {
-        if constexpr (detail::require_pieces<Updater>()) {
+        if constexpr (detail::require_shards<Updater>()) {
             using storage = typename Updater::traits::storage;
             this->refuse_begun(name);
             if (std::is_integral_v<storage> && std::isfinite(options_.clip_norm))
@@ -191,7 +191,7 @@ public:
             this->add_pushed([&](int channel) {
                 using type = detail::scattered_parameter<storage, C>;
                 auto out = std::make_unique<type>(this->by(), channel, std::move(name), all, options, added, parts);
-                pieces_.push_back(out.get());
+                shards_.push_back(out.get());
                 return out;
             });
         }
@@ -216,18 +216,18 @@ private:
         static_cast<void>(gradstep::model(options));
         return options;
     }
-    void begun() override { // the pieces may have been loaded since
-        for (auto* one : pieces_) one->gather();
+    void begun() override { // the shards may have been loaded since
+        for (auto* one : shards_) one->gather();
     }
     void update() override {
         last_ = look_at_all();
         if (last_.applied) {
             std::vector<named_gradient> gradients;
-            for (auto const* one : pieces_) gradients.push_back(one->gradient());
+            for (auto const* one : shards_) gradients.push_back(one->gradient());
             double const clip = last_.norm ? clip_scale(*last_.norm, options_.clip_norm) : 1;
             model_.update(gradients, {.gradient_scale = clip});
         }
-        for (auto* one : pieces_) one->gather();
+        for (auto* one : shards_) one->gather();
     }
     gradstep::detail::incremental_step* gradually() override {
         bool const looks_at_all = std::isfinite(options_.clip_norm) || options_.on_nonfinite != nonfinite::propagate;
@@ -236,18 +236,18 @@ private:
     void describe_to(detail::agreement& own) const override { detail::add_options(own, options_); }
     gradstep::model const& updated_model() const override { return model_; }
 
-    // What a model looks at before a step, of the pieces of all ranks: the same numbers in the same
+    // What a model looks at before a step, of the shards of all ranks: the same numbers in the same
     // order.
     model_result look_at_all() {
         model_result out;
         if (options_.on_nonfinite != nonfinite::propagate) {
             std::vector<std::uint64_t> own;
-            for (auto const* one : pieces_) own.push_back(one->first_nonfinite());
+            for (auto const* one : shards_) own.push_back(one->first_nonfinite());
             auto const of_ranks = gather_all(own);
-            for (std::size_t i = 0; i != pieces_.size() && !out.nonfinite; ++i) {
+            for (std::size_t i = 0; i != shards_.size() && !out.nonfinite; ++i) {
                 std::uint64_t first = UINT64_MAX;
                 for (auto const& theirs : of_ranks) first = std::min(first, theirs[i]);
-                if (first != UINT64_MAX) out.nonfinite = {pieces_[i]->name, static_cast<std::size_t>(first)};
+                if (first != UINT64_MAX) out.nonfinite = {shards_[i]->name, static_cast<std::size_t>(first)};
             }
             if (out.nonfinite && options_.on_nonfinite == nonfinite::raise)
                 detail::fail<nonfinite_error>({"the gradient of ", out.nonfinite->first},
@@ -266,11 +266,11 @@ private:
     // tensor.
     double sum_of_squares(double scale) {
         std::vector<double> own;
-        for (auto const* one : pieces_) one->append_block_sums(own, scale);
+        for (auto const* one : shards_) one->append_block_sums(own, scale);
         auto const of_ranks = gather_all(own);
         std::vector<std::size_t> next(of_ranks.size());
         double total = 0;
-        for (auto const* one : pieces_) {
+        for (auto const* one : shards_) {
             double sum = 0;
             for (int r = 0; r != this->by().size(); ++r) {
                 std::size_t& at = next[static_cast<std::size_t>(r)];
@@ -299,7 +299,7 @@ private:
     model_options options_;
     gradstep::model model_;
     gradstep::detail::incremental_step step_{model_.tasks()};
-    std::vector<detail::piece_of_parameter*> pieces_;
+    std::vector<detail::sharded_parameter*> shards_;
     std::vector<std::size_t> matrix_elements_; // of each rank
     model_result last_;
 };

@@ -26,12 +26,12 @@ inline namespace GRADSTEP_ABI {
 // ends.
 struct thread_hub {
     enum class life { not_begun, alive, ended };
-    using piece_name = std::tuple<int, int, std::uint64_t>; // sender, channel, number of the exchange on it
+    using exchange_key = std::tuple<int, int, std::uint64_t>; // sender, channel, number of the exchange on it
     struct one_rank {
         life is = life::not_begun;
         bool has_died = false;
         std::deque<message> messages;
-        std::map<piece_name, std::vector<std::byte>> pieces;
+        std::map<exchange_key, std::vector<std::byte>> exchange_messages;
         std::map<int, std::uint64_t> exchanges; // the number of exchanges that this rank has begun, by channel
         std::condition_variable arrived;
     };

@@ -21,15 +21,16 @@ GRADSTEP_DEFINE bool thread_communicator::exchange_type::test() {
     std::lock_guard const lock(hub_->mutex);
     auto& own = hub_->of(rank_);
     std::erase_if(missing_, [&](int from) {
-        auto const found = own.pieces.find({from, channel_, number_});
-        if (found == own.pieces.end()) {
+        auto const found = own.exchange_messages.find({from, channel_, number_});
+        if (found == own.exchange_messages.end()) {
             if (hub_->of(from).has_died) detail::refuse_dead(rank_, "exchange", from);
             return false;
         }
         std::span<std::byte> const to = from_[static_cast<std::size_t>(from)];
-        if (found->second.size() != to.size()) detail::refuse_piece(rank_, from, found->second.size(), to.size());
+        if (found->second.size() != to.size())
+            detail::refuse_message_size(rank_, from, found->second.size(), to.size());
         if (!to.empty()) std::memcpy(to.data(), found->second.data(), to.size());
-        own.pieces.erase(found);
+        own.exchange_messages.erase(found);
         return true;
     });
     return missing_.empty();
@@ -42,7 +43,7 @@ GRADSTEP_DEFINE thread_communicator::~thread_communicator() {
     own.is = detail::thread_hub::life::ended;
     own.has_died = true;
     own.messages.clear();
-    own.pieces.clear();
+    own.exchange_messages.clear();
 }
 
 GRADSTEP_DEFINE void thread_communicator::send(int to, std::vector<std::byte> bytes) {
@@ -68,17 +69,18 @@ GRADSTEP_DEFINE std::optional<message> thread_communicator::receive(std::chrono:
 GRADSTEP_DEFINE thread_communicator::exchange_type
 thread_communicator::exchange(int channel, std::span<std::span<std::byte const> const> to,
                               std::span<std::span<std::byte> const> from) {
-    detail::check_pieces(channel, to.size(), from.size(), size());
+    detail::check_message_counts(channel, to.size(), from.size(), size());
     exchange_type out;
     out.hub_ = hub_;
     out.rank_ = rank_;
     out.channel_ = channel;
     out.from_.assign(from.begin(), from.end());
     // Allocates before it sends the first block: an exchange that throws has sent none.
-    std::map<detail::thread_hub::piece_name, std::vector<std::byte>> copies; // one for each receiver, first in the key
+    std::map<detail::thread_hub::exchange_key, std::vector<std::byte>>
+        copies; // one for each receiver, first in the key
     for (int r = 0; r != size(); ++r) {
-        auto const piece = to[static_cast<std::size_t>(r)];
-        copies.try_emplace({r, channel, 0}, piece.begin(), piece.end());
+        auto const bytes = to[static_cast<std::size_t>(r)];
+        copies.try_emplace({r, channel, 0}, bytes.begin(), bytes.end());
         out.missing_.push_back(r);
     }
     std::lock_guard const lock(hub_->mutex);
@@ -86,7 +88,7 @@ thread_communicator::exchange(int channel, std::span<std::span<std::byte const> 
     for (int r = 0; r != size(); ++r) {
         auto sent = copies.extract(copies.begin());
         sent.key() = {rank_, channel, out.number_};
-        if (hub_->of(r).is != detail::thread_hub::life::ended) hub_->of(r).pieces.insert(std::move(sent));
+        if (hub_->of(r).is != detail::thread_hub::life::ended) hub_->of(r).exchange_messages.insert(std::move(sent));
     }
     return out;
 }

@@ -181,10 +181,10 @@ GRADSTEP_DEFINE void worker::push_all(std::string_view name, detail::wire_elemen
     make_room(lock, of);
     std::vector<detail::session::outgoing_message> all;
     for (detail::share const& x : of.shares) {
-        auto const piece = from.subspan(static_cast<std::size_t>(x.first) * bytes_of(element),
+        auto const shard = from.subspan(static_cast<std::size_t>(x.first) * bytes_of(element),
                                         static_cast<std::size_t>(x.size) * bytes_of(element));
         session_.write(all, x.server, header_of_push(of), {}, static_cast<std::size_t>(x.size),
-                       [&](detail::wire_writer& out) { out.append(piece.data(), piece.size()); });
+                       [&](detail::wire_writer& out) { out.append(shard.data(), shard.size()); });
     }
     session_.send_all(std::move(all));
 }

@@ -26,7 +26,7 @@ inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE void checkpoint_files::save(std::string const& path, std::span<saved_state const> all) {
     save(path, all, [](saved_state const& state, saved_tensor const& x, write_type const& write) {
-        each_piece(state, x, false, write);
+        each_chunk(state, x, false, write);
     });
 }
 

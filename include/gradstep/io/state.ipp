@@ -77,9 +77,9 @@ inline constexpr std::uint32_t blob_version = 3, blob_version_with_shape = 2, bl
     out.align();
     for (saved_tensor const& x : of.tensors) {
         if (to != nullptr)
-            each_piece(of, x, false, [&](std::span<std::byte const> piece) { out.bytes(piece.data(), piece.size()); });
+            each_chunk(of, x, false, [&](std::span<std::byte const> chunk) { out.bytes(chunk.data(), chunk.size()); });
         else
-            for (saved_chunk const& piece : x.pieces) out.skip(piece.size());
+            for (saved_chunk const& chunk : x.chunks) out.skip(chunk.size());
         out.align();
     }
     return out.size();

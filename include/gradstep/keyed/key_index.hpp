@@ -24,11 +24,11 @@ template <class T> void reserve_next(std::vector<T>& v) {
     if (v.size() == v.capacity()) v.reserve(2 * v.size() + 1);
 }
 
-// A pool for memory of one size, `piece_bytes`, and half of it, on huge pages. Lookups there take a
+// A pool for memory of one size, `block_bytes`, and half of it, on huge pages. Lookups there take a
 // fifth less time, and shards are too small to be mapped separately. Other sizes use operator new.
 // Freed memory is reused, and unmapped at the end.
-template <std::size_t piece_bytes> class buffer_pool {
-    static_assert(piece_bytes % (2 * static_cast<std::size_t>(cache_line)) == 0);
+template <std::size_t block_bytes> class buffer_pool {
+    static_assert(block_bytes % (2 * static_cast<std::size_t>(cache_line)) == 0);
 
 public:
     buffer_pool() = default;
@@ -42,50 +42,50 @@ public:
         latest_ = is_half(bytes) ? take_half() : is_whole(bytes) ? take_whole() : ::operator new(bytes, cache_line);
         return latest_;
     }
-    void give_back(void* piece, std::size_t bytes) noexcept {
-        if (is_half(bytes)) put(halves_, piece);
-        else if (is_whole(bytes)) put(wholes_, piece);
-        else ::operator delete(piece, cache_line);
+    void give_back(void* block, std::size_t bytes) noexcept {
+        if (is_half(bytes)) put(halves_, block);
+        else if (is_whole(bytes)) put(wholes_, block);
+        else ::operator delete(block, cache_line);
     }
     // The last result of `take`.
     std::byte const* latest() const { return static_cast<std::byte const*>(latest_); }
     // The bytes that were ever in use: mapped memory that was never accessed uses no RAM.
-    std::size_t bytes() const { return (chunks_.size() * pieces - pieces_left_) * piece_bytes; }
+    std::size_t bytes() const { return (chunks_.size() * blocks - blocks_left_) * block_bytes; }
     static constexpr bool serves(std::size_t bytes) { return is_half(bytes) || is_whole(bytes); }
 
 private:
-    struct free_piece {
-        free_piece* next;
+    struct free_block {
+        free_block* next;
     };
     using memory = huge_page_allocator<std::byte>;
-    static constexpr std::size_t chunk_bytes = std::size_t{24} << 20, pieces = chunk_bytes / piece_bytes;
-    static_assert(chunk_bytes % piece_bytes < chunk_bytes / 100);
+    static constexpr std::size_t chunk_bytes = std::size_t{24} << 20, blocks = chunk_bytes / block_bytes;
+    static_assert(chunk_bytes % block_bytes < chunk_bytes / 100);
 
-    static constexpr bool is_half(std::size_t bytes) { return bytes > piece_bytes / 4 && bytes <= piece_bytes / 2; }
-    static constexpr bool is_whole(std::size_t bytes) { return bytes > piece_bytes / 2 && bytes <= piece_bytes; }
+    static constexpr bool is_half(std::size_t bytes) { return bytes > block_bytes / 4 && bytes <= block_bytes / 2; }
+    static constexpr bool is_whole(std::size_t bytes) { return bytes > block_bytes / 2 && bytes <= block_bytes; }
     void* take_half() {
         if (halves_ == nullptr) {
             auto* const whole = static_cast<std::byte*>(take_whole());
-            put(halves_, whole + piece_bytes / 2);
+            put(halves_, whole + block_bytes / 2);
             put(halves_, whole);
         }
         return pop(halves_);
     }
     void* take_whole() {
         if (wholes_ != nullptr) return pop(wholes_);
-        if (pieces_left_ == 0) {
+        if (blocks_left_ == 0) {
             reserve_next(chunks_);
             chunks_.push_back(memory().allocate(chunk_bytes));
-            pieces_left_ = pieces;
+            blocks_left_ = blocks;
         }
-        return chunks_.back() + (pieces - pieces_left_--) * piece_bytes;
+        return chunks_.back() + (blocks - blocks_left_--) * block_bytes;
     }
-    static void put(free_piece*& list, void* piece) { list = ::new (piece) free_piece{list}; }
-    static void* pop(free_piece*& list) { return std::exchange(list, list->next); }
+    static void put(free_block*& list, void* block) { list = ::new (block) free_block{list}; }
+    static void* pop(free_block*& list) { return std::exchange(list, list->next); }
 
     std::vector<std::byte*> chunks_;
-    std::size_t pieces_left_ = 0; // of the last chunk
-    free_piece *halves_ = nullptr, *wholes_ = nullptr;
+    std::size_t blocks_left_ = 0; // of the last chunk
+    free_block *halves_ = nullptr, *wholes_ = nullptr;
     void* latest_ = nullptr;
 };
 

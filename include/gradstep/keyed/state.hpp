@@ -33,12 +33,12 @@ template <class Updater, class CatchUp> struct state_access<keyed_table<Updater,
         self.settle_counts();
         for (saved_tensor& kept : of_keys(x, x.evictions.entries.size(), true)) out.tensors.push_back(std::move(kept));
         auto const all = std::span(out.tensors).last(keyed_tensors);
-        all[0].pieces = {std::as_writable_bytes(std::span(&self.counts, 1))};
-        all[1].pieces = {std::as_writable_bytes(std::span(&self.evictions.since, 1))};
-        all[2].pieces = {std::as_writable_bytes(std::span(self.evictions.entries))};
+        all[0].chunks = {std::as_writable_bytes(std::span(&self.counts, 1))};
+        all[1].chunks = {std::as_writable_bytes(std::span(&self.evictions.since, 1))};
+        all[2].chunks = {std::as_writable_bytes(std::span(self.evictions.entries))};
         auto const sketch = x.admitter.counters();
-        all[3].pieces = {{const_cast<std::byte*>(sketch.data()), sketch.size()}};
-        all[4].pieces = {std::as_writable_bytes(std::span(&self.options.admit_seed, 1))};
+        all[3].chunks = {{const_cast<std::byte*>(sketch.data()), sketch.size()}};
+        all[4].chunks = {std::as_writable_bytes(std::span(&self.options.admit_seed, 1))};
         return out;
     }
     // Into a new one, which then takes the place of x.

@@ -8,8 +8,8 @@
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/reduce.hpp>
+#include <gradstep/model/blocks.hpp>
 #include <gradstep/model/norm_limit.hpp>
-#include <gradstep/model/pieces.hpp>
 #include <gradstep/model/step_task.hpp>
 
 namespace gradstep {
@@ -88,19 +88,19 @@ GRADSTEP_DEFINE std::vector<double> const& gradient_norms::sums_of(tasks all, ex
         norm_limit const own = all[i]->own_limit();
         return of_weights ? own.is_adaptive() : !own.is_none();
     };
-    auto const in_pieces = [&](std::size_t i) { return wanted(i) && all[i]->reads_in_pieces(); };
+    auto const in_chunks = [&](std::size_t i) { return wanted(i) && all[i]->reads_in_chunks(); };
     first_.resize(all.size() + 1);
     for (std::size_t i = 0; i < all.size(); ++i)
-        first_[i + 1] = first_[i] + (in_pieces(i) ? block_count(all[i]->size()) : 0);
+        first_[i + 1] = first_[i] + (in_chunks(i) ? block_count(all[i]->size()) : 0);
     block_sums_.resize(first_.back());
     for_each_block_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
-        if (!in_pieces(i)) return;
+        if (!in_chunks(i)) return;
         for (std::size_t b = first / block_size; b < block_count(last); ++b)
             block_sums_[first_[i] + b] = of_weights ? all[i]->weight_block_sum(b, scale) : all[i]->block_sum(b, scale);
     });
     sums_.resize(all.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
-        double sum = wanted(i) && !in_pieces(i) ? all[i]->sum_of_squares(scale) : 0;
+        double sum = wanted(i) && !in_chunks(i) ? all[i]->sum_of_squares(scale) : 0;
         for (std::size_t b = first_[i]; b < first_[i + 1]; ++b) sum += block_sums_[b];
         sums_[i] = sum;
     }

@@ -75,7 +75,7 @@ public:
 
     // An ascent, between the gradient and the next one. begin_ascent makes memory, and throws
     // before anything changes; the others do their work on elements [first, last), on all of them
-    // unless reads_in_pieces(). ascent_squares is the sum of the squares of what measure_ascent has
+    // unless reads_in_chunks(). ascent_squares is the sum of the squares of what measure_ascent has
     // written, of ASAM.
     virtual void begin_ascent() = 0;
     virtual void measure_ascent(sam_options const&, std::size_t first, std::size_t last) = 0;

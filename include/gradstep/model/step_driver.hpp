@@ -10,9 +10,9 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/step_options.hpp>
+#include <gradstep/model/blocks.hpp>
 #include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/norms.hpp>
-#include <gradstep/model/pieces.hpp>
 #include <gradstep/model/step_task.hpp>
 
 namespace gradstep {

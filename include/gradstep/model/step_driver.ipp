@@ -12,7 +12,7 @@
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/model_sums.hpp>
 #include <gradstep/core/reduce.hpp>
-#include <gradstep/model/pieces.hpp>
+#include <gradstep/model/blocks.hpp>
 #include <gradstep/model/step_task.hpp>
 
 namespace gradstep {
@@ -41,10 +41,10 @@ GRADSTEP_DEFINE std::optional<step_driver::task_index> step_driver::find_nonfini
     if (found.size() != all.size()) found = std::vector<std::atomic<std::size_t>>(all.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
         step_task const& task = *all[i];
-        found[i] = task.reads_in_pieces() ? task.size() : task.find_nonfinite(0, task.size());
+        found[i] = task.reads_in_chunks() ? task.size() : task.find_nonfinite(0, task.size());
     }
     for_each_block_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
-        if (!all[i]->reads_in_pieces()) return;
+        if (!all[i]->reads_in_chunks()) return;
         std::size_t const at = all[i]->find_nonfinite(first, last);
         std::size_t smallest = found[i];
         while (at < last && at < smallest && !found[i].compare_exchange_weak(smallest, at)) {
@@ -107,11 +107,11 @@ GRADSTEP_DEFINE void step_driver::run(tasks all, executor_reference const* threa
     if (!model_tasks_.empty()) settle_model(threads);
     rollback_guard none_waits([&] { waiting_.clear(); });
     for (step_task* const task : all)
-        if (!task->in_pieces()) task->run_whole(waiting_);
+        if (!task->runs_in_chunks()) task->run_whole(waiting_);
     waiting_.run();
     none_waits.dismiss();
     for_each_block_of(all, threads, [&](std::size_t i, std::size_t first, std::size_t last) {
-        if (all[i]->in_pieces()) all[i]->run(first, last);
+        if (all[i]->runs_in_chunks()) all[i]->run(first, last);
     });
 }
 

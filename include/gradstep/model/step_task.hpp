@@ -36,7 +36,7 @@ public:
     virtual norm_limit own_limit() const { return {}; }
     // The same sum for the weights before the step, if own_limit() is adaptive.
     virtual double weight_block_sum(std::size_t, double) const { return 0; }
-    virtual bool reads_in_pieces() const = 0;
+    virtual bool reads_in_chunks() const = 0;
 
     virtual void zero_gradient() const = 0;                     // if the step is not taken
     virtual void prepare(step_options const&, double clip) = 0; // the clock moves; throws, and it does not
@@ -58,7 +58,7 @@ public:
     virtual std::string label(std::size_t i) const { return "parameter " + text(i); }
     bool is_model_wise() const { return is_model_wise_; }
 
-    virtual bool in_pieces() const = 0;
+    virtual bool runs_in_chunks() const = 0;
     virtual std::size_t size() const = 0;
     virtual std::size_t bytes_per_element() const = 0;
 

@@ -12,12 +12,12 @@
 #include <gradstep/core/ascent.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/step_options.hpp>
+#include <gradstep/model/blocks.hpp>
 #include <gradstep/model/model_options.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/name_patterns.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/parameter_task.hpp>
-#include <gradstep/model/pieces.hpp>
 #include <gradstep/model/step_driver.hpp>
 #include <gradstep/model/step_task.hpp>
 
@@ -83,12 +83,12 @@ public:
     // The norm of the gradients by which an ascent divides. Throws value_error if it is not finite.
     double ascent_norm(sam_options const& how, char const* call);
     // Calls f(task, first, last) for parts of the stepped parameters that cover all elements, on
-    // the threads. Tasks that are not read in pieces come first, on the caller's thread.
-    template <class F> void for_each_piece(F const& f) {
+    // the threads. Tasks that are not read in chunks come first, on the caller's thread.
+    template <class F> void for_each_chunk(F const& f) {
         for (std::size_t i = 0; i < steps_.size(); ++i)
-            if (!stepped(i).reads_in_pieces()) f(stepped(i), 0, stepped(i).size());
+            if (!stepped(i).reads_in_chunks()) f(stepped(i), 0, stepped(i).size());
         for_each_block_of(steps_, threads(), [&](std::size_t i, std::size_t first, std::size_t last) {
-            if (stepped(i).reads_in_pieces()) f(stepped(i), first, last);
+            if (stepped(i).reads_in_chunks()) f(stepped(i), first, last);
         });
     }
     // Calls f(task) for the parameters that a step updates.

@@ -17,11 +17,11 @@
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/saved_names.hpp>
 #include <gradstep/core/step.hpp>
+#include <gradstep/model/blocks.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/norm_limit.hpp>
 #include <gradstep/model/parameter_task.hpp>
-#include <gradstep/model/pieces.hpp>
 #include <gradstep/model/step_driver.hpp>
 
 namespace gradstep {
@@ -188,7 +188,7 @@ GRADSTEP_DEFINE std::optional<std::pair<std::string, std::size_t>> task_set::fin
 GRADSTEP_DEFINE double task_set::ascent_norm(sam_options const& how, char const* call) {
     double norm = 0;
     if (how.adaptive) {
-        for_each_piece(
+        for_each_chunk(
             [&](parameter_task& x, std::size_t first, std::size_t last) { x.measure_ascent(how, first, last); });
         norm = root_of_squares([&](double scale) {
             double sum = 0;

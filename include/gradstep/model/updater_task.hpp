@@ -70,7 +70,7 @@ protected:
                                    requires(backend const& b, batch_type const& batch) {
         b.run_part(batch, std::size_t(), std::size_t());
     };
-    static constexpr bool reads_pieces = on_host && reads_in_parts<backend>;
+    static constexpr bool reads_chunks = on_host && reads_in_parts<backend>;
     static constexpr bool is_clipped = !std::is_integral_v<compute>;
 
     static constexpr bool of_model = model_wise_rule<typename Updater::rule_type>;
@@ -117,14 +117,14 @@ public:
         set_gradient({static_cast<storage const*>(gradient.data), gradient.size}, gradient.is_writable, options);
     }
     std::size_t find_nonfinite(std::size_t first, std::size_t last) const override {
-        auto const piece = gradient_.subspan(first, last - first);
-        if constexpr (reads_pieces)
-            return first + detail::find_nonfinite<typename backend::template pack<packed>>(piece);
-        else return first + detail::find_nonfinite(optimizer().backend(), piece);
+        auto const chunk = gradient_.subspan(first, last - first);
+        if constexpr (reads_chunks)
+            return first + detail::find_nonfinite<typename backend::template pack<packed>>(chunk);
+        else return first + detail::find_nonfinite(optimizer().backend(), chunk);
     }
     double block_sum([[maybe_unused]] std::size_t block, [[maybe_unused]] double scale) const override {
         double sum = 0;
-        if constexpr (reads_pieces && is_clipped) // subnormals as the backend treats them
+        if constexpr (reads_chunks && is_clipped) // subnormals as the backend treats them
             optimizer().backend().for_each_part(1,
                                                 [&](std::size_t) { sum = detail::block_sum(gradient_, block, scale); });
         return sum;
@@ -203,11 +203,11 @@ public:
 
     bool keeps_average() const override { return detail::keeps_average<typename Updater::rule_type>; }
     std::size_t bytes_per_element() const override { return Updater::bytes_per_element; }
-    bool in_pieces() const override {
+    bool runs_in_chunks() const override {
         if constexpr (takes_whole_tensors<Updater>) return splits && call_->batch;
         return splits;
     }
-    bool reads_in_pieces() const override { return reads_pieces; }
+    bool reads_in_chunks() const override { return reads_chunks; }
     gradstep::clock clock() const override { return optimizer().clock(); }
     void seek(gradstep::clock at) override { optimizer().seek(at); }
     void append_slots(std::vector<std::string>& to) const override {

@@ -312,7 +312,7 @@ private:
     }
     double sum_of_squares(double) const final { return 0; } // computed in blocks
     detail::norm_limit own_limit() const final { return limit_; }
-    bool reads_in_pieces() const final { return true; }
+    bool reads_in_chunks() const final { return true; }
     GRADSTEP_DEFINE_RUNTIME void zero_gradient() const final;
     GRADSTEP_DEFINE_RUNTIME void prepare(step_options const& options, double clip) final;
     GRADSTEP_DEFINE_RUNTIME void withdraw() final;
@@ -326,7 +326,7 @@ private:
     }
     clock_state settled(detail::model_sums const& sums) const final { return updater_.compiled().settled(sums); }
     void settle(clock_state const& after) final { updater_.settle(after); }
-    bool in_pieces() const final { return !updater_.facts().is_whole() && !halves_.runs() && !stamps_; }
+    bool runs_in_chunks() const final { return !updater_.facts().is_whole() && !halves_.runs() && !stamps_; }
     void run();
     // A step of which everything is checked; calls `before_it` when nothing can fail any more.
     template <class F> void take_step(step_options const& options, F const& before_it);

@@ -237,7 +237,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::run() {
     }
     std::size_t const bytes = size() * bytes_per_element();
     std::size_t const parts = threads_ ? threads_->small_parts_for(bytes) : 1;
-    if (has_rows_of_their_own() || (in_pieces() && parts > 1)) {
+    if (has_rows_of_their_own() || (runs_in_chunks() && parts > 1)) {
         std::size_t const unit = has_rows_of_their_own() ? 1 : 64, units = has_rows_of_their_own() ? rows_ : size();
         std::size_t const share = (units / parts + unit) / unit * unit;
         auto const run_part = [&](std::size_t p) {

@@ -27,7 +27,7 @@
 #include <gradstep/core/model_sums.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/step.hpp>
-#include <gradstep/model/pieces.hpp>
+#include <gradstep/model/blocks.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 

@@ -60,8 +60,8 @@ public:
     model_sums sums_of_block(std::size_t block) const noexcept override { return step().sums_of_block(block); }
     clock_state settled(model_sums const& sums) const override { return step().settled(sums); }
     void settle(clock_state const& after) override { step().settle(after); }
-    bool in_pieces() const override { return step().in_pieces(); }
-    bool reads_in_pieces() const override { return true; }
+    bool runs_in_chunks() const override { return step().runs_in_chunks(); }
+    bool reads_in_chunks() const override { return true; }
     gradstep::clock clock() const override { return parameter_.clock(); }
     void seek(gradstep::clock at) override { parameter_.optimizer().seek(at); }
     type_id parameter_type() const override { return type_id_of<any_parameter>(); }

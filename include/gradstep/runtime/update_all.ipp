@@ -7,8 +7,8 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/step_options.hpp>
+#include <gradstep/model/blocks.hpp>
 #include <gradstep/model/norm_limit.hpp>
-#include <gradstep/model/pieces.hpp>
 #include <gradstep/model/step_driver.hpp>
 #include <gradstep/model/step_task.hpp>
 #include <gradstep/runtime/any_parameter.hpp>

@@ -72,12 +72,12 @@ public:
     }
     std::size_t parts() const { return parts_; }
 
-    // Sorts chunk `piece` of parts() chunks, stably. ends_ holds where each part ends; part p
+    // Sorts chunk `chunk` of parts() chunks, stably. ends_ holds where each part ends; part p
     // begins where part p - 1 ends.
-    void sort(std::size_t piece) {
-        std::uint32_t* const ends = ends_ + piece * stride();
+    void sort(std::size_t chunk) {
+        std::uint32_t* const ends = ends_ + chunk * stride();
         std::fill_n(ends, parts_ + 1, 0u);
-        std::size_t const first = begin_of(piece), last = begin_of(piece + 1);
+        std::size_t const first = begin_of(chunk), last = begin_of(chunk + 1);
         for (std::size_t p = first; p < last; ++p) ++ends[part_of(ids_[p])];
         auto before = static_cast<std::uint32_t>(first);
         for (std::size_t part = 0; part <= parts_; ++part) before += std::exchange(ends[part], before);
@@ -90,10 +90,10 @@ public:
     }
 
     // Calls take(ids, sources, count) for the ids of a part in each sorted chunk, in batch order.
-    template <class Take> void each_piece(std::size_t part, Take const& take) const {
-        for (std::size_t piece = 0; piece < parts_; ++piece) {
-            std::uint32_t const* const ends = ends_ + piece * stride();
-            std::size_t const first = part == 0 ? begin_of(piece) : ends[part - 1];
+    template <class Take> void each_chunk(std::size_t part, Take const& take) const {
+        for (std::size_t chunk = 0; chunk < parts_; ++chunk) {
+            std::uint32_t const* const ends = ends_ + chunk * stride();
+            std::size_t const first = part == 0 ? begin_of(chunk) : ends[part - 1];
             take(sorted_ + first, sources_ + first, ends[part] - first);
         }
     }
@@ -105,7 +105,7 @@ private:
         constexpr std::size_t line = 64 / sizeof(std::uint32_t);
         return parts_ + 1 + line;
     }
-    std::size_t begin_of(std::size_t piece) const { return piece * ids_.size() / parts_; }
+    std::size_t begin_of(std::size_t chunk) const { return chunk * ids_.size() / parts_; }
     GRADSTEP_INLINE std::size_t part_of(Id id) const {
         std::size_t const part = static_cast<std::size_t>((first_hash(id) >> 32) * parts_ >> 32);
         return padding_.contain(id) ? parts_ : part;
@@ -182,11 +182,11 @@ public:
     // Returns the ids of one part of a batch whose chunks are sorted.
     batch_rows<Id> collect(id_partition<Id> const& of, std::size_t part) {
         std::size_t count = 0;
-        of.each_piece(part, [&](Id const*, std::uint32_t const*, std::size_t n) { count += n; });
+        of.each_chunk(part, [&](Id const*, std::uint32_t const*, std::size_t n) { count += n; });
         Id* const taken = taken_.of_size(count);
         std::uint32_t* const taken_from = taken_from_.of_size(count);
         std::size_t at = 0;
-        of.each_piece(part, [&](Id const* ids, std::uint32_t const* sources, std::size_t n) {
+        of.each_chunk(part, [&](Id const* ids, std::uint32_t const* sources, std::size_t n) {
             std::copy_n(ids, n, taken + at);
             std::copy_n(sources, n, taken_from + at);
             at += n;

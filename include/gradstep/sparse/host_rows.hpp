@@ -101,17 +101,17 @@ private:
     // adversarial ids cannot serialise a step.
     template <class Id> static void cut_evenly(std::vector<share<Id>>& shares) {
         std::size_t const parts = shares.size();
-        std::size_t rows = 0, pieces = 0;
+        std::size_t rows = 0, chunks = 0;
         for (auto const& s : shares) rows += s.last;
-        auto const pieces_of = [&](share<Id> const& s) {
+        auto const chunks_of = [&](share<Id> const& s) {
             return std::max<std::size_t>(1, s.last * parts / std::max<std::size_t>(1, rows));
         };
-        for (auto const& s : shares) pieces += pieces_of(s);
-        if (pieces == parts) return;
-        shares.resize(pieces);
-        for (std::size_t p = parts, end = pieces; p-- > 0;) { // from the last: a share moves up or stays
+        for (auto const& s : shares) chunks += chunks_of(s);
+        if (chunks == parts) return;
+        shares.resize(chunks);
+        for (std::size_t p = parts, end = chunks; p-- > 0;) { // from the last: a share moves up or stays
             share<Id> const whole = shares[p];
-            std::size_t const count = pieces_of(whole);
+            std::size_t const count = chunks_of(whole);
             for (std::size_t k = count; k-- > 0;)
                 shares[--end] = {whole.batch, k * whole.last / count, (k + 1) * whole.last / count};
         }

@@ -34,14 +34,14 @@ struct saved_chunk {
 };
 
 // Memory of one kind: the values (of an empty name), a state slot, the stamps of rows, ... `rows`
-// numbers, or rows of `width`. Where it lies: one piece, or one for each segment of a table; none
+// numbers, or rows of `width`. Where it lies: one chunk, or one for each segment of a table; none
 // of what is in a file.
 struct saved_tensor {
     std::string slot = {}, dtype = {};
     std::uint64_t rows = 0, width = 0; // 0: numbers instead of rows
     std::size_t element_bytes = 0;
     bool is_of_host = false; // whatever the backend's memory is
-    std::vector<saved_chunk> pieces = {};
+    std::vector<saved_chunk> chunks = {};
 
     std::uint64_t size() const { return width == 0 ? rows : rows * width; } // in numbers
 };
@@ -112,9 +112,9 @@ private:
 
 // Calls f(bytes on the host) for the memory of a tensor from its beginning to its end. `fill`: f
 // writes it, else it reads. Parts are gathered, since f may be a call of the system. What is not
-// the host's goes in pieces of up to 4 MiB, or through 32 KiB of the stack where there is no memory
+// the host's goes in chunks of up to 4 MiB, or through 32 KiB of the stack where there is no memory
 // for them: a load that has begun does not fail for want of it.
-void each_piece(saved_state const& of, saved_tensor const& x, bool fill, bytes_call f);
+void each_chunk(saved_state const& of, saved_tensor const& x, bool fill, bytes_call f);
 
 std::string slot_in_words(saved_tensor const& x);
 // "[2, 3]"
@@ -128,7 +128,7 @@ std::string names_in_words(std::vector<std::string> const& names);
 void require_alike(saved_source const& from, saved_state const& own);
 // The same, and sizes and shapes: those that both know.
 void require_same(saved_source const& from, saved_state const& own);
-// The first `numbers` of a tensor that lies in whole pieces.
+// The first `numbers` of a tensor that lies in whole chunks.
 void keep_first(saved_tensor& x, std::uint64_t numbers);
 // The same as require_same. But if `resizes` and only the numbers of rows differ, it reduces `own`
 // to the rows that both have, and returns true. Without a known shape, a row is one element.

@@ -47,7 +47,7 @@ GRADSTEP_DEFINE void saved_state_of::policies(char const* element, void (*append
 }
 
 GRADSTEP_DEFINE void saved_state_of::memory(saved_memory const& x) {
-    to_.add(x.slot, x.dtype, x.element_bytes, x.count).pieces = {
+    to_.add(x.slot, x.dtype, x.element_bytes, x.count).chunks = {
         {static_cast<std::byte*>(x.data), x.count * x.element_bytes}};
 }
 
@@ -56,15 +56,15 @@ GRADSTEP_DEFINE void saved_state_of::blocks(saved_blocks const& x) {
     constexpr std::size_t length = coded_block::length;
     auto const bytes = [](auto& of) { return std::as_writable_bytes(std::span(&of, 1)).data(); };
     std::size_t const whole = x.count / length, rest = x.count % length;
-    if (whole != 0) codes.pieces.push_back({bytes(x.blocks[0].codes[0]), length, whole, sizeof(coded_block)});
-    if (rest != 0) codes.pieces.push_back({bytes(x.blocks[whole].codes[0]), rest});
+    if (whole != 0) codes.chunks.push_back({bytes(x.blocks[0].codes[0]), length, whole, sizeof(coded_block)});
+    if (rest != 0) codes.chunks.push_back({bytes(x.blocks[whole].codes[0]), rest});
     saved_tensor& scales = to_.add(x.slot, "F32", sizeof(float), x.blocks.size());
     scales.slot += ".scales";
     if (!x.blocks.empty())
-        scales.pieces.push_back({bytes(x.blocks[0].scale), sizeof(float), x.blocks.size(), sizeof(coded_block)});
+        scales.chunks.push_back({bytes(x.blocks[0].scale), sizeof(float), x.blocks.size(), sizeof(coded_block)});
 }
 
-GRADSTEP_DEFINE void each_piece(saved_state const& of, saved_tensor const& x, bool fill, bytes_call f) {
+GRADSTEP_DEFINE void each_chunk(saved_state const& of, saved_tensor const& x, bool fill, bytes_call f) {
     constexpr std::size_t most = std::size_t{1} << 22, most_on_stack = std::size_t{1} << 15;
     bool const is_host = x.is_of_host || of.access.read == nullptr;
     auto const read = [&](std::span<std::byte const> from, std::span<std::byte> to) {
@@ -80,28 +80,28 @@ GRADSTEP_DEFINE void each_piece(saved_state const& of, saved_tensor const& x, bo
     std::unique_ptr<std::byte[]> larger;
     if (!is_host) {
         std::size_t wanted = 0;
-        for (saved_chunk const& piece : x.pieces)
-            if (piece.parts == 1) wanted = std::max(wanted, std::min(most, piece.bytes));
+        for (saved_chunk const& chunk : x.chunks)
+            if (chunk.parts == 1) wanted = std::max(wanted, std::min(most, chunk.bytes));
         if (wanted > most_on_stack) larger.reset(new (std::nothrow) std::byte[wanted]);
         if (larger) staging = {larger.get(), wanted};
     }
-    for (saved_chunk const& piece : x.pieces) {
-        if (piece.parts != 1) {
-            std::size_t const together = staging.size() / piece.bytes;
-            for (std::size_t first = 0; first < piece.parts; first += together) {
-                std::size_t const count = std::min(together, piece.parts - first);
+    for (saved_chunk const& chunk : x.chunks) {
+        if (chunk.parts != 1) {
+            std::size_t const together = staging.size() / chunk.bytes;
+            for (std::size_t first = 0; first < chunk.parts; first += together) {
+                std::size_t const count = std::min(together, chunk.parts - first);
                 auto const each = [&](auto const& move) {
                     for (std::size_t k = 0; k < count; ++k)
-                        move(std::span(piece.data + (first + k) * piece.distance, piece.bytes),
-                             staging.subspan(k * piece.bytes, piece.bytes));
+                        move(std::span(chunk.data + (first + k) * chunk.distance, chunk.bytes),
+                             staging.subspan(k * chunk.bytes, chunk.bytes));
                 };
                 if (!fill) each(read);
-                f(staging.first(count * piece.bytes));
+                f(staging.first(count * chunk.bytes));
                 if (fill) each([&](std::span<std::byte> there, std::span<std::byte> here) { write(here, there); });
             }
             continue;
         }
-        std::span<std::byte> const all(piece.data, piece.bytes);
+        std::span<std::byte> const all(chunk.data, chunk.bytes);
         if (is_host) {
             f(all);
             continue;
@@ -190,7 +190,7 @@ GRADSTEP_DEFINE void require_same(saved_source const& from, saved_state const& o
 
 GRADSTEP_DEFINE void keep_first(saved_tensor& x, std::uint64_t numbers) {
     std::uint64_t left = numbers * x.element_bytes;
-    for (saved_chunk& each : x.pieces) {
+    for (saved_chunk& each : x.chunks) {
         each.bytes = static_cast<std::size_t>(std::min<std::uint64_t>(each.bytes, left));
         left -= each.bytes;
     }
@@ -241,7 +241,7 @@ GRADSTEP_DEFINE bool fit(saved_source const& from, saved_state& own, bool resize
 GRADSTEP_DEFINE void read_into(saved_source const& from, saved_state const& own) {
     for (saved_tensor const& x : own.tensors) {
         std::uint64_t offset = 0;
-        each_piece(own, x, true, [&](std::span<std::byte> to) {
+        each_chunk(own, x, true, [&](std::span<std::byte> to) {
             from.read(x.slot, offset, to);
             offset += to.size();
         });

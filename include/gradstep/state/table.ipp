@@ -32,11 +32,11 @@ GRADSTEP_DEFINE void describe_rows(saved_state& to, row_columns columns, std::ui
 GRADSTEP_DEFINE void add_segment(saved_state& to, row_columns segment) {
     std::size_t next = 0;
     for (row_column const& x : segment)
-        if (x.exists()) to.tensors[next++].pieces.push_back({x.data, x.size * x.element_bytes});
+        if (x.exists()) to.tensors[next++].chunks.push_back({x.data, x.size * x.element_bytes});
 }
 
 GRADSTEP_DEFINE void add_history(saved_state& to, row_progress& at) {
-    to.tensors.back().pieces = {std::as_writable_bytes(std::span(at.history))};
+    to.tensors.back().chunks = {std::as_writable_bytes(std::span(at.history))};
 }
 
 GRADSTEP_DEFINE void describe_progress(saved_state& to, row_progress& at, initial_values const& initial) {
