@@ -454,18 +454,18 @@ gradstep_status gradstep_parameters_load_file_with(gradstep_parameter* const* pa
         gradstep::load_options const chosen = options_of(options);
         files_type const files(path);
         auto const plan = files.match(own, chosen);
-        std::vector<access::pending_load> begun(n);
+        std::vector<access::pending_load> pending(n);
         for (std::size_t k = 0; k < n; ++k)
             if (plan.from[k] != nullptr)
-                begun[k] = access::begin_load(*all[k], files_type::source(files, *plan.from[k]),
-                                              chosen.rows == gradstep::changed_rows::resize);
+                pending[k] = access::begin_load(*all[k], files_type::source(files, *plan.from[k]),
+                                                chosen.rows == gradstep::changed_rows::resize);
         files.require_expected(plan, chosen);
         if (ignored != nullptr || ignored_bytes != 0 || ignored_written != nullptr)
             write_list(list_of(plan.report.ignored), ignored, ignored_bytes, ignored_written);
         for (std::size_t k = 0; k < n; ++k) {
-            bool const resized = begun[k].resized;
+            bool const resized = pending[k].resized;
             if (plan.from[k] != nullptr)
-                access::finish_load(*all[k], files_type::source(files, *plan.from[k]), std::move(begun[k]));
+                access::finish_load(*all[k], files_type::source(files, *plan.from[k]), std::move(pending[k]));
             if (outcomes != nullptr)
                 outcomes[k] = plan.from[k] == nullptr ? GRADSTEP_KEPT : resized ? GRADSTEP_RESIZED : GRADSTEP_LOADED;
         }

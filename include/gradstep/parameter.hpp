@@ -354,10 +354,10 @@ private:
         gradstep::clock const before = updater_.clock();
         auto const step = updater_.next_step(options);
         detail::rollback_guard clock_back([&] { updater_.seek(before); });
-        auto const run = [&](auto begun) {
+        auto const run = [&](auto pending) {
             before_it();
             clock_back.dismiss();
-            begun();
+            pending();
         };
         if constexpr (detail::contiguous_buffer<G>) {
             slice<Updater> x = as_slice_of(gradient);

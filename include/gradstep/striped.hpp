@@ -91,10 +91,10 @@ public:
     plain_guard ordering() const { return plain_guard(order_); }
 
     // One step of a batch of distinct rows. `ordering` is locked until the step has its number and
-    // nothing more can throw; begun() is called just before it is unlocked.
-    template <class Id, class Begun>
+    // nothing more can throw; on_begin() is called just before it is unlocked.
+    template <class Id, class OnBegin>
     void step(Table& table, call_scratch& work, plain_guard& ordering, batch_rows<Id> const& batch,
-              std::span<storage const> gradients, step_options const& options, Begun const& begun) {
+              std::span<storage const> gradients, step_options const& options, OnBegin const& on_begin) {
         work.staged.resize(table.width());
         // Under the lock, in this order: everything that can throw, the number of the step, the
         // pending steps of every row.
@@ -102,7 +102,7 @@ public:
         auto const due_count = static_cast<std::size_t>(last_due - first_due), count = due_count + batch.count;
         turn* next = work.room_for(count);
         auto const step = table.begin(batch, gradients, options, work.engine.left_out());
-        begun();
+        on_begin();
         auto const& due = step.due;
         auto const& of_batch = step.of_batch;
         for (std::uint64_t id = first_due; id < last_due; ++id) *next++ = {id, turns_.draw(id), due.plan(id)};

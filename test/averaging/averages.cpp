@@ -72,21 +72,21 @@ TEST_CASE("windows close where the counters of a literal loop close them", "[cor
             gs::window const policy{.rate = rate, .min = l.min, .max = l.max};
             CAPTURE(rate, l.min, l.max);
             window_counters literal;
-            std::int64_t begun = 0, before = 0, wrong = 0;
+            std::int64_t start = 0, before = 0, wrong = 0;
             constexpr std::int64_t steps = 1'000'000;
             for (std::int64_t t = 1; t <= steps; ++t) {
                 bool const closes = literal.count(policy);
                 if (closes) {
-                    before = begun;
-                    begun = t;
+                    before = start;
+                    start = t;
                 }
                 // A walk for every step of a million would take minutes: those around the ends of
                 // windows, and some more.
-                if (!closes && t % 997 != 0 && t != begun + 1 && t < steps) continue;
+                if (!closes && t % 997 != 0 && t != start + 1 && t < steps) continue;
                 auto const at = policy.at(t);
-                wrong += at.begun != begun || at.before != before;
-                wrong += t - at.begun != literal.num_accumulates || at.begun - at.before != literal.old_num_accumulates;
-                if (begun - before < 50 && t > 20'000) break; // short windows: millions of ends
+                wrong += at.start != start || at.before != before;
+                wrong += t - at.start != literal.num_accumulates || at.start - at.before != literal.old_num_accumulates;
+                if (start - before < 50 && t > 20'000) break; // short windows: millions of ends
             }
             CHECK(wrong == 0);
         }
@@ -95,28 +95,28 @@ TEST_CASE("windows close where the counters of a literal loop close them", "[cor
 TEST_CASE("a window far into a run is found without walking there", "[core][averages]") {
     // Windows of min steps follow each other to step min / rate, windows of max from max / rate on.
     gs::window const constant{.rate = 0.5, .min = 10, .max = 10};
-    CHECK(constant.at(1'000'000'000'000'007).begun == 1'000'000'000'000'000);
+    CHECK(constant.at(1'000'000'000'000'007).start == 1'000'000'000'000'000);
     CHECK(constant.at(1'000'000'000'000'007).before == 999'999'999'999'990);
     gs::window const small{.rate = 1e-18, .min = 1, .max = 5};
-    CHECK(small.at(1'000'000'000'000).begun == 1'000'000'000'000);
+    CHECK(small.at(1'000'000'000'000).start == 1'000'000'000'000);
     gs::window const wide{.rate = 1, .min = 1, .max = std::int64_t{1} << 40};
-    CHECK(wide.at(std::int64_t{1} << 41).begun == (std::int64_t{1} << 40) + 1);
-    CHECK(wide.at((std::int64_t{1} << 41) + 1).begun == (std::int64_t{1} << 41) + 1);
+    CHECK(wide.at(std::int64_t{1} << 41).start == (std::int64_t{1} << 40) + 1);
+    CHECK(wide.at((std::int64_t{1} << 41) + 1).start == (std::int64_t{1} << 41) + 1);
     // Shares that no run reaches, and windows without an end.
     gs::window const never{.rate = 1e-15, .min = 10'000, .max = 20'000}, tiny{.rate = 1e-300, .min = 1, .max = 1000};
-    CHECK(never.at(123'456'789).begun == 123'450'000);
-    CHECK(tiny.at(std::int64_t{1} << 61).begun == std::int64_t{1} << 61);
+    CHECK(never.at(123'456'789).start == 123'450'000);
+    CHECK(tiny.at(std::int64_t{1} << 61).start == std::int64_t{1} << 61);
     gs::window const whole{.rate = 1, .max = std::numeric_limits<std::int64_t>::max()};
-    CHECK(whole.at(1'000'000'000'000).begun == 10'000);
+    CHECK(whole.at(1'000'000'000'000).start == 10'000);
     // In any order, and of policies that take turns.
     gs::window const growing{.rate = 0.01, .min = 3, .max = 1000}, steady{.rate = 0.01, .min = 7, .max = 7};
     std::vector<std::int64_t> ends;
     for (std::int64_t t = 1; t <= 20'000; ++t)
-        if (growing.at(t).begun == t) ends.push_back(t);
+        if (growing.at(t).start == t) ends.push_back(t);
     for (std::size_t k = ends.size(); k-- > 1;) {
-        CHECK(steady.at(ends[k]).begun == ends[k] / 7 * 7);
-        CHECK(growing.at(ends[k] + 1).begun == ends[k]);
-        CHECK(growing.at(ends[k] - 1).begun == ends[k - 1]);
+        CHECK(steady.at(ends[k]).start == ends[k] / 7 * 7);
+        CHECK(growing.at(ends[k] + 1).start == ends[k]);
+        CHECK(growing.at(ends[k] - 1).start == ends[k - 1]);
         CHECK(growing.at(ends[k]).before == ends[k - 1]);
     }
 }

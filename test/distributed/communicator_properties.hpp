@@ -99,13 +99,13 @@ template <class C> void collectives(C& by) {
 // A barrier holds until the last rank has come, which tells the first.
 template <class C> void barrier(C& by) {
     int const last = by.size() - 1;
-    auto begun = gd::begin_barrier(by, 0);
+    auto pending = gd::begin_barrier(by, 0);
     if (by.rank() != last) {
-        gd::finish(by, begun, "the barrier");
+        gd::finish(by, pending, "the barrier");
         by.send(last, {});
     } else {
         for (int r = 0; r != last; ++r) require(by.receive(by.timeout()).has_value(), "a message after the barrier");
-        gd::finish(by, begun, "the barrier");
+        gd::finish(by, pending, "the barrier");
     }
     auto again = gd::begin_barrier(by, 0); // no rank sends more before all have arrived
     gd::finish(by, again, "the barrier");

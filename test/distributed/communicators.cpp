@@ -93,8 +93,8 @@ TEST_CASE("ranks that exchange different lengths are told both", "[distributed][
         std::vector<std::span<std::byte const>> const to(2, std::span<std::byte const>(bytes));
         std::vector<std::byte> other(bytes.size());
         std::vector<std::span<std::byte>> from(2, std::span(other));
-        auto begun = by.exchange(0, to, from);
-        auto const sentence = on_ranks::refusal<gradstep::value_error>([&] { gd::finish(by, begun, "pieces"); });
+        auto pending = by.exchange(0, to, from);
+        auto const sentence = on_ranks::refusal<gradstep::value_error>([&] { gd::finish(by, pending, "pieces"); });
         on_ranks::require_contains(sentence, by.rank() == 0 ? "rank 1 has sent 200 bytes; expected 100 bytes"
                                                             : "rank 0 has sent 100 bytes; expected 200 bytes");
         auto barrier = gd::begin_barrier(by, 1); // no rank leaves before all have looked
@@ -136,18 +136,18 @@ TEST_CASE("an exchange whose memory fails has sent nothing, and may begin again"
             to[other] = std::as_bytes(std::span(mine)), from[other] = std::as_writable_bytes(std::span(theirs));
             return by.exchange(3, to, from);
         };
-        std::optional<gd::thread_communicator::exchange_type> begun;
-        for (std::size_t until = 0; !begun; ++until) {
+        std::optional<gd::thread_communicator::exchange_type> pending;
+        for (std::size_t until = 0; !pending; ++until) {
             allocations_until_failure = until;
             try {
-                begun.emplace(exchange(here, own, got_here));
+                pending.emplace(exchange(here, own, got_here));
             } catch (std::bad_alloc const&) {
                 ++failed;
             }
             allocations_until_failure = SIZE_MAX;
         }
         auto answer = exchange(there, sent, got_there);
-        CHECK(begun->test());
+        CHECK(pending->test());
         CHECK(answer.test());
         CHECK(got_here == sent);
         CHECK(got_there == own);
@@ -196,8 +196,8 @@ TEST_CASE("what is received for a collective that is given up has memory for as 
     deserted_communicator by;
     auto const gives_up = [&](std::size_t bytes, auto const& begin) {
         {
-            auto begun = begin();
-            REQUIRE_THROWS_AS(gd::finish(by, begun, "a collective"), gd::rank_error);
+            auto pending = begin();
+            REQUIRE_THROWS_AS(gd::finish(by, pending, "a collective"), gd::rank_error);
         }
         REQUIRE(by.kept != nullptr);
         REQUIRE(by.receiving[1].size() == bytes);
@@ -215,8 +215,8 @@ TEST_CASE("what is received for a collective that is given up has memory for as 
     // Besides the memory of the exchange, it keeps the owner that the caller passes.
     std::weak_ptr<std::vector<float>> const owned = owner;
     {
-        auto const begun = gd::begin_reduce_scatter(by, 1, std::span<float const>(values), shard, gd::reduction::sum,
-                                                    std::exchange(owner, nullptr));
+        auto const pending = gd::begin_reduce_scatter(by, 1, std::span<float const>(values), shard, gd::reduction::sum,
+                                                      std::exchange(owner, nullptr));
     }
     CHECK_FALSE(owned.expired());
     by.kept.reset();

@@ -178,12 +178,12 @@ TEST_CASE("what has begun and finds no memory for its second half is waited for 
         }
         worker.barrier();
         auto sums = ones;
-        auto begun = gd::begin_all_reduce(by, 9, std::span(sums), gd::reduction::sum);
+        auto pending = gd::begin_all_reduce(by, 9, std::span(sums), gd::reduction::sum);
         if (by.rank() == 0) {
             by.fail_after(0);
-            refusal<std::bad_alloc>([&] { gd::finish(by, begun, "sums"); });
+            refusal<std::bad_alloc>([&] { gd::finish(by, pending, "sums"); });
         }
-        gd::finish(by, begun, "sums");
+        gd::finish(by, pending, "sums");
         require(sums == std::vector<float>(many, 2.0f), "sums");
         worker.stop();
     });

@@ -56,9 +56,9 @@ void memory_of_what_is_given_up() {
         auto const sent = std::make_shared<std::vector<float>>(received.size(), 3.0f);
         given_up = sent;
         to[last] = std::as_bytes(std::span(*sent));
-        auto begun = by.exchange(3, to, from);
-        begun.keep(sent);
-        refusal<gd::rank_error>([&] { gd::finish(by, begun, "pieces"); });
+        auto pending = by.exchange(3, to, from);
+        pending.keep(sent);
+        refusal<gd::rank_error>([&] { gd::finish(by, pending, "pieces"); });
     }
     require((by.rank() == 0) != given_up.expired(), "the memory that MPI reads");
     auto barrier = gd::begin_barrier(steady, 0);
@@ -68,8 +68,8 @@ void memory_of_what_is_given_up() {
             require(!until.has_passed(), "the memory is let go of");
     } else {
         if (static_cast<std::size_t>(by.rank()) == last) from[0] = std::as_writable_bytes(std::span(received));
-        gd::mpi_communicator::exchange_type begun = by.exchange(3, to, from);
-        for (gd::detail::deadline const until(20s); !begun.test();) require(!until.has_passed(), "the pieces");
+        gd::mpi_communicator::exchange_type pending = by.exchange(3, to, from);
+        for (gd::detail::deadline const until(20s); !pending.test();) require(!until.has_passed(), "the pieces");
         if (static_cast<std::size_t>(by.rank()) == last)
             require(std::ranges::count(received, 3.0f) == std::ssize(received), "what was given up");
     }
@@ -91,19 +91,19 @@ void memory_of_half_a_message() {
     bool in_parts = false;
     if (static_cast<std::size_t>(by.rank()) == last) {
         to[0] = sent;
-        gd::mpi_communicator::exchange_type begun = by.exchange(3, to, from);
+        gd::mpi_communicator::exchange_type pending = by.exchange(3, to, from);
         std::this_thread::sleep_for(1s); // MPI moves nothing on this rank meanwhile
-        for (gd::detail::deadline const until(20s); !begun.test();) require(!until.has_passed(), "the pieces");
+        for (gd::detail::deadline const until(20s); !pending.test();) require(!until.has_passed(), "the pieces");
     } else if (by.rank() == 0) {
         auto const received = std::make_shared<std::vector<std::byte>>(length);
         given_up = received;
         from[last] = *received;
-        auto begun = by.exchange(3, to, from);
-        begun.keep(received);
-        in_parts = gradstep::detail::exception_of([&] { gd::finish(by, begun, "pieces"); }) != nullptr;
+        auto pending = by.exchange(3, to, from);
+        pending.keep(received);
+        in_parts = gradstep::detail::exception_of([&] { gd::finish(by, pending, "pieces"); }) != nullptr;
     } else {
-        gd::mpi_communicator::exchange_type begun = by.exchange(3, to, from);
-        for (gd::detail::deadline const until(20s); !begun.test();) require(!until.has_passed(), "the pieces");
+        gd::mpi_communicator::exchange_type pending = by.exchange(3, to, from);
+        for (gd::detail::deadline const until(20s); !pending.test();) require(!until.has_passed(), "the pieces");
     }
     if (in_parts) {
         require(!given_up.expired(), "the memory that MPI writes to");
@@ -171,12 +171,12 @@ void other_lengths(gd::mpi_communicator& by) {
         to[static_cast<std::size_t>(1 - by.rank())] = bytes;
         from[static_cast<std::size_t>(1 - by.rank())] = std::span(other).first(by.rank() == 0 ? 100 : 50);
     }
-    auto begun = by.exchange(4, to, from);
+    auto pending = by.exchange(4, to, from);
     if (by.rank() < 2)
-        require_contains(refusal<gradstep::value_error>([&] { gd::finish(by, begun, "pieces"); }),
+        require_contains(refusal<gradstep::value_error>([&] { gd::finish(by, pending, "pieces"); }),
                          by.rank() == 0 ? "rank 1 has sent more than 100 bytes; expected 100 bytes"
                                         : "rank 0 has sent more than 50 bytes; expected 50 bytes");
-    else gd::finish(by, begun, "pieces");
+    else gd::finish(by, pending, "pieces");
 }
 
 void test() {

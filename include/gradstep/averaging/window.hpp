@@ -48,7 +48,7 @@ struct window {
     template <class T> struct arrival { T open, closed; };
     template <class T> arrival<T> arrive(std::int64_t t) const {
         bounds const p = at(t);
-        return {T(t - p.begun), T(p.begun - p.before)};
+        return {T(t - p.start), T(p.start - p.before)};
     }
     template <class T, pack V> GRADSTEP_HD static state<V> initialize(arrival<T> steps, V w) {
         // An infinite weight times 0 adds nothing.
@@ -62,7 +62,7 @@ struct window {
         bool folds, closes;
         GRADSTEP_INLINE bool is_rare() const { return folds || closes; }
     };
-    template <class T> coeffs<T> prepare(step_info now) const { return {now.t % 16384 == 0, at(now.t).begun == now.t}; }
+    template <class T> coeffs<T> prepare(step_info now) const { return {now.t % 16384 == 0, at(now.t).start == now.t}; }
     template <class T, pack V> GRADSTEP_HD static void add(coeffs<T> const&, V w, state<V>& s) {
         s.sum_1 = s.sum_1 + w;
     }
@@ -83,7 +83,7 @@ struct window {
     /// The steps after which the open window and the last closed window began, once step t is done,
     /// and `at(t)`, which finds them.
     struct bounds {
-        std::int64_t begun = 0, before = 0;
+        std::int64_t start = 0, before = 0;
     };
     GRADSTEP_INLINE bounds at(std::int64_t t) const {
         // Starts from the thread's last result: steps are consecutive, and the parameters of a
@@ -94,47 +94,47 @@ struct window {
             bounds found;
         };
         thread_local known last;
-        bool const goes_on = last.rate == rate && last.min == min && last.max == max && last.found.begun <= t;
+        bool const goes_on = last.rate == rate && last.min == min && last.max == max && last.found.start <= t;
         bounds p = goes_on ? last.found : bounds{};
         while (true) {
-            std::int64_t const length = length_after(p.begun);
-            if (t - p.begun < length) {
+            std::int64_t const length = length_after(p.start);
+            if (t - p.start < length) {
                 last = {rate, min, max, p};
                 return p;
             }
             // Windows of the same length repeat as long as `rate` asks for this length.
-            std::int64_t const closed = std::min((t - p.begun) / length, repeats(p.begun, length));
-            p.before = p.begun + (closed - 1) * length;
-            p.begun = p.before + length;
+            std::int64_t const closed = std::min((t - p.start) / length, repeats(p.start, length));
+            p.before = p.start + (closed - 1) * length;
+            p.start = p.before + length;
         }
     }
 
 private:
-    GRADSTEP_INLINE bool closes(std::int64_t begun, std::int64_t length) const {
-        double const step = static_cast<double>(begun) + static_cast<double>(length);
+    GRADSTEP_INLINE bool closes(std::int64_t start, std::int64_t length) const {
+        double const step = static_cast<double>(start) + static_cast<double>(length);
         return static_cast<double>(length) >= std::min(static_cast<double>(max), step * rate);
     }
-    // The length of the window that begins after step `begun`: the solution of length = rate *
-    // (begun + length), or its neighbour after rounding, between min and max.
-    GRADSTEP_INLINE std::int64_t length_after(std::int64_t begun) const {
-        if (closes(begun, min)) return min;
-        double const wanted = std::ceil(static_cast<double>(begun) * rate / (1 - rate));
+    // The length of the window that begins after step `start`: the solution of length = rate *
+    // (start + length), or its neighbour after rounding, between min and max.
+    GRADSTEP_INLINE std::int64_t length_after(std::int64_t start) const {
+        if (closes(start, min)) return min;
+        double const wanted = std::ceil(static_cast<double>(start) * rate / (1 - rate));
         if (wanted > 2 * static_cast<double>(max)) return max;
         std::int64_t length = wanted < static_cast<double>(max) ? static_cast<std::int64_t>(wanted) : max;
         length = std::max(length, min + 1);
-        while (length > min + 1 && closes(begun, length - 1)) --length;
-        while (!closes(begun, length)) ++length;
+        while (length > min + 1 && closes(start, length - 1)) --length;
+        while (!closes(start, length)) ++length;
         return length;
     }
-    // How many windows of this length follow each other from step `begun` on.
-    GRADSTEP_INLINE std::int64_t repeats(std::int64_t begun, std::int64_t length) const {
+    // How many windows of this length follow each other from step `start` on.
+    GRADSTEP_INLINE std::int64_t repeats(std::int64_t start, std::int64_t length) const {
         std::int64_t const most = (std::int64_t{1} << 62) / length;
         if (length == max) return most;
         double const last = static_cast<double>(length) * (1 - rate) / rate; // the last start of such a window
-        double const between = std::max(0.0, (last - static_cast<double>(begun)) / static_cast<double>(length));
+        double const between = std::max(0.0, (last - static_cast<double>(start)) / static_cast<double>(length));
         auto count = between < static_cast<double>(most) ? static_cast<std::int64_t>(between) + 1 : most;
-        while (count > 1 && length_after(begun + (count - 1) * length) != length) --count;
-        while (count < most && length_after(begun + count * length) == length) ++count;
+        while (count > 1 && length_after(start + (count - 1) * length) != length) --count;
+        while (count < most && length_after(start + count * length) == length) ++count;
         return count;
     }
 };

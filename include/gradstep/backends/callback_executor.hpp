@@ -47,15 +47,15 @@ public:
     std::size_t concurrency() const { return concurrency_; }
 
     void run(std::size_t parts, task work) const {
-        std::unique_ptr<std::atomic<bool>[]> const begun(new (std::nothrow) std::atomic<bool>[parts]());
+        std::unique_ptr<std::atomic<bool>[]> const started(new (std::nothrow) std::atomic<bool>[parts]());
         // The step has begun: it must not throw now.
-        if (begun == nullptr) return serial_executor{}.run(parts, work);
+        if (started == nullptr) return serial_executor{}.run(parts, work);
         std::atomic<std::size_t> calls = 0, done = 0;
         // Ignores a part that is requested again or that does not exist: the step would be applied
         // twice.
         auto const once = [&](std::size_t part) {
             calls.fetch_add(1);
-            if (part >= parts || begun[part].exchange(true)) return;
+            if (part >= parts || started[part].exchange(true)) return;
             work(part);
             done.fetch_add(1);
         };

@@ -68,7 +68,7 @@ public:
         auto const found = detail::refused_nonfinite(by.backend(), parameter_.options().on_nonfinite, gradient, size());
         gradstep::clock const before = by.clock();
         detail::rollback_guard clock_back([&] { by.seek(before); });
-        detail::rollback_guard not_begun([&] { step_.reset(); });
+        detail::rollback_guard rollback([&] { step_.reset(); });
         step_.emplace(by.next_step(options));
         auto message = [&] {
             slice<Updater> x = parameter_.as_slice(gradient);
@@ -83,7 +83,7 @@ public:
             return first.run();
         }();
         clock_back.dismiss();
-        not_begun.dismiss();
+        rollback.dismiss();
         return message;
     }
     /// The second half of a step: moves the values by the mean of the messages of all trainers.

@@ -169,7 +169,7 @@ class sparse_message::writer {
 public:
     /// Returns a message with memory for `most` entries of type T. Throws std::bad_alloc; the other
     /// functions do not throw.
-    template <class T> static sparse_message begun(std::size_t size, std::int64_t step, bool dense, std::size_t most) {
+    template <class T> static sparse_message begin(std::size_t size, std::int64_t step, bool dense, std::size_t most) {
         sparse_message m;
         m.size_ = static_cast<std::int64_t>(size);
         m.step_ = step;
@@ -182,7 +182,7 @@ public:
     }
     /// Returns a message whose entries are zero: all of them if it is dense, else none.
     template <class T> static sparse_message without_gradient(std::size_t size, std::int64_t step, bool dense) {
-        sparse_message m = begun<T>(size, step, dense, dense ? size : 0);
+        sparse_message m = begin<T>(size, step, dense, dense ? size : 0);
         std::fill_n(m.body_.get(), m.body_bytes(), std::byte(0));
         return m;
     }

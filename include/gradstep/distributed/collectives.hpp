@@ -176,9 +176,9 @@ exchange_of<C> begin_all_gather(C& by, int channel, std::span<T> values, std::sh
     for (int r = 0; r != by.size(); ++r)
         from.push_back(detail::bytes_of(values, parts.of_rank(values.size(), by.size(), r)));
     to[static_cast<std::size_t>(by.rank())] = from[static_cast<std::size_t>(by.rank())] = {};
-    auto begun = by.exchange(channel, to, from);
-    detail::keep(begun, std::move(owner));
-    return begun;
+    auto pending = by.exchange(channel, to, from);
+    detail::keep(pending, std::move(owner));
+    return pending;
 }
 
 /// A pending all-reduce: a reduce-scatter, then an all-gather of its shards.

@@ -112,8 +112,8 @@ template <messenger M> void reuse([[maybe_unused]] M& by, [[maybe_unused]] std::
 // If the transport can use the blocks for longer than the exchange exists, keeps their memory
 // alive.
 template <pending_exchange E>
-void keep([[maybe_unused]] E& begun, [[maybe_unused]] std::shared_ptr<void const> memory) {
-    if constexpr (requires { begun.keep(std::move(memory)); }) begun.keep(std::move(memory));
+void keep([[maybe_unused]] E& pending, [[maybe_unused]] std::shared_ptr<void const> memory) {
+    if constexpr (requires { pending.keep(std::move(memory)); }) pending.keep(std::move(memory));
 }
 
 class deadline {
@@ -142,10 +142,10 @@ private:
 inline namespace GRADSTEP_ABI {
 /// Waits until a pending exchange or collective is complete. After the communicator's timeout it
 /// throws rank_error, with the missing ranks and `what` it waited for.
-template <messenger M, pending_exchange E> void finish(M const& by, E& begun, std::string_view what) {
+template <messenger M, pending_exchange E> void finish(M const& by, E& pending, std::string_view what) {
     detail::deadline const until(by.timeout());
-    for (detail::idle_time idle; !begun.test(); idle.pass())
-        if (until.has_passed()) detail::refuse_wait(by.rank(), what, by.timeout(), begun.missing());
+    for (detail::idle_time idle; !pending.test(); idle.pass())
+        if (until.has_passed()) detail::refuse_wait(by.rank(), what, by.timeout(), pending.missing());
 }
 
 } // namespace GRADSTEP_ABI

@@ -97,7 +97,7 @@ public:
         static_assert(gradstep::detail::is_sent<storage>,
                       "gradstep: compressed: the parameter is of another type; expected float, double, bfloat16 or "
                       "float16; use synchronous");
-        this->refuse_begun(name);
+        this->refuse_late_add(name);
         if constexpr (gradstep::detail::compresses<Updater>)
             if (auto const trainers = owned.optimizer().rule().num_trainers; trainers != this->by().size())
                 detail::fail<value_error>({"add: ", name, ": dgc_momentum.num_trainers"},

@@ -88,7 +88,7 @@ protected:
         push_back(make(static_cast<int>(parameters_.size()) + second_channel + 1));
     }
     void add_operation(detail::operation& one) { operations_.push_back(&one); }
-    void refuse_begun(std::string const& name) const;
+    void refuse_late_add(std::string const& name) const;
     // Ends the helper thread. The destructor of each mode must call it first, since the thread uses
     // the mode's variables.
     void rest() { helper_.reset(); }
@@ -101,7 +101,7 @@ protected:
     // Called after the last gradient of a step was pushed.
     virtual void all_taken() {}
     // Called once, after the ranks were compared.
-    virtual void begun() {}
+    virtual void on_begin() {}
     // Adds what else must be equal on all ranks.
     virtual void describe_to(detail::agreement&) const = 0;
     virtual gradstep::model const& updated_model() const = 0;

@@ -52,7 +52,7 @@ GRADSTEP_DEFINE void in_step::push_back(std::unique_ptr<detail::distributed_para
     index_.push_back(parameters_.back()->name);
 }
 
-GRADSTEP_DEFINE void in_step::refuse_begun(std::string const& name) const {
+GRADSTEP_DEFINE void in_step::refuse_late_add(std::string const& name) const {
     if (has_begun_)
         detail::fail<sequence_error>({"add: ", name}, {"the ranks have begun already"},
                                      {"all parameters before the first step"});
@@ -142,7 +142,7 @@ GRADSTEP_DEFINE void in_step::begin() {
             first.difference(detail::agreement::decode(texts[static_cast<std::size_t>(r)], r), r);
         if (!difference.empty()) detail::fail<value_error>({"rank ", ranks().rank()}, {difference}, {"the same"});
     }
-    begun();
+    on_begin();
     if (auto* const step = gradually(); step != nullptr && step->is_possible()) gradually_ = step;
     has_begun_ = true;
     if (ranks().allows_threads()) helper_.emplace([this] { return help(); });

@@ -142,10 +142,10 @@ public:
     /// All ranks of `of` must call it. Throws sequence_error if MPI is not running, value_error if
     /// an option is out of range, and mpi_error.
     explicit mpi_communicator(MPI_Comm of, mpi_options options = {}) : options_(options) {
-        int begun = 0, ended = 0, level = 0;
-        MPI_Initialized(&begun);
-        if (begun != 0) MPI_Finalized(&ended);
-        if (begun == 0 || ended != 0)
+        int initialized = 0, ended = 0, level = 0;
+        MPI_Initialized(&initialized);
+        if (initialized != 0) MPI_Finalized(&ended);
+        if (initialized == 0 || ended != 0)
             detail::fail<sequence_error>({"mpi_communicator"}, {"MPI is not running"}, {"an mpi_session first"});
         if (options.timeout.count() < 0)
             detail::fail<value_error>({"mpi_options.timeout"}, {options.timeout.count(), " ms is out of range"},

@@ -48,9 +48,9 @@ class mpi_session {
 public:
     /// Initialises MPI. Throws mpi_error if MPI is already initialised, or cannot be initialised.
     mpi_session() : exceptions_(std::uncaught_exceptions()) {
-        int provided = 0, begun = 0;
-        detail::check_mpi(MPI_Initialized(&begun), "MPI_Initialized");
-        if (begun != 0)
+        int provided = 0, initialized = 0;
+        detail::check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
+        if (initialized != 0)
             detail::fail<mpi_error>({"mpi_session"}, {"MPI has been initialised already"},
                                     {"a program without MPI_Init; leave the session out"});
         detail::check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");

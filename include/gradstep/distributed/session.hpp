@@ -137,8 +137,8 @@ public:
         throw_failure();
         if (!any_server(owes)) return;
         auto const timeout = ranks_->timeout();
-        auto const begun = clock::now();
-        auto sign = begun + timeout / 4;
+        auto const start = clock::now();
+        auto sign = start + timeout / 4;
         idle_time idle;
         while (any_server(owes)) {
             if (!pumps_) pump(lock, idle);
@@ -147,7 +147,7 @@ public:
             auto const now = clock::now();
             std::vector<int> missing;
             for (std::size_t s = 0; s != servers_.size(); ++s)
-                if (owes(s) && now > std::max(begun, servers_[s].last_seen()) + 2 * timeout)
+                if (owes(s) && now > std::max(start, servers_[s].last_seen()) + 2 * timeout)
                     missing.push_back(static_cast<int>(s));
             if (!missing.empty()) refuse_wait(rank(), call, 2 * timeout, missing);
             if (now > sign) { // a heartbeat, so that servers that have answered do not time out

@@ -167,7 +167,7 @@ public:
              shape of = {}) {
         if constexpr (detail::require_shards<Updater>()) {
             using storage = typename Updater::traits::storage;
-            this->refuse_begun(name);
+            this->refuse_late_add(name);
             if (std::is_integral_v<storage> && std::isfinite(options_.clip_norm))
                 detail::fail<value_error>({"add: ", name}, {"integers are not clipped"}, {"no clip_norm"});
             auto const all = gradstep::detail::as_span<storage const, host_memory>(initial);
@@ -216,7 +216,7 @@ private:
         static_cast<void>(gradstep::model(options));
         return options;
     }
-    void begun() override { // the shards may have been loaded since
+    void on_begin() override { // the shards may have been loaded since
         for (auto* one : shards_) one->gather();
     }
     void update() override {
@@ -285,11 +285,11 @@ private:
     }
     template <class T> std::vector<std::vector<T>> gather_all(std::vector<T> const& own) {
         auto const bytes = std::as_bytes(std::span(own));
-        auto begun =
+        auto pending =
             begin_all_gather(this->by(), base::second_channel, std::vector<std::byte>(bytes.begin(), bytes.end()));
-        finish(this->by(), begun, "what a step looks at first");
+        finish(this->by(), pending, "what a step looks at first");
         std::vector<std::vector<T>> out;
-        for (auto const& theirs : begun.take()) {
+        for (auto const& theirs : pending.take()) {
             out.emplace_back(theirs.size() / sizeof(T));
             if (!theirs.empty()) std::memcpy(out.back().data(), theirs.data(), theirs.size());
         }

@@ -80,7 +80,7 @@ public:
     /// Adds a parameter, as model::add does. Throws the errors of model::add, and sequence_error
     /// after the ranks have begun.
     template <class Updater> void add(std::string name, parameter<Updater> owned, tensor_options options = {}) {
-        this->refuse_begun(name);
+        this->refuse_late_add(name);
         model_.add(name, std::move(owned), options);
         auto const& added = model_.template get<Updater>(name);
         this->add_pushed([&](int channel) {

@@ -25,10 +25,10 @@ inline namespace GRADSTEP_ABI {
 // The state that the ranks of a process share. Sent bytes are copied, so they stay if the sender
 // ends.
 struct thread_hub {
-    enum class life { not_begun, alive, ended };
+    enum class life { not_started, alive, ended };
     using exchange_key = std::tuple<int, int, std::uint64_t>; // sender, channel, number of the exchange on it
     struct one_rank {
-        life is = life::not_begun;
+        life is = life::not_started;
         bool has_died = false;
         std::deque<message> messages;
         std::map<exchange_key, std::vector<std::byte>> exchange_messages;

@@ -152,10 +152,10 @@ GRADSTEP_DEFINE_RUNTIME sparse_message any_parameter::compress(any_span gradient
     take(gradient, options, "compress");
     auto const found = refused_nonfinite();
     begin_message(found || limit_.is_none() ? options : clipped(options), {}, !found);
-    detail::rollback_guard not_begun([&] { end_halves(); });
+    detail::rollback_guard rollback([&] { end_halves(); });
     sparse_message out = message();
     if (found && options.zero_gradient) zero_gradient();
-    not_begun.dismiss();
+    rollback.dismiss();
     return out;
 }
 

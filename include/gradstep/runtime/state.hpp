@@ -32,7 +32,7 @@ template <> struct state_access<any_parameter> {
         bool resized = false;
     };
     static pending_load begin_load(any_parameter& x, saved_source const& from, bool resizes);
-    static void finish_load(any_parameter& x, saved_source const& from, pending_load&& begun);
+    static void finish_load(any_parameter& x, saved_source const& from, pending_load&& pending);
     static bool load(any_parameter& x, saved_source const& from, bool resizes);
 
 private:

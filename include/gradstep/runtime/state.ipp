@@ -62,20 +62,20 @@ state_access<any_parameter>::begin_load(any_parameter& x, saved_source const& fr
 }
 
 GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::finish_load(any_parameter& x, saved_source const& from,
-                                                                      pending_load&& begun) {
-    std::erase_if(begun.own.tensors, [&](saved_tensor const& own) {
-        return begun.rows && (own.slot == "stamps" || own.slot == "history"); // they are there
+                                                                      pending_load&& pending) {
+    std::erase_if(pending.own.tensors, [&](saved_tensor const& own) {
+        return pending.rows && (own.slot == "stamps" || own.slot == "history"); // they are there
     });
-    read_into(from, begun.own);
+    read_into(from, pending.own);
     x.resume(from.state().clock, from.state().id, from.state().seed);
-    if (begun.rows) x.resume(std::move(*begun.rows));
+    if (pending.rows) x.resume(std::move(*pending.rows));
 }
 
 GRADSTEP_DEFINE_RUNTIME bool state_access<any_parameter>::load(any_parameter& x, saved_source const& from,
                                                                bool resizes) {
-    auto begun = begin_load(x, from, resizes);
-    bool const resized = begun.resized;
-    finish_load(x, from, std::move(begun));
+    auto pending = begin_load(x, from, resizes);
+    bool const resized = pending.resized;
+    finish_load(x, from, std::move(pending));
     return resized;
 }
 

@@ -117,9 +117,9 @@ template <class Updater, class CatchUp> struct row_core {
         auto const [first, last] = stale_rows();
         gradstep::clock const before = updater.clock();
         auto const next = updater.next_step(how);
-        rollback_guard begun([&] { updater.seek(before); });
+        rollback_guard clock_back([&] { updater.seek(before); });
         kept.require_kept(updater, next.prepared().now);
-        begun.dismiss();
+        clock_back.dismiss();
         kept.record(updater, next.prepared().now, num_rows());
         left_out += skipped;
         return {first, last, sweep_to(rows, next.number() - 1), update_of(rows, batch, gradients, next)};
@@ -138,10 +138,10 @@ template <class Updater, class CatchUp> struct row_core {
         {
             // The application's pool can throw. Rows that have caught up can stay so: the step has
             // not begun.
-            rollback_guard begun([&] { updater.seek(before); });
+            rollback_guard clock_back([&] { updater.seek(before); });
             kept.require_kept(updater, next.prepared().now);
             catch_up(sweep_to(rows, next.number() - 1), first_due, last_due);
-            begun.dismiss();
+            clock_back.dismiss();
         }
         // Before the rows are updated: if the pool throws from now on, parts of the step have run.
         kept.record(updater, next.prepared().now, num_rows());
