@@ -323,7 +323,7 @@ private:
     }
 
     void restore_ascended();
-    void hold(bool is); // owned parameters, while they are ascended
+    void lock_for_ascent(bool is); // owned parameters, while they are ascended
     void require_kept() const;
 
     detail::task_set tasks_;

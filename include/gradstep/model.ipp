@@ -57,7 +57,7 @@ GRADSTEP_DEFINE model_result model::ascend(std::span<named_gradient const> gradi
         [&](task_type& x, std::size_t first, std::size_t last) { x.ascend(how, scale, first, last); });
     back.dismiss();
     tasks_.for_each_stepped([](detail::parameter_task& x) { x.set_ascended(true); });
-    hold(true);
+    lock_for_ascent(true);
     tasks_.set_pending(&detail::refuse_ascended);
     is_ascended_ = true;
     result.norm = norm;
@@ -70,20 +70,20 @@ GRADSTEP_DEFINE model_result model::ascend(std::initializer_list<named_gradient>
 
 GRADSTEP_DEFINE model_result model::descend(std::span<named_gradient const> gradients, step_options const& options) {
     if (!is_ascended_) detail::refuse_descend();
-    hold(false); // for the checks of the step
-    detail::rollback_guard still([&] { hold(true); });
+    lock_for_ascent(false); // for the checks of the step
+    detail::rollback_guard relock([&] { lock_for_ascent(true); });
     model_result const result = tasks_.look_at(gradients, options, "descend");
     if (!result.applied) {
         require_kept();
         restore_ascended();
-        still.dismiss();
+        relock.dismiss();
         if (options.zero_gradient) tasks_.zero_gradients();
         return result;
     }
     require_kept();
     tasks_.prepare(options);
     restore_ascended();
-    still.dismiss();
+    relock.dismiss();
     tasks_.run();
     return result;
 }
@@ -97,17 +97,17 @@ GRADSTEP_DEFINE void model::require_kept() const {
     tasks_.for_each_stepped([](detail::parameter_task& x) { x.require_kept(); });
 }
 
-GRADSTEP_DEFINE void model::hold(bool is) {
-    tasks_.for_each_stepped([&](detail::parameter_task& x) { x.hold(is); });
+GRADSTEP_DEFINE void model::lock_for_ascent(bool is) {
+    tasks_.for_each_stepped([&](detail::parameter_task& x) { x.lock_for_ascent(is); });
 }
 
 GRADSTEP_DEFINE void model::restore_ascended() {
-    hold(false);
-    detail::rollback_guard still([&] { hold(is_ascended_); });
+    lock_for_ascent(false);
+    detail::rollback_guard relock([&] { lock_for_ascent(is_ascended_); });
     tasks_.for_each_chunk(
         [](detail::parameter_task& x, std::size_t first, std::size_t last) { x.restore_weights(first, last); });
     tasks_.for_each_stepped([](detail::parameter_task& x) { x.set_ascended(false); });
-    still.dismiss();
+    relock.dismiss();
     tasks_.end_pending();
     is_ascended_ = false;
 }

@@ -126,7 +126,7 @@ public:
     /// `on_nonfinite` skips the step, the values are restored. Throws sequence_error without an
     /// `ascend`, and if the model of this parameter has moved the values.
     template <class G> update_result descend(G&& gradient, step_options const& options = {}) {
-        if (is_held_) detail::refuse_held("descend");
+        if (is_locked_for_ascent_) detail::refuse_locked("descend");
         if (!is_ascended_) detail::refuse_descend();
         auto const back = [&] { restore(); };
         update_result const result = step_by(gradient, options, back);
@@ -233,7 +233,7 @@ public:
     /// Restores the trained values, bit for bit, after `apply_average` or `ascend`. Throws
     /// sequence_error if they are in place, and if `ascend` of the model has moved them.
     void restore() {
-        if (is_held_) detail::refuse_held("restore");
+        if (is_locked_for_ascent_) detail::refuse_locked("restore");
         if (is_ascended_) {
             ascent_.restore(updater_.backend(), value_span(), 0, size());
             is_ascended_ = false;
@@ -324,7 +324,7 @@ public:
         static_cast<detail::parameter_memory<Updater>&>(memory_) = std::move(made);
     }
     // Whether the model has moved the values, and keeps those before.
-    void hold(bool is) { is_ascended_ = is_held_ = is; }
+    void lock_for_ascent(bool is) { is_ascended_ = is_locked_for_ascent_ = is; }
     /// @endcond
 
 private:
@@ -413,8 +413,8 @@ private:
     parameter_options options_;
     detail::parameter_memory<Updater> memory_;
     buffer<storage> trained_; // the values while the average is in their place (g++ 12 warns of an optional at -O3)
-    detail::held_ascent<typename Updater::element_type, backend> ascent_;
-    bool average_is_applied_ = false, is_ascended_ = false, is_held_ = false;
+    detail::ascent_state<typename Updater::element_type, backend> ascent_;
+    bool average_is_applied_ = false, is_ascended_ = false, is_locked_for_ascent_ = false;
 };
 template <class Updater, class Buffer> parameter(Updater, Buffer const&) -> parameter<Updater>;
 template <class Updater, class Buffer> parameter(Updater, Buffer const&, parameter_options) -> parameter<Updater>;

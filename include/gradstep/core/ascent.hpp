@@ -110,7 +110,7 @@ template <class Element> struct ascent_norm_kernel {
 // ASAM, then keeps, then moves. `restore` takes the weights back, bit for bit. On the host, all
 // work except `make_room` can be done on parts of the elements, [first, last). The memory is kept
 // for the next ascent.
-template <class Element, class Backend> class held_ascent {
+template <class Element, class Backend> class ascent_state {
     using traits = element_traits<Element>;
     using storage = typename traits::storage;
     using compute = typename traits::compute;

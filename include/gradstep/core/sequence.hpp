@@ -12,7 +12,7 @@ inline namespace GRADSTEP_ABI {
 // Between `ascend` and `descend`; `descend` and `restore` of a parameter whose model has ascended;
 // `descend` at another time.
 [[noreturn]] void refuse_ascended(char const* call);
-[[noreturn]] void refuse_held(char const* call);
+[[noreturn]] void refuse_locked(char const* call);
 [[noreturn]] void refuse_reshaped();
 [[noreturn]] void refuse_descend();
 

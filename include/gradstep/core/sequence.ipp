@@ -14,7 +14,7 @@ GRADSTEP_DEFINE void refuse_restore() {
 GRADSTEP_DEFINE void refuse_ascended(char const* call) {
     fail<sequence_error>({call}, {"ascend() has moved the weights"}, {"descend() or restore() first"});
 }
-GRADSTEP_DEFINE void refuse_held(char const* call) {
+GRADSTEP_DEFINE void refuse_locked(char const* call) {
     fail<sequence_error>({call}, {"ascend() of the model has moved the weights"},
                          {"descend() or restore() of the model first"});
 }

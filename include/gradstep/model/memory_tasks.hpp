@@ -46,7 +46,7 @@ public:
         if constexpr (keeps_average<typename Updater::rule_type>) parameter_.apply_average().dismiss();
     }
     void restore() override { parameter_.restore(); }
-    void hold(bool is) override { parameter_.hold(is); }
+    void lock_for_ascent(bool is) override { parameter_.lock_for_ascent(is); }
     void set_shape(gradstep::shape const& of) override { parameter_.set_shape(of); }
     void visit_state(state_visitor& to) override { parameter_.describe_state(to, base::options().decay != 0); }
     row_lengths lengths_of_rows(char const* call) const override { return parameter_.row_lengths(call); }

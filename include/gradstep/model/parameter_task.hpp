@@ -84,7 +84,7 @@ public:
     virtual void ascend(sam_options const&, double scale, std::size_t first, std::size_t last) = 0;
     virtual void restore_weights(std::size_t first, std::size_t last) = 0;
     virtual void set_ascended(bool) {}     // whether the weights before the step are the kept ones
-    virtual void hold(bool) {}             // whether an owned parameter refuses calls, since it has ascended
+    virtual void lock_for_ascent(bool) {}  // whether an owned parameter refuses calls, since it has ascended
     virtual void require_kept() const = 0; // throws if the size differs from the size that was kept
 
     virtual bool keeps_average() const = 0;

@@ -293,7 +293,7 @@ private:
     std::span<storage const> gradient_; // of this update
     bool is_writable_ = false;
     std::optional<prepared_call> call_;
-    held_ascent<typename Updater::element_type, backend> ascent_;
+    ascent_state<typename Updater::element_type, backend> ascent_;
 };
 
 } // namespace GRADSTEP_ISA

@@ -275,7 +275,7 @@ public:
     void restore_weights(std::size_t first, std::size_t last);
     void require_kept() const;
     void set_ascended(bool is) { reads_kept_ = is; }
-    void hold(bool is) { is_ascended_ = is_held_ = is; }
+    void lock_for_ascent(bool is) { is_ascended_ = is_locked_for_ascent_ = is; }
     // The parts of a change of rows, for changing_rows and for models. `rearranged` allocates all
     // memory, then flushes, and the parameter has the same values after an error. `take` changes
     // it.
@@ -425,7 +425,7 @@ private:
     std::optional<detail::stamped_rows> stamps_;         // if rows have pending steps
     bool average_is_applied_ = false, is_taken_ = false; // is_taken_: by update_all
     bool is_ascended_ = false, reads_kept_ = false;      // reads_kept_: the weights are in kept_
-    bool is_held_ = false;                               // ascended by the model
+    bool is_locked_for_ascent_ = false;                  // ascended by the model
     std::optional<detail::executor_reference> threads_;
     any_span gradient_; // of this update, like the following members
     gradstep::clock before_;

@@ -223,7 +223,7 @@ GRADSTEP_DEFINE_RUNTIME applied_average<any_parameter> any_parameter::apply_aver
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::restore() {
-    if (is_held_) detail::refuse_held("restore");
+    if (is_locked_for_ascent_) detail::refuse_locked("restore");
     if (is_ascended_) {
         restore_weights(0, size());
         is_ascended_ = reads_kept_ = false;

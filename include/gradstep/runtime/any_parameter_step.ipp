@@ -89,13 +89,13 @@ GRADSTEP_DEFINE_RUNTIME ascent_result any_parameter::ascend(any_span gradient, s
 }
 
 GRADSTEP_DEFINE_RUNTIME update_result any_parameter::descend(any_span gradient, step_options const& options) {
-    if (is_held_) detail::refuse_held("descend");
+    if (is_locked_for_ascent_) detail::refuse_locked("descend");
     if (!is_ascended_) detail::refuse_descend();
     is_ascended_ = false; // for the checks of the step
-    detail::rollback_guard still([&] { is_ascended_ = true; });
+    detail::rollback_guard relock([&] { is_ascended_ = true; });
     take(gradient, options, "descend");
     auto const go_back = [&] {
-        still.dismiss();
+        relock.dismiss();
         restore_weights(0, size());
         reads_kept_ = false;
     };

@@ -89,7 +89,7 @@ public:
     }
     void restore_weights(std::size_t first, std::size_t last) override { parameter_.restore_weights(first, last); }
     void set_ascended(bool is) override { parameter_.set_ascended(is); }
-    void hold(bool is) override { parameter_.hold(is); }
+    void lock_for_ascent(bool is) override { parameter_.lock_for_ascent(is); }
     void require_kept() const override {
         named([&] { parameter_.require_kept(); });
     }

@@ -58,7 +58,7 @@ make_row_update(Updater const& of, prepared_step<Updater> const& step, rows_at<U
                                       history,
                                       static_cast<std::uint32_t>(step.now.t),
                                       step.now.rate,
-                                      hold_policy<Updater>(of.rule()),
+                                      policy_for_step<Updater>(of.rule()),
                                       options.max_norm};
     if constexpr (Updater::traits::is_stochastic) out.rounding = element_words::of(step.seed, step.now.t, options.id);
     if constexpr (noisy_rule<typename Updater::rule_type>) out.noise = noise_words(step.seed, step.now.t, options.id);

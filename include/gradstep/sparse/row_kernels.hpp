@@ -156,14 +156,14 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
 
 // The rule of a step, for kernels that prepare it once more. If its numbers follow schedules, it is
 // a copy, since the next step changes them.
-template <class Updater> struct held_policy {
+template <class Updater> struct policy_copy {
     typename Updater::rule_type rule;
     typename Updater::rule_type const* operator->() const { return &rule; }
 };
 template <class Updater>
 using policy_of_step =
-    std::conditional_t<Updater::moving_numbers::of_rule == 0, typename Updater::rule_type const*, held_policy<Updater>>;
-template <class Updater> policy_of_step<Updater> hold_policy(typename Updater::rule_type const& rule) {
+    std::conditional_t<Updater::moving_numbers::of_rule == 0, typename Updater::rule_type const*, policy_copy<Updater>>;
+template <class Updater> policy_of_step<Updater> policy_for_step(typename Updater::rule_type const& rule) {
     if constexpr (Updater::moving_numbers::of_rule == 0) return &rule;
     else return {rule};
 }
