@@ -109,7 +109,7 @@ public:
         for (std::size_t r = 0; r < batch.count; ++r) {
             if (r + turns_ahead < batch.count) {
                 turns_.prefetch(of_batch.id(r + turns_ahead));
-                of_batch.prefetch_stamp(r + turns_ahead);
+                of_batch.prefetch_last_step(r + turns_ahead);
             }
             *next++ = {of_batch.id(r), turns_.draw(of_batch.id(r)), of_batch.plan(r)};
         }
@@ -139,7 +139,7 @@ public:
             if (k + turns_ahead < ids.size() && is_row(ids[k + turns_ahead])) {
                 auto const ahead = static_cast<std::uint64_t>(ids[k + turns_ahead]);
                 turns_.prefetch(ahead);
-                reader.rows.prefetch_stamp(ahead);
+                reader.rows.prefetch_last_step(ahead);
             }
             if (!is_row(ids[k])) continue;
             auto const id = static_cast<std::uint64_t>(ids[k]);

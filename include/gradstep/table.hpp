@@ -340,7 +340,7 @@ public:
     }
     auto reader() const {
         auto out = core().reader(store_.rows());
-        if (trained_) out.rows.only.stamp = nullptr; // averages have no pending steps
+        if (trained_) out.rows.only.last_step = nullptr; // averages have no pending steps
         return out;
     }
     auto const& shape() const { return core().shape; }

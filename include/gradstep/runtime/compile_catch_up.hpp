@@ -107,7 +107,7 @@ private:
         backend{}.for_each_part(1, [&](std::size_t) {
             for (std::size_t k = which.first; k != which.last; ++k) {
                 if (k + detail::rows_ahead < which.last) {
-                    rows.rows.prefetch_stamp(which[k + detail::rows_ahead]);
+                    rows.rows.prefetch_last_step(which[k + detail::rows_ahead]);
                     rows.rows.prefetch(which[k + detail::rows_ahead]);
                 }
                 f(rows, k, which[k]);
@@ -124,7 +124,7 @@ private:
         detail::host_each<of_elements>([&](auto i) { detail::slot<i, rule>(out.only.state) = memory(i); });
         detail::host_each<of_rows>([&](auto i) { detail::nth<i, of_rows>(out.only.row) = memory(of_elements + i); });
         if constexpr (traits::has_master) out.only.master = memory(Updater::slots - 1);
-        out.only.stamp = x.stamps;
+        out.only.last_step = x.last_steps;
         return out;
     }
 

@@ -17,7 +17,7 @@ namespace gradstep::runtime {
 struct erased_rows {
     erased_tensor all;
     std::size_t width;
-    std::uint32_t* stamps;
+    std::uint32_t* last_steps;
 };
 /// A range of the rows: ids[first] to ids[last - 1]. If ids is null, the rows are first to last -
 /// 1.

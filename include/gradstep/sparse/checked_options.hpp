@@ -39,7 +39,7 @@ table_options checked_options(Updater const& of, CatchUp const& catch_up, table_
         fail<value_error>({"table_options.row_steps"},
                           {"true is given with an average, which counts the steps of the table"},
                           {"false, or touch_only with ema"});
-    if (options.row_steps && !engine::counts_touches)
+    if (options.row_steps && !engine::counts_updates)
         fail<value_error>({"table_options.row_steps"},
                           {"true is given on a device, which cannot prepare the scalars of a row"},
                           {"false, or a backend of the host"});

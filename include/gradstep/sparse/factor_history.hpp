@@ -50,8 +50,8 @@ public:
         typename decays::view_type of_state;
         bool since_start = false; // all steps are pending: the ring need not contain the first one
 
-        GRADSTEP_HD missed plan(std::uint32_t stamp) const {
-            gap const gone(now, stamp);
+        GRADSTEP_HD missed plan(std::uint32_t last_step) const {
+            gap const gone(now, last_step);
             entry const from = since_start ? entry{} : ring[gone.since & mask], to = ring[now & mask];
             exponential const q = exp_and_less_one(to.log - from.log);
             missed out;

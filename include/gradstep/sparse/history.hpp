@@ -22,10 +22,10 @@ inline namespace GRADSTEP_ISA {
 // two), in the memory of the backend that reads it. A row stores only the low 32 bits of the step
 // to which it has caught up. It is never more than capacity - 1 steps behind: a rolling sweep
 // (sparse/refresh_cursor.hpp) updates older rows in time.
-template <class View> concept history_view = requires(View const& view, std::uint32_t stamp) {
-    // For kernels: the pending steps of a row with this stamp, up to the view's step;
+template <class View> concept history_view = requires(View const& view, std::uint32_t last_step) {
+    // For kernels: the pending steps of a row with this last step, up to the view's step;
     // sparse/missed.hpp.
-    { view.plan(stamp) } -> std::same_as<typename View::missed>;
+    { view.plan(last_step) } -> std::same_as<typename View::missed>;
     { View::missed::moves_state } -> std::convertible_to<bool>;
     { View::missed::reads_state } -> std::convertible_to<bool>;
 };

@@ -173,7 +173,7 @@ class host_rows
     template <class Id> using share = typename grouping_type::template share<Id>;
 
 public:
-    static constexpr bool counts_touches = true, guards_rows = true;
+    static constexpr bool counts_updates = true, guards_rows = true;
 
     // Allocates the memory for an update of these shares, before anything is written.
     template <class Update, class Id>

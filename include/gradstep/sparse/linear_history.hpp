@@ -50,8 +50,8 @@ public:
         past_step<Rule, Regularizer, T> last;
         typename decays::view_type of_state;
 
-        GRADSTEP_HD missed plan(std::uint32_t stamp) const {
-            gap const gone(now, stamp);
+        GRADSTEP_HD missed plan(std::uint32_t last_step) const {
+            gap const gone(now, last_step);
             block const all = blocks.product(gone.since, now, block::identity());
             missed out;
             out.steps = gone.steps;

@@ -14,13 +14,13 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The step that a stamp means, and the number of steps between it and `now`.
+// The step that a stored last step means, and the number of steps between it and `now`.
 struct gap {
     std::uint32_t steps;
     std::uint64_t since;
 
-    GRADSTEP_HD gap(std::uint64_t now, std::uint32_t stamp)
-        : steps(static_cast<std::uint32_t>(now) - stamp), since(now - steps) {}
+    GRADSTEP_HD gap(std::uint64_t now, std::uint32_t last_step)
+        : steps(static_cast<std::uint32_t>(now) - last_step), since(now - steps) {}
 };
 
 // The logarithms of the factors of `decay()`; 0 if the rule has none.

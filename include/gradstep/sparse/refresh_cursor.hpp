@@ -10,10 +10,10 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 // The rolling sweep over a table whose history keeps `capacity` steps. Every step visits a few rows
-// in addition to its own, and updates those that were inactive for long, so that no stamp becomes
-// older than the history.
+// in addition to its own, and updates those that were inactive for long, so that no last step
+// becomes older than the history.
 //
-// Invariant: now - stamp <= capacity - 2 whenever a step visits a row, one less than a step can
+// Invariant: now - last_step <= capacity - 2 whenever a step visits a row, one less than a step can
 // read while its own entry is written. Each lap visits once every row that existed when the lap
 // began, within steps() = capacity / 2 - 1 steps. A row that was updated within the last steps()
 // steps is skipped: the next lap visits it before it is twice as old. New rows join at the next

@@ -27,15 +27,15 @@ template <class Updater> struct row_addresses {
     typename rule::template state<state_type*> state;
     row_state<rule, state_type*> row;
     state_type* master;
-    std::uint32_t* stamp;                    // null if no row can miss a step
-    std::uint32_t* touches;                  // null unless bias corrections count touches
+    std::uint32_t* last_step;                // null if no row can miss a step
+    std::uint32_t* update_count;             // null unless bias corrections count updates
     std::uint64_t* key;                      // null if rows have numbers instead of keys
     std::uint32_t *last_touch, *touch_count; // null unless rows have keys, and the table keeps these
 };
 
 // Pointers to the rows of a table, for kernels: one page, or several pages of 2^shift rows, so that
-// a table can grow without moving a row. Row slots, stamps and touches have one element per row,
-// all others `width`. Rows are `strides` apart.
+// a table can grow without moving a row. Row slots, last steps and update counts have one element
+// per row, all others `width`. Rows are `strides` apart.
 template <class Updater> struct rows_at {
     using traits = typename Updater::traits;
     using rule = typename Updater::rule_type;
@@ -56,9 +56,9 @@ template <class Updater> struct rows_at {
         return moved(pages[id >> shift], id & mask);
     }
     GRADSTEP_HD storage* weight_of(std::uint64_t id) const { return at(id).weight; }
-    GRADSTEP_HD std::uint32_t& stamp_of(std::uint64_t id) const { return *at(id).stamp; }
-    GRADSTEP_HD bool has_stamps() const { return only.stamp != nullptr; }
-    GRADSTEP_HD bool has_touches() const { return only.touches != nullptr; }
+    GRADSTEP_HD std::uint32_t& last_step_of(std::uint64_t id) const { return *at(id).last_step; }
+    GRADSTEP_HD bool has_last_steps() const { return only.last_step != nullptr; }
+    GRADSTEP_HD bool has_update_counts() const { return only.update_count != nullptr; }
     // The number from which the random bits of a row are computed.
     GRADSTEP_HD std::uint64_t name_of(std::uint64_t id) const { return only.key == nullptr ? id : *at(id).key; }
 
@@ -68,8 +68,8 @@ template <class Updater> struct rows_at {
     }
     template <class View>
     GRADSTEP_HD typename View::missed missed_by(View const& history, row_addresses<Updater> const& row) const {
-        if (!has_stamps()) return {};
-        typename View::missed out = history.plan(*row.stamp);
+        if (!has_last_steps()) return {};
+        typename View::missed out = history.plan(*row.last_step);
         if constexpr (requires { out.row_before; }) {
             constexpr std::size_t count = row_slot_count<rule>;
             each<count>([&](auto i)
@@ -99,9 +99,9 @@ template <class Updater> struct rows_at {
             [&](auto i) GRADSTEP_INLINE_LAMBDA { prefetch_lines(nth<i, row_slot_count<rule>>(row.row), 1); });
         if constexpr (traits::has_master) prefetch_lines(row.master, width);
     }
-    GRADSTEP_INLINE void prefetch_stamp([[maybe_unused]] std::uint64_t id) const {
+    GRADSTEP_INLINE void prefetch_last_step([[maybe_unused]] std::uint64_t id) const {
 #if defined(__GNUC__)
-        if (has_stamps()) __builtin_prefetch(&stamp_of(id), 0, 2);
+        if (has_last_steps()) __builtin_prefetch(&last_step_of(id), 0, 2);
 #endif
     }
     template <class S> static GRADSTEP_INLINE void prefetch_lines(S const* p, std::size_t n) {
@@ -116,8 +116,8 @@ private:
                                    GRADSTEP_INLINE_LAMBDA { slot<i, rule>(row.state) += rows * strides.state; });
         each<row_slots>([&](auto i) GRADSTEP_INLINE_LAMBDA { nth<i, row_slots>(row.row) += rows * strides.row_state; });
         if constexpr (traits::has_master) row.master += rows * strides.state;
-        if (row.stamp != nullptr) row.stamp += rows * strides.stamps;
-        if (row.touches != nullptr) row.touches += rows * strides.stamps;
+        if (row.last_step != nullptr) row.last_step += rows * strides.stamps;
+        if (row.update_count != nullptr) row.update_count += rows * strides.stamps;
         if (row.key != nullptr) row.key += rows; // the table's own memory, which has no gaps
         if (row.last_touch != nullptr) row.last_touch += rows;
         if (row.touch_count != nullptr) row.touch_count += rows;

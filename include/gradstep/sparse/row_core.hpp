@@ -169,7 +169,7 @@ template <class Updater, class CatchUp> struct row_core {
         engine_type::check(backend(), ids, num_rows(), std::nullopt);
         engine_type::read(backend(), by, ids, to.data(), row_bytes());
     }
-    // Writes the averages of all rows over their weights. State and stamps do not change.
+    // Writes the averages of all rows over their weights. State and last steps do not change.
     void put_averages(memory_type const& rows) const {
         std::uint64_t first = 0;
         shape.each_segment(rows, [&](memory_type const& segment) {
@@ -222,10 +222,10 @@ template <class Updater, class CatchUp> struct row_core {
         auto all = reader(rows);
         if constexpr (history_type::kind == history_kind::factors) all.history.since_start = true;
         if constexpr (requires { all.history.of_state.since_start; }) all.history.of_state.since_start = true;
-        auto stamped = beginning(rows, false, 0);
-        // A stamp is at most 2^32 - 1 steps behind. After that, no decaying state is left.
-        stamped.stamp = step() >> 32 == 0 ? 0 : static_cast<std::uint32_t>(step()) + 1;
-        engine_type::begin(backend(), nullptr, stamped, first, last, row_bytes());
+        auto fresh = beginning(rows, false, 0);
+        // A last step is at most 2^32 - 1 steps behind. After that, no decaying state is left.
+        fresh.last_step = step() >> 32 == 0 ? 0 : static_cast<std::uint32_t>(step()) + 1;
+        engine_type::begin(backend(), nullptr, fresh, first, last, row_bytes());
         catch_up(all, first, last);
     }
 
@@ -265,7 +265,7 @@ private:
     row_update<Updater, view_type, Id> update_of(memory_type const& rows, batch_rows<Id> const& batch,
                                                  std::span<storage const> gradients,
                                                  gradstep::step<Updater> const& next) const {
-        // The bytes of a row and its state, without stamp and touches.
+        // The bytes of a row and its state, without last step and update count.
         std::size_t const held_bytes = width() * (sizeof(storage) + Updater::slots * sizeof(typename traits::state));
         return make_row_update<view_type>(updater, next.prepared(), shape.at(rows), batch, gradients,
                                           kept.view(next.number() - 1), options, num_rows(), held_bytes);

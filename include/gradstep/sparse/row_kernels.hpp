@@ -19,8 +19,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// Rows before their first step: sets state, stamps and touches, and the master copy from the
-// values.
+// Rows before their first step: sets state, last steps and update counts, and the master copy from
+// the values.
 template <class Updater> struct row_begin {
     using element = typename Updater::element_type;
     using compute = typename Updater::traits::compute;
@@ -28,7 +28,7 @@ template <class Updater> struct row_begin {
 
     rows_at<Updater> rows;
     rule_type rule;
-    std::uint32_t stamp;
+    std::uint32_t last_step;
     bool state; // otherwise the state is already set
 
     GRADSTEP_HD initialize_kernel<element, rule_type> kernel(row_addresses<Updater> const& row) const {
@@ -38,8 +38,8 @@ template <class Updater> struct row_begin {
     GRADSTEP_HD void begin_row(row_addresses<Updater> const& row) const {
         if constexpr (row_slot_count<rule_type> != 0)
             if (state) initialize_row_kernel<element, rule_type>{rule, row.row}.template at<compute>(0, all_lanes{});
-        if (rows.has_stamps()) *row.stamp = stamp;
-        if (rows.has_touches()) *row.touches = 0;
+        if (rows.has_last_steps()) *row.last_step = last_step;
+        if (rows.has_update_counts()) *row.update_count = 0;
     }
     // Row `id`, with packs V.
     template <pack V> GRADSTEP_INLINE void begin(std::uint64_t id) const {
@@ -120,13 +120,13 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
     // The pending steps of row `id`.
     GRADSTEP_HD missed missed_by(std::uint64_t id) const {
         auto const row = rows.at(id);
-        if (!rows.has_stamps() || now - *row.stamp <= skip_up_to) return {};
+        if (!rows.has_last_steps() || now - *row.last_step <= skip_up_to) return {};
         return rows.missed_by(history, row);
     }
     // The same, and marks the row as up to date.
     GRADSTEP_INLINE missed plan(std::uint64_t id) const {
         missed const out = missed_by(id);
-        if (out.any()) rows.stamp_of(id) = now;
+        if (out.any()) rows.last_step_of(id) = now;
         return out;
     }
     // Updates row `id` in place, with packs V.
@@ -140,7 +140,7 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
     }
     // Prefetches what a copy of row `id` needs.
     GRADSTEP_INLINE void prefetch_read(std::uint64_t id) const {
-        rows.prefetch_stamp(id);
+        rows.prefetch_last_step(id);
         constexpr bool of_weight =
             !missed::reads_state && !Updater::traits::has_master && std::is_same_v<Reading, no_reading>;
         if constexpr (of_weight) rows.prefetch_lines(rows.weight_of(id), rows.width);
@@ -190,7 +190,7 @@ template <class Updater, class View, class Id> struct row_update {
     typename rule_type::template coeffs<compute> rule;
     typename regularizer_type::template coeffs<compute> regularizer;
     View history;
-    std::uint32_t stamp; // this step
+    std::uint32_t step;
     double rate;
     policy_of_step<Updater> policy; // set if every row has its own bias corrections
     double max_norm;                // of a row after its step; 0: no limit
@@ -212,7 +212,7 @@ template <class Updater, class View, class Id> struct row_update {
     GRADSTEP_HD missed plan(std::size_t r) const {
         auto const row = rows.at(id(r));
         missed const out = rows.missed_by(history, row);
-        if (rows.has_stamps()) *row.stamp = stamp;
+        if (rows.has_last_steps()) *row.last_step = step;
         return out;
     }
 
@@ -242,7 +242,7 @@ template <class Updater, class View, class Id> struct row_update {
     GRADSTEP_INLINE void prefetch_gradient(std::size_t j) const {
         if (fetches_gradients && j < source_end()) rows.prefetch_lines(gradient(j), rows.width);
     }
-    GRADSTEP_INLINE void prefetch_stamp(std::size_t r) const { rows.prefetch_stamp(id(r)); }
+    GRADSTEP_INLINE void prefetch_last_step(std::size_t r) const { rows.prefetch_last_step(id(r)); }
 
     // Updates row r; `staged` has room for a row.
     template <pack V> GRADSTEP_INLINE void run(std::size_t r, missed const& m, compute* staged) const {
@@ -268,10 +268,10 @@ template <class Updater, class View, class Id> struct row_update {
 
 private:
     template <pack V, class Kernel> GRADSTEP_INLINE void run_kernel(std::size_t r, Kernel k) const {
-        if (rows.has_touches()) {
-            std::uint32_t& touches = *rows.at(id(r)).touches;
-            touches += touches != std::numeric_limits<std::uint32_t>::max();
-            k.rule = policy->template prepare<compute>(step_info{touches, rate});
+        if (rows.has_update_counts()) {
+            std::uint32_t& update_count = *rows.at(id(r)).update_count;
+            update_count += update_count != std::numeric_limits<std::uint32_t>::max();
+            k.rule = policy->template prepare<compute>(step_info{update_count, rate});
         }
         if constexpr (row_wise_rule<rule_type>) {
             rows.catch_up_row_state(k.missed, id(r));
@@ -342,13 +342,13 @@ GRADSTEP_INLINE void run_rows(Update const& shared, std::size_t first, std::size
                               typename Update::compute* staged) {
     constexpr std::size_t ahead = rows_ahead, together = 8; // twice as many plans are slower
     Update const update = shared;                           // by value: its scalars stay in registers
-    for (std::size_t r = first; r < std::min(first + ahead, last); ++r) update.prefetch_stamp(r);
+    for (std::size_t r = first; r < std::min(first + ahead, last); ++r) update.prefetch_last_step(r);
     for (std::size_t r = first; r < std::min(first + ahead, last); ++r) update.prefetch(r);
     std::size_t const source = update.first_source(first);
     for (std::size_t j = source; j < source + gradients_ahead; ++j) update.prefetch_gradient(j);
     for (std::size_t r = first; r < last; r += together) {
         std::size_t const count = std::min(together, last - r);
-        for (std::size_t k = r + ahead; k < std::min(r + ahead + together, last); ++k) update.prefetch_stamp(k);
+        for (std::size_t k = r + ahead; k < std::min(r + ahead + together, last); ++k) update.prefetch_last_step(k);
         typename Update::missed missed[together];
         for (std::size_t k = 0; k < count; ++k) missed[k] = update.plan(r + k);
         for (std::size_t k = 0; k < count; ++k) {

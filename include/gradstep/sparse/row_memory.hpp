@@ -113,8 +113,8 @@ std::array<std::byte*, Updater::slots + 1 + columns_beside_state> pointers_of(ro
     host_each<wide>([&](auto i) { add(slot<i, rule>(row.state)); });
     host_each<narrow>([&](auto i) { add(nth<i, narrow>(row.row)); });
     if constexpr (Updater::traits::has_master) add(row.master);
-    add(row.stamp);
-    add(row.touches);
+    add(row.last_step);
+    add(row.update_count);
     add(row.key);
     add(row.last_touch);
     add(row.touch_count);
@@ -231,8 +231,8 @@ template <class Updater, bool HasStamps> struct row_shape {
             [&](auto i) { nth<i, row_slots>(out.row) = rows.state[slot_count<rule_type> + i].data(); });
         out.master = nullptr;
         if constexpr (traits::has_master) out.master = rows.state[Updater::slots - 1].data();
-        out.stamp = HasStamps ? rows.stamps.data() : nullptr;
-        out.touches = kept.touches ? rows.touches.data() : nullptr;
+        out.last_step = HasStamps ? rows.stamps.data() : nullptr;
+        out.update_count = kept.touches ? rows.touches.data() : nullptr;
         out.key = kept.keys ? rows.keys.data() : nullptr;
         out.last_touch = kept.last_touches ? rows.last_touches.data() : nullptr;
         out.touch_count = kept.touch_counts ? rows.touch_counts.data() : nullptr;

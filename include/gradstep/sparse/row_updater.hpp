@@ -217,7 +217,8 @@ public:
     std::uint64_t pending_steps(memory_type const& rows, std::int64_t id) const requires has_stamps {
         core_.shape.check(rows);
         detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows(), std::nullopt);
-        return static_cast<std::uint32_t>(clock().step) - core_.shape.at(rows).stamp_of(static_cast<std::uint64_t>(id));
+        return static_cast<std::uint32_t>(clock().step) -
+               core_.shape.at(rows).last_step_of(static_cast<std::uint64_t>(id));
     }
     /// The rows [first, second) that the next update catches up before its own rows, if they have
     /// more than `max_row_age()` pending steps. This keeps stamps from becoming too old. Code that

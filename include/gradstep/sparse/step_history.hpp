@@ -65,8 +65,8 @@ public:
         Regularizer const* regularizer;
         typename average_ring::view_type averages;
 
-        GRADSTEP_HD missed plan(std::uint32_t stamp) const {
-            gap const gone(now, stamp);
+        GRADSTEP_HD missed plan(std::uint32_t last_step) const {
+            gap const gone(now, last_step);
             missed out;
             out.steps = gone.steps;
             out.repeated = gone.steps < max_steps ? gone.steps : max_steps;

@@ -221,7 +221,7 @@ template <class CatchUp> struct run_catch_up_rows {
     GRADSTEP_HD void operator()(std::size_t r) const {
         if (!plans[r].any()) return;
         rows.rows.catch_up_row_state(plans[r], first + r);
-        rows.rows.stamp_of(first + r) = rows.now;
+        rows.rows.last_step_of(first + r) = rows.now;
     }
 };
 // Reads the rows that ids name; if ids is null, the rows from `first` on.

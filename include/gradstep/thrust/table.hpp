@@ -39,7 +39,7 @@ template <class Updater> class thrust_rows {
     static constexpr bool on_cuda = std::is_same_v<typename backend::memory_space, device_memory>;
 
 public:
-    static constexpr bool counts_touches = false, guards_rows = false;
+    static constexpr bool counts_updates = false, guards_rows = false;
     static constexpr std::size_t left_out() { return 0; }
 
     template <class Id> struct share {
@@ -97,7 +97,7 @@ public:
         if (count == 0) return;
         row_stage<update_type> stage{update, nullptr, nullptr};
         if (!std::is_empty_v<missed>) stage.plans = memory_of<missed>(plans_, count);
-        if (!std::is_empty_v<missed> || update.rows.has_stamps()) on.for_each(count, run_plan<update_type>{stage});
+        if (!std::is_empty_v<missed> || update.rows.has_last_steps()) on.for_each(count, run_plan<update_type>{stage});
 #if defined(__CUDACC__)
         if constexpr (on_cuda)
             if (std::size_t const most = most_repeated(shares[0]); most != 0) {
