@@ -192,9 +192,8 @@ template <class Reader, class T> struct lazy_gradient {
 };
 
 // The result of `finalize`, if the rule is row-wise or model-wise.
-struct nothing_settled {};
-template <class Rule, class T>
-using settled_for = std::conditional_t<settled_rule<Rule>, settled<Rule, T>, nothing_settled>;
+struct no_settled {};
+template <class Rule, class T> using settled_for = std::conditional_t<settled_rule<Rule>, settled<Rule, T>, no_settled>;
 
 // Whether a rule has a form of its step without the operations of its options.
 template <class Rule, class T>
@@ -205,13 +204,13 @@ concept has_default_form = requires(typename Rule::template coeffs<T> c, T& w, T
 };
 
 // The random words of stochastic rounding, if the element has it.
-struct no_words {};
+struct no_rounding_words {};
 template <class Element>
-using rounding_of = std::conditional_t<element_traits<Element>::is_stochastic, element_words, no_words>;
+using rounding_of = std::conditional_t<element_traits<Element>::is_stochastic, element_words, no_rounding_words>;
 
 // The pending steps of a row before its step. None outside tables; sparse/missed.hpp has the
 // others.
-struct nothing_missed {
+struct no_missed_steps {
     template <pack V, class S> GRADSTEP_HD void operator()(V&, S&) const {}
 };
 
@@ -228,7 +227,7 @@ inline namespace GRADSTEP_ISA {
 /// the state in memory.
 /// Its constants: `slots`, the indices of the slots; `in_default_form`, whether it runs the rule's
 /// `apply_default`; `sees_all_slots`, whether it also reads and writes the rare slots.
-template <class Element, class Rule, class Regularizer, class Gradient, class Missed = detail::nothing_missed>
+template <class Element, class Rule, class Regularizer, class Gradient, class Missed = detail::no_missed_steps>
 struct update_kernel {
     using rule_type = Rule;
     using regularizer_type = Regularizer;

@@ -29,13 +29,14 @@ template <class Updater> struct step_scalars {
         detail::settled_for<typename Updater::rule_type, compute> value = {};
     };
     /// The same for other rules.
-    struct nothing_by_model {};
+    struct no_settled_by_model {};
 
     typename Updater::rule_type::template coeffs<compute> rule;
     typename Updater::regularizer_type::template coeffs<compute> regularizer;
     typename Updater::undecayed_type::template coeffs<compute> undecayed;
     GRADSTEP_NO_UNIQUE_ADDRESS
-    std::conditional_t<model_wise_rule<typename Updater::rule_type>, settled_by_model, nothing_by_model> by_model = {};
+    std::conditional_t<model_wise_rule<typename Updater::rule_type>, settled_by_model, no_settled_by_model> by_model =
+        {};
 };
 
 /// The numbers of one step: policies, options and scalars, ready for kernels. It does not depend on

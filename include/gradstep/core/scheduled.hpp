@@ -319,7 +319,7 @@ template <class Rule, class Regularizer> struct moving_numbers {
     }
 };
 // The same for policies with constant numbers only.
-struct nothing_moves {
+struct no_moving_numbers {
     static constexpr std::size_t of_rule = 0, count = 0;
     template <class Rule, class Regularizer> static std::array<double, 0> of(Rule const&, Regularizer const&) {
         return {};
@@ -328,7 +328,7 @@ struct nothing_moves {
 };
 template <class Rule, class Regularizer>
 using moving_numbers_of = std::conditional_t<is_scheduled<Rule> || is_scheduled<Regularizer>,
-                                             moving_numbers<Rule, Regularizer>, nothing_moves>;
+                                             moving_numbers<Rule, Regularizer>, no_moving_numbers>;
 
 } // namespace GRADSTEP_ISA
 } // namespace detail

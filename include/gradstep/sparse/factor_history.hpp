@@ -31,7 +31,7 @@ inline namespace GRADSTEP_ISA {
 //
 // `Moves`: the numbers that follow schedules. The regularizer's part of a step is recorded in any
 // case, so only a decay of the state needs more.
-template <class Rule, class Regularizer, class T, template <class> class Buffer, class Moves = nothing_moves>
+template <class Rule, class Regularizer, class T, template <class> class Buffer, class Moves = no_moving_numbers>
 class factor_history {
     using decays = decay_history_of<Rule, Buffer, Moves::of_rule>;
 

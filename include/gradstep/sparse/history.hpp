@@ -49,7 +49,7 @@ concept history = history_view<typename History::view_type> &&
 
 // `Moves`: the numbers of rule and regularizer that follow schedules.
 template <catch_up_form Form, class Rule, class Regularizer, class T, template <class> class Buffer,
-          class Moves = nothing_moves>
+          class Moves = no_moving_numbers>
 using history_of = std::conditional_t<
     Form == catch_up_form::factors, factor_history<Rule, Regularizer, T, Buffer, Moves>,
     std::conditional_t<Form == catch_up_form::linear, linear_history<Rule, Regularizer, T, Buffer, Moves>,

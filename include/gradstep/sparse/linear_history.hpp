@@ -28,7 +28,7 @@ inline namespace GRADSTEP_ISA {
 // averages of weights: the history of `exact` with a linear rule. A plan is the product of the
 // pending steps, in O(log gap). row_updater records each step; kernels read the view.
 // `Moves`: the numbers that follow schedules, which are kept for each step.
-template <class Rule, class Regularizer, class T, template <class> class Buffer, class Moves = nothing_moves>
+template <class Rule, class Regularizer, class T, template <class> class Buffer, class Moves = no_moving_numbers>
 class linear_history {
     static constexpr bool has_factors = missed_linear<Rule, Regularizer, T>::has_factors;
     using decays = decay_history_of<Rule, Buffer, has_factors ? Moves::of_rule : 0>;

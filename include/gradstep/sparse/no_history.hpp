@@ -53,7 +53,7 @@ public:
     static constexpr std::size_t numbers_per_step = 0, bytes_per_step = 0;
 
     struct view_type {
-        struct missed : nothing_missed {
+        struct missed : no_missed_steps {
             static constexpr bool moves_state = false, reads_state = false;
             GRADSTEP_HD bool any() const { return false; }
             template <class R> GRADSTEP_HD void row(R&) const {}

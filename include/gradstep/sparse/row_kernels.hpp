@@ -50,7 +50,7 @@ template <class Updater> struct row_begin {
 };
 
 // For reads of the rows themselves instead of their averages.
-struct no_reading {};
+struct no_average_reading {};
 // How to read the averages of a rule's weights (`averaged`) after the steps so far.
 template <class Rule, class T> struct average_reading { typename Rule::template reading<T> scalars; };
 
@@ -58,7 +58,7 @@ template <class Rule, class T> struct average_reading { typename Rule::template 
 // the state in place unless `out_of_place` (a copy for a reader). With a reading, it writes the
 // row's average.
 template <class Updater, class Missed, bool out_of_place, class Out = typename Updater::traits::storage,
-          class Reading = no_reading>
+          class Reading = no_average_reading>
 struct catch_up_kernel {
     using rule_type = typename Updater::rule_type;
     using traits = typename Updater::traits;
@@ -66,7 +66,7 @@ struct catch_up_kernel {
     using compute = typename traits::compute;
     using gradient_type = void;
     using slots = std::make_index_sequence<slot_count<rule_type>>;
-    static constexpr bool reads_average = !std::is_same_v<Reading, no_reading>;
+    static constexpr bool reads_average = !std::is_same_v<Reading, no_average_reading>;
     static_assert(out_of_place || (std::is_same_v<Out, storage> && !reads_average));
 
     Out* weight;
@@ -100,7 +100,7 @@ struct catch_up_kernel {
 
 // Rows that catch up on all steps before the history's: in place, or as copies. With a reading, as
 // copies of their averages.
-template <class Updater, class View, class Reading = no_reading> struct row_catch_up {
+template <class Updater, class View, class Reading = no_average_reading> struct row_catch_up {
     using missed = typename View::missed;
     using storage = typename Updater::traits::storage;
     using compute = typename Updater::traits::compute;
@@ -142,7 +142,7 @@ template <class Updater, class View, class Reading = no_reading> struct row_catc
     GRADSTEP_INLINE void prefetch_read(std::uint64_t id) const {
         rows.prefetch_last_step(id);
         constexpr bool of_weight =
-            !missed::reads_state && !Updater::traits::has_master && std::is_same_v<Reading, no_reading>;
+            !missed::reads_state && !Updater::traits::has_master && std::is_same_v<Reading, no_average_reading>;
         if constexpr (of_weight) rows.prefetch_lines(rows.weight_of(id), rows.width);
         else rows.prefetch(id);
     }

@@ -35,7 +35,7 @@ struct largest_rate {
 // that moves a weight furthest, and closed forms for the state and for averages. row_updater
 // records each step; kernels read the view. `Moves`: the numbers that follow schedules, which are
 // kept for each step; a step that moves a weight furthest is then unknown.
-template <class Rule, class Regularizer, class T, template <class> class Buffer, class Moves = nothing_moves>
+template <class Rule, class Regularizer, class T, template <class> class Buffer, class Moves = no_moving_numbers>
 class step_history {
     using past = past_step<Rule, Regularizer, T>;
     using decays = decay_history_of<Rule, Buffer, Moves::of_rule>;

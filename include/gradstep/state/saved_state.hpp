@@ -144,7 +144,7 @@ void read_into(saved_source const& from, saved_state const& own);
 //                       // whether its number of rows is another one (`fit`)
 template <class X> struct state_access;
 
-struct state_of {
+struct saved_state_access {
     template <class X> static saved_state get(X const& x, char const* call, row_progress& at) {
         return state_access<X>::get(x, call, at);
     }
@@ -160,7 +160,7 @@ struct loadable {
 
     template <class X> static loadable of(X& x) {
         return {&x, [](void* to, saved_source const& from, bool resizes) {
-                    return state_of::load(*static_cast<X*>(to), from, resizes);
+                    return saved_state_access::load(*static_cast<X*>(to), from, resizes);
                 }};
     }
     bool load(saved_source const& from, bool resizes) const { return load_from(object, from, resizes); }
@@ -183,7 +183,7 @@ template <class X, class Files = checkpoint_files> constexpr bool has_file_funct
 template <class X> void save_file(std::string const& file, X const& x) {
     [[maybe_unused]] constexpr bool included = has_file_functions<X>();
     row_progress at;
-    saved_state const state = state_of::get(x, "save", at);
+    saved_state const state = saved_state_access::get(x, "save", at);
     save_states(file, std::span(&state, 1));
 }
 template <class X, class... Options> auto load_file(std::string const& file, X& x, Options const&... options) {
