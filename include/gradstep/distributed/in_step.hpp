@@ -95,9 +95,9 @@ protected:
     void wait(detail::operation& one, std::string_view what, std::string_view of = std::string_view());
 
     // Updates all parameters together, after all gradients have arrived. If parameters can be
-    // updated one by one, `gradually` returns an incremental step instead.
+    // updated one by one, `incremental` returns an incremental step instead.
     virtual void update() = 0;
-    virtual gradstep::detail::incremental_step* gradually() { return nullptr; }
+    virtual gradstep::detail::incremental_step* incremental() { return nullptr; }
     // Called after the last gradient of a step was pushed.
     virtual void all_taken() {}
     // Called once, after the ranks were compared.
@@ -136,7 +136,7 @@ private:
     void finish_step();
     // Updates the rest of each parameter whose gradients have arrived, until all are complete.
     // After an error the step stays incomplete, and each later call throws the error again.
-    void finish_gradually();
+    void finish_incremental();
     void forget_step();
 
     char const* mode_;
@@ -145,8 +145,8 @@ private:
     std::vector<std::unique_ptr<detail::distributed_parameter>> parameters_;
     std::vector<detail::operation*> operations_; // the parameters, and other operations of the mode
     gradstep::detail::name_index index_;
-    gradstep::detail::incremental_step* gradually_ = nullptr; // null if steps are not incremental
-    std::atomic<bool> is_finishing_ = false;                  // the caller waits for an incremental step
+    gradstep::detail::incremental_step* incremental_ = nullptr; // null if steps are not incremental
+    std::atomic<bool> is_finishing_ = false;                    // the caller waits for an incremental step
     std::optional<detail::helper_thread> helper_;
 };
 } // namespace GRADSTEP_ABI

@@ -73,7 +73,7 @@ GRADSTEP_DEFINE void in_step::push_bytes(named_gradient const& gradient) {
     begin();
     if (one.is_pushed) finish_step();
     wait(one, "the values of ", one.name);
-    one.begin_push(gradient.data, gradually_);
+    one.begin_push(gradient.data, incremental_);
     one.is_pushed = true;
     if (++taken_ == parameters_.size()) {
         gradstep::detail::rollback_guard left_out([&] { forget_step(); });
@@ -143,7 +143,7 @@ GRADSTEP_DEFINE void in_step::begin() {
         if (!difference.empty()) detail::fail<value_error>({"rank ", ranks().rank()}, {difference}, {"the same"});
     }
     on_begin();
-    if (auto* const step = gradually(); step != nullptr && step->is_possible()) gradually_ = step;
+    if (auto* const step = incremental(); step != nullptr && step->is_possible()) incremental_ = step;
     has_begun_ = true;
     if (ranks().allows_threads()) helper_.emplace([this] { return help(); });
 }
@@ -199,8 +199,8 @@ GRADSTEP_DEFINE void in_step::finish_step() {
                                      {"the gradients of ", missing, " have not been pushed, only those of ", pushed},
                                      {"a gradient of each parameter"});
     }
-    if (gradually_ != nullptr) {
-        finish_gradually();
+    if (incremental_ != nullptr) {
+        finish_incremental();
     } else {
         for (auto const& one : parameters_) wait(*one, "the gradient of ", one->name);
         for (detail::operation* const one : operations_) wait(*one, "the messages of a step");
@@ -210,7 +210,7 @@ GRADSTEP_DEFINE void in_step::finish_step() {
     wake();
 }
 
-GRADSTEP_DEFINE void in_step::finish_gradually() {
+GRADSTEP_DEFINE void in_step::finish_incremental() {
     is_finishing_ = true;
     gradstep::detail::rollback_guard caller_computes([&] { is_finishing_ = false; });
     detail::idle_time idle;
@@ -230,7 +230,7 @@ GRADSTEP_DEFINE void in_step::finish_gradually() {
             }
         }
         if (!rest.empty()) {
-            auto const failure = gradstep::detail::exception_of([&] { gradually_->run_rest(rest); });
+            auto const failure = gradstep::detail::exception_of([&] { incremental_->run_rest(rest); });
             for (auto* const one : with_rest) one->stepped(failure);
             idle.begin_anew();
             until = detail::deadline(ranks().timeout());
@@ -244,7 +244,7 @@ GRADSTEP_DEFINE void in_step::finish_gradually() {
         }
     }
     forget_step();
-    gradually_->end();
+    incremental_->end();
 }
 
 GRADSTEP_DEFINE void in_step::forget_step() {

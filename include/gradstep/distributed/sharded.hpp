@@ -229,7 +229,7 @@ private:
         }
         for (auto* one : shards_) one->gather();
     }
-    gradstep::detail::incremental_step* gradually() override {
+    gradstep::detail::incremental_step* incremental() override {
         bool const looks_at_all = std::isfinite(options_.clip_norm) || options_.on_nonfinite != nonfinite::propagate;
         return looks_at_all ? nullptr : &step_;
     }

@@ -106,7 +106,7 @@ private:
         for (auto const& one : this->parameters()) gradients.push_back(one->gradient());
         last_ = model_.update(gradients);
     }
-    gradstep::detail::incremental_step* gradually() override { return &step_; }
+    gradstep::detail::incremental_step* incremental() override { return &step_; }
     void describe_to(detail::agreement& own) const override { detail::add_options(own, options_); }
     gradstep::model const& updated_model() const override { return model_; }
 
