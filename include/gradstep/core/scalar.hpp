@@ -79,4 +79,15 @@ template <class T> constexpr scalar scalar_of() {
 /// The size of one number in bytes.
 GRADSTEP_INLINE constexpr std::size_t size_of(scalar type) { return detail::info_of(type).bytes; }
 
+namespace detail {
+inline namespace GRADSTEP_ABI {
+
+// The name of this type in safetensors; empty if it has none. Bytes are the codes of block8.
+template <class T> constexpr char const* dtype_of() {
+    if constexpr (has_scalar<T>) return info_of(scalar_of<T>()).dtype;
+    else return std::is_same_v<T, std::uint8_t> ? "U8" : "";
+}
+
+} // namespace GRADSTEP_ABI
+} // namespace detail
 } // namespace gradstep

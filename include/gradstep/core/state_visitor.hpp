@@ -22,12 +22,6 @@ struct load_options; // io/load_options.hpp
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The name of this type in safetensors; empty if it has none.
-template <class T> constexpr char const* dtype_of() {
-    if constexpr (has_scalar<T>) return info_of(scalar_of<T>()).dtype;
-    else return "";
-}
-
 // How to read and write device memory; null for host memory.
 struct memory_access {
     using copy = void(void const* backend, std::span<std::byte const> from, std::span<std::byte> to);

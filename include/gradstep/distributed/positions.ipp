@@ -69,9 +69,9 @@ GRADSTEP_DEFINE gradstep::detail::saved_state server_positions::state() const {
     auto const bytes = [](std::vector<std::uint64_t> const& of) {
         return std::as_writable_bytes(std::span(const_cast<std::uint64_t*>(of.data()), of.size()));
     };
-    out.add("workers", "U64", 8, workers, 3).chunks = {bytes(of_workers)};
+    out.add<std::uint64_t>("workers", workers, 3).chunks = {bytes(of_workers)};
     if (!of_parameters.empty())
-        out.add("applied", "U64", 8, of_parameters.size() / workers, workers).chunks = {bytes(of_parameters)};
+        out.add<std::uint64_t>("applied", of_parameters.size() / workers, workers).chunks = {bytes(of_parameters)};
     return out;
 }
 

@@ -91,11 +91,11 @@ private:
     static constexpr std::size_t keyed_tensors = 5;
     static std::vector<saved_tensor> of_keys(keyed const& x, std::uint64_t evictions, bool tells_seed) {
         saved_state out;
-        out.add("counts", "U64", 8, sizeof x.counts / 8).is_of_host = true;
-        out.add("remembered_since", "I64", 8, 1).is_of_host = true;
-        out.add("evictions", "U64", 8, evictions, 2).is_of_host = true; // step and key
-        out.add("sketch", "U32", 4, x.admitter.counters().size() / 4).is_of_host = true;
-        if (tells_seed) out.add("admit_seed", "U64", 8, 1).is_of_host = true;
+        out.add<std::uint64_t>("counts", sizeof x.counts / 8).is_of_host = true;
+        out.add<std::int64_t>("remembered_since", 1).is_of_host = true;
+        out.add<std::uint64_t>("evictions", evictions, 2).is_of_host = true; // step and key
+        out.add<std::uint32_t>("sketch", x.admitter.counters().size() / 4).is_of_host = true;
+        if (tells_seed) out.add<std::uint64_t>("admit_seed", 1).is_of_host = true;
         return std::move(out.tensors);
     }
 };

@@ -99,10 +99,10 @@ GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::take_rows(saved_state&
         out.tensors[i].width = x.width();
     }
     out.shape = {x.rows(), x.width()};
-    out.add("stamps", "U32", 4, rows.size()).chunks = {std::as_writable_bytes(rows.stamps())};
+    out.add<std::uint32_t>("stamps", rows.size()).chunks = {std::as_writable_bytes(rows.stamps())};
     describe_progress(out, at, rows.later_rows);
     if (at.kind != history_kind::none)
-        out.add("history", "F64", 8, at.history.size()).chunks = {std::as_writable_bytes(std::span(at.history))};
+        out.add<double>("history", at.history.size()).chunks = {std::as_writable_bytes(std::span(at.history))};
 }
 
 } // namespace GRADSTEP_ABI

@@ -5,6 +5,7 @@
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/extent.hpp>
+#include <gradstep/core/scalar.hpp>
 
 // The columns of a table's rows, whatever the rule and element are. Everything that only moves rows
 // or checks their memory is written for these, and compiled once.
@@ -23,6 +24,10 @@ struct row_column {
     std::size_t size = 0;      // of the memory, in elements
     std::size_t stride = 0;    // of rows, in elements
 
+    // A column of T, without memory.
+    template <class T> static row_column of(char const* name, std::size_t row_elements, bool is_number = false) {
+        return {name, dtype_of<T>(), row_elements, sizeof(T), is_number};
+    }
     bool exists() const { return row_elements != 0; }
     std::size_t row_bytes() const { return row_elements * element_bytes; }
     std::byte* row(std::uint64_t r) const {

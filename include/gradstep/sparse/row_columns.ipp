@@ -19,11 +19,11 @@ GRADSTEP_DEFINE extent row_column::memory() const {
 }
 
 GRADSTEP_DEFINE void describe_columns(kept_columns const& kept, row_column* to) {
-    *to++ = {"stamps", "U32", kept.stamps, 4, true};
-    *to++ = {"touches", "U32", kept.touches, 4, true};
-    *to++ = {"keys", "U64", kept.keys, 8, true};
-    *to++ = {"last_touches", "U32", kept.last_touches, 4, true};
-    *to++ = {"touch_counts", "U32", kept.touch_counts, 4, true};
+    *to++ = row_column::of<std::uint32_t>("stamps", kept.stamps, true);
+    *to++ = row_column::of<std::uint32_t>("touches", kept.touches, true);
+    *to++ = row_column::of<std::uint64_t>("keys", kept.keys, true);
+    *to++ = row_column::of<std::uint32_t>("last_touches", kept.last_touches, true);
+    *to++ = row_column::of<std::uint32_t>("touch_counts", kept.touch_counts, true);
 }
 
 GRADSTEP_DEFINE void check_columns(row_columns all, std::uint64_t num_rows) {

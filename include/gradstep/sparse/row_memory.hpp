@@ -87,10 +87,10 @@ template <std::integral Count> std::uint64_t counted(char const* name, Count cou
 template <class Updater> std::array<row_column, Updater::slots + 1> columns_of(std::size_t width) {
     using storage = typename Updater::traits::storage;
     using state = typename Updater::traits::state;
-    std::array<row_column, Updater::slots + 1> out{row_column{"values", dtype_of<storage>(), width, sizeof(storage)}};
+    std::array<row_column, Updater::slots + 1> out{row_column::of<storage>("values", width)};
     for (std::size_t i = 0; i < Updater::slots; ++i) {
         bool const is_number = Updater::is_row_slot(i);
-        out[i + 1] = {Updater::state_names[i], dtype_of<state>(), is_number ? 1 : width, sizeof(state), is_number};
+        out[i + 1] = row_column::of<state>(Updater::state_names[i], is_number ? 1 : width, is_number);
     }
     return out;
 }

@@ -70,6 +70,9 @@ struct saved_state {
 
     saved_tensor& add(char const* slot, char const* dtype, std::size_t element_bytes, std::uint64_t count,
                       std::uint64_t width = 0);
+    template <class T> saved_tensor& add(char const* slot, std::uint64_t count, std::uint64_t width = 0) {
+        return add(slot, dtype_of<T>(), sizeof(T), count, width);
+    }
     saved_tensor const* find(std::string_view slot) const;
 };
 

@@ -52,13 +52,13 @@ GRADSTEP_DEFINE void saved_state_of::memory(saved_memory const& x) {
 }
 
 GRADSTEP_DEFINE void saved_state_of::blocks(saved_blocks const& x) {
-    saved_tensor& codes = to_.add(x.slot, "U8", 1, x.count);
+    saved_tensor& codes = to_.add<std::uint8_t>(x.slot, x.count);
     constexpr std::size_t length = coded_block::length;
     auto const bytes = [](auto& of) { return std::as_writable_bytes(std::span(&of, 1)).data(); };
     std::size_t const whole = x.count / length, rest = x.count % length;
     if (whole != 0) codes.chunks.push_back({bytes(x.blocks[0].codes[0]), length, whole, sizeof(coded_block)});
     if (rest != 0) codes.chunks.push_back({bytes(x.blocks[whole].codes[0]), rest});
-    saved_tensor& scales = to_.add(x.slot, "F32", sizeof(float), x.blocks.size());
+    saved_tensor& scales = to_.add<float>(x.slot, x.blocks.size());
     scales.slot += ".scales";
     if (!x.blocks.empty())
         scales.chunks.push_back({bytes(x.blocks[0].scale), sizeof(float), x.blocks.size(), sizeof(coded_block)});

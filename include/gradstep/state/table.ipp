@@ -26,7 +26,7 @@ GRADSTEP_DEFINE void describe_rows(saved_state& to, row_columns columns, std::ui
         if (x.exists())
             to.add(&x == columns.data() ? "" : x.name, x.dtype, x.element_bytes, rows,
                    x.is_number ? 0 : x.row_elements);
-    if (has_history) to.add("history", "F64", 8, history).is_of_host = true;
+    if (has_history) to.add<double>("history", history).is_of_host = true;
 }
 
 GRADSTEP_DEFINE void add_segment(saved_state& to, row_columns segment) {
