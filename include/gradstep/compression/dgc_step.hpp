@@ -75,7 +75,7 @@ public:
     bool is_dense(std::size_t n) const { return rule().is_dense(number(), n); }
     /// Whether a model can split the update of such a tensor, by `batch`. Otherwise the model runs
     /// its `pending_update`.
-    bool comes_in_pieces(std::size_t n) const { return is_dense(n); }
+    bool can_split(std::size_t n) const { return is_dense(n); }
     /// The sparsity of the step, 0 before the ramp.
     double sparsity() const { return rule().sparsity_of(number()); }
     /// The number of entries in a message of a tensor of n elements: exact, or approximate with

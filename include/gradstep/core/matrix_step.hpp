@@ -58,7 +58,7 @@ public:
     /// The backend that runs the elementwise passes and the built-in product.
     backend_type const& backend() const { return backend_; }
     /// Whether a model can split the update of a tensor: never.
-    static constexpr bool comes_in_pieces(std::size_t) { return false; }
+    static constexpr bool can_split(std::size_t) { return false; }
 
     /// Updates one tensor, like `step::operator()`. The parameter must be a container with a shape
     /// (xtensor, Eigen); otherwise pass a slice. Throws value_error if there is no shape, and

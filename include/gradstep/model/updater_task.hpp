@@ -36,12 +36,12 @@
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
-// An updater with a step that takes some tensors as a whole: `comes_in_pieces(n)` is false for
+// An updater with a step that takes some tensors as a whole: `can_split(n)` is false for
 // them, and a `pending_update` has all memory that their update needs.
 template <class Updater>
 concept takes_whole_tensors = requires(typename Updater::step_type const& step, std::size_t n,
                                        typename Updater::step_type::pending_update& whole) {
-    step.comes_in_pieces(n);
+    step.can_split(n);
     whole();
 };
 template <class Updater> struct pending_update_type {
@@ -254,7 +254,7 @@ protected:
         call_.emplace(step, tensor(writable_gradient()));
         prepare_tensor(call_->tensor);
         if constexpr (takes_whole_tensors<Updater>)
-            if (!call_->step.comes_in_pieces(size())) return void(call_->whole.emplace(call_->step, call_->tensor));
+            if (!call_->step.can_split(size())) return void(call_->whole.emplace(call_->step, call_->tensor));
         if constexpr (!uses_shape) call_->batch.emplace(call_->step.batch(call_->tensor));
     }
     std::span<storage> weights() { return tensor(writable_gradient()).weight; }
