@@ -48,8 +48,7 @@ constexpr std::size_t batch_size = 64 * Ki;
 
 measure::statistic exactly(double x) { return {x, x, x}; }
 
-// --- the table
-// ---------------------------------------------------------------------------------------------------------
+// --- the table ---
 
 /// The key of row number i: as random as hashes are, all of them different.
 std::uint64_t key_of(std::uint64_t row) { return gs::stable_hash(row); }
@@ -221,8 +220,7 @@ void changes(report& out, options const& o) {
     if (found % changed != 0) std::printf("changed_since has found another number of rows than has changed\n");
 }
 
-// --- the index
-// -----------------------------------------------------------------------------------------------------------
+// --- the index ---
 
 /// Bytes that the maps hold.
 std::size_t held = 0;

@@ -1,8 +1,8 @@
 // Sharpness-aware minimization (SAM): each step uses the gradient at the worst point nearby, so
 // that training moves from sharp minima to flat ones.
 //
-// The loss is (u v - 1)^2 / 2. Its minima are all points with u v = 1. The flattest one is u = v
-// = 1: the curvature is u^2 + v^2. Both runs start near the sharp minimum u = 4, v = 1/4.
+// The loss is (u v - 1)^2 / 2. Its minima are all points with u v = 1. The flattest one is
+// u = v = 1: the curvature is u^2 + v^2. Both runs start near the sharp minimum u = 4, v = 1/4.
 #include <cmath>
 #include <cstdio>
 #include <vector>

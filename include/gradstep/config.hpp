@@ -135,8 +135,8 @@ template <class Policies> std::string to_json(Policies const& policies, int inde
 
 /// Returns the JSON Schema (draft 2020-12) of configurations, generated from the lists that reading
 /// uses. It contains every policy with its keys, their types, ranges and defaults, and the presets
-/// of other frameworks. It does not contain conditions on several members, such as window.min <=
-/// window.max.
+/// of other frameworks. It does not contain conditions on several members, such as
+/// window.min <= window.max.
 std::string configuration_schema(int indent = 2);
 
 } // namespace GRADSTEP_ABI

@@ -44,8 +44,8 @@ public:
     using state_type = typename traits::state;
     static constexpr bool on_host = std::is_same_v<typename backend::memory_space, host_memory>;
 
-    /// Copies the policies of `optimizer` and the values of `initial`, and sets the state to step
-    /// 0. The clock starts at 0. `initial` is a contiguous buffer in row-major order, in host
+    /// Copies the policies of `optimizer` and the values of `initial`, and sets the state to
+    /// step 0. The clock starts at 0. `initial` is a contiguous buffer in row-major order, in host
     /// memory or in the backend's memory. A span is assumed to be in the backend's memory. Throws
     /// buffer_error for memory that is missing, and size_error for a shape with another number of
     /// elements.

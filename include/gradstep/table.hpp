@@ -72,7 +72,7 @@ public:
     }
 
     /// Updates the rows in `ids` by one step (row_updater::update). gradient_rows contains
-    /// ids.size() x width elements. Instead of ids you can give the visible rows of a dense gradient,
+    /// ids.size() x width elements. Instead of ids you can pass the visible rows of a dense gradient
     /// of num_rows() x width elements: update(gs::visible{mask}, gradient).
     template <class Ids, class Gradients>
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
@@ -201,7 +201,7 @@ public:
     }
     /// Adds rows with these values behind the others, as `grow` does. They have the state of step 0
     /// and are up to date: earlier steps do not apply to them. Throws size_error if the number of
-    /// values is not a multiple of the width, buffer_error for memory that is null, memory_error. The
+    /// values is not a multiple of the width, buffer_error for null memory, and memory_error. The
     /// table is then unchanged.
     template <class Values> void append(Values const& values) {
         require_trained("append");
@@ -217,7 +217,7 @@ public:
     /// Values, state, stamps and touches of a row move with it: pending steps stay pending, and row
     /// numbers change. The mask is any range of values that convert to bool.
     ///
-    /// Rows move in place, and the memory of removed rows is for rows that you add later. Under exact
+    /// Rows move in place, and rows that you add later use the memory of removed rows. With exact
     /// and replay, rows with more than `max_row_age()` pending steps catch up first. Throws
     /// size_error, and the table is unchanged, unless the mask has an element for each row.
     template <class Mask> void keep(Mask const& mask) requires on_host {
@@ -359,7 +359,7 @@ private:
         while (i < Updater::slots && Updater::state_names[i] != name) ++i;
         return i;
     }
-    // Adds rows, so that there are `rows`. begin(zeroed) writes them; `zeroed`: their memory is zero.
+    // Adds rows, up to `rows`. begin(zeroed) writes them; `zeroed`: their memory is zero.
     template <class Begin> void add_rows(std::uint64_t rows, Begin const& begin) {
         core_type& of = core();
         std::uint64_t const before = of.num_rows();

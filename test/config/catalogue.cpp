@@ -39,8 +39,7 @@ namespace {
 using json = nlohmann::ordered_json;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// --- the schema
-// -----------------------------------------------------------------------------------------------------------
+// --- the schema ---
 
 json const& schema() {
     static json const out = json::parse(gs::optimizer_schema());
@@ -98,8 +97,7 @@ bool fits(json const& schema_of, json const& value) {
     return true;
 }
 
-// --- policies with every member
-// -----------------------------------------------------------------------------------------------
+// --- policies with every member ---
 
 /// A number in a range, which no default has.
 double inside(gs::range const& allowed) {

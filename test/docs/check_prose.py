@@ -2,7 +2,7 @@
 """Checks how the project's text is written: docs/, the front pages, and the comments of the library and its bindings.
 
 - A phrase that readers stumble over: PHRASES below has each with what to write instead.
-- A line of Markdown over 130 columns, tables, links and generated pages apart.
+- A line of Markdown over 130 columns, tables, links and generated pages apart, or a line of prose in a comment of C++ over 100.
 - A page over 2500 words, code and tables apart: 1500 for one that shows how to do a task. Reference pages have no limit.
 """
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("*.md", "docs/**/*.md", "bindings/*/README.md", "examples/README.md", "packaging/README.md")
 SOURCES = ("include/**/*.[hi]pp", "include/**/*.h", "bindings/**/*.[ch]pp", "bindings/**/*.go", "bindings/**/*.rs", "bindings/python/gradstep/**/*.py",
            "examples/**/*.[ch]*", "tools/*.[ch]pp")
-LONGEST_LINE = 130
+LONGEST_LINE, LONGEST_COMMENT = 130, 100
 WORDS = {"docs/how_to": 1500, "docs/reference": None}
 MOST_WORDS = 2500
 
@@ -81,6 +81,13 @@ def long_lines(name: str, lines: list[str]) -> list[str]:
             and len(re.sub(r"\]\([^)]*\)", "]", line)) > LONGEST_LINE]
 
 
+def long_comments(name: str, text: str) -> list[str]:
+    """Lines of prose in comments that have the line to themselves. Formulas, code and tables are indented, or have gaps."""
+    return [f"{name}:{number}: {len(line)} columns of prose; expected at most {LONGEST_COMMENT}"
+            for number, line in enumerate(text.splitlines(), 1)
+            if len(line) > LONGEST_COMMENT and re.match(r"\s*(?:///?|\*) \w\S*(?: \S+)+$", line)]
+
+
 def too_long(name: str, lines: list[str]) -> list[str]:
     most = next((words for folder, words in WORDS.items() if name.startswith(folder)), MOST_WORDS)
     text = re.sub(r"<!--.*?-->", "", "\n".join(line for line in lines if not line.startswith("|")), flags=re.DOTALL)
@@ -94,7 +101,10 @@ def main() -> int:
         name, lines = str(file.relative_to(ROOT)), prose_of_page(file.read_text())
         problems += phrases(name, [re.sub(r"`[^`]*`", "``", line) for line in lines]) + long_lines(name, lines) + too_long(name, lines)
     for file in files(SOURCES):
-        problems += phrases(str(file.relative_to(ROOT)), comments_of(file.read_text()))
+        name, text = str(file.relative_to(ROOT)), file.read_text()
+        problems += phrases(name, comments_of(text))
+        if file.suffix in (".hpp", ".ipp", ".cpp", ".h", ".c", ".cu"):
+            problems += long_comments(name, text)
     for problem in problems:
         print(problem)
     if not problems:

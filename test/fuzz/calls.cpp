@@ -67,8 +67,7 @@ bool same(std::span<float const> a, std::span<float const> b) {
     return out;
 }
 
-// --- the model
-// ----------------------------------------------------------------------------------------------------------
+// --- the model ---
 
 enum class on_nonfinite { propagate, skip, raise };
 struct optimizer {
@@ -147,8 +146,7 @@ struct state {
     }
 };
 
-// --- calls
-// --------------------------------------------------------------------------------------------------------------
+// --- calls ---
 
 // Calls f(error), which must give this code, and says so in `error` as far as that reaches.
 template <class F> void call(choices& next, gradstep_status wanted, F const& f) {

@@ -23,10 +23,10 @@ struct run_by_formula {
 // The bound: as for adafactor, r, c and v have a relative error of at most e = t (N 2^-53 + 6 u)
 // after t steps, and the clipped u has a = 3 e + 12 u + N 2^-53. With the largest |u| of all steps,
 // U, an element of u is off by a U, one of m by (a + 4 t u) U, and u - m by D = (2 a + 4 t u + u)
-// U. The mean of (u - m)^2 over a row or column has then a relative error of at most 2 D / p + (D
-// / p)^2, where p is the root of the smallest such mean, and its average s the largest of all steps
-// and t roundings more. Its root, of r c / mean(r), has f = 1.5 s / (1 - s) + 6 u. So a step adds
-// to the error of a weight, with the largest divisor's inverse F,
+// U. The mean of (u - m)^2 over a row or column has then a relative error of at most 2
+// D / p + (D / p)^2, where p is the root of the smallest such mean, and its average s the largest
+// of all steps and t roundings more. Its root, of r c / mean(r), has f = 1.5 s / (1 - s) + 6 u. So
+// a step adds to the error of a weight, with the largest divisor's inverse F,
 //     rate * F * (U f + (a + 4 t u) U + 4 u U) + 4 u |w|
 // and for a tensor that is no matrix F = 1 and f = 0.
 run_by_formula by_formula(gs::came const& rule, std::size_t rows, std::size_t cols, double u) {

@@ -14,8 +14,8 @@ dense::script const many_gaps{.gaps = {1, 2, 3, 10, 1000, 1999}, .flush_at = 123
 dense::script const long_gap{.gaps = {1000, 100'000}, .read_every = 20'000, .odd_steps = false, .max_history = 1 << 17};
 constexpr std::size_t steps = 2001, many_steps = 100'001;
 
-// A pull so weak that momentum does not make the weight swing: lr * x / (1 - mu) below (1 - mu)
-// / (1 + mu).
+// A pull so weak that momentum does not make the weight swing: lr * x / (1 - mu) below
+// (1 - mu) / (1 + mu).
 double strength(double mu) { return 20 * (1 - mu) * (1 - mu); }
 
 template <class Element, class Rule, class Regularizer>

@@ -197,8 +197,8 @@ TEST_CASE("mean and variance are those asked for", "[sparse]") {
         }
         return std::pair(sum / n, squares / n);
     };
-    // Hoeffding: the mean of numbers in an interval of length c stays within c * sqrt(log(2
-    // / alpha) / (2 * n)).
+    // Hoeffding: the mean of numbers in an interval of length c stays within
+    // c * sqrt(log(2 / alpha) / (2 * n)).
     auto const [uniform_mean, uniform_variance] = moments(gs::uniform{-1, 3, 5}, 1);
     CHECK(std::abs(uniform_mean) < 4 * std::sqrt(x / (2 * n)));
     CHECK(std::abs(uniform_variance - 16.0 / 12) < 4 * std::sqrt(x / (2 * n)));

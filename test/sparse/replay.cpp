@@ -86,10 +86,10 @@ template <class Rule, class Regularizer> differences against_dense(Rule rule, Re
 
 // A missed step multiplies m and v by a factor and rounds; replay takes the factor's power once.
 // Over the `steps` of the run m and v are relatively off by at most one rounding a step in the
-// dense run, three |log factor| a step in the power (logarithm, product, exp), with |log factor|
-// < 0.11, and four a touch: (1.33 steps + 12) u, which m's sums with new gradients do not increase
-// where both have one sign, as the tests' gradients of step 0, 7 and 600 have not: there |m| stands
-// for its terms, of which each is at most 1.
+// dense run, three |log factor| a step in the power (logarithm, product, exp), with |log
+// factor| < 0.11, and four a touch: (1.33 steps + 12) u, which m's sums with new gradients do not
+// increase where both have one sign, as the tests' gradients of step 0, 7 and 600 have not: there
+// |m| stands for its terms, of which each is at most 1.
 constexpr double u = std::numeric_limits<double>::epsilon() / 2;
 constexpr double state_roundings = 1.33 * steps + 12;
 // A bound of the sum of all moves without gradient, for gradients of at most 1: lr times an average
@@ -207,8 +207,8 @@ TEST_CASE("beyond max_steps the state decays and the weight stands", "[replay]")
     table.flush();
     CHECK(table.row(0) == expected);
     for (std::size_t i = 0; i < width; ++i) {
-        // The step's own roundings (three in v), and the roundings of the power: 3 |log factor| 500
-        // + 4.
+        // The step's own roundings (three in v), and the roundings of the power: 3 |log factor|
+        // 500 + 4.
         CHECK(std::abs(table.state<"m">()[i] / (0.1 * g[i] * std::pow(0.9, 500)) - 1) <= (3 * 0.11 * 500 + 16) * u);
         CHECK(std::abs(table.state<"v">()[i] / (0.001 * g[i] * g[i] * std::pow(0.999, 500)) - 1) <=
               (3 * 0.0011 * 500 + 16) * u + 2 * 1000 * u); // 1 - 0.999 carries 1000 roundings of 0.999

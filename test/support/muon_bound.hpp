@@ -10,10 +10,10 @@
 
 /// The bound for a computation with unit roundoff u, and weights of at most 2 at the start.
 ///
-/// The singular values of X are at most 1 after the division by its norm, and p(s) = a s + b s^3
-/// + c s^5 keeps them below `largest` for the coefficients of the paper, where p changes by at most
-/// `slope` times as much as its argument. In Frobenius norms, with rows r <= k columns, |X|
-/// <= largest sqrt(r), and a product of matrices over k terms is off by at most k u times the
+/// The singular values of X are at most 1 after the division by its norm, and p(s) = a s + b
+/// s^3 + c s^5 keeps them below `largest` for the coefficients of the paper, where p changes by at
+/// most `slope` times as much as its argument. In Frobenius norms, with rows r <= k columns,
+/// |X| <= largest sqrt(r), and a product of matrices over k terms is off by at most k u times the
 /// product of their norms. So a step moves an error e of X to at most slope e + d, with
 ///     dA = k u |X|^2
 ///     dB = |b| dA + |c| (2 largest^2 dA + r u |A|^2) + 3 u |B|

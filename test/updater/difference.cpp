@@ -36,8 +36,8 @@ template <> struct gradstep::buffer_traits<eighths> {
 
 namespace {
 
-// Weights in [2, 6), of which no step here changes one by more than its half, so that w
-// + difference is exact. Three steps in place and three by the difference, over n elements.
+// Weights in [2, 6), of which no step here changes one by more than its half, so that
+// w + difference is exact. Three steps in place and three by the difference, over n elements.
 template <class Optimizer> void check_bits(Optimizer in_place, std::size_t n, gs::step_options const& options = {}) {
     using storage = typename Optimizer::traits::storage;
     using compute = typename Optimizer::traits::compute;

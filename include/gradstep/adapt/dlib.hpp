@@ -111,9 +111,9 @@ public:
         : updater_(std::move(rule), std::move(regularizer), external{}, simd_backend<>{}) {}
 
     /// Computes the step of a layer, for dlib's networks, which add it to the parameters. The step
-    /// is a difference (`step::difference`). Throws value_error for a rate that is not finite and
-    /// >= 0, and size_error if the layer has another number of parameters than at its first step;
-    /// the state is then unchanged.
+    /// is a difference (`step::difference`). Throws value_error for a rate that is not finite
+    /// and >= 0, and size_error if the layer has another number of parameters than at its first
+    /// step; the state is then unchanged.
     template <class Layer>
     ::dlib::tensor const& operator()(float rate, Layer const& layer, ::dlib::tensor const& gradient) {
         ::dlib::tensor const& parameters = layer.get_layer_params();

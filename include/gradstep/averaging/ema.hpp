@@ -17,19 +17,19 @@ namespace gradstep {
 ///     beta_t = decay * (1 - decay^(k-1)) / (1 - decay^k)     after, with debias; k = t - start
 ///
 /// With debias, only the weights of steps after `start` count, with factors that fall by `decay`
-/// from step to step and add up to 1. This equals sum_s (1 - decay) * decay^(t-s) * w_s / (1 -
-/// decay^k) (Kingma & Ba 2015, section 3), without a division when you read it. Without debias, it
-/// starts from the current weights.
+/// from step to step and add up to 1. This equals sum_s
+/// (1 - decay) * decay^(t-s) * w_s / (1 - decay^k) (Kingma & Ba 2015, section 3), without a
+/// division when you read it. Without debias, it starts from the current weights.
 ///
-/// 1 - beta_t uses beta_t as the element's arithmetic represents it, so that both factors add up to
-/// 1. Otherwise the average of a constant weight w would differ from w: in float at decay 0.9999 by
-/// 1.7e-4 of w.
+/// 1 - beta_t uses beta_t as the element's arithmetic represents it, so that both factors add up
+/// to 1. Otherwise the average of a constant weight w would differ from w: in float at decay 0.9999
+/// by 1.7e-4 of w.
 /// Ranges: 0 <= decay < 1, start >= 0.
 ///
 /// State: average, initially the initial weights.
 /// Other frameworks: Keras' and torch's averages have no debias and begin with the weights of the
-/// first step (start = 1). Optax' `ema` divides when it is read. TensorFlow's uses min(decay, (1 +
-/// t) / (10 + t)).
+/// first step (start = 1). Optax' `ema` divides when it is read. TensorFlow's uses min(decay,
+/// (1 + t) / (10 + t)).
 struct ema {
     double decay = 0.999;
     bool debias = false;

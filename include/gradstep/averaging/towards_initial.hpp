@@ -18,10 +18,11 @@ namespace gradstep {
 ///     w <- w - lr * rate * (w - initial)
 ///
 /// It follows all regularizers, in every step, and does not enter the state of the rule, as
-/// `decoupled` does not. The paper adds rate / 2 * |w - initial|^2 to the loss instead: add rate *
-/// (w - initial) to the gradient for that form. With `sgd` the paper's form computes the same,
-/// except that its distance is of the weight before the step. For weights that the initial model
-/// does not have, such as a new last layer, the paper decays towards 0: use `decoupled` there.
+/// `decoupled` does not. The paper adds rate / 2 * |w - initial|^2 to the loss instead: add
+/// rate * (w - initial) to the gradient for that form. With `sgd` the paper's form computes the
+/// same, except that its distance is of the weight before the step. For weights that the initial
+/// model does not have, such as a new last layer, the paper decays towards 0: use `decoupled`
+/// there.
 /// Ranges: rate >= 0, and lr * rate <= 1 at every step. A tensor's rate_scale scales the learning
 /// rate here too; its `decay` does not.
 ///

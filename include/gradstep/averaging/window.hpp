@@ -18,15 +18,15 @@ namespace gradstep {
 ///     sum_2 <- sum_2 + sum_1,    sum_1 <- 0                           every 16384 steps
 ///     sum_3 <- sum_1 + sum_2,    sum_1 <- 0,    sum_2 <- 0            where the window closes
 ///
-/// A window that began after step r closes at the first step t with t - r >= min and t - r >=
-/// min(max, rate * t). The average is (sum_1 + sum_2 + sum_3) / (steps in both windows). The step
-/// number alone determines when a window closes, so a checkpoint contains only the clock and the
-/// sums.
+/// A window that began after step r closes at the first step t with t - r >= min and
+/// t - r >= min(max, rate * t). The average is (sum_1 + sum_2 + sum_3) / (steps in both windows).
+/// The step number alone determines when a window closes, so a checkpoint contains only the clock
+/// and the sums.
 ///
 /// State: sum_1, sum_2, sum_3, initially zero; most steps change sum_1 only. Before the first step,
-/// the average equals the weights. A `touch_only` table rejects it, like `polyak`. Ranges: 0 < rate
-/// <= 1, 1 <= min <= max. Other frameworks: this is Paddle's ModelAverage, which stores the counts
-/// in addition to the sums and rounds rate * t down.
+/// the average equals the weights. A `touch_only` table rejects it, like `polyak`. Ranges:
+/// 0 < rate <= 1, 1 <= min <= max. Other frameworks: this is Paddle's ModelAverage, which stores
+/// the counts in addition to the sums and rounds rate * t down.
 struct window {
     double rate = missing;
     std::int64_t min = 10000, max = 10000;
@@ -114,8 +114,8 @@ private:
         double const step = static_cast<double>(start) + static_cast<double>(length);
         return static_cast<double>(length) >= std::min(static_cast<double>(max), step * rate);
     }
-    // The length of the window that begins after step `start`: the solution of length = rate *
-    // (start + length), or its neighbour after rounding, between min and max.
+    // The length of the window that begins after step `start`: the solution of
+    // length = rate * (start + length), or its neighbour after rounding, between min and max.
     GRADSTEP_INLINE std::int64_t length_after(std::int64_t start) const {
         if (closes(start, min)) return min;
         double const wanted = std::ceil(static_cast<double>(start) * rate / (1 - rate));

@@ -101,9 +101,9 @@ GRADSTEP_HD void quotients(__m512 a0, __m512 b0, __m512 a1, __m512 b1, __m512& q
     }
 }
 
-/// The root of a. The divider computes it if a is negative, infinite or NaN, or below 2^-95 and not
-/// 0. Above that, only the last remainder can be subnormal. If it is flushed (below 2^-126), it is
-/// less than 2^-8 ulp of the root, and has no effect on the result.
+/// The root of a. The divider computes it if a is negative, infinite or NaN, or below 2^-95 and
+/// not 0. Above that, only the last remainder can be subnormal. If it is flushed (below 2^-126), it
+/// is less than 2^-8 ulp of the root, and has no effect on the result.
 GRADSTEP_HD __m512 root(__m512 a) {
     constexpr int small = power_of_two(-95), sign = static_cast<int>(0x80000000);
     // The root of 0 is 0 times any finite estimate, such as the estimate of the small number.

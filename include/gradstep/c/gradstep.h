@@ -112,9 +112,9 @@ enum gradstep_given { GRADSTEP_GIVEN_RATE = 1, GRADSTEP_GIVEN_EPOCH = 2, GRADSTE
  *     gradstep_step_options options = GRADSTEP_STEP_OPTIONS_INIT;
  *     options.rate = 0.01, options.given |= GRADSTEP_GIVEN_RATE;
  *
- * The library rejects a rate, an epoch or a loss that differs from GRADSTEP_STEP_OPTIONS_INIT if its
- * flag is missing. Programs that were compiled with the header of ABI 0.1 have no flags: for
- * them, a rate of NaN and a negative epoch mean "not given". */
+ * The library rejects a rate, an epoch or a loss that differs from GRADSTEP_STEP_OPTIONS_INIT
+ * without its flag. Programs that were compiled with the header of ABI 0.1 have no flags: for them,
+ * a rate of NaN and a negative epoch mean "not given". */
 typedef struct gradstep_step_options {
     uint32_t struct_size;
     int32_t reserved;      /* 0 */
@@ -272,9 +272,9 @@ GRADSTEP_API gradstep_status gradstep_parameter_clock(const gradstep_parameter*,
 GRADSTEP_API gradstep_status gradstep_parameter_seek(gradstep_parameter*, const gradstep_clock*, gradstep_error*);
 /* Changes n numbers of the configuration, from the next step on: values[k] replaces the number at
  * paths[k], which is written as in error messages: "rule.beta1", "schedule.rates[0]", "clip.limit",
- * "regularizer.regularizers[1].rate". Values, state and clock do not change. All numbers are checked
- * as in a configuration before any is changed (GRADSTEP_BAD_CONFIG). If rows have a history of steps
- * (catch_up "exact" or "replay"), the code is GRADSTEP_BAD_SEQUENCE. Since ABI 0.2. */
+ * "regularizer.regularizers[1].rate". Values, state and clock do not change. All numbers are
+ * checked as in a configuration before any changes (GRADSTEP_BAD_CONFIG). If rows have a history of
+ * steps (catch_up "exact" or "replay"), the code is GRADSTEP_BAD_SEQUENCE. Since ABI 0.2. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_numbers(gradstep_parameter*, const char* const* paths,
                                                             const double* values, uint64_t n, gradstep_error*);
 /* Writes the complete configuration as JSON. The buffer is as in gradstep_config_canonical. */
@@ -301,8 +301,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_load(gradstep_parameter*, const 
  * the format can open. It replaces the previous file when it is complete and on the disk. */
 GRADSTEP_API gradstep_status gradstep_parameters_save_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
-/* Loads a file of `save_file` that has exactly the names of n parameters, in any order. If
- * the system fails to read in the middle of the data (GRADSTEP_IO_ERROR), a part has been loaded. */
+/* Loads a file of `save_file` that has exactly the names of n parameters, in any order. If the
+ * system fails to read in the middle of the data (GRADSTEP_IO_ERROR), a part has been loaded. */
 GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
 /* Checks whether a file can contain n parameters with these names: non-empty UTF-8, not
@@ -361,9 +361,9 @@ GRADSTEP_API gradstep_status gradstep_parameter_message_bound(const gradstep_par
                                                               gradstep_error*);
 /* The first phase of a step: adds the gradient to the state, advances the clock, and writes the
  * message for all trainers to `buffer`, `written` bytes. If `bytes` is below the bound, the code is
- * GRADSTEP_BAD_SIZE, and only `written` is written: it is the bound. If the gradient contains NaN or
- * infinity, on_nonfinite "skip" makes a message without entries. If your thread pool fails in the
- * middle (GRADSTEP_EXECUTOR_FAILED), the clock has advanced and there is no message. */
+ * GRADSTEP_BAD_SIZE, and only `written` is written: it is the bound. If the gradient is not finite,
+ * on_nonfinite "skip" makes a message without entries. If your thread pool fails in the middle
+ * (GRADSTEP_EXECUTOR_FAILED), the clock has advanced and there is no message. */
 GRADSTEP_API gradstep_status gradstep_parameter_compress(gradstep_parameter*, const void* gradient, uint64_t count,
                                                          const gradstep_step_options*, void* buffer, uint64_t bytes,
                                                          uint64_t* written, gradstep_error*);
@@ -388,7 +388,7 @@ GRADSTEP_API gradstep_status gradstep_updater_slot_count(const gradstep_updater*
 GRADSTEP_API gradstep_status gradstep_updater_slot(const gradstep_updater*, uint64_t index, gradstep_slot* info,
                                                    gradstep_error*);
 /* Returns the number of elements of a slot for a tensor of rows x columns elements, or if columns
- * is 0, for a vector of `rows` elements. In factored rules (adafactor) it can be 0. Since ABI 0.3. */
+ * is 0, for a vector of `rows` elements. Factored rules (adafactor) can have 0. Since ABI 0.3. */
 GRADSTEP_API gradstep_status gradstep_updater_slot_size(const gradstep_updater*, uint64_t index, uint64_t rows,
                                                         uint64_t columns, uint64_t* count, gradstep_error*);
 /* Sets the slots of a tensor to step 0. slots: slot_count pointers, NULL if there are none. */
@@ -399,7 +399,7 @@ GRADSTEP_API gradstep_status gradstep_updater_initialize_matrix(const gradstep_u
                                                                 void* const* slots, uint64_t rows, uint64_t columns,
                                                                 gradstep_error*);
 /* Prepares the next step and advances the clock. Then call `apply` for every tensor, or if the rule
- * is model-wise (prodigy), apply_many once with all. With zero_gradient, they write to gradients. */
+ * is model-wise (prodigy), apply_many once with all. With zero_gradient, they clear gradients. */
 GRADSTEP_API gradstep_status gradstep_updater_next_step(gradstep_updater*, const gradstep_step_options*,
                                                         gradstep_error*);
 /* Returns the progress of the run. */
@@ -421,21 +421,21 @@ GRADSTEP_API gradstep_status gradstep_updater_apply(const gradstep_updater*, voi
  * number k for stochastic rounding. All are checked before any is written. The parameters and slots
  * of all tensors must not overlap each other or any gradient. Tensors can share a gradient, except
  * with zero_gradient. With on_nonfinite "skip" the other tensors are updated, with "raise" none is.
- * If the rule is model-wise, the call is the step of the whole model: apply each step once, from one
- * thread, and "skip" skips all tensors. After gradstep_updaters_settle it is a part of the model. */
+ * If the rule is model-wise, the call is the step of the whole model: apply each step once, on one
+ * thread, and "skip" skips all tensors. After gradstep_updaters_settle it is part of the model. */
 GRADSTEP_API gradstep_status gradstep_updater_apply_many(const gradstep_updater*, void* const* parameters,
                                                          const void* const* gradients, void* const* const* slots,
                                                          const uint64_t* counts, uint64_t n, gradstep_error*);
 /* The same for rules that use shapes, muon and the factored ones, which gradstep_updater_apply and
- * gradstep_updater_apply_many refuse. Tensor k has rows[k] x columns[k] elements in row-major order,
- * or if columns[k] is 0, it is a vector of rows[k] elements, which muon refuses. Other rules update
+ * gradstep_updater_apply_many reject. Tensor k has rows[k] x columns[k] elements in row-major order
+ * or, if columns[k] is 0, it is a vector of rows[k] elements, which muon rejects. Other rules update
  * the tensors as gradstep_updater_apply_many does. Since ABI 0.3. */
 GRADSTEP_API gradstep_status gradstep_updater_apply_matrices(const gradstep_updater*, void* const* parameters,
                                                              const void* const* gradients, void* const* const* slots,
                                                              const uint64_t* rows, const uint64_t* columns, uint64_t n,
                                                              gradstep_error*);
-/* Settles the prepared steps of several updaters, whose rule is model-wise and the same, as the step of
- * one model: if its tensors differ in dtype, rate or regularizer. Tensor k belongs to updaters[k]; all
+/* Settles the prepared steps of several updaters with the same model-wise rule as the step of one
+ * model, whose tensors differ in dtype, rate or regularizer. Tensor k belongs to updaters[k]; all
  * have the same clock. Reads the tensors. Then apply each step to its tensors. Since ABI 0.3. */
 GRADSTEP_API gradstep_status gradstep_updaters_settle(gradstep_updater* const* updaters, void* const* parameters,
                                                       const void* const* gradients, void* const* const* slots,

@@ -19,10 +19,10 @@ namespace gradstep {
 ///     r <- min(1, clip * max(|w|, epsilon) / |g|)     norms over the tensor (a row of a table); 1 if |g| is 0
 ///     the step of the rule with r * g
 ///
-/// g is the gradient after the regularizers that act before the rule. Ranges: clip > 0; epsilon >=
-/// 0. State, and behaviour without gradient, are the rule's; in tables, `exact` and `replay` work
-///    if
-/// the rule's state stands or is multiplied by factors. The rule must work element by element.
+/// g is the gradient after the regularizers that act before the rule. Ranges: clip > 0;
+/// epsilon >= 0. State, and behaviour without gradient, are the rule's; in tables, `exact` and
+/// `replay` work if the rule's state is unchanged or multiplied by factors. The rule must work
+/// element by element.
 /// The paper clips per unit, which is one output of a layer: make a slice, or a row of a table, of
 /// each unit. Its weight decay joins the gradient after the clipping; here `l2` is clipped too, and
 /// `decoupled` is not.

@@ -25,8 +25,8 @@ namespace gradstep {
 /// The step then uses the gradient at these weights, and begins at the weights before. Foret et al.
 /// 2021, arXiv:2010.01412, equation 2; Kwon et al. 2021, arXiv:2102.11600, equation 9 with p = 2.
 /// The norm is a sum in double in a fixed order, as global_norm. The products a g of ASAM are
-/// rounded to the type of the parameter before they are summed. Ranges: rho >= 0, eta >= 0, epsilon
-/// >= 0. The paper uses rho = 0.05 for SAM, and rho from 0.5 to 2 for ASAM.
+/// rounded to the type of the parameter before they are summed. Ranges: rho >= 0, eta >= 0,
+/// epsilon >= 0. The paper uses rho = 0.05 for SAM, and rho from 0.5 to 2 for ASAM.
 /// Other implementations: the SAM of github.com/davda54/sam, where eta is 0 if `adaptive`.
 struct sam_options {
     double rho = 0.05;

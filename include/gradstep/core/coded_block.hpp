@@ -19,8 +19,8 @@ enum class code_map { both_signs, one_sign };
 /// arXiv:2110.02861, section 2.1.
 ///
 /// Element k is map(codes[k]) * scale. The magnitudes of a map are in seven decades. Decade i, from
-/// 0 to 6, ends at 10^(i - 6). It is divided into N equal parts, N = 2^i for both signs and 2^(i +
-/// 1) for one sign. Each part is represented by its middle:
+/// 0 to 6, ends at 10^(i - 6). It is divided into N equal parts, N = 2^i for both signs and
+/// 2^(i + 1) for one sign. Each part is represented by its middle:
 ///
 ///     10^(i - 6) * (0.1 + 0.9 * (k + 1/2) / N),        k from 0 to N - 1
 ///

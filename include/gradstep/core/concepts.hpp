@@ -269,15 +269,15 @@ template <class R> concept matrix_rule = rule<R> && detail::gathers<R> && detail
 ///     template <class Updater> using step_type = matrix_step<Updater>;
 ///     template <class T, class Work> void update(coeffs<T> const&, Work& work) const;
 ///
-/// `update` runs on the host: passes, and between them it settles the slots (core/factored_work.hpp).
-/// Tensors without a shape have slots of their own. Tables and other rules cannot contain such rules.
+/// `update` runs on the host, in passes, and settles the slots in between (core/factored_work.hpp).
+/// Tensors without a shape have their own slots. Tables and other rules cannot contain such rules.
 template <class R> concept factored_rule = rule<R> && detail::has_factor_slots<R>;
 /// A rule whose step uses the shape of a parameter.
 template <class R> concept shaped_rule = matrix_rule<R> || factored_rule<R>;
 
 /// A rule that reads the gradients of the whole model before it changes an element, as rules do that
-/// estimate their own step size (prodigy, dog). It keeps numbers in the clock (`clock_state_names`,
-/// `advance`), has `partial_sums` and `accumulate` as a row-wise rule has, and two more pure functions
+/// estimate their step size (prodigy, dog). It keeps numbers in the clock (`clock_state_names`,
+/// `advance`), has `partial_sums` and `accumulate` like a row-wise rule, and two more pure functions
 /// that run on the host, in double:
 ///
 ///     clock_state settle(std::int64_t t, clock_state const& before, partial_sums<double> const& sums) const;
@@ -315,9 +315,9 @@ template <class R> concept settled_rule = row_wise_rule<R> || model_wise_rule<R>
 /// A regularizer: its coefficients are prepared once per step. `before(c, w, g)` changes weight or
 /// gradient before the rule, and `after(c, w)` changes the weight after the rule. It has one of
 /// them, or both. `after(c, old, w)` also gets the weight that the rule was given, after every
-/// `before`. `static constexpr bool is_decay = true` marks regularizers that a slice with decay =
-/// false leaves out. Optional, for tables: `at_zero_gradient`, and `shrink(step_info) -> shrinkage`
-/// (core/zero_gradient.hpp).
+/// `before`. `static constexpr bool is_decay = true` marks regularizers that a slice with
+/// decay = false leaves out. Optional, for tables: `at_zero_gradient`, and `shrink(step_info) ->
+/// shrinkage` (core/zero_gradient.hpp).
 template <class R>
 concept regularizer = detail::looks_like_regularizer<R> && detail::prepares<R> &&
     (detail::acts_before<R> || detail::acts_after<R>);

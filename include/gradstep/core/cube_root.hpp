@@ -5,10 +5,10 @@ namespace gradstep {
 inline namespace GRADSTEP_ISA {
 namespace math {
 
-/// The cube root, for packs of float and double. Its error is below 5/6 + 1/100 ulp, and below 2/3
-/// + 1/100 ulp except just below a power of two. If the root is representable, it is exact. Zeros,
-/// infinities and NaN stay as they are. Every operation is rounded on its own, so the bits are the
-/// same in every pack, with and without an FMA.
+/// The cube root, for packs of float and double. Its error is below 5/6 + 1/100 ulp, and below
+/// 2/3 + 1/100 ulp except just below a power of two. If the root is representable, it is exact.
+/// Zeros, infinities and NaN stay as they are. Every operation is rounded on its own, so the bits
+/// are the same in every pack, with and without an FMA.
 ///
 ///     x = |a|, scaled into the normal numbers;  t = its root, estimated with an error of 4 %
 ///     t <- t * (t^3 + 2 x) / (2 t^3 + x)        once for float, twice for double

@@ -149,9 +149,9 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_ABI {
-/// Describes a policy in one line of text, for logs: "adam{beta1 = 0.9, beta2 = 0.999, epsilon =
-/// 1e-08}". A schedule that is a lambda, or another function without a name, is "a function of the
-/// clock".
+/// Describes a policy in one line of text, for logs: "adam{beta1 = 0.9, beta2 = 0.999,
+/// epsilon = 1e-08}". A schedule that is a lambda, or another function without a name, is "a
+/// function of the clock".
 template <class Policy>
 // Inlined, g++ 12 warns where the text is compared.
 [[gnu::noinline]] std::string describe(Policy const& policy) {

@@ -16,8 +16,8 @@ namespace gradstep {
 enum class epsilon {
     outside, ///< outside the root, after bias correction: sqrt(v) + epsilon
     inside,  ///< inside the root, after bias correction: sqrt(v + epsilon)
-    /// Outside the root, before bias correction (Kingma & Ba's epsilon-hat): larger by 1 / sqrt(1 -
-    /// beta2^t)
+    /// Outside the root, before bias correction (Kingma & Ba's epsilon-hat): larger by
+    /// 1 / sqrt(1 - beta2^t)
     hat,
     accumulated, ///< added to the stored quantity (Paddle's Adamax)
 };

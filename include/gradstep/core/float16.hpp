@@ -5,8 +5,9 @@
 
 namespace gradstep {
 
-/// A 16-bit storage type, IEEE 754 binary16: sign, 5 exponent bits, 10 fraction bits; finite up to
-/// 65504. It has no arithmetic: kernels widen it to float (exact), and round once when they store.
+/// A 16-bit storage type, IEEE 754 binary16: sign, 5 exponent bits, 10 fraction bits; finite up
+/// to 65504. It has no arithmetic: kernels widen it to float (exact), and round once when they
+/// store.
 ///
 /// Rounds to nearest, ties to even, with integer arithmetic on the bits, like the F16C
 /// instructions. Subnormals (down to 2^-24) are kept, overflow gives infinity, NaN stays NaN with

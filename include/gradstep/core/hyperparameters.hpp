@@ -92,9 +92,11 @@ inline constexpr double missing = std::bit_cast<double>(std::uint64_t(0x7ff8'676
 inline constexpr std::int64_t missing_count = std::numeric_limits<std::int64_t>::min();
 
 /// One hyperparameter of a policy: its name, a pointer to it, and its range. A policy lists its
-/// hyperparameters once, as `static constexpr auto hyperparameters =
-/// hyperparameter_list{hyperparameter{"beta1", &adam::beta1, ranges::fraction}, ...};` Checks,
-/// `describe`, and all readers and writers of configurations use this list.
+/// hyperparameters once. Checks, `describe`, and all readers and writers of configurations use this
+/// list:
+///
+///     static constexpr auto hyperparameters =
+///         hyperparameter_list{hyperparameter{"beta1", &adam::beta1, ranges::fraction}, ...};
 template <class Policy, class Value> struct hyperparameter {
     char const* name;
     Value Policy::*at;

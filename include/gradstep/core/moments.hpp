@@ -35,8 +35,8 @@ namespace detail {
 inline namespace GRADSTEP_ISA {
 
 // 1 - beta^t: the total weight of an average that starts at 0 after t steps. It rounds to 1 once
-// beta^t is below 2^-54. Since log(beta) <= beta - 1, this holds from (1 - beta) t = 54 log(2) =
-// 37.4 on; later steps need no power.
+// beta^t is below 2^-54. Since log(beta) <= beta - 1, this holds from (1 - beta) t = 54
+// log(2) = 37.4 on; later steps need no power.
 GRADSTEP_INLINE double bias(double beta, std::int64_t t) {
     double const steps = static_cast<double>(t);
     return (1 - beta) * steps > 38 ? 1 : 1 - std::pow(beta, steps);

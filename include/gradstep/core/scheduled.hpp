@@ -175,8 +175,8 @@ template <fixed_string Path, class Schedule> moving_number<Path, Schedule> movin
 /// schedule-free rules, nadam's beta1 and momentum_decay, and the rate of `window`.
 ///
 /// Bias corrections use the numbers of the step: 1 - beta1^t, with the beta1 of step t, as in torch
-/// when a scheduler moves beta1. This is not the total weight of the past gradients, which is 1 -
-/// beta1(1) * ... * beta1(t). The difference matters in the first 1 / (1 - beta1) steps only.
+/// when a scheduler moves beta1. This is not the total weight of the past gradients, which is
+/// 1 - beta1(1) * ... * beta1(t). The difference matters in the first 1 / (1 - beta1) steps only.
 ///
 /// Tables: `exact` and `replay` catch up with the numbers of each step. `touch_only` works as
 /// always.

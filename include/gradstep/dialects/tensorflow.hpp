@@ -152,8 +152,8 @@ GRADSTEP_INLINE constexpr gradstep::rmsprop rmsprop(rmsprop_arguments with = {})
     return {.rho = with.decay, .epsilon = with.epsilon, .epsilon_place = epsilon::inside, .initial_accumulator = 1};
 }
 
-/// RMSPropOptimizer(centered=True): the root is sqrt(n - a^2 + epsilon), with a <- decay * a + (1 -
-/// decay) * g.
+/// RMSPropOptimizer(centered=True): the root is sqrt(n - a^2 + epsilon), with
+/// a <- decay * a + (1 - decay) * g.
 ///
 /// If rounding makes n - a^2 negative, it is 0 here. TensorFlow gives NaN unless epsilon is large
 /// enough.

@@ -76,11 +76,12 @@ public:
     ~worker();
 
     /// Copies the weights of a dense parameter to `out`, which must have the same number of
-    /// elements. With keys, copies their rows, in the order of the keys, to `out` of keys.size() *
-    /// width elements. Keys are std::uint64_t, or std::int64_t with the same bits; for a gs::table
-    /// they are ids >= 0. In synchronous mode the weights include all pushes of this worker, and
-    /// the other workers' pushes in the same steps. Throws value_error for an unknown name, another
-    /// element or a negative id, size_error, buffer_error, and the errors described for the class.
+    /// elements. With keys, copies their rows, in the order of the keys, to `out` of
+    /// keys.size() * width elements. Keys are std::uint64_t, or std::int64_t with the same bits;
+    /// for a gs::table they are ids >= 0. In synchronous mode the weights include all pushes of
+    /// this worker, and the other workers' pushes in the same steps. Throws value_error for an
+    /// unknown name, another element or a negative id, size_error, buffer_error, and the errors
+    /// described for the class.
     template <class Out> void pull(std::string_view name, Out&& out) {
         gradstep::detail::require_lasting<Out>();
         using element = gradstep::detail::element_type<Out>;

@@ -13,8 +13,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Decides which keys get a row in a keyed table: a key gets one at its n-th appearance (n =
-// `admit_after`), or from then on with the probability `admit_probability` in each step that
+// Decides which keys get a row in a keyed table: a key gets one at its n-th appearance
+// (n = `admit_after`), or from then on with the probability `admit_probability` in each step that
 // contains it.
 //
 // A sketch of 4 x w counters in `sketch_bytes` bytes counts the appearances. A counter is one byte,

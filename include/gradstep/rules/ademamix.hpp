@@ -24,11 +24,11 @@ namespace gradstep {
 ///     v <- beta2 * v + (1 - beta2) * g^2
 ///     w <- w - lr * (m1 / (1 - beta1^t) + a * m2) / (sqrt(v / (1 - beta2^t)) + epsilon)
 ///
-/// State: m1, m2, v, initially zero; m2 has no bias correction. Ranges: 0 <= beta1, beta2, beta3 <
-/// 1; alpha, warmup >= 0; epsilon as in `adam`. The schedulers are computed once a step, in double.
-/// In a warmup the half-life of b rises almost linearly from beta1's to beta3's. With beta1 = 0, b
-/// is beta3^(1 / r), the limit. Tables support `replay` if b does not change: with warmup = 0, or
-/// with beta3 <= beta1.
+/// State: m1, m2, v, initially zero; m2 has no bias correction. Ranges: 0 <= beta1, beta2,
+/// beta3 < 1; alpha, warmup >= 0; epsilon as in `adam`. The schedulers are computed once a step, in
+/// double. In a warmup the half-life of b rises almost linearly from beta1's to beta3's. With
+/// beta1 = 0, b is beta3^(1 / r), the limit. Tables support `replay` if b does not change: with
+/// warmup = 0, or with beta3 <= beta1.
 /// Other frameworks: warmup is T_alpha = T_beta3 of the paper, which uses the number of all steps.
 /// The authors' code adds 1e-8 to the betas under the logarithms. optax takes a and b as schedules
 /// of t - 1.

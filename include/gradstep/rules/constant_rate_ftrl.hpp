@@ -19,9 +19,9 @@ namespace gradstep {
 ///
 /// McMahan et al. 2013 (KDD), Algorithm 1, is beta = 1, lr_power = -0.5. State: z, initially zero
 /// for any weight, so that the first step forgets the initial weight; n, initially
-/// initial_accumulator. Ranges: l1, l2, beta, initial_accumulator, l2_shrinkage >= 0; lr_power <=
-/// 0. With any lr_power except -0.5 the power is the standard library's, and its last bits depend
-/// on the library.
+/// initial_accumulator. Ranges: l1, l2, beta, initial_accumulator, l2_shrinkage >= 0;
+/// lr_power <= 0. With any lr_power except -0.5 the power is the standard library's, and its last
+/// bits depend on the library.
 ///
 /// While the rate is 0, no weight changes. A weight does not change either while q, the divisor of
 /// z, is 0 (no gradient yet, beta = 0, l2 = 0) or infinite. A square that overflows (in float, the

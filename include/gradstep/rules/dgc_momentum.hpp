@@ -42,10 +42,11 @@ template <class Updater> class dgc_step;
 ///     w <- w - lr * (what all trainers send, added in rank order) / num_trainers
 ///
 /// with k = max(1, round((1 - sparsity) * n)); NaN and infinities are larger than all numbers, and
-/// sent first. The sparsity of step t, counted from 0, is sparsity[(t - rampup_begin_step) * length
-/// / rampup_step], and the last one after `rampup_step` steps. compression/dgc_step.hpp splits a
-/// step into the halves `compress` and `apply`, between which trainers send their messages.
-/// `compressed_parameter` and `compressed_model` do this for a parameter and for a model.
+/// sent first. The sparsity of step t, counted from 0, is
+/// sparsity[(t - rampup_begin_step) * length / rampup_step], and the last one after `rampup_step`
+/// steps. compression/dgc_step.hpp splits a step into the halves `compress` and `apply`, between
+/// which trainers send their messages. `compressed_parameter` and `compressed_model` do this for a
+/// parameter and for a model.
 ///
 /// State: u, v, initially zero; v does not change before the ramp. If the parameter has 16 bits, v
 /// keeps the rounding error of each sent entry. Regularizers: none, l1, l2 or elastic_net. Ranges:

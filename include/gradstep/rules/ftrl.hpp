@@ -20,17 +20,17 @@ namespace gradstep {
 ///     w  = 0:                            z <- z + g,  w <- |z| <= l1 ? 0 : -(z - sgn(z) * l1) / q
 ///     where w is not 0 then:             z <- -w * q - sgn(w) * l1
 ///
-/// The paper's z <- z + g - (1/lr_t' - 1/lr_{t-1}') * w needs the rate of the step before (lr' = lr
-/// / (beta + sqrt(n))). While w is not 0, the old z is a function of w, so this rate cancels. This
-/// form therefore needs no memory of it and one square root less. It does not change a weight at g
-/// = 0, bit for bit, and initial weights need no special z.
+/// The paper's z <- z + g - (1/lr_t' - 1/lr_{t-1}') * w needs the rate of the step before
+/// (lr' = lr / (beta + sqrt(n))). While w is not 0, the old z is a function of w, so this rate
+/// cancels. This form therefore needs no memory of it and one square root less. It does not change
+/// a weight at g = 0, bit for bit, and initial weights need no special z.
 ///
 /// State: z, initially zero; n, initially initial_accumulator. While the rate is 0, no weight
-/// changes, and the z of a nonzero weight is infinite, as in the paper's formula. Ranges: lr_power
-/// <= 0, all others >= 0; beta > 0 unless l2 > 0 or initial_accumulator^(-lr_power) > 0, since q =
-/// 0 gives 0 / 0 for a weight without gradient. With l2 = 0, a rate above 9e18 can still make q
-/// underflow to 0. The paper's lr_power is -0.5, the square root. Any other power is the standard
-/// library's, and its last bits depend on the library.
+/// changes, and the z of a nonzero weight is infinite, as in the paper's formula. Ranges:
+/// lr_power <= 0, all others >= 0; beta > 0 unless l2 > 0 or initial_accumulator^(-lr_power) > 0,
+/// since q = 0 gives 0 / 0 for a weight without gradient. With l2 = 0, a rate above 9e18 can still
+/// make q underflow to 0. The paper's lr_power is -0.5, the square root. Any other power is the
+/// standard library's, and its last bits depend on the library.
 /// Other frameworks: TensorFlow, Keras and Paddle use the current rate for all steps
 /// (`constant_rate_ftrl`), beta = 0, an n that starts at 0.1, and count l2 twice.
 struct ftrl {
@@ -75,8 +75,8 @@ struct ftrl {
         V const q = fma(V(c.beta) + root, V(c.inverse_rate), V(c.l2));
 
         // The old z of a nonzero weight is a function of it: -w * q - sgn(w) * l1. The values below
-        // are relative to the sign of the weight (or of the pull, if the weight is 0): over = h -
-        // p, and e is the new z if the weight were now 0.
+        // are relative to the sign of the weight (or of the pull, if the weight is 0):
+        // over = h - p, and e is the new z if the weight were now 0.
         auto const moved = w != zero;
         V const pull = select(moved, fnma(w, q, g), s.z + g), side = select(moved, w, pull);
         V const over = multiply_sign(pull, side), e = over - select(moved, l1, zero);

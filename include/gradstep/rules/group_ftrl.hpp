@@ -22,9 +22,9 @@ namespace gradstep {
 /// The new weight is computed as w - (y_before + g - y) / q, or 0 if k * s is 0. Without penalties
 /// y is 0, and a weight without gradient keeps its bits.
 ///
-/// y = z + q * w is the part of z that the penalties hold. The paper stores z itself: z <- z + g -
-/// (q - q_before) * w, which is the same number and needs the rate of the step before. The form
-/// with y is exact for any schedule and for weights that other code changes.
+/// y = z + q * w is the part of z that the penalties hold. The paper stores z itself:
+/// z <- z + g - (q - q_before) * w, which is the same number and needs the rate of the step before.
+/// The form with y is exact for any schedule and for weights that other code changes.
 ///
 /// State: y, initially zero, so that initial weights shrink in the first step if l1 or l21 is not
 /// 0; n, initially initial_accumulator. While the rate is 0, no weight changes, and y changes for

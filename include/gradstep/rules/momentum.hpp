@@ -13,8 +13,8 @@ namespace gradstep {
 ///     rate_place outside:   m <- mu * m + (1 - dampening) * g,         w <- w - lr * m
 ///     rate_place inside:    m <- mu * m - lr * (1 - dampening) * g,    w <- w + m
 ///
-/// State: m, initially zero. The first step is not dampened: m = g. Ranges: 0 <= mu < 1, 0 <=
-/// dampening < 1.
+/// State: m, initially zero. The first step is not dampened: m = g. Ranges: 0 <= mu < 1,
+/// 0 <= dampening < 1.
 /// Other frameworks: the rate is outside the buffer in torch, optax, Paddle and TensorFlow's
 /// ApplyMomentum, inside in Keras (the velocity form). Both are equal only for a constant rate.
 /// Only torch has dampening.

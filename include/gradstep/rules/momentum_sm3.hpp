@@ -16,8 +16,8 @@ namespace gradstep {
 ///     w <- w - lr * m
 ///
 /// State: m for each element; r with a number for each row, c with one for each column, and v,
-/// which a matrix does not have; all initially zero. A step reads the gradient once. Ranges: 0
-/// <= beta1 < 1; 0 < beta2 <= 1; epsilon >= 0.
+/// which a matrix does not have; all initially zero. A step reads the gradient once. Ranges:
+/// 0 <= beta1 < 1; 0 < beta2 <= 1; epsilon >= 0.
 ///
 /// Other frameworks: optax.sm3 has epsilon = 1e-8, as here; Google's code has none. Both have
 /// accumulators for each dimension of a tensor with more than two; here the dimensions after the

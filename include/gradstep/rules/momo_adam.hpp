@@ -31,8 +31,8 @@ namespace gradstep {
 /// clamp_weight) are rejected. With a rate_scale, a tensor takes a multiple of the step.
 ///
 /// State: m, v, initially zero. loss_average, gamma (initially 0) and lower_bound are the clock's
-/// state: a checkpoint and `clock()` contain them, and `seek` needs them. Ranges: 0 <= beta1, beta2
-/// < 1; epsilon and decay >= 0; lower_bound finite. Model-wise: one call of a step is a whole
+/// state: a checkpoint and `clock()` contain them, and `seek` needs them. Ranges: 0 <= beta1,
+/// beta2 < 1; epsilon and decay >= 0; lower_bound finite. Model-wise: one call of a step is a whole
 /// model. Tables, averages around the rule and sharded training reject it.
 /// Other frameworks: equal to MomoAdam of the authors' package momo-opt with divide, and without
 /// decay to optax.contrib.momo_adam, which shrinks the weight before the step instead of after it.

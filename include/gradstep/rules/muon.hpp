@@ -44,8 +44,8 @@ template <> inline constexpr std::array enumerators<muon_momentum>{"average", "s
 /// layers. Give embeddings, the output layer, biases and norms to another rule, such as adam with
 /// decoupled (docs/how_to/muon.md).
 ///
-/// State: m, initially zero. Ranges: 0 <= mu < 1; ns_steps from 1 to 99; a, b and c finite; epsilon
-/// >= 0. The parameter needs a `shape`; more than two dimensions are joined to two
+/// State: m, initially zero. Ranges: 0 <= mu < 1; ns_steps from 1 to 99; a, b and c finite;
+/// epsilon >= 0. The parameter needs a `shape`; more than two dimensions are joined to two
 /// (gs::shape::of). The products of matrices run in the type of the arithmetic, by `matmul`. Work
 /// memory: 2 rows * cols + 2 min(rows, cols)^2 numbers, which the parameters of an updater share.
 ///

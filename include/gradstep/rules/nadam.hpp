@@ -18,9 +18,12 @@ namespace gradstep {
 ///     v <- beta2 * v + (1 - beta2) * g^2
 ///     w <- w - lr * (mu_{t+1} * m / (1 - P_{t+1}) + (1 - mu_t) * g / (1 - P_t)) / root
 ///
-/// root as in `adam`, by epsilon_place:  sqrt(v / (1 - beta2^t)) + epsilon, sqrt(v / (1 - beta2^t)
-/// + epsilon),  or  (sqrt(v) + epsilon) / sqrt(1 - beta2^t). P_t is a pure function of t, so that
-/// resuming needs no saved product:
+/// root as in `adam`, by epsilon_place:
+///
+///     sqrt(v / (1 - beta2^t)) + epsilon,  sqrt(v / (1 - beta2^t) + epsilon),
+///     or (sqrt(v) + epsilon) / sqrt(1 - beta2^t)
+///
+/// P_t is a pure function of t, so that resuming needs no saved product:
 ///
 ///     log P_t = t * log(beta1) + sum_{i=1..t} log(1 - 0.5 * q^i),    q = 0.96^momentum_decay
 ///             = t * log(beta1) - sum_{k=1..} 0.5^k / k * q^k * (1 - q^(k * t)) / (1 - q^k)

@@ -26,8 +26,11 @@ template <> inline constexpr std::array enumerators<momentum_bias>{"this_step", 
 ///     bias = 1 - beta1^t,  or 1 - beta1^(t + 1) with `next_step`
 ///     w <- w - lr * (beta1 * m / bias + (1 - beta1) * g / (1 - beta1^t)) / root
 ///
-/// root as in `adam`, by epsilon_place:  sqrt(v / (1 - beta2^t)) + epsilon, sqrt(v / (1 - beta2^t)
-/// + epsilon),  or  (sqrt(v) + epsilon) / sqrt(1 - beta2^t).
+/// root as in `adam`, by epsilon_place:
+///
+///     sqrt(v / (1 - beta2^t)) + epsilon,  sqrt(v / (1 - beta2^t) + epsilon),
+///     or (sqrt(v) + epsilon) / sqrt(1 - beta2^t)
+///
 /// State: m, v, initially zero. Ranges as in `adam`.
 /// Other frameworks: this_step and epsilon-hat in TensorFlow's ApplyAdam(use_nesterov), next_step
 /// in optax.

@@ -13,9 +13,9 @@ namespace gradstep {
 ///     sigma <- sqrt(eta / t^gamma)
 ///     w <- w - lr * g,    w <- w - (lr * sigma) * n      n standard normal, new for each element and step
 ///
-/// No state. Ranges: eta >= 0, gamma >= 0. The paper takes eta from {0.01, 0.3, 1} and gamma
-/// = 0.55. It counts steps from 0, as sigma^2 = eta / (1 + t)^gamma. Unlike in `sgld`, the noise
-/// shrinks with the learning rate itself and not with its root.
+/// No state. Ranges: eta >= 0, gamma >= 0. The paper takes eta from {0.01, 0.3, 1} and
+/// gamma = 0.55. It counts steps from 0, as sigma^2 = eta / (1 + t)^gamma. Unlike in `sgld`, the
+/// noise shrinks with the learning rate itself and not with its root.
 ///
 /// n, tables and ids: as in `sgld`. With `row_steps`, t counts the steps of the row.
 /// Other frameworks: the numbers of optax' noisy_sgd, apart from its random generator; optax also

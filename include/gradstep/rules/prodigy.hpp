@@ -29,12 +29,12 @@ namespace gradstep {
 /// the schedule `constant{1}`, or a cosine from 1. Regularizers see q as the learning rate, so
 /// `decoupled` is the weight decay of the paper.
 ///
-/// State: m, v, s, initially zero; x0, the initial weight. d, d_max (initially d0) and r (initially
-/// 0) are the clock's state: a checkpoint and `clock()` contain them, and `seek` needs them.
-///    Ranges:
-/// 0 <= beta1, beta2, beta3 < 1; epsilon >= 0; d0, d_coef > 0; growth_rate >= 1, or infinite.
-/// Model- wise: one call of a step is a whole model. Tables, averages around the rule and sharded
-/// training reject it.
+/// State: m, v, s, initially zero; x0, the initial weight. d, d_max (initially d0) and r
+/// (initially 0) are the clock's state: a checkpoint and `clock()` contain them, and `seek` needs
+/// them.
+/// Ranges: 0 <= beta1, beta2, beta3 < 1; epsilon >= 0; d0, d_coef > 0; growth_rate >= 1, or
+/// infinite. Model-wise: one call of a step is a whole model. Tables, averages around the rule and
+/// sharded training reject it.
 /// Other frameworks: equal to prodigyopt.Prodigy with slice_p = 1, which skips steps with rate 0
 /// (here the averages go on), and to optax.contrib.prodigy, which has no
 /// growth_rate; optax always corrects the bias. prodigyopt has one rate for all tensors; here a

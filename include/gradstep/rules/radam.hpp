@@ -20,8 +20,11 @@ namespace gradstep {
 ///                 w <- w - lr * r / (1 - beta1^t) * m / root
 ///     else:       w <- w - lr / (1 - beta1^t) * m
 ///
-/// root as in `adam`, by epsilon_place:  sqrt(v / (1 - beta2^t)) + epsilon, sqrt(v / (1 - beta2^t)
-/// + epsilon),  or  (sqrt(v) + epsilon) / sqrt(1 - beta2^t).
+/// root as in `adam`, by epsilon_place:
+///
+///     sqrt(v / (1 - beta2^t)) + epsilon,  sqrt(v / (1 - beta2^t) + epsilon),
+///     or (sqrt(v) + epsilon) / sqrt(1 - beta2^t)
+///
 /// State: m, v, initially zero. Ranges as in `adam`. The paper's threshold is 4; all frameworks use
 /// 5.
 /// Other frameworks: epsilon-hat in torch and Paddle, outside in optax.

@@ -13,9 +13,9 @@ namespace gradstep {
 ///     n <- n + mean(g^2)                          over the row
 ///     w <- w - lr / (sqrt(n) + epsilon) * g
 ///
-/// State: n, one per row, initially initial_accumulator. Ranges: epsilon >= 0, initial_accumulator
-/// >= 0 (with epsilon = 0 and n = 0 there is no 0 / 0, but a row whose squares underflow moves
-/// without bound).
+/// State: n, one per row, initially initial_accumulator. Ranges: epsilon >= 0,
+/// initial_accumulator >= 0 (with epsilon = 0 and n = 0 there is no 0 / 0, but a row whose squares
+/// underflow moves without bound).
 /// Other frameworks: equal to FBGEMM's rowwise_adagrad, whose epsilon is 1e-8.
 struct rowwise_adagrad {
     double epsilon = 1e-10, initial_accumulator = 0;

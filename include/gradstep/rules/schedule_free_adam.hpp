@@ -22,17 +22,18 @@ namespace gradstep {
 ///     y <- y + c * (z - y) - lr * (1 - beta1 * (1 - c)) * u
 ///     z <- z - lr * u
 ///
-/// The weight in memory is y, at which you take gradients. Evaluate x = y + (1 - 1 / beta1) * (z -
-/// y): `average()` returns it, `apply_average()` puts it in place until you restore y, bit for bit.
-/// Use a constant rate, with `warmup`, which the weights of the average take into account.
+/// The weight in memory is y, at which you take gradients. Evaluate
+/// x = y + (1 - 1 / beta1) * (z - y): `average()` returns it, `apply_average()` puts it in place
+/// until you restore y, bit for bit. Use a constant rate, with `warmup`, which the weights of the
+/// average take into account.
 ///
 /// State: z, initially the weight; v, initially zero. W and h, initially 0, are the clock's state:
 /// a checkpoint and `clock()` contain them, and `seek` needs them. c does not depend on a constant
-/// rate_scale of a tensor. Ranges: 0 < beta1 <= 1, 0 <= beta2 < 1, epsilon and decay >= 0, 0 <=
-/// step_power, rate_power <= 16. The decay is part of u, so no regularizer can replace it, and
+/// rate_scale of a tensor. Ranges: 0 < beta1 <= 1, 0 <= beta2 < 1, epsilon and decay >= 0,
+/// 0 <= step_power, rate_power <= 16. The decay is part of u, so no regularizer can replace it, and
 /// `decay = false` of a tensor does not leave it out. Regularizers that change the weight itself
-/// (decoupled, clamp_weight, ...) are rejected: they would move y, and leave z. Tables reject
-/// the rule: without gradient, y moves towards z.
+/// (decoupled, clamp_weight, ...) are rejected: they would move y, and leave z. Tables reject the
+/// rule: without gradient, y moves towards z.
 /// Other frameworks: equal to schedulefree.AdamWScheduleFree, where decay is `weight_decay`,
 /// step_power `r` and rate_power `weight_lr_power`. The paper, and schedulefree's "paper" version,
 /// put the bias correction into the rate. optax.contrib.schedule_free_adamw has no step_power.

@@ -18,9 +18,10 @@ namespace gradstep {
 ///     y <- y + c * (z - y) - lr * (1 - beta * (1 - c)) * g
 ///     z <- z - lr * g
 ///
-/// The weight in memory is y, at which you take gradients. Evaluate x = y + (1 - 1 / beta) * (z -
-/// y): `average()` returns it, `apply_average()` puts it in place until you restore y, bit for bit.
-/// Use a constant rate, with `warmup`, which the weights of the average take into account.
+/// The weight in memory is y, at which you take gradients. Evaluate
+/// x = y + (1 - 1 / beta) * (z - y): `average()` returns it, `apply_average()` puts it in place
+/// until you restore y, bit for bit. Use a constant rate, with `warmup`, which the weights of the
+/// average take into account.
 ///
 /// State: z, initially the weight. W and h, initially 0, are the clock's state: a checkpoint and
 /// `clock()` contain them, and `seek` needs them. c does not depend on a constant rate_scale of a

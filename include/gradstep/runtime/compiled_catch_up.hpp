@@ -19,8 +19,8 @@ struct erased_rows {
     std::size_t width;
     std::uint32_t* last_steps;
 };
-/// A range of the rows: ids[first] to ids[last - 1]. If ids is null, the rows are first to last -
-/// 1.
+/// A range of the rows: ids[first] to ids[last - 1]. If ids is null, the rows are first to
+/// last - 1.
 struct chosen_rows {
     std::int64_t const* ids;
     std::size_t first, last;

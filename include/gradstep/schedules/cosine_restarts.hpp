@@ -11,8 +11,8 @@
 namespace gradstep {
 
 /// Half a cosine from `rate` to `end`, repeated (SGDR). Loshchilov & Hutter 2017, arXiv:1608.03983,
-/// eq. 5. Cycle i = 0, 1, ... takes steps * multiply^i steps and starts at end + (rate - end) *
-/// decay^i:
+/// eq. 5. Cycle i = 0, 1, ... takes steps * multiply^i steps and starts at
+/// end + (rate - end) * decay^i:
 ///
 ///     end + (rate - end) * decay^i / 2 * (1 + cos(pi * x)),  x in [0, 1): the progress in the cycle
 ///

@@ -18,8 +18,8 @@ namespace gradstep {
 ///
 /// along `shape`. t counts steps from 0. The first step has the rate `start` if rise * steps > 1;
 /// otherwise the rise has already ended, as in torch. Step `last` and all later steps have the rate
-/// `end`. Ranges: rate >= 0, steps >= 1, rise in [0, 1], divisors > 0. optax has top = int(rise *
-/// steps) and last = steps. `one_cycle_momentum` is the cycle of the momentum.
+/// `end`. Ranges: rate >= 0, steps >= 1, rise in [0, 1], divisors > 0. optax has
+/// top = int(rise * steps) and last = steps. `one_cycle_momentum` is the cycle of the momentum.
 struct one_cycle {
     double rate = missing;
     std::int64_t steps = missing_count;

@@ -159,10 +159,10 @@ struct nadam : ahead {
         outcome const power = exp(exponent * log(exact(0.96)));
         return exact(beta1) * (exact(1) - exact(0.5L) * power);
     }
-    // The product of mu(1) to mu(t). As a pure function of t it is exp(t * log(beta1) + sum log(1 -
-    // 0.5 * 0.96^(..))), the sum by its Taylor series. Two logarithms and three products on the way
-    // to each exponent, and the exponentials and what is left of a term, are 20 roundings at most;
-    // the 55 terms, all of one sign, are added with 55.
+    // The product of mu(1) to mu(t). As a pure function of t it is exp(t * log(beta1) + sum
+    // log(1 - 0.5 * 0.96^(..))), the sum by its Taylor series. Two logarithms and three products on
+    // the way to each exponent, and the exponentials and what is left of a term, are 20 roundings
+    // at most; the 55 terms, all of one sign, are added with 55.
     outcome product(std::int64_t t) const {
         real p = 1, log_of_rest = 0;
         for (std::int64_t i = 1; i <= t; ++i) {

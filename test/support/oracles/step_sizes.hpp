@@ -51,8 +51,8 @@ struct adabound : moments {
     result<2> operator()(real w, real g, std::array<real, 2> s) const {
         outcome const m = first_moment(s[0], g), v = second_moment(s[1], g), one = exact(1);
         outcome const progress = exact(gamma) * exact(static_cast<real>(at.t)), ratio = exact(final_ratio);
-        // 1 / high and 1 / low: low = ratio * (1 - 1 / (progress + 1)) = ratio * progress
-        // / (progress + 1).
+        // 1 / high and 1 / low: low = ratio * (1 - 1 / (progress + 1)) = ratio *
+        // progress / (progress + 1).
         outcome const least = at.held(progress / (progress + one) / ratio),
                       most = at.held((progress + one) / progress / ratio);
         outcome const scale = m_bias / sqrt(v_bias); // 1 / scale in the formula above
