@@ -72,7 +72,7 @@ public:
     }
 
     /// Updates the rows in `ids` by one step (row_updater::update). gradient_rows contains
-    /// ids.size() x width elements. Instead of ids you can pass the visible rows of a dense gradient
+    /// ids.size() x width elements. Instead of ids you can pass visible rows of a dense gradient
     /// of num_rows() x width elements: update(gs::visible{mask}, gradient).
     template <class Ids, class Gradients>
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {

@@ -275,7 +275,7 @@ template <class R> concept factored_rule = rule<R> && detail::has_factor_slots<R
 /// A rule whose step uses the shape of a parameter.
 template <class R> concept shaped_rule = matrix_rule<R> || factored_rule<R>;
 
-/// A rule that reads the gradients of the whole model before it changes an element, as rules do that
+/// A rule that reads the gradients of the whole model before it changes an element, as rules that
 /// estimate their step size (prodigy, dog). It keeps numbers in the clock (`clock_state_names`,
 /// `advance`), has `partial_sums` and `accumulate` like a row-wise rule, and two more pure functions
 /// that run on the host, in double:
