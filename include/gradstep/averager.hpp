@@ -205,16 +205,16 @@ public:
 
     /// Describes the slots, the average and the clock to a visitor, with pending copies merged, for
     /// gradstep's files and saved states.
-    void describe_state(detail::state_visitor& to) {
+    void describe_state(detail::state_visitor& to) const {
+        way_.finish(adding());
         auto const average_of = [](void const* of, detail::policy_visitor& by) {
             detail::visit_policy(by, static_cast<averager const*>(of)->rule_.average);
         };
         to.policies(traits::name, &detail::append_policy_name<Average>, {this, average_of}, clock_,
                     detail::access_of(backend_));
         for (std::size_t i = 0; i != slots; ++i) {
-            auto const slot = state(i);
-            to.memory({rule_type::state_names[i], detail::dtype_of<state_type>(), sizeof(state_type), slot.size(),
-                       slot.data()});
+            to.memory({rule_type::state_names[i], detail::dtype_of<state_type>(), sizeof(state_type), size_,
+                       Backend::data(state_[i])});
         }
     }
 
@@ -225,7 +225,7 @@ private:
             detail::fail<buffer_error>({"averager"}, {"the weights are null"}, {out.size(), " elements of memory"});
         return out;
     }
-    typename rule_type::template state<state_type*> state_pointers() {
+    typename rule_type::template state<state_type*> state_pointers() const {
         typename rule_type::template state<state_type*> out;
         detail::host_each<slots>([&](auto i) { detail::slot<i, rule_type>(out) = Backend::data(state_[i]); });
         return out;
@@ -234,7 +234,7 @@ private:
         initialize_kernel<Element, rule_type> const kernel{rule_, weights.data(), state_pointers(), nullptr};
         detail::run_single(backend_, kernel, size_, sizeof(storage) + slots * sizeof(state_type));
     }
-    auto adding() {
+    auto adding() const {
         return [this](std::span<storage const> weights, std::int64_t t) {
             auto const coeffs = rule_.template prepare<compute>({t, 0});
             constexpr std::size_t often = slots - detail::rare_slot_count<rule_type>;
@@ -256,8 +256,9 @@ private:
     Backend backend_;
     std::size_t size_ = 0;
     gradstep::clock clock_;
-    std::array<buffer<state_type>, slots> state_;
-    decltype(detail::way_of_weights<storage, Source, Backend>()) way_;
+    // `save` is const, and first merges a pending copy.
+    mutable std::array<buffer<state_type>, slots> state_;
+    mutable decltype(detail::way_of_weights<storage, Source, Backend>()) way_;
 };
 template <class Average, class Updater,
           class Backend = typename default_backend<typename Updater::traits::storage>::type>

@@ -427,9 +427,9 @@ GRADSTEP_API gradstep_status gradstep_updater_apply_many(const gradstep_updater*
                                                          const void* const* gradients, void* const* const* slots,
                                                          const uint64_t* counts, uint64_t n, gradstep_error*);
 /* The same for rules that use shapes, muon and the factored ones, which gradstep_updater_apply and
- * gradstep_updater_apply_many reject. Tensor k has rows[k] x columns[k] elements in row-major order,
- * or if columns[k] is 0, a vector of rows[k] elements, which muon rejects. Other rules update
- * the tensors as gradstep_updater_apply_many does. Since ABI 0.3. */
+ * gradstep_updater_apply_many reject. Tensor k has rows[k] x columns[k] elements in row-major
+ * order; if columns[k] is 0, it is a vector of rows[k] elements, which muon rejects. Other rules
+ * update the tensors as gradstep_updater_apply_many does. Since ABI 0.3. */
 GRADSTEP_API gradstep_status gradstep_updater_apply_matrices(const gradstep_updater*, void* const* parameters,
                                                              const void* const* gradients, void* const* const* slots,
                                                              const uint64_t* rows, const uint64_t* columns, uint64_t n,

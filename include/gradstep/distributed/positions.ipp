@@ -67,7 +67,7 @@ GRADSTEP_DEFINE gradstep::detail::saved_state server_positions::state() const {
     out.element = "uint64";
     out.rule = rule();
     auto const bytes = [](std::vector<std::uint64_t> const& of) {
-        return std::as_writable_bytes(std::span(const_cast<std::uint64_t*>(of.data()), of.size()));
+        return gradstep::detail::saved_chunk::of(std::as_bytes(std::span(of)));
     };
     out.add<std::uint64_t>("workers", workers, 3).chunks = {bytes(of_workers)};
     if (!of_parameters.empty())

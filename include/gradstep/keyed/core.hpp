@@ -187,11 +187,6 @@ template <class Updater, class CatchUp> struct keyed_core {
     // removed.
     void apply(key_span keys, std::uint32_t const* sources, std::span<storage const> gradients,
                step_options const& how);
-    // Takes over the counts of the rows' own code, for a checkpoint.
-    void settle_counts() {
-        counts = all_counts();
-        stored.core().left_out = 0;
-    }
     void finish_step(std::span<std::int32_t const> ids) {
         admitter.commit();
         admitter.age(clock().step);

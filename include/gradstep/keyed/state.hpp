@@ -29,19 +29,16 @@ template <class Updater, class CatchUp> struct state_access<keyed_table<Updater,
     static saved_state get(table_type const& of, char const* call, row_progress& at) {
         keyed const& x = of.core();
         saved_state out = rows_access::get(x.stored, call, at);
-        auto& self = const_cast<keyed&>(x); // what is saved is read, and `load` is not const
-        self.settle_counts();
         for (saved_tensor& kept : of_keys(x, x.evictions.entries.size(), true)) out.tensors.push_back(std::move(kept));
         auto const all = std::span(out.tensors).last(keyed_tensors);
-        all[0].chunks = {std::as_writable_bytes(std::span(&self.counts, 1))};
-        all[1].chunks = {std::as_writable_bytes(std::span(&self.evictions.since, 1))};
-        all[2].chunks = {std::as_writable_bytes(std::span(self.evictions.entries))};
-        auto const sketch = x.admitter.counters();
-        all[3].chunks = {{const_cast<std::byte*>(sketch.data()), sketch.size()}};
-        all[4].chunks = {std::as_writable_bytes(std::span(&self.options.admit_seed, 1))};
+        all[0].chunks = {out.keep(x.all_counts())};
+        all[1].chunks = {saved_chunk::of(std::as_bytes(std::span(&x.evictions.since, 1)))};
+        all[2].chunks = {saved_chunk::of(std::as_bytes(std::span(x.evictions.entries)))};
+        all[3].chunks = {saved_chunk::of(x.admitter.counters())};
+        all[4].chunks = {saved_chunk::of(std::as_bytes(std::span(&x.options.admit_seed, 1)))};
         return out;
     }
-    // Into a new one, which then takes the place of x.
+    // Loads into a new table, which replaces x.
     static bool load(table_type& to, saved_source const& from, bool) {
         keyed& x = to.core();
         x.stored.require_trained("load");

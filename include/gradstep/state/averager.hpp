@@ -21,7 +21,7 @@ struct state_access<averager<Element, Average, Source, Backend>> {
     static saved_state get(type const& x, char const*, row_progress&) {
         saved_state out;
         saved_state_of to(out);
-        const_cast<type&>(x).describe_state(to); // which takes in what is on its way
+        x.describe_state(to);
         out.name = "values";
         return out;
     }

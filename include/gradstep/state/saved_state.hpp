@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,6 +31,8 @@ struct saved_chunk {
 
     saved_chunk(std::byte* begin, std::size_t length, std::size_t count = 1, std::size_t apart = 0);
     template <std::size_t N> saved_chunk(std::span<std::byte, N> all) : data(all.data()), bytes(all.size()) {}
+    // Memory of a state that is saved, and not loaded into.
+    static saved_chunk of(std::span<std::byte const> all) { return {const_cast<std::byte*>(all.data()), all.size()}; }
     std::size_t size() const { return parts * bytes; }
 };
 
@@ -67,11 +70,19 @@ struct saved_state {
     std::optional<tensor_shard> shard = {};               // where it is a part of a tensor
     memory_access access = {};
     std::vector<saved_tensor> tensors = {};
+    std::vector<std::shared_ptr<void const>> computed = {}; // what tensors contain, and the owner does not
 
     saved_tensor& add(char const* slot, char const* dtype, std::size_t element_bytes, std::uint64_t count,
                       std::uint64_t width = 0);
     template <class T> saved_tensor& add(char const* slot, std::uint64_t count, std::uint64_t width = 0) {
         return add(slot, dtype_of<T>(), sizeof(T), count, width);
+    }
+    // A copy of x that lasts as long as this state.
+    template <class T> saved_chunk keep(T const& x) {
+        auto kept = std::make_shared<T>(x);
+        saved_chunk const out(std::as_writable_bytes(std::span(kept.get(), 1)));
+        computed.push_back(std::move(kept));
+        return out;
     }
     saved_tensor const* find(std::string_view slot) const;
 };
