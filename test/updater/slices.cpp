@@ -591,6 +591,14 @@ TEST_CASE("a decay and a step are checked before anything is written", "[core]")
     CHECK(refused() == "tensor 1: step: 0 is out of range; expected >= 1");
     CHECK(refusal<gs::value_error>([&] { optimizer.next_step()(model[1]); }) ==
           "step: 0 is out of range; expected >= 1");
+    auto const step = optimizer.next_step();
+    CHECK(refusal<gs::value_error>([&] { step.check(model[1], 7); }) ==
+          "tensor 7: step: 0 is out of range; expected >= 1");
+    model[1].decay = -1;
+    CHECK(refusal<gs::value_error>([&] { step.begin(model[1]); }) ==
+          "decay: -1 is out of range; expected finite and >= 0");
+    CHECK(refusal<gs::value_error>([&] { step.batch(model[1]); }) ==
+          "decay: -1 is out of range; expected finite and >= 0");
     CHECK(refusal<gs::value_error>([&] { optimizer.next_step({}, {.decay = -1}); }) ==
           "tensor_options.decay: -1 is out of range; expected finite and >= 0");
     for (std::size_t k = 0; k < all.size(); ++k) CHECK(same_bits(all[k], before[k]));

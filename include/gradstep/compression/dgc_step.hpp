@@ -195,7 +195,6 @@ public:
     void check(slice<optimizer> const& x, std::size_t number = detail::only_tensor) const {
         x.check_buffers(number);
         if (x.step) detail::refuse_own_step(number);
-        detail::check_own(number, x.decay, x.step);
         if (!x.bfloat16_copy.empty())
             detail::refuse_copy(number, "the rule sends gradients, and moves only some weights of a tensor");
         dense_.check(x, number);

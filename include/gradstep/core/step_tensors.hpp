@@ -24,6 +24,9 @@ template <class Updater> void check_copy(slice<Updater> const& x, std::size_t nu
     else x.check_beside("bfloat16_copy", x.bfloat16_copy, extent_of_gradient<Updater>(x), number);
 }
 
+// Whether the step's own scalars serve the decay of a tensor.
+template <class Slice> bool has_plain_decay(Slice const& x) { return x.decay.is_one() || x.decay.is_zero(); }
+
 // Throws the errors that a step on this tensor throws before it writes anything. `number` is the
 // tensor's number in a call with several tensors.
 template <class Updater>
@@ -33,13 +36,14 @@ GRADSTEP_INLINE void check_tensor(prepared_step<Updater> const& step, slice<Upda
     if (!step.decays && !x.decay.is_zero()) refuse_decay(number);
     if (!x.bfloat16_copy.empty()) check_copy<Updater>(x, number);
     if (!ranges::non_negative.contains(x.rate_scale)) refuse_rate_scale(number, x.rate_scale);
+    if (!has_plain_decay(x) || x.step) check_own(number, x.decay, x.step);
 }
 // The scalars of the tensors of a call that have a rate_scale, a decay or a step of their own.
 template <class Updater> struct other_scalars {
     std::vector<std::uint32_t> numbers; // of every tensor; 0: the step's own. Empty if all have those
     std::vector<step_scalars<Updater>> by_number;
 };
-// Error messages number the tensors from `first`.
+// For tensors that have been checked. Error messages number them from `first`.
 template <class Updater>
 other_scalars<Updater> prepare_others(prepared_step<Updater> const& step, std::span<slice<Updater> const> tensors,
                                       std::size_t first) {
@@ -47,11 +51,9 @@ other_scalars<Updater> prepare_others(prepared_step<Updater> const& step, std::s
     rate_numbers numbers;
     for (std::size_t k = 0; k < tensors.size(); ++k) {
         slice<Updater> const& x = tensors[k];
-        if (x.rate_scale == 1 && (x.decay.is_one() || x.decay.is_zero()) && !x.step) continue;
-        std::size_t const named = first == only_tensor ? first : first + k;
-        check_own(named, x.decay, x.step);
+        if (x.rate_scale == 1 && has_plain_decay(x) && !x.step) continue;
         if constexpr (keeps_clock_state<typename Updater::rule_type>)
-            if (x.step) refuse_own_number(named, *x.step);
+            if (x.step) refuse_own_number(first == only_tensor ? first : first + k, *x.step);
         std::int64_t const t = x.step.value_or(step.now.t);
         auto const [number, is_new] = numbers.of(x.rate_scale, x.decay, t);
         if (is_new) out.by_number.push_back(step.scalars(x.rate_scale, x.decay, t));
