@@ -80,14 +80,14 @@ template <class Rule, class Regularizer> detail::catch_up_form exact_form_of(boo
     using detail::catch_up_form;
     constexpr catch_up_form form = detail::form_of_weight<Rule, Regularizer>();
     if (!averages) return form;
-    if (form == catch_up_form::stands) return catch_up_form::linear;
+    if (form == catch_up_form::no_op) return catch_up_form::linear;
     constexpr bool shrinks = detail::zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::shrinks;
     return form == catch_up_form::factors ? (shrinks ? catch_up_form::refused : catch_up_form::linear) : form;
 }
 template <class Rule, class Regularizer> constexpr bool can_replay() {
     constexpr zero_gradient_weight weight = detail::zero_gradient_weight_of<Regularizer>();
     constexpr bool coupled = weight == zero_gradient_weight::coupled || weight == zero_gradient_weight::other;
-    return (detail::state_stands<Rule>() || detail::decays_by_factors<Rule>)&&(
+    return (detail::state_is_unchanged<Rule>() || detail::decays_by_factors<Rule>)&&(
                detail::zero_gradient_effect_of<Rule>() != zero_gradient_effect::no_op_if_weight_unchanged ||
                weight == zero_gradient_weight::no_op) &&
            (!row_wise_rule<Rule> || !coupled);

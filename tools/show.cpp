@@ -16,11 +16,11 @@ std::string show(std::string const& path) {
                 slots += joined({slots.empty() ? "; " : ", ", shortened(slot.slot), " ", slot.dtype});
         bool const has_shape = x.shape && x.shape->size() > 1 && values.width == 0;
         out += joined({in_quotes(x.name), ": "});
-        out += has_shape ? detail::shape_in_words(*x.shape) : detail::text(values.rows);
+        out += has_shape ? detail::shape_text(*x.shape) : detail::text(values.rows);
         if (values.width != 0) out += joined({" rows of ", values.width});
         out += joined({" of ", shortened(x.element), ", ", shortened(x.rule), slots, "; step ", x.clock.step,
                        ", samples ", x.clock.samples, ", epoch ", x.clock.epoch});
-        out += x.shard ? ", " + detail::shard_in_words(*x.shard) + "\n" : "\n";
+        out += x.shard ? ", " + detail::shard_text(*x.shard) + "\n" : "\n";
         // Longer than other text of users, and made safe for a terminal in the same way.
         if (!x.policies.empty()) out += "    ";
         for (std::string_view left = x.policies; !left.empty();) {

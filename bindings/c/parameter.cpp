@@ -421,14 +421,14 @@ gradstep_status gradstep_parameters_save_file(gradstep_parameter* const* paramet
                                               uint64_t n, const char* path, gradstep_error* error) {
     return guarded(error, [&] {
         require(path, "path");
-        using gradstep::detail::saved_state_access;
+        using gradstep::detail::state_from;
         auto const all = all_of(parameters, n);
         auto const known = all_names(names, n);
         require_storable(all, known);
         std::vector<gradstep::detail::saved_state> states(n);
         std::vector<gradstep::row_progress> progress(n); // which the states refer to
         for (std::size_t k = 0; k < n; ++k) {
-            states[k] = saved_state_access::get(*all[k], "save", progress[k]);
+            states[k] = state_from(*all[k], "save", progress[k]);
             states[k].name = known[k];
         }
         gradstep::detail::checkpoint_files::save(path, states);

@@ -304,7 +304,7 @@ private:
     struct row_change;
     row_change rearranged(char const* call, detail::parameter_task& task, detail::row_order const& order,
                           named_gradient const* added);
-    void take(std::span<row_change> all);
+    void commit(std::span<row_change> all);
     template <class Order> void rearrange(char const* call, name_patterns names, Order const& order_of);
     void keep_rows(name_patterns names, std::span<unsigned char const> mask);
     void permute_rows(name_patterns names, std::span<std::int64_t const> order);
@@ -323,7 +323,7 @@ private:
     }
 
     void restore_ascended();
-    void lock_for_ascent(bool is); // owned parameters, while they are ascended
+    void set_ascent_lock(bool is); // owned parameters, while they are ascended
     void require_kept() const;
 
     detail::task_set tasks_;

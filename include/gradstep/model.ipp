@@ -56,8 +56,8 @@ GRADSTEP_DEFINE model_result model::ascend(std::span<named_gradient const> gradi
     tasks_.for_each_chunk(
         [&](task_type& x, std::size_t first, std::size_t last) { x.ascend(how, scale, first, last); });
     back.dismiss();
-    tasks_.for_each_stepped([](detail::parameter_task& x) { x.set_ascended(true); });
-    lock_for_ascent(true);
+    tasks_.for_each_stepped([](detail::parameter_task& x) { x.read_kept_weights(true); });
+    set_ascent_lock(true);
     tasks_.set_pending(&detail::refuse_ascended);
     is_ascended_ = true;
     result.norm = norm;
@@ -70,20 +70,20 @@ GRADSTEP_DEFINE model_result model::ascend(std::initializer_list<named_gradient>
 
 GRADSTEP_DEFINE model_result model::descend(std::span<named_gradient const> gradients, step_options const& options) {
     if (!is_ascended_) detail::refuse_descend();
-    lock_for_ascent(false); // for the checks of the step
-    detail::rollback_guard relock([&] { lock_for_ascent(true); });
+    set_ascent_lock(false); // for the checks of the step
+    detail::rollback_guard still_locked([&] { set_ascent_lock(true); });
     model_result const result = tasks_.look_at(gradients, options, "descend");
     if (!result.applied) {
         require_kept();
         restore_ascended();
-        relock.dismiss();
+        still_locked.dismiss();
         if (options.zero_gradient) tasks_.zero_gradients();
         return result;
     }
     require_kept();
     tasks_.prepare(options);
     restore_ascended();
-    relock.dismiss();
+    still_locked.dismiss();
     tasks_.run();
     return result;
 }
@@ -97,17 +97,17 @@ GRADSTEP_DEFINE void model::require_kept() const {
     tasks_.for_each_stepped([](detail::parameter_task& x) { x.require_kept(); });
 }
 
-GRADSTEP_DEFINE void model::lock_for_ascent(bool is) {
-    tasks_.for_each_stepped([&](detail::parameter_task& x) { x.lock_for_ascent(is); });
+GRADSTEP_DEFINE void model::set_ascent_lock(bool is) {
+    tasks_.for_each_stepped([&](detail::parameter_task& x) { x.set_ascent_lock(is); });
 }
 
 GRADSTEP_DEFINE void model::restore_ascended() {
-    lock_for_ascent(false);
-    detail::rollback_guard relock([&] { lock_for_ascent(is_ascended_); });
+    set_ascent_lock(false);
+    detail::rollback_guard still_locked([&] { set_ascent_lock(is_ascended_); });
     tasks_.for_each_chunk(
         [](detail::parameter_task& x, std::size_t first, std::size_t last) { x.restore_weights(first, last); });
-    tasks_.for_each_stepped([](detail::parameter_task& x) { x.set_ascended(false); });
-    relock.dismiss();
+    tasks_.for_each_stepped([](detail::parameter_task& x) { x.read_kept_weights(false); });
+    still_locked.dismiss();
     tasks_.end_pending();
     is_ascended_ = false;
 }
@@ -139,9 +139,9 @@ GRADSTEP_DEFINE model::row_change model::rearranged(char const* call, detail::pa
     return out;
 }
 
-GRADSTEP_DEFINE void model::take(std::span<row_change> all) {
+GRADSTEP_DEFINE void model::commit(std::span<row_change> all) {
     for (row_change& one : all) {
-        one.memory->take();
+        one.memory->commit();
         if (one.extents) one.task->in_files->shape.swap(one.extents);
     }
 }
@@ -155,7 +155,7 @@ template <class Order> void model::rearrange(char const* call, name_patterns nam
                                  std::size_t const rows = task->lengths_of_rows(call).rows;
                                  all.push_back(rearranged(call, *task, order_of(rows), nullptr));
                              });
-    take(all);
+    commit(all);
 }
 
 GRADSTEP_DEFINE void model::append(std::span<named_gradient const> values) {
@@ -179,7 +179,7 @@ GRADSTEP_DEFINE void model::append(std::span<named_gradient const> values) {
                                  all.push_back(rearranged("append", task, order, &now));
                              });
     }
-    take(all);
+    commit(all);
 }
 
 GRADSTEP_DEFINE void model::append(std::initializer_list<named_gradient> values) {

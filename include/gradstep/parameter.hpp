@@ -306,7 +306,7 @@ public:
     }
     /// @cond
     // The parts of a change of rows, for changing_rows and for models. `rearranged` allocates all
-    // memory, and `take` changes the parameter.
+    // memory, and `commit_rows` changes the parameter.
     detail::row_lengths row_lengths(char const* call) const {
         require_trained(call);
         return detail::row_lengths_of(call, options_.shape, size());
@@ -319,12 +319,12 @@ public:
         if (!options_.bfloat16_copy.empty() && order.moves_values()) detail::refuse_copied_rows();
         return detail::rearranged(updater_, memory_, options_.shape, order, added);
     }
-    void take(detail::rearranged_memory<Updater>&& made) noexcept {
+    void commit_rows(detail::rearranged_memory<Updater>&& made) noexcept {
         options_.shape = made.shape;
         static_cast<detail::parameter_memory<Updater>&>(memory_) = std::move(made);
     }
     // Whether the model has moved the values, and keeps those before.
-    void lock_for_ascent(bool is) { is_ascended_ = is_locked_for_ascent_ = is; }
+    void set_ascent_lock(bool is) { is_ascended_ = is_locked_for_ascent_ = is; }
     /// @endcond
 
 private:

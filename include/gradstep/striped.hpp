@@ -173,15 +173,15 @@ private:
         std::size_t* const later = work.later.of_size(count);
         // Looking for sleepers costs as much as a short row. Looks once per 16 KiB of values;
         // sleepers wait until then.
-        std::size_t const rows_a_look = std::max<std::size_t>(1, 4096 / table.width());
+        std::size_t const rows_per_check = std::max<std::size_t>(1, 4096 / table.width());
         table.optimizer().backend().for_each_part(1, [&](std::size_t) {
-            std::size_t postponed = 0, until_look = rows_a_look;
+            std::size_t postponed = 0, until_check = rows_per_check;
             auto const serve = [&](std::size_t k) {
                 f(k, all[k]);
                 turns_.serve(all[k].ticket);
-                if (--until_look != 0) return;
+                if (--until_check != 0) return;
                 turns_.wake();
-                until_look = rows_a_look;
+                until_check = rows_per_check;
             };
             auto const fetch_later = [&](std::size_t k) GRADSTEP_INLINE_LAMBDA {
                 if (k >= count) return;

@@ -45,7 +45,7 @@ TEST_CASE("what a server has not applied is in flight, and what no checkpoint ha
           "[distributed][connection]") {
     connection server;
     CHECK_FALSE(server.is_open());
-    server.take_welcome(welcome(11, 0, 0));
+    server.accept_welcome(welcome(11, 0, 0));
     REQUIRE(server.is_open());
     CHECK(server.number() == 11);
     CHECK(server.is_durable());
@@ -74,15 +74,15 @@ TEST_CASE("what a server has not applied is in flight, and what no checkpoint ha
 TEST_CASE("a server that begins anew is in flight again with what its checkpoint has not",
           "[distributed][connection]") {
     connection server;
-    server.take_welcome(welcome(11, 0, 0));
+    server.accept_welcome(welcome(11, 0, 0));
     for (std::uint64_t position = 1; position != 6; ++position) send(server, position, std::vector<std::byte>(8));
     server.take_positions(at(4, 2));
     CHECK(in_flight(server) == positions{5});
     server.say_hello();
     CHECK_FALSE(server.is_open());
-    CHECK_FALSE(server.has_lost(welcome(12, 2, 2)));
-    CHECK(server.has_lost(welcome(12, 1, 1))); // of an older checkpoint
-    server.take_welcome(welcome(12, 2, 2));
+    CHECK_FALSE(server.lost_messages(welcome(12, 2, 2)));
+    CHECK(server.lost_messages(welcome(12, 1, 1))); // of an older checkpoint
+    server.accept_welcome(welcome(12, 2, 2));
     CHECK(server.number() == 12);
     CHECK(server.applied() == 2);
     CHECK(in_flight(server) == positions{3, 4, 5});
@@ -93,24 +93,24 @@ TEST_CASE("a server that begins anew is in flight again with what its checkpoint
 
 TEST_CASE("of a server without checkpoints nothing is kept", "[distributed][connection]") {
     connection server;
-    server.take_welcome(welcome(11, 4, 0, 0));
+    server.accept_welcome(welcome(11, 4, 0, 0));
     CHECK(server.forgotten() == 4); // a worker that begins anew goes on from there
     CHECK(server.previous() == 4);
     send(server, 5, {});
     CHECK(kept(server).empty());
     CHECK(in_flight(server) == positions{5});
     CHECK(server.durable_of(5) == 0);
-    CHECK(server.has_lost(welcome(12, 0, 0, 0)));
+    CHECK(server.lost_messages(welcome(12, 0, 0, 0)));
 }
 
 TEST_CASE("a worker that begins anew computes again what no checkpoint has", "[distributed][connection]") {
     connection server;
-    server.take_welcome(welcome(11, 9, 6));
+    server.accept_welcome(welcome(11, 9, 6));
     CHECK(server.forgotten() == 6);
     CHECK(server.previous() == 6);
     CHECK(server.applied() == 9);
     CHECK(in_flight(server).empty());
     connection stopped;
-    stopped.take_welcome(welcome(11, 9, 9, wire_flags::durable | wire_flags::stopped));
+    stopped.accept_welcome(welcome(11, 9, 9, wire_flags::durable | wire_flags::stopped));
     CHECK(stopped.knows_of_stop());
 }

@@ -55,6 +55,16 @@ def missing_policies() -> list[str]:
     return problems
 
 
+def wrong_counts() -> list[str]:
+    """The number of rules on the front pages, "LAMB and 65 more", and in the table of features."""
+    rules = len({header.stem for header in (ROOT / "include/gradstep/rules").glob("*.hpp")} - NOT_DOCUMENTED)
+    named = 4  # AdamW, FTRL, Adagrad, LAMB
+    expected = {name: f" {rules - named} more" for name in ("README.md", "docs/index.md", "bindings/go/README.md",
+                                                            "bindings/python/README.md", "bindings/rust/README.md")}
+    expected |= {"docs/start/features.md": f"[{rules} rules]", "CHANGELOG.md": f"{rules} rules"}
+    return [f"{page} does not say \"{text.strip()}\"" for page, text in expected.items() if text not in (ROOT / page).read_text()]
+
+
 def marked_parts(file: Path) -> dict[str, str]:
     """The code between pairs of lines `// [name]` or `# [name]`, by name. Several parts of one name are joined by an empty line."""
     parts: dict[str, list[str]] = {}
@@ -210,7 +220,7 @@ def main() -> int:
     """Called with --write, it first writes the code blocks of the pages anew."""
     if "--write" in sys.argv:
         write_code()
-    problems = stale_licences() + stale_versions() + missing_policies() + stale_code() + broken_links() + wrong_cmake() + measured_numbers()
+    problems = stale_licences() + stale_versions() + missing_policies() + wrong_counts() + stale_code() + broken_links() + wrong_cmake() + measured_numbers()
     for problem in problems:
         print(problem)
     if not problems:

@@ -212,7 +212,7 @@ TEST_CASE("the keys of a file were admitted by its admit_seed") {
     CHECK(same(refusing, before));
     // Files that do not say it are taken as they were.
     gs::row_progress at;
-    gs::detail::saved_state state = gs::detail::saved_state_access::get(table, "save", at);
+    gs::detail::saved_state state = gs::detail::state_from(table, "save", at);
     REQUIRE(std::erase_if(state.tensors, [](auto const& x) { return x.slot == "admit_seed"; }) == 1);
     gs::detail::checkpoint_files::save(old, std::span(&state, 1));
     auto taking = decaying_table_of(options);

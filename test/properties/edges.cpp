@@ -239,7 +239,7 @@ RULE_TEST_CASE("saving and restoring in the middle of a run changes no bit, of e
     gs::step_options const options{.samples = 32, .rate = 0.1, .seed = 3};
     auto const state_of = [](runs::optimizer const& by, runs::tensor& of) {
         gs::detail::saved_state state;
-        gs::detail::saved_state_of to(state);
+        gs::detail::saved_state_builder to(state);
         by.visit_state(of.view(), to);
         return state;
     };

@@ -115,7 +115,7 @@ double clipped_scale(Backend const& backend, std::span<S const> gradient, double
     return gradient_scale * clip_scale(norm, limit);
 }
 
-// A dense message, and the gradient times a scale in it, as it is sent where nothing is compressed.
+// A dense message, and its contents: gradient * scale.
 template <class S> sparse_message dense_message_of(std::size_t n, std::int64_t step) {
     return message_writer::begin<S>(n, step, true, n);
 }

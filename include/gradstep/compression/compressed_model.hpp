@@ -105,8 +105,8 @@ public:
 
 private:
     void push_back(detail::made_message_task made);
-    void end_halves() {
-        for (detail::message_task* const one : messages_) one->end_halves();
+    void end_two_phase() {
+        for (detail::message_task* const one : messages_) one->end_two_phase();
     }
 
     std::vector<detail::message_task*> messages_; // the tasks of the model, in their order

@@ -32,7 +32,7 @@ GRADSTEP_DEFINE model_message compressed_model::compress(std::span<named_gradien
     model_message out;
     out.reserve(size());
     all.prepare_by([&](std::size_t i, double clip) { messages_[i]->begin_message(options, clip, result.applied); });
-    detail::rollback_guard no_halves([&] { end_halves(); });
+    detail::rollback_guard no_halves([&] { end_two_phase(); });
     for (std::size_t i = 0; i < size(); ++i) out.push_back(detail::hash_of(all[i].name), messages_[i]->message());
     if (!result.applied && options.zero_gradient) all.zero_gradients();
     no_halves.dismiss();
@@ -64,7 +64,7 @@ GRADSTEP_DEFINE void compressed_model::apply(std::span<model_message const> mess
         messages_[i]->begin_apply(of_one);
     }
     detail::rollback_guard ended([&] {
-        end_halves();
+        end_two_phase();
         all.end_pending();
         awaits_messages_ = false;
     });

@@ -144,7 +144,7 @@ template <class Element> struct sparse_sgd {
 
 // The mean of what dense messages hold, computed while it is read.
 template <class S, class T> struct mean_gradient {
-    static constexpr bool is_quiet = true;
+    static constexpr bool skips_rare_slots = true;
     S const* const* of;
     std::size_t count;
     T trainers;
@@ -179,7 +179,7 @@ template <class S, class T, class Backend>
     return out;
 }
 // The mean in memory, for a step that leaves v alone.
-template <class S> struct quiet_plain_gradient : plain_gradient<S> { static constexpr bool is_quiet = true; };
+template <class S> struct quiet_plain_gradient : plain_gradient<S> { static constexpr bool skips_rare_slots = true; };
 
 } // namespace GRADSTEP_ISA
 } // namespace detail

@@ -21,7 +21,7 @@ public:
     virtual void begin_message(step_options const&, double clip, bool has_gradient) = 0;
     virtual sparse_message message() = 0;
     virtual void begin_apply(message_list const&) = 0; // if it throws, nothing has changed
-    virtual void end_halves() = 0; // after the second half, or instead of it: nothing stays prepared
+    virtual void end_two_phase() = 0; // after the second half, or instead of it: nothing stays prepared
 };
 
 // A new task, and the same object by its other interface.

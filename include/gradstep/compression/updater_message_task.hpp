@@ -43,23 +43,23 @@ public:
 
     void withdraw() override {
         Task::withdraw();
-        end_halves();
+        end_two_phase();
     }
-    bool runs_in_chunks() const override { return halves_ == nullptr && Task::runs_in_chunks(); }
+    bool runs_in_chunks() const override { return two_phase_ == nullptr && Task::runs_in_chunks(); }
     void run_whole(launch_batch& waiting) override {
-        if (halves_ != nullptr) halves_->second->run();
+        if (two_phase_ != nullptr) two_phase_->second->run();
         else Task::run_whole(waiting);
     }
 
     void begin_message(step_options const& options, double clip, bool has_gradient) override {
         this->next_step(options, clip, [&](step_options const& own) {
-            halves_ = std::make_unique<halves>(this->optimizer().next_step(own, this->options()));
-            if (has_gradient) halves_->first.emplace(halves_->step, this->prepared_tensor());
-            else message_ = halves_->step.empty_message(this->size());
+            two_phase_ = std::make_unique<halves>(this->optimizer().next_step(own, this->options()));
+            if (has_gradient) two_phase_->first.emplace(two_phase_->step, this->prepared_tensor());
+            else message_ = two_phase_->step.empty_message(this->size());
         });
     }
     sparse_message message() override {
-        if (halves_->first) return halves_->first->run();
+        if (two_phase_->first) return two_phase_->first->run();
         return std::move(message_);
     }
     void begin_apply(message_list const& messages) override {
@@ -67,17 +67,17 @@ public:
         this->named([&] {
             this->set_gradient({}, true, {});
             slice<typename Task::updater_type> const x = this->prepared_tensor();
-            halves_->second.reset();
-            halves_->second.emplace(halves_->step, x, messages);
+            two_phase_->second.reset();
+            two_phase_->second.emplace(two_phase_->step, x, messages);
         });
     }
-    void end_halves() override {
-        halves_.reset();
+    void end_two_phase() override {
+        two_phase_.reset();
         message_ = {};
     }
 
 private:
-    std::unique_ptr<halves> halves_;
+    std::unique_ptr<halves> two_phase_;
     sparse_message message_; // without a gradient
 };
 
@@ -94,7 +94,7 @@ public:
 
     void withdraw() override {
         Task::withdraw();
-        end_halves();
+        end_two_phase();
     }
 
     void begin_message(step_options const& options, double clip, bool has_gradient) override {
@@ -132,7 +132,7 @@ public:
                 this->make_call(*step_);
             });
     }
-    void end_halves() override {
+    void end_two_phase() override {
         step_.reset();
         message_ = {};
     }

@@ -146,8 +146,7 @@ any_schedule read_schedule(json const& value, json_path const& at);
 any_catch_up read_catch_up(json const& value, json_path const& at);
 any_clip read_clip(json const& value, json_path const& at);
 
-// The name of a policy in errors if it is read alone: what it is, since its own name is in the
-// text.
+// The kind of a policy, as errors name it if it is read alone.
 template <class Policy> constexpr std::string_view name_of_kind() {
     if constexpr (std::is_same_v<Policy, any_rule>) return "rule";
     else if constexpr (std::is_same_v<Policy, any_average>) return "average";

@@ -37,26 +37,26 @@ public:
     template <class Values> void append(Values const& values) {
         detail::row_lengths const now = self().row_lengths("append");
         auto const added = self().added_values(values);
-        self().take(self().rearranged(detail::appended_rows(now, added.size()), added));
+        self().commit_rows(self().rearranged(detail::appended_rows(now, added.size()), added));
     }
     /// Keeps the rows whose element of the mask is true, in their order, and removes the others.
     /// The mask is any range of values that convert to bool. Throws size_error unless it has an
     /// element for each row.
     template <class Mask> void keep(Mask const& mask) {
         std::size_t const rows = self().row_lengths("keep").rows;
-        self().take(self().rearranged(detail::kept_rows(rows, detail::mask_of(mask)), {}));
+        self().commit_rows(self().rearranged(detail::kept_rows(rows, detail::mask_of(mask)), {}));
     }
     /// Puts the rows in another order: row i becomes what was row order[i]. Throws size_error or
     /// value_error unless the order contains each row once.
     template <class Order> void permute(Order const& order) {
         std::size_t const rows = self().row_lengths("permute").rows;
-        self().take(self().rearranged(detail::permuted_rows(rows, detail::row_numbers(order)), {}));
+        self().commit_rows(self().rearranged(detail::permuted_rows(rows, detail::row_numbers(order)), {}));
     }
     /// Lets the state of these rows begin anew, as `initialize` begins it. The values stay. Throws
     /// value_error for a row out of range.
     template <class Rows> void reset(Rows const& rows) {
         std::size_t const now = self().row_lengths("reset").rows;
-        self().take(self().rearranged(detail::reset_rows(now, detail::row_numbers(rows)), {}));
+        self().commit_rows(self().rearranged(detail::reset_rows(now, detail::row_numbers(rows)), {}));
     }
 
 private:

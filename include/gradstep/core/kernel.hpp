@@ -155,7 +155,7 @@ template <class S> struct plain_gradient {
 // rule can leave out the operations of its options (`apply_default`, docs/how_to/add_a_rule.md) and
 // rare slots.
 template <class S> struct default_gradient : plain_gradient<S> {
-    static constexpr bool in_default_form = true, is_quiet = true;
+    static constexpr bool in_default_form = true, skips_rare_slots = true;
 };
 
 template <class S, class T> struct general_gradient {
@@ -177,7 +177,9 @@ template <class S, class T> struct general_gradient {
 };
 
 // The same for steps that skip the rare slots of the rule.
-template <class S, class T> struct quiet_gradient : general_gradient<S, T> { static constexpr bool is_quiet = true; };
+template <class S, class T> struct rare_skipping_gradient : general_gradient<S, T> {
+    static constexpr bool skips_rare_slots = true;
+};
 
 // A gradient that is computed element by element during reading: an expression of another library.
 template <class Reader, class T> struct lazy_gradient {
@@ -241,7 +243,9 @@ struct update_kernel {
     static constexpr bool in_default_form = (detail::has_default_form<Rule, compute>)&&requires {
         Gradient::in_default_form;
     };
-    static constexpr bool sees_all_slots = detail::rare_slot_count<Rule> == 0 || !requires { Gradient::is_quiet; };
+    static constexpr bool sees_all_slots = detail::rare_slot_count<Rule> == 0 || !requires {
+        Gradient::skips_rare_slots;
+    };
     static_assert(!traits::has_master || std::is_same_v<state_type, compute>,
                   "gradstep: element: it keeps a master copy, and its `state` is not its `compute`; expected the type "
                   "of the arithmetic");

@@ -143,7 +143,7 @@ private:
     }
 
     step_scalars<Updater> scalars_of(slice<Updater> const& x, std::size_t number) const {
-        auto const others = detail::prepare_others<Updater>(prepared_, {&x, 1}, number);
+        auto const others = detail::prepare_own_scalars<Updater>(prepared_, {&x, 1}, number);
         return others.by_number.empty() ? prepared().own : others.by_number[0];
     }
 

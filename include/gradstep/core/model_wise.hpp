@@ -139,7 +139,7 @@ public:
     /// The same. Error messages number the tensors from `first`.
     void update_all(std::span<slice<Updater> const> tensors, std::size_t first) const {
         for (std::size_t k = 0; k < tensors.size(); ++k) check(tensors[k], first + k);
-        auto others = detail::prepare_others(prepared_, tensors, first);
+        auto others = detail::prepare_own_scalars(prepared_, tensors, first);
         require_pending();
         run(tensors, others.numbers.data(), others.by_number);
     }

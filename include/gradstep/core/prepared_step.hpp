@@ -147,7 +147,7 @@ visit_gradient(prepared_step<Updater> const& step, slice<Updater> const& x,
                                                              step.gradient_scale};
     if constexpr (detail::rare_slot_count<rule_type> != 0) {
         if (rule.is_rare()) return f(general);
-        if (!by_default) return f(detail::quiet_gradient<storage, compute>{general});
+        if (!by_default) return f(detail::rare_skipping_gradient<storage, compute>{general});
     }
     if (by_default) f(detail::default_gradient<storage>{{g}});
     else if constexpr (detail::rare_slot_count<rule_type> == 0) f(general);

@@ -74,7 +74,7 @@ public:
     /// that pass a part of a call.
     void update_all(std::span<slice<Updater> const> tensors, std::size_t first) const {
         for (std::size_t k = 0; k < tensors.size(); ++k) check(tensors[k], first + k);
-        auto const others = detail::prepare_others(prepared_, tensors, first);
+        auto const others = detail::prepare_own_scalars(prepared_, tensors, first);
         run({prepared_, tensors, others.numbers.data(), others.by_number.data()});
     }
 
@@ -114,7 +114,7 @@ public:
         if (!tensor.bfloat16_copy.empty())
             detail::refuse_copy(detail::only_tensor, "step.difference leaves the parameter as it is");
         tensor.check_beside("the difference", to, detail::extent_of_gradient<Updater>(tensor), detail::only_tensor);
-        auto const others = detail::prepare_others<Updater>(prepared_, {&tensor, 1}, detail::only_tensor);
+        auto const others = detail::prepare_own_scalars<Updater>(prepared_, {&tensor, 1}, detail::only_tensor);
         step_batch<Updater> const batch{prepared_, {&tensor, 1}, others.numbers.data(), others.by_number.data()};
         auto const& scalars = batch.scalars(0);
         visit_gradient(prepared_, tensor, scalars.rule, [&](auto gradient) {

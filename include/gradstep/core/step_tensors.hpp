@@ -39,15 +39,15 @@ GRADSTEP_INLINE void check_tensor(prepared_step<Updater> const& step, slice<Upda
     if (!has_plain_decay(x) || x.step) check_own(number, x.decay, x.step);
 }
 // The scalars of the tensors of a call that have a rate_scale, a decay or a step of their own.
-template <class Updater> struct other_scalars {
+template <class Updater> struct own_scalars {
     std::vector<std::uint32_t> numbers; // of every tensor; 0: the step's own. Empty if all have those
     std::vector<step_scalars<Updater>> by_number;
 };
 // For tensors that have been checked. Error messages number them from `first`.
 template <class Updater>
-other_scalars<Updater> prepare_others(prepared_step<Updater> const& step, std::span<slice<Updater> const> tensors,
-                                      std::size_t first) {
-    other_scalars<Updater> out;
+own_scalars<Updater> prepare_own_scalars(prepared_step<Updater> const& step, std::span<slice<Updater> const> tensors,
+                                         std::size_t first) {
+    own_scalars<Updater> out;
     rate_numbers numbers;
     for (std::size_t k = 0; k < tensors.size(); ++k) {
         slice<Updater> const& x = tensors[k];

@@ -89,7 +89,7 @@ inline constexpr bool uses_id = Updater::traits::is_stochastic || noisy_rule<typ
 // Whether the state after any number of steps without gradient has a closed form.
 template <class Rule> concept decays_by_factors = requires(Rule const& rule) { rule.decay(); }
 &&(row_slot_count<Rule> == 0 || requires(Rule const& rule) { rule.row_decay(); });
-template <class Rule> constexpr bool state_stands() {
+template <class Rule> constexpr bool state_is_unchanged() {
     return zero_gradient_effect_of<Rule>() == zero_gradient_effect::no_op ||
            zero_gradient_effect_of<Rule>() == zero_gradient_effect::no_op_if_weight_unchanged;
 }

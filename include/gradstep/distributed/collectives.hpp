@@ -119,8 +119,8 @@ public:
         : values_(values), out_(out), own_(parts.of_rank(values.size(), by.size(), by.rank())), rank_(by.rank()),
           ranks_(by.size()), which_(which) {
         if (out.size() != own_.size())
-            detail::fail<size_error>({"reduce_scatter"}, {"the memory of the own piece has ", out.size(), " elements"},
-                                     {own_.size(), ", the elements of the piece"});
+            detail::fail<size_error>({"reduce_scatter"}, {"the memory of the own shard has ", out.size(), " elements"},
+                                     {own_.size(), ", the elements of the shard"});
         std::size_t const elements = own_.size() * static_cast<std::size_t>(ranks_ - 1);
         memory_ = std::make_shared<memory const>(elements, std::move(owner));
         std::vector<std::span<std::byte const>> to;

@@ -36,7 +36,7 @@ GRADSTEP_DEFINE void check_message_counts(int channel, std::size_t to, std::size
     if (channel < 0 || channel >= 1 << 30)
         fail<value_error>({"exchange: channel"}, {channel, " is out of range"}, {"[0, 2^30)"});
     if (to != static_cast<std::size_t>(size) || from != to)
-        fail<size_error>({"exchange"}, {to, " pieces to send and ", from, " to receive"},
+        fail<size_error>({"exchange"}, {to, " messages to send and ", from, " to receive"},
                          {size, ", one for each rank"});
 }
 

@@ -14,7 +14,7 @@
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/distributed_parameter.hpp>
-#include <gradstep/distributed/in_step.hpp>
+#include <gradstep/distributed/lockstep.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>
 
@@ -71,8 +71,8 @@ inline namespace GRADSTEP_ISA {
 /// The push of the last gradient of a step makes the message, and throws the errors of
 /// compressed_model::compress. The worker sends nothing before. Each rank has its own state of
 /// dgc_momentum, so every rank must save and load its own checkpoint.
-template <communicator C> class compressed final : public detail::in_step_over<C> {
-    using base = detail::in_step_over<C>;
+template <communicator C> class compressed final : public detail::lockstep_over<C> {
+    using base = detail::lockstep_over<C>;
 
 public:
     /// Updates on the caller's thread. Throws value_error if an option is out of range. The norm

@@ -59,8 +59,8 @@ public:
     std::uint64_t durable_of(std::uint64_t position) const;
 
     // Whether the server has restarted and lost messages that the worker can no longer send.
-    bool has_lost(wire_header const& welcome) const { return number_ != 0 && welcome.sequence < forgotten_; }
-    void take_welcome(wire_header const& welcome);
+    bool lost_messages(wire_header const& welcome) const { return number_ != 0 && welcome.sequence < forgotten_; }
+    void accept_welcome(wire_header const& welcome);
     // Updates applied() and durable() from a message of the server, and drops what it needs no
     // more.
     void take_positions(wire_header const& h);

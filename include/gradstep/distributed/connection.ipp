@@ -19,7 +19,7 @@ GRADSTEP_DEFINE std::uint64_t connection::durable_of(std::uint64_t position) con
     return !durably_ ? 0 : kept_.empty() ? position : kept_.front().position - 1;
 }
 
-GRADSTEP_DEFINE void connection::take_welcome(wire_header const& welcome) {
+GRADSTEP_DEFINE void connection::accept_welcome(wire_header const& welcome) {
     bool const first = number_ == 0;
     number_ = welcome.request;
     open_ = true;

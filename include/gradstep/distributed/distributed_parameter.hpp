@@ -110,12 +110,12 @@ private:
     // The part of an incremental step that belongs to this parameter.
     struct part_of_step {
         incremental_step& step;
-        std::size_t member, elements;
+        std::size_t task, elements;
         std::size_t next = 0; // the first element that has not been updated
         bool is_done = false;
 
         part_of_step(incremental_step& of, std::size_t number, std::size_t size)
-            : step(of), member(number), elements(size) {}
+            : step(of), task(number), elements(size) {}
     };
     void end_step();
     std::optional<part_of_step> part_;

@@ -17,14 +17,14 @@ inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE void distributed_parameter::begin_push(void const* gradient_memory, incremental_step* by) {
     begin([&] {
-        std::size_t member = 0;
-        if (by != nullptr) member = by->prepare(gradient());
+        std::size_t task = 0;
+        if (by != nullptr) task = by->prepare(gradient());
         gradstep::detail::rollback_guard not_taken([&] {
-            if (by != nullptr) by->withdraw(member);
+            if (by != nullptr) by->withdraw(task);
         });
         take(gradient_memory);
         not_taken.dismiss();
-        if (by != nullptr) part_.emplace(*by, member, gradient().size);
+        if (by != nullptr) part_.emplace(*by, task, gradient().size);
     });
 }
 
@@ -36,12 +36,12 @@ GRADSTEP_DEFINE bool distributed_parameter::has_gradient() {
 
 GRADSTEP_DEFINE bool distributed_parameter::step_on() {
     std::unique_lock const lock(mutex, std::try_to_lock);
-    if (!lock || is_busy || failure || !part_ || part_->is_done || !part_->step.runs_in_chunks(part_->member))
+    if (!lock || is_busy || failure || !part_ || part_->is_done || !part_->step.runs_in_chunks(part_->task))
         return false;
     // Few enough that the exchanges of other parameters are not delayed.
     constexpr std::size_t most = 16 * gradstep::detail::block_size;
     std::size_t const last = std::min(part_->elements, part_->next + most);
-    part_->step.run(part_->member, part_->next, last);
+    part_->step.run(part_->task, part_->next, last);
     part_->next = last;
     if (last == part_->elements) end_step();
     return true;
@@ -51,7 +51,7 @@ GRADSTEP_DEFINE std::optional<incremental_step::remainder> distributed_parameter
     std::lock_guard const lock(mutex);
     if (!part_ || part_->is_done) return {};
     part_->is_done = true;
-    return part_->step.rest_of(part_->member, part_->next);
+    return part_->step.rest_of(part_->task, part_->next);
 }
 
 GRADSTEP_DEFINE void distributed_parameter::stepped(std::exception_ptr const& failed) {

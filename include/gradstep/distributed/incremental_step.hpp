@@ -11,13 +11,13 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// A step of a model whose gradients come one after the other: a parameter is prepared when its
-// gradient is on its way, and run when that is there, chunk by chunk on any thread. All but
-// `run` is for one thread. From the first that is prepared until `end` the model takes no other
-// step, and is not saved.
+// A step of a model whose gradients arrive one by one. A parameter is prepared when the exchange of
+// its gradient starts, and run when the mean gradient has arrived, chunk by chunk on any thread.
+// Call all functions except `run` from one thread. Between the first `prepare` and `end`, the model
+// takes no other step, and cannot be saved.
 class incremental_step {
 public:
-    // What is left of a parameter, from element `first` on, as chunks are cut.
+    // The part of a parameter from element `first` on.
     class remainder {
     public:
         remainder(parameter_task& of, std::size_t first) : of_(&of), first_(first) {}
@@ -36,10 +36,10 @@ public:
 
     // Whether a parameter may change before the gradients of all have been looked at.
     bool is_possible() const { return !of_.looks_at_gradients(); }
-    // The clock of a parameter moves; its number comes back. Throws as model::update, and nothing
-    // has happened. The gradient is read by `run`.
+    // Advances the clock of a parameter, and returns its index. Throws the errors of model::update;
+    // nothing has changed then. `run` reads the gradient.
     std::size_t prepare(named_gradient const& gradient);
-    // Takes back what `prepare` did last.
+    // Undoes the last `prepare`.
     void withdraw(std::size_t i);
     // Whether `run` is possible; else only run_rest is.
     bool runs_in_chunks(std::size_t i) const { return of_[i].runs_in_chunks(); }

@@ -45,12 +45,8 @@ public:
         step(scratch_);
     }
 
-    saved_state state(row_progress& at) const override {
-        return gradstep::detail::saved_state_access::get(parameter_, "save", at);
-    }
-    void load(gradstep::detail::saved_source const& from) override {
-        gradstep::detail::saved_state_access::load(parameter_, from);
-    }
+    saved_state state(row_progress& at) const override { return gradstep::detail::state_from(parameter_, "save", at); }
+    void load(gradstep::detail::saved_source const& from) override { gradstep::detail::load_state(parameter_, from); }
     void* as(gradstep::detail::type_id type) override {
         return type == gradstep::detail::type_id_of<parameter<Updater>>() ? &parameter_ : nullptr;
     }
@@ -87,12 +83,8 @@ public:
         table_.rows(keys, std::span<storage>(reinterpret_cast<storage*>(to), keys.size() * table_.width()));
     }
 
-    saved_state state(row_progress& at) const override {
-        return gradstep::detail::saved_state_access::get(table_, "save", at);
-    }
-    void load(gradstep::detail::saved_source const& from) override {
-        gradstep::detail::saved_state_access::load(table_, from);
-    }
+    saved_state state(row_progress& at) const override { return gradstep::detail::state_from(table_, "save", at); }
+    void load(gradstep::detail::saved_source const& from) override { gradstep::detail::load_state(table_, from); }
     void* as(gradstep::detail::type_id type) override {
         return type == gradstep::detail::type_id_of<Table>() ? &table_ : nullptr;
     }

@@ -23,9 +23,9 @@ using gradstep::detail::saved_state;
 
 // The text that all servers must have alike for a parameter: its policies, and the options that
 // decide on its elements or on the row of a key.
-std::string policies_in_words(gradstep::detail::saved_policies of, double delay_compensation, std::uint64_t id);
-std::string policies_in_words(gradstep::detail::saved_policies of, table_options const& options);
-std::string policies_in_words(gradstep::detail::saved_policies of, keyed_options const& options);
+std::string policies_text(gradstep::detail::saved_policies of, double delay_compensation, std::uint64_t id);
+std::string policies_text(gradstep::detail::saved_policies of, table_options const& options);
+std::string policies_text(gradstep::detail::saved_policies of, keyed_options const& options);
 
 // A parameter or table of a server, whatever its type is, with what the workers have sent for it.
 // The server checks each message by `require_fits` before it changes anything. served.hpp has the

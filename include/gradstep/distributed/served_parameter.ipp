@@ -37,8 +37,8 @@ template <class Options> void describe_rows(gradstep::detail::policy_text& to, O
     describe_option(to, "id", options.id);
 }
 
-GRADSTEP_DEFINE std::string policies_in_words(gradstep::detail::saved_policies of, double delay_compensation,
-                                              std::uint64_t id) {
+GRADSTEP_DEFINE std::string policies_text(gradstep::detail::saved_policies of, double delay_compensation,
+                                          std::uint64_t id) {
     gradstep::detail::policy_text to;
     of.visit(of.of, to);
     describe_option(to, "delay_compensation", delay_compensation);
@@ -46,14 +46,14 @@ GRADSTEP_DEFINE std::string policies_in_words(gradstep::detail::saved_policies o
     return to.take();
 }
 
-GRADSTEP_DEFINE std::string policies_in_words(gradstep::detail::saved_policies of, table_options const& options) {
+GRADSTEP_DEFINE std::string policies_text(gradstep::detail::saved_policies of, table_options const& options) {
     gradstep::detail::policy_text to;
     of.visit(of.of, to);
     describe_rows(to, options);
     return to.take();
 }
 
-GRADSTEP_DEFINE std::string policies_in_words(gradstep::detail::saved_policies of, keyed_options const& options) {
+GRADSTEP_DEFINE std::string policies_text(gradstep::detail::saved_policies of, keyed_options const& options) {
     gradstep::detail::policy_text to;
     of.visit(of.of, to);
     describe_rows(to, options);

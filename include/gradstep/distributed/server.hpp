@@ -110,9 +110,8 @@ public:
         if constexpr (requires { rows.grow(0); }) entry.total = rows.num_rows(); // otherwise the rows have keys
         entry.name = std::move(name);
         row_progress at;
-        entry.policies =
-            detail::policies_in_words(gradstep::detail::saved_state_access::get(rows, "add", at).own_policies,
-                                      rows.options()); // and how rows catch up
+        entry.policies = detail::policies_text(gradstep::detail::state_from(rows, "add", at).own_policies,
+                                               rows.options()); // and how rows catch up
         add_served(std::make_unique<detail::served_table<Table>>(std::move(entry), std::move(rows), num_workers()));
     }
 

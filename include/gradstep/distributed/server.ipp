@@ -71,7 +71,7 @@ GRADSTEP_DEFINE detail::wire_entry server::dense_entry(std::string name, detail:
         out.size = elements;
     }
     out.name = std::move(name);
-    out.policies = detail::policies_in_words(policies, lambda, options.id);
+    out.policies = detail::policies_text(policies, lambda, options.id);
     return out;
 }
 

@@ -168,7 +168,7 @@ private:
     void pump(std::unique_lock<std::mutex>& lock, idle_time& idle);
     void take(message const& got);
     pending_request* asked_by(std::size_t server, std::uint64_t request) const;
-    void take_welcome(std::size_t s, wire_message const& message);
+    void accept_welcome(std::size_t s, wire_message const& message);
 
     std::unique_ptr<any_messenger> ranks_;
     std::uint64_t number_ = wire_number();

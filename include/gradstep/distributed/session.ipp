@@ -172,7 +172,7 @@ GRADSTEP_DEFINE void session::take(message const& got) {
         if (h.request != server.number()) say_hello(s);
         return;
     case wire_kind::welcome:
-        return take_welcome(s, message);
+        return accept_welcome(s, message);
     case wire_kind::weights:
         server.take_positions(h);
         if (asked == nullptr) return;
@@ -207,19 +207,19 @@ GRADSTEP_DEFINE pending_request* session::asked_by(std::size_t server, std::uint
     return nullptr;
 }
 
-GRADSTEP_DEFINE void session::take_welcome(std::size_t s, wire_message const& message) {
+GRADSTEP_DEFINE void session::accept_welcome(std::size_t s, wire_message const& message) {
     auto const& h = message.header;
     connection& server = servers_[s];
     if (server.is_open() && server.number() == h.request) return; // answers a hello that was sent twice
     directory_.take(s, message);
-    if (server.has_lost(h)) {
+    if (server.lost_messages(h)) {
         failure_ = gradstep::detail::message({"server ", s},
                                              {"has restarted with the pushes of rank ", rank(), " up to ", h.sequence,
                                               ", and those up to ", server.forgotten(), " are not kept"},
                                              {"the newest checkpoint of the server"});
         return;
     }
-    server.take_welcome(h);
+    server.accept_welcome(h);
     if (server.knows_of_stop())
         for (pending_request* const one : open_)
             if (one->server == s && one->header.kind == wire_kind::stop) one->answered = true;

@@ -21,8 +21,8 @@
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/distributed_parameter.hpp>
-#include <gradstep/distributed/in_step.hpp>
 #include <gradstep/distributed/incremental_step.hpp>
+#include <gradstep/distributed/lockstep.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>
 
@@ -142,8 +142,8 @@ inline namespace GRADSTEP_ISA {
 /// job with another number of ranks. With clip_norm or on_nonfinite, the ranks exchange norms or
 /// NaN checks of their shards within the step. If this exchange throws rank_error, the step is
 /// skipped.
-template <communicator C> class sharded final : public detail::in_step_over<C> {
-    using base = detail::in_step_over<C>;
+template <communicator C> class sharded final : public detail::lockstep_over<C> {
+    using base = detail::lockstep_over<C>;
 
 public:
     /// Updates on the caller's thread. Throws value_error if an option is out of range. The norm
@@ -220,7 +220,7 @@ private:
         for (auto* one : shards_) one->gather();
     }
     void update() override {
-        last_ = look_at_all();
+        last_ = check_gradients();
         if (last_.applied) {
             std::vector<named_gradient> gradients;
             for (auto const* one : shards_) gradients.push_back(one->gradient());
@@ -230,15 +230,16 @@ private:
         for (auto* one : shards_) one->gather();
     }
     gradstep::detail::incremental_step* incremental() override {
-        bool const looks_at_all = std::isfinite(options_.clip_norm) || options_.on_nonfinite != nonfinite::propagate;
-        return looks_at_all ? nullptr : &step_;
+        bool const needs_all_gradients =
+            std::isfinite(options_.clip_norm) || options_.on_nonfinite != nonfinite::propagate;
+        return needs_all_gradients ? nullptr : &step_;
     }
     void describe_to(detail::agreement& own) const override { detail::add_options(own, options_); }
     gradstep::model const& updated_model() const override { return model_; }
 
-    // What a model looks at before a step, of the shards of all ranks: the same numbers in the same
-    // order.
-    model_result look_at_all() {
+    // The checks of a model before a step, over the shards of all ranks: the first element that is
+    // not finite, and the norm. All ranks compute them in the same order.
+    model_result check_gradients() {
         model_result out;
         if (options_.on_nonfinite != nonfinite::propagate) {
             std::vector<std::uint64_t> own;

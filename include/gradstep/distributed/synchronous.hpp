@@ -11,8 +11,8 @@
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/distributed_parameter.hpp>
-#include <gradstep/distributed/in_step.hpp>
 #include <gradstep/distributed/incremental_step.hpp>
+#include <gradstep/distributed/lockstep.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>
 
@@ -63,8 +63,8 @@ inline namespace GRADSTEP_ISA {
 ///
 /// Gradients of integers, which are counts, are summed, not averaged. In addition to the model,
 /// each rank stores every gradient once, and almost a second time while it is being exchanged.
-template <communicator C> class synchronous final : public detail::in_step_over<C> {
-    using base = detail::in_step_over<C>;
+template <communicator C> class synchronous final : public detail::lockstep_over<C> {
+    using base = detail::lockstep_over<C>;
 
 public:
     /// Updates on the caller's thread. Throws value_error if an option is out of range. The norm

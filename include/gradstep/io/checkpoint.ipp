@@ -99,8 +99,8 @@ GRADSTEP_DEFINE checkpoint_files::checkpoint_files(std::string const& path) : fi
                 fail<value_error>({path}, {"tensor ", in_quotes(entry->name), " has ", shape.size(), " dimensions"},
                                   {"1 or 2"});
             if (slot.empty() && state.shape && shape != *state.shape)
-                fail<value_error>({path}, {"tensor ", in_quotes(entry->name), " has the shape ", shape_in_words(shape)},
-                                  {shape_in_words(*state.shape), ", as the file says of it"});
+                fail<value_error>({path}, {"tensor ", in_quotes(entry->name), " has the shape ", shape_text(shape)},
+                                  {shape_text(*state.shape), ", as the file says of it"});
             known.push_back(entry);
             entries.push_back(entry);
             if (is_shaped) // the elements in order, for any shape
@@ -277,7 +277,7 @@ GRADSTEP_DEFINE std::vector<detail::saved_state> model::states(char const* call)
     std::vector<detail::saved_state> out(size());
     for (std::size_t i = 0; i < out.size(); ++i) {
         auto& task = tasks_[i];
-        detail::saved_state_of to(out[i]);
+        detail::saved_state_builder to(out[i]);
         task.visit_state(to);
         out[i].name = task.name;
         if (task.in_files == nullptr) continue;

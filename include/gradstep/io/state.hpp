@@ -45,7 +45,7 @@ inline namespace GRADSTEP_ABI {
 /// table, and value_error if the format has no dtype for the element.
 template <class X> std::size_t state_bytes(X const& x) {
     row_progress at;
-    return detail::blob_bytes(detail::saved_state_access::get(x, "state_bytes", at));
+    return detail::blob_bytes(detail::state_from(x, "state_bytes", at));
 }
 /// Writes the complete state of a parameter or table, from which training can resume. It contains
 /// values, state, master copy and clock, and for a table also stamps, touches, history and lap. If
@@ -53,7 +53,7 @@ template <class X> std::size_t state_bytes(X const& x) {
 /// errors of `state_bytes`, and size_error unless `to` has exactly `state_bytes(x)` bytes.
 template <class X> void save_state(X const& x, std::span<std::byte> to) {
     row_progress at;
-    detail::save_blob(detail::saved_state_access::get(x, "save_state", at), to);
+    detail::save_blob(detail::state_from(x, "save_state", at), to);
 }
 /// Loads a state into a parameter or table of the same size, element and rule, and training resumes
 /// bit for bit. A table with fewer rows grows. Throws sequence_error if messages have not been

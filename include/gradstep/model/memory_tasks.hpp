@@ -46,7 +46,7 @@ public:
         if constexpr (keeps_average<typename Updater::rule_type>) parameter_.apply_average().dismiss();
     }
     void restore() override { parameter_.restore(); }
-    void lock_for_ascent(bool is) override { parameter_.lock_for_ascent(is); }
+    void set_ascent_lock(bool is) override { parameter_.set_ascent_lock(is); }
     void set_shape(gradstep::shape const& of) override { parameter_.set_shape(of); }
     void visit_state(state_visitor& to) override { parameter_.describe_state(to, base::options().decay != 0); }
     row_lengths lengths_of_rows(char const* call) const override { return parameter_.row_lengths(call); }
@@ -70,7 +70,7 @@ private:
     class pending final : public pending_rows {
     public:
         pending(parameter<Updater>& to, rearranged_memory<Updater>&& made) : to_(to), made_(std::move(made)) {}
-        void take() noexcept override { to_.take(std::move(made_)); }
+        void commit() noexcept override { to_.commit_rows(std::move(made_)); }
 
     private:
         parameter<Updater>& to_;

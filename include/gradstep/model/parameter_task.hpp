@@ -24,11 +24,11 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// The memory of a parameter after a change of its rows, which `take` puts in place.
+// The memory of a parameter after a change of its rows, which `commit` puts in place.
 class pending_rows {
 public:
     virtual ~pending_rows() = default;
-    virtual void take() noexcept = 0;
+    virtual void commit() noexcept = 0;
 };
 
 // A parameter of a model, with any updater, in its own memory or the application's. A step gives it
@@ -83,16 +83,16 @@ public:
     virtual void keep_weights(std::size_t first, std::size_t last) = 0;
     virtual void ascend(sam_options const&, double scale, std::size_t first, std::size_t last) = 0;
     virtual void restore_weights(std::size_t first, std::size_t last) = 0;
-    virtual void set_ascended(bool) {}     // whether the weights before the step are the kept ones
-    virtual void lock_for_ascent(bool) {}  // whether an owned parameter refuses calls, since it has ascended
-    virtual void require_kept() const = 0; // throws if the size differs from the size that was kept
+    virtual void read_kept_weights(bool) {} // whether the weights before the step are the kept ones
+    virtual void set_ascent_lock(bool) {}   // whether an owned parameter refuses calls, since it has ascended
+    virtual void require_kept() const = 0;  // throws if the size differs from the size that was kept
 
     virtual bool keeps_average() const = 0;
     virtual bool average_is_applied() const = 0;
     // If it keeps one: copies it to `out`, a std::vector of elements of this type. Returns false if
     // the state has another type.
     virtual bool average(type_id element, void* out) = 0;
-    virtual void apply_average() = 0; // if it keeps one; if it throws, the weights are there
+    virtual void apply_average() = 0; // if it keeps one; if it throws, the weights are unchanged
     virtual void restore() = 0;       // if it is applied
 };
 

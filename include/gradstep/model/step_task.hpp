@@ -38,9 +38,9 @@ public:
     virtual double weight_block_sum(std::size_t, double) const { return 0; }
     virtual bool reads_in_chunks() const = 0;
 
-    virtual void zero_gradient() const = 0;                     // if the step is not taken
-    virtual void prepare(step_options const&, double clip) = 0; // the clock moves; throws, and it does not
-    virtual void withdraw() = 0;                                // the clock goes back, nothing stays prepared
+    virtual void zero_gradient() const = 0;                     // for a step that is skipped
+    virtual void prepare(step_options const&, double clip) = 0; // advances the clock, unless it throws
+    virtual void withdraw() = 0;                                // undoes `prepare`
     virtual void run(std::size_t first, std::size_t last) const noexcept = 0;
     virtual void run_whole(launch_batch&) = 0; // if it has no chunks: at once, or with the batch
 

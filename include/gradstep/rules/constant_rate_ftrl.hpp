@@ -59,13 +59,13 @@ struct constant_rate_ftrl {
 
         // If the rate is 0, if nothing pulls yet, or if n has overflowed; but not if the state
         // contains NaN.
-        auto const stands = ((V(c.moves) == V(0)) | (q == V(0)) | (q > V(largest_number<T>))) & (s.z + q == s.z + q);
+        auto const is_kept = ((V(c.moves) == V(0)) | (q == V(0)) | (q > V(largest_number<T>))) & (s.z + q == s.z + q);
         V const nothing = g - g; // NaN if g is not finite, which must show
-        // Divides by 2 if the weight stands: with 1, clang would divide all lanes by q and select
+        // Divides by 2 if the weight is kept: with 1, clang would divide all lanes by q and select
         // afterwards, and 0/0 traps.
-        V const moved = V(0) - div(shrunk, select(stands, V(2), q)); // 0 and not -0 if nothing pulls
-        w = select(stands, w - nothing, moved);
-        s.z = select(stands, s.z, z);
+        V const moved = V(0) - div(shrunk, select(is_kept, V(2), q)); // 0 and not -0 if nothing pulls
+        w = select(is_kept, w - nothing, moved);
+        s.z = select(is_kept, s.z, z);
         s.n = n;
     }
 };

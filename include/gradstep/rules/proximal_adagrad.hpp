@@ -35,14 +35,14 @@ struct proximal_adagrad {
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         using namespace math;
         s.n = fma(g, g, s.n);
-        auto const stands = s.n == V(0);
-        // If it stands, divides by any number except 0 and 1: with 1, clang divides all lanes by
+        auto const is_kept = s.n == V(0);
+        // If it is kept, divides by any number except 0 and 1: with 1, clang divides all lanes by
         // the root and selects afterwards.
-        V const rate = div(V(c.rate), select(stands, V(2), sqrt(s.n))), x = fnma(rate, g, w);
+        V const rate = div(V(c.rate), select(is_kept, V(2), sqrt(s.n))), x = fnma(rate, g, w);
         V const shrunk = copysign(max(fnma(V(c.l1), rate, abs(x)), V(0)), x);
         // A weight that shrinks to zero is 0 and not -0.
         V const w_new = div(shrunk, fma(V(c.l2), rate, V(1))) + V(0);
-        w = select(stands, w, w_new);
+        w = select(is_kept, w, w_new);
     }
 };
 static_assert(rule<proximal_adagrad>);

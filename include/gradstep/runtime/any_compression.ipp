@@ -113,7 +113,7 @@ GRADSTEP_DEFINE_RUNTIME sparse_message two_phase::message(any_updater& of, any_s
             return message_writer::with_body<S>(size_, number_, made.count, const_cast<std::byte*>(made.body));
         });
         compiled(of)->release_message();
-        compiled(of)->end_halves();
+        compiled(of)->end_two_phase();
     }
     return std::move(message_);
 }
@@ -144,13 +144,13 @@ GRADSTEP_DEFINE_RUNTIME void two_phase::begin_apply(any_updater& of, runtime::er
 GRADSTEP_DEFINE_RUNTIME void two_phase::run(any_updater& of) const {
     auto* const on = compiled(of);
     if (runs_ == half::second) return on->apply();
-    rollback_guard const memory_back([&] { on->end_halves(); });
+    rollback_guard const memory_back([&] { on->end_two_phase(); });
     on->message();
     on->apply_own();
 }
 
 GRADSTEP_DEFINE_RUNTIME void two_phase::end(any_updater& of) {
-    if (auto* const on = compiled(of)) on->end_halves();
+    if (auto* const on = compiled(of)) on->end_two_phase();
     *this = {};
 }
 

@@ -124,14 +124,14 @@ public:
         (detail::append(all, messages), ...);
         begin_apply(all);
         detail::rollback_guard ended(
-            [&] { end_halves(); }); // also if threads fail: a second call would change values twice
+            [&] { end_two_phase(); }); // also if threads fail: a second call would change values twice
         run();
     }
     /// The largest encoded size in bytes of the next step's message; with `selection::exact` every
     /// message has this size. Throws value_error for another rule.
     std::size_t message_bound() const;
     /// Whether a step has begun whose messages have not been applied.
-    bool awaits_messages() const { return halves_.awaits_messages(); }
+    bool awaits_messages() const { return two_phase_.awaits_messages(); }
 
     /// Uses the threads of an executor for updates. It must outlive the parameter.
     template <executor Executor> void use_threads(Executor& executor) { threads_.emplace(executor); }
@@ -250,22 +250,22 @@ public:
 
     /// @cond
     // The rest is for gs::update_all and for the tasks of models, which drive a step by its parts.
-    // `take` checks the gradient and refers to it; `advance` prepares the next step, and the clock
-    // moves. The parts of a dgc_momentum step in two halves: `begin_message` like advance, with or
-    // without a taken gradient; `message`; `begin_apply`, which throws before anything changes;
-    // `run`; `end_halves`, also if the rest will not run.
+    // `take_gradient` checks the gradient and refers to it. `advance` prepares the next step and
+    // advances the clock. A dgc_momentum step has two halves: `begin_message`, like `advance`, with
+    // or without a gradient; `message`; `begin_apply`, which throws before anything changes; `run`;
+    // and `end_two_phase`, also if the rest will not run.
     static void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                            step_options const& options);
     detail::step_task& step() { return *this; }
     detail::step_task const& step() const { return *this; }
-    void take(any_span gradient, step_options const& options, char const* call);
+    void take_gradient(any_span gradient, step_options const& options, char const* call);
     any_span gradient() const { return gradient_; }
     void advance(step_options const& options, tensor_options const& own = {});
     bool compresses() const { return detail::two_phase::rule_of(updater_) != nullptr; }
     void begin_message(step_options const& options, tensor_options const& own, bool has_gradient);
-    sparse_message message() { return halves_.message(updater_, gradient_); }
+    sparse_message message() { return two_phase_.message(updater_, gradient_); }
     void begin_apply(detail::message_list const& messages);
-    void end_halves() { halves_.end(updater_); }
+    void end_two_phase() { two_phase_.end(updater_); }
     // The parts of an ascent, as in detail::parameter_task.
     void begin_ascent();
     void measure_ascent(sam_options const& how, std::size_t first, std::size_t last);
@@ -274,11 +274,11 @@ public:
     void move_weights(sam_options const& how, double scale, std::size_t first, std::size_t last);
     void restore_weights(std::size_t first, std::size_t last);
     void require_kept() const;
-    void set_ascended(bool is) { reads_kept_ = is; }
-    void lock_for_ascent(bool is) { is_ascended_ = is_locked_for_ascent_ = is; }
+    void read_kept_weights(bool is) { reads_kept_ = is; }
+    void set_ascent_lock(bool is) { is_ascended_ = is_locked_for_ascent_ = is; }
     // The parts of a change of rows, for changing_rows and for models. `rearranged` allocates all
-    // memory, then flushes, and the parameter has the same values after an error. `take` changes
-    // it.
+    // memory, then flushes, and the parameter has the same values after an error. `commit_rows`
+    // changes the parameter.
     struct added_rows {
         any_span values = {};
         std::size_t size() const { return values.size; }
@@ -294,7 +294,7 @@ public:
     detail::row_lengths row_lengths(char const* call) const;
     added_rows added_values(any_span given) const;
     rearranged_memory rearranged(detail::row_order const& order, added_rows const& added);
-    void take(rearranged_memory&& made) noexcept;
+    void commit_rows(rearranged_memory&& made) noexcept;
     /// @endcond
 
 private:
@@ -326,7 +326,7 @@ private:
     }
     clock_state settled(detail::model_sums const& sums) const final { return updater_.compiled().settled(sums); }
     void settle(clock_state const& after) final { updater_.settle(after); }
-    bool runs_in_chunks() const final { return !updater_.facts().is_whole() && !halves_.runs() && !stamps_; }
+    bool runs_in_chunks() const final { return !updater_.facts().is_whole() && !two_phase_.runs() && !stamps_; }
     void run();
     // A step of which everything is checked; calls `before_it` when nothing can fail any more.
     template <class F> void take_step(step_options const& options, F const& before_it);
@@ -429,7 +429,7 @@ private:
     std::optional<detail::executor_reference> threads_;
     any_span gradient_; // of this update, like the following members
     gradstep::clock before_;
-    detail::two_phase halves_;
+    detail::two_phase two_phase_;
     std::optional<std::vector<std::uint64_t>> shape_; // set by set_shape
     workspace memory_;
 };

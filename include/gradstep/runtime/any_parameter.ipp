@@ -145,7 +145,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::change_numbers(optimizer_configurati
     auto const limit = detail::limit_of_step(from.options.clip);
     next.seek(clock());
     next.use_threads(updater_);
-    end_halves();
+    end_two_phase();
     updater_ = std::move(next);
     limit_ = limit;
 }

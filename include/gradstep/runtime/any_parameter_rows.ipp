@@ -143,13 +143,13 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_state(runtime::erased_tensor c
 GRADSTEP_DEFINE_RUNTIME void any_parameter::permute(any_span order) {
     std::size_t const rows = row_lengths("permute").rows;
     std::vector<std::int64_t> memory;
-    take(rearranged(detail::permuted_rows(rows, numbers_of(order.now(), rows, "permute", memory)), {}));
+    commit_rows(rearranged(detail::permuted_rows(rows, numbers_of(order.now(), rows, "permute", memory)), {}));
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::reset(any_span rows) {
     std::size_t const now = row_lengths("reset").rows;
     std::vector<std::int64_t> memory;
-    take(rearranged(detail::reset_rows(now, numbers_of(rows.now(), now, "reset", memory)), {}));
+    commit_rows(rearranged(detail::reset_rows(now, numbers_of(rows.now(), now, "reset", memory)), {}));
 }
 
 GRADSTEP_DEFINE_RUNTIME detail::row_lengths any_parameter::row_lengths(char const* call) const {
@@ -225,10 +225,10 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::rearranged_memory any_parameter::rearrang
     return out;
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::take(rearranged_memory&& made) noexcept {
+GRADSTEP_DEFINE_RUNTIME void any_parameter::commit_rows(rearranged_memory&& made) noexcept {
     values_ = std::move(made.values);
     state_ = std::move(made.state);
-    if (stamps_) stamps_->take(std::move(made.stamps));
+    if (stamps_) stamps_->replace(std::move(made.stamps));
     shape_ = std::move(made.extents);
     options_.shape = made.shape;
     rows_ = made.rows;

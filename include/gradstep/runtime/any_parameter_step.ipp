@@ -54,7 +54,7 @@ template <class F> void any_parameter::take_step(step_options const& options, F 
 }
 
 GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update(any_span gradient, step_options const& options) {
-    take(gradient, options, "update");
+    take_gradient(gradient, options, "update");
     if (auto const found = skip_nonfinite(options)) return {false, found};
     take_step(options, [] {});
     return {};
@@ -65,7 +65,7 @@ GRADSTEP_DEFINE_RUNTIME ascent_result any_parameter::ascend(any_span gradient, s
         detail::fail<value_error>({"ascend"}, {"rows that catch up have pending steps"},
                                   {"\"catch_up\": \"touch_only\""});
     detail::check(how);
-    take(gradient, {}, "ascend");
+    take_gradient(gradient, {}, "ascend");
     if (auto const found = refused_nonfinite()) return {false, 0, found};
     begin_ascent();
     double norm = 0;
@@ -92,10 +92,10 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::descend(any_span gradient, 
     if (is_locked_for_ascent_) detail::refuse_locked("descend");
     if (!is_ascended_) detail::refuse_descend();
     is_ascended_ = false; // for the checks of the step
-    detail::rollback_guard relock([&] { is_ascended_ = true; });
-    take(gradient, options, "descend");
+    detail::rollback_guard still_ascended([&] { is_ascended_ = true; });
+    take_gradient(gradient, options, "descend");
     auto const go_back = [&] {
-        relock.dismiss();
+        still_ascended.dismiss();
         restore_weights(0, size());
         reads_kept_ = false;
     };
@@ -149,10 +149,10 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::restore_weights(std::size_t first, s
 
 GRADSTEP_DEFINE_RUNTIME sparse_message any_parameter::compress(any_span gradient, step_options const& options) {
     detail::two_phase::require(updater_, "compress");
-    take(gradient, options, "compress");
+    take_gradient(gradient, options, "compress");
     auto const found = refused_nonfinite();
     begin_message(found || limit_.is_none() ? options : clipped(options), {}, !found);
-    detail::rollback_guard rollback([&] { end_halves(); });
+    detail::rollback_guard rollback([&] { end_two_phase(); });
     sparse_message out = message();
     if (found && options.zero_gradient) zero_gradient();
     rollback.dismiss();
@@ -164,7 +164,8 @@ GRADSTEP_DEFINE_RUNTIME std::size_t any_parameter::message_bound() const {
     return detail::two_phase::most_bytes(updater_, size());
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::take(any_span gradient, step_options const& options, char const* call) {
+GRADSTEP_DEFINE_RUNTIME void any_parameter::take_gradient(any_span gradient, step_options const& options,
+                                                          char const* call) {
     detail::check(options);
     require_trained(call);
     gradient_ = checked_gradient(gradient.now(), size(), options);
@@ -201,7 +202,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::advance(step_options const& options,
         stamps_->follow(updater_);
         stamps_->require_kept(updater_.prepared_step());
     } else {
-        halves_.begin(updater_, tensor(gradient_.data), threads_);
+        two_phase_.begin(updater_, tensor(gradient_.data), threads_);
     }
     back.dismiss();
 }
@@ -218,7 +219,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_step() {
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::withdraw() {
     updater_.seek(before_);
-    end_halves();
+    end_two_phase();
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::run(std::size_t first, std::size_t last) const noexcept {
@@ -226,7 +227,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::run(std::size_t first, std::size_t l
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::run() {
-    if (halves_.runs()) return halves_.run(updater_);
+    if (two_phase_.runs()) return two_phase_.run(updater_);
     if (stamps_) {
         begin_step();
         for_each_row([&](std::size_t first, std::size_t last) {
@@ -256,12 +257,12 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_message(step_options const& op
                                                           bool has_gradient) {
     next_step(options, own);
     detail::rollback_guard clock_back([&] { withdraw(); });
-    halves_.begin_message(updater_, tensor(has_gradient ? gradient_.data : nullptr), options, threads_);
+    two_phase_.begin_message(updater_, tensor(has_gradient ? gradient_.data : nullptr), options, threads_);
     clock_back.dismiss();
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_apply(detail::message_list const& messages) {
-    halves_.begin_apply(updater_, tensor(nullptr), messages, threads_);
+    two_phase_.begin_apply(updater_, tensor(nullptr), messages, threads_);
 }
 
 GRADSTEP_DEFINE_RUNTIME step_options any_parameter::clipped(step_options options) {

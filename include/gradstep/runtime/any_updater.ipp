@@ -428,14 +428,14 @@ GRADSTEP_DEFINE_RUNTIME runtime::compiled_updater* any_updater::other_steps::of(
     double const decay = of_.decays() ? static_cast<double>(x.decay) : 1;
     std::int64_t const t = x.step.value_or(of_.step_.t);
     if (x.rate_scale == 1 && decay == 1 && t == of_.step_.t) return of_.compiled_.get();
-    auto const [number_of_step, is_new] = numbers_.of(x.rate_scale, decay, t);
+    auto const [slot, is_new] = numbers_.of(x.rate_scale, decay, t);
     if (is_new) {
         steps_.push_back(decay == 1
                              ? of_.compiled_->copy()
                              : detail::find_compiled(policies_with(of_.policies_, decay), of_.storage(), of_.form_));
         steps_.back()->prepare({t, of_.step_.rate * x.rate_scale, of_.step_.state}, of_.step_options_);
     }
-    return steps_[number_of_step - 1].get();
+    return steps_[slot - 1].get();
 }
 
 GRADSTEP_DEFINE_RUNTIME bool any_updater::decays() const {

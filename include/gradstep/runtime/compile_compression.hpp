@@ -61,7 +61,7 @@ public:
     }
     void prepare(erased_step now, step_options const& options) override {
         step_type next(this->updater_, step_info{now.t, now.rate}, options, decays_);
-        end_halves();                         // they refer to the step
+        end_two_phase();                      // they refer to the step
         this->step_.emplace(std::move(next)); // it owns memory: a copy could throw
         now_ = now;
         options_ = options;
@@ -74,7 +74,7 @@ public:
     void run_whole(erased_tensor const& x) const noexcept override { run(x, 0, x.size); }
 
     void begin_message(erased_tensor const& x, erased_threads const& threads) override {
-        end_halves();
+        end_two_phase();
         begin(x, threads);
         first_.emplace(detail::compression_of(this->step_->prepared(), this->step_->backend(), slice_of(tensor_)));
     }
@@ -90,14 +90,14 @@ public:
     }
     void begin_apply(erased_tensor const& x, std::span<erased_message const> messages, bool dense,
                      erased_threads const& threads) override {
-        end_halves();
+        end_two_phase();
         begin(x, threads);
         if (dense) {
             values_.reserve(messages.size());
             for (erased_message const& m : messages) values_.push_back(reinterpret_cast<storage const*>(m.body));
             return;
         }
-        detail::rollback_guard none([&] { end_halves(); });
+        detail::rollback_guard none([&] { end_two_phase(); });
         detail::message_list list;
         list.reserve(messages.size());
         sent_ = detail::uninitialized_array<lent_message>(messages.size());
@@ -115,7 +115,7 @@ public:
             detail::apply_mean(this->step_->prepared(), this->step_->backend(), slice_of(tensor_),
                                this->step_->prepared().own, tensor_.id, values_);
     }
-    void end_halves() noexcept override {
+    void end_two_phase() noexcept override {
         first_.reset();
         second_.reset();
         own_ = {};

@@ -113,7 +113,7 @@ public:
                                                detail::clock_state_is_signed<rule>(),
                                                model_wise_rule<rule>,
                                                detail::exact_form<rule, typename Updater::regularizer_type>() ==
-                                                   detail::catch_up_form::stands,
+                                                   detail::catch_up_form::no_op,
                                                traits::has_master,
                                                detail::uses_id<Updater>,
                                                &detail::append_policy_name<rule>,

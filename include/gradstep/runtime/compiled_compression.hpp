@@ -43,7 +43,7 @@ public:
                              erased_threads const&) = 0;
     virtual void apply() = 0;
     /// Frees the memory.
-    virtual void end_halves() noexcept = 0;
+    virtual void end_two_phase() noexcept = 0;
 };
 
 } // namespace runtime

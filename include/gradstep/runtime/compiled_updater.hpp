@@ -49,7 +49,7 @@ struct updater_facts {
     bool counts_steps;                              // of the run instead of the steps of a row
     std::span<char const* const> clock_state_names; // what the rule keeps in the clock
     bool clock_state_is_signed, is_model_wise;
-    bool stands;              // a row does not change without gradient: `exact` has nothing to catch up on
+    bool is_no_op;            // a row does not change without gradient: `exact` has nothing to catch up on
     bool has_master, uses_id; // uses_id: random numbers depend on the id of a tensor
     void (*append_rule)(std::string&);
     bool needs_matrix;                         // a tensor is a matrix, and has a shape

@@ -37,7 +37,7 @@ public:
 
     void withdraw() override {
         Task::withdraw();
-        end_halves();
+        end_two_phase();
     }
 
     void begin_message(step_options const& options, double clip, bool has_gradient) override {
@@ -76,11 +76,11 @@ public:
                 mean_ = any_buffer(type, this->size());
                 if (!mean.empty()) std::memcpy(mean_.data(), mean.data(), mean.size() * sizeof(S));
             });
-            parameter.take(mean_.view(), {}, "apply");
+            parameter.take_gradient(mean_.view(), {}, "apply");
         });
     }
-    void end_halves() override {
-        this->memory().end_halves();
+    void end_two_phase() override {
+        this->memory().end_two_phase();
         message_ = {};
         mean_ = {};
     }

@@ -88,8 +88,8 @@ public:
         parameter_.move_weights(how, scale, first, last);
     }
     void restore_weights(std::size_t first, std::size_t last) override { parameter_.restore_weights(first, last); }
-    void set_ascended(bool is) override { parameter_.set_ascended(is); }
-    void lock_for_ascent(bool is) override { parameter_.lock_for_ascent(is); }
+    void read_kept_weights(bool is) override { parameter_.read_kept_weights(is); }
+    void set_ascent_lock(bool is) override { parameter_.set_ascent_lock(is); }
     void require_kept() const override {
         named([&] { parameter_.require_kept(); });
     }
@@ -122,7 +122,7 @@ private:
     class pending final : public pending_rows {
     public:
         pending(any_parameter& to, any_parameter::rearranged_memory&& made) : to_(to), made_(std::move(made)) {}
-        void take() noexcept override { to_.take(std::move(made_)); }
+        void commit() noexcept override { to_.commit_rows(std::move(made_)); }
 
     private:
         any_parameter& to_;

@@ -49,7 +49,7 @@ GRADSTEP_DEFINE_RUNTIME void any_owning_task::take_gradient(named_gradient const
         if (!given.may_be_host) fail<buffer_error>({"gradient"}, {"lives on a device"}, {"the host's memory"});
         any_span gradient(type, given.data, given.size);
         gradient.is_writable = given.is_writable;
-        parameter_.take(gradient, options, "update");
+        parameter_.take_gradient(gradient, options, "update");
     });
 }
 
@@ -89,7 +89,7 @@ GRADSTEP_DEFINE_RUNTIME any_borrowing_task::any_borrowing_task(std::string const
       follows_(refers(given)) {
     tensor_.slots = slots_;
     any_span const gradient = given.gradient.now();
-    if (gradient.size != 0) named([&] { memory().take(gradient, {}, "add"); });
+    if (gradient.size != 0) named([&] { memory().take_gradient(gradient, {}, "add"); });
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::take_gradient(named_gradient const& given,
@@ -102,7 +102,7 @@ GRADSTEP_DEFINE_RUNTIME bool any_borrowing_task::take_own_gradient(step_options 
     follow();
     any_span const gradient = tensor_.gradient.now();
     if (gradient.size == 0 && size() != 0) return false;
-    named([&] { memory().take(gradient, options, "update"); });
+    named([&] { memory().take_gradient(gradient, options, "update"); });
     return true;
 }
 

@@ -56,7 +56,7 @@ public:
     void has_caught_up() { is_behind_ = false; }
     // The stamps of other rows, none of which has pending steps. The history stays as long as it
     // is.
-    void take(std::vector<std::uint32_t>&& stamps) noexcept {
+    void replace(std::vector<std::uint32_t>&& stamps) noexcept {
         stamps_ = std::move(stamps);
         cursor_ = refresh_cursor(capacity_);
     }

@@ -31,7 +31,7 @@ GRADSTEP_DEFINE_RUNTIME std::unique_ptr<runtime::compiled_catch_up>
 find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) {
     configuration const& policies = of.policies();
     auto const [catch_up, catch_up_policy] = index_of_policy(policies.catch_up);
-    if (std::holds_alternative<exact>(policies.catch_up) && of.facts().stands) return nullptr;
+    if (std::holds_alternative<exact>(policies.catch_up) && of.facts().is_no_op) return nullptr;
     runtime::combination const wanted = combination_of(policies);
     std::size_t const regularizer = index_of_regularizer(wanted.regularizers);
     std::string others;

@@ -81,7 +81,7 @@ GRADSTEP_DEFINE_RUNTIME bool state_access<any_parameter>::load(any_parameter& x,
 
 GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::state_at(any_parameter const& x, row_progress& at) {
     saved_state out;
-    saved_state_of to(out);
+    saved_state_builder to(out);
     x.describe_state(to);
     out.name = "values";
     out.id = x.drawing_id();

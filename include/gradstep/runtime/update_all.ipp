@@ -43,7 +43,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
         with_context([&] { return k; },
                      [&] {
                          one.is_taken_ = true;
-                         one.take(gradients[k], options, "update");
+                         one.take_gradient(gradients[k], options, "update");
                          have_limits = have_limits || !one.limit_.is_none();
                          (one.refused_nonfinite() ? skipped : taken).push_back(&one);
                      });

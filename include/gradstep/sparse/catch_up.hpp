@@ -35,7 +35,7 @@ inline namespace GRADSTEP_ISA {
 // How the pending steps of a row are computed.
 enum class catch_up_form {
     untracked, // no catch-up; the age is not tracked
-    stands,    // nothing happens to the row
+    no_op,     // nothing happens to the row
     factors,
     linear,
     steps,
@@ -47,16 +47,16 @@ template <class Rule, class Regularizer> constexpr catch_up_form form_of_weight(
     constexpr zero_gradient_effect rule = zero_gradient_effect_of<Rule>();
     constexpr zero_gradient_weight weight = zero_gradient_weight_of<Regularizer>();
     constexpr bool scales = weight == zero_gradient_weight::scales, shrinks = weight == zero_gradient_weight::shrinks,
-                   stands = weight == zero_gradient_weight::no_op, pulls = weight == zero_gradient_weight::coupled,
+                   is_no_op = weight == zero_gradient_weight::no_op, pulls = weight == zero_gradient_weight::coupled,
                    rests = weight == zero_gradient_weight::scales_at_rest;
-    if (stands && (rule == zero_gradient_effect::no_op || rule == zero_gradient_effect::no_op_if_weight_unchanged))
-        return catch_up_form::stands;
+    if (is_no_op && (rule == zero_gradient_effect::no_op || rule == zero_gradient_effect::no_op_if_weight_unchanged))
+        return catch_up_form::no_op;
     if (rule == zero_gradient_effect::no_op && (scales || shrinks || rests)) return catch_up_form::factors;
     if (rule == zero_gradient_effect::no_op && is_linear<Rule>() && slot_count<Rule> == 0 && pulls)
         return catch_up_form::factors;
-    if (rule == zero_gradient_effect::decays_state && (stands || scales || shrinks || rests))
+    if (rule == zero_gradient_effect::decays_state && (is_no_op || scales || shrinks || rests))
         return catch_up_form::factors;
-    if (is_linear<Rule>() && (stands || scales || pulls)) return catch_up_form::linear;
+    if (is_linear<Rule>() && (is_no_op || scales || pulls)) return catch_up_form::linear;
     return catch_up_form::refused;
 }
 // Averages include the weight after every step. If the weight is multiplied by a factor, weight and
@@ -64,7 +64,7 @@ template <class Rule, class Regularizer> constexpr catch_up_form form_of_weight(
 template <class Rule, class Regularizer> constexpr catch_up_form exact_form() {
     constexpr auto form = form_of_weight<Rule, Regularizer>();
     if constexpr (!keeps_average<Rule>) return form;
-    else if constexpr (form == catch_up_form::stands) return catch_up_form::linear;
+    else if constexpr (form == catch_up_form::no_op) return catch_up_form::linear;
     else if constexpr (form != catch_up_form::factors) return form;
     else
         return zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::shrinks ? catch_up_form::refused
@@ -109,7 +109,7 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
     if constexpr (is_exact) {
         constexpr auto form = exact_form<Rule, Regularizer>(), of_weight = form_of_weight<Rule, Regularizer>();
         constexpr bool fits = form != catch_up_form::refused;
-        constexpr bool is_norm = row_wise_rule<Rule> && !decays_by_factors<Rule> && !state_stands<Rule>();
+        constexpr bool is_norm = row_wise_rule<Rule> && !decays_by_factors<Rule> && !state_is_unchanged<Rule>();
         constexpr bool moves = zero_gradient_effect_of<Rule>() == zero_gradient_effect::general && !is_linear<Rule>();
         static_assert(fits || !is_norm,
                       "gradstep: exact catch-up: this rule scales by the norms of a row, which have no "
@@ -148,7 +148,7 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
         return form;
     } else if constexpr (is_replay) {
         static_assert(
-            state_stands<Rule>() || decays_by_factors<Rule>,
+            state_is_unchanged<Rule>() || decays_by_factors<Rule>,
             "gradstep: replay: the rule does not say what its state does without gradient; expected `state<double> "
             "decay() const` or `at_zero_gradient = gs::zero_gradient_effect::no_op`, or gs::touch_only");
         static_assert(zero_gradient_effect_of<Rule>() != zero_gradient_effect::no_op_if_weight_unchanged ||

@@ -203,7 +203,7 @@ template <class Rule, class Regularizer, class T> struct pending_steps {
                                  averages = slot_count<Rule> - own_slots;
     static constexpr bool pulls = zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::coupled ||
                                   zero_gradient_weight_of<Regularizer>() == zero_gradient_weight::other;
-    static constexpr bool moves_own_slots = !state_stands<Rule>() || pulls;
+    static constexpr bool moves_own_slots = !state_is_unchanged<Rule>() || pulls;
     static constexpr bool moves_state = moves_own_slots || averages != 0;
     static constexpr bool reads_state = true;
     using step = past_step<Rule, Regularizer, T>;

@@ -20,7 +20,7 @@ struct state_access<averager<Element, Average, Source, Backend>> {
 
     static saved_state get(type const& x, char const*, row_progress&) {
         saved_state out;
-        saved_state_of to(out);
+        saved_state_builder to(out);
         x.describe_state(to);
         out.name = "values";
         return out;

@@ -22,7 +22,7 @@ template <class Updater> struct state_access<parameter<Updater>> {
     static saved_state get(parameter<Updater> const& x, char const* call, row_progress&) {
         if (x.is_ascended()) refuse_ascended(call);
         saved_state out;
-        saved_state_of to(out);
+        saved_state_builder to(out);
         x.describe_state(to);
         out.name = "values";
         // What draws random numbers, or samples, does so by the name of the parameter.

@@ -49,7 +49,7 @@ struct saved_tensor {
     std::uint64_t size() const { return width == 0 ? rows : rows * width; } // in numbers
 };
 
-// What a table has besides: where its run stands, and what rows begin with that it grows by.
+// The progress of a table, and the initial values of rows that are added later.
 struct saved_rows {
     enum class distribution { constant, uniform, normal };
     row_progress progress = {}; // its clock is the clock of the state, its history a tensor
@@ -97,10 +97,10 @@ public:
     virtual void read(std::string_view slot, std::uint64_t offset, std::span<std::byte> to) const = 0;
 };
 
-// Takes down what is visited.
-class saved_state_of final : public state_visitor {
+// Collects what an object describes.
+class saved_state_builder final : public state_visitor {
 public:
-    explicit saved_state_of(saved_state& to) : to_(to) {}
+    explicit saved_state_builder(saved_state& to) : to_(to) {}
     GRADSTEP_DEFINE void policies(char const* element, void (*append_rule)(std::string&), saved_policies own,
                                   gradstep::clock at, memory_access access) override;
     GRADSTEP_DEFINE void memory(saved_memory const& x) override;
@@ -125,20 +125,20 @@ private:
 };
 
 // Calls f(bytes on the host) for the memory of a tensor from its beginning to its end. `fill`: f
-// writes it, else it reads. Parts are gathered, since f may be a call of the system. What is not
-// the host's goes in chunks of up to 4 MiB, or through 32 KiB of the stack where there is no memory
-// for them: a load that has begun does not fail for want of it.
+// writes it, else it reads. Parts are gathered, since f may be a call of the system. Device memory
+// is copied in chunks of up to 4 MiB, or of 32 KiB on the stack if an allocation fails: a load that
+// has begun does not fail for lack of memory.
 void each_chunk(saved_state const& of, saved_tensor const& x, bool fill, bytes_call f);
 
-std::string slot_in_words(saved_tensor const& x);
+std::string slot_text(saved_tensor const& x);
 // "[2, 3]"
-std::string shape_in_words(std::vector<std::uint64_t> const& shape);
-std::string shard_in_words(tensor_shard const& x);
+std::string shape_text(std::vector<std::uint64_t> const& shape);
+std::string shard_text(tensor_shard const& x);
 // "weight_sum, highest_rate"; names of a file can be long, and are shortened.
-std::string names_in_words(std::vector<std::string> const& names);
+std::string names_text(std::vector<std::string> const& names);
 
-// Throws value_error or size_error for the first thing in which what was saved differs from what it
-// is to become, whatever the sizes are.
+// Throws value_error or size_error for the first difference between the saved state and the state
+// that it is loaded into, sizes apart.
 void require_alike(saved_source const& from, saved_state const& own);
 // The same, and sizes and shapes: those that both know.
 void require_same(saved_source const& from, saved_state const& own);
@@ -150,22 +150,20 @@ bool fit(saved_source const& from, saved_state& own, bool resizes);
 // Writes everything to the state, once all is known to fit.
 void read_into(saved_source const& from, saved_state const& own);
 
-// What a parameter, a table or an average says of its state, and how it takes a saved one.
-// Specialized beside each of them:
+// Reads and writes the state of a parameter, a table or an average. Specialized beside each of
+// them:
 //     static saved_state get(X const&, char const* call, row_progress&);
 //                       // the progress must exist as long as the state is used
 //     static bool load(X&, saved_source const&, bool resizes);
 //                       // whether its number of rows is another one (`fit`)
 template <class X> struct state_access;
 
-struct saved_state_access {
-    template <class X> static saved_state get(X const& x, char const* call, row_progress& at) {
-        return state_access<X>::get(x, call, at);
-    }
-    template <class X> static bool load(X& x, saved_source const& from, bool resizes = false) {
-        return state_access<X>::load(x, from, resizes);
-    }
-};
+template <class X> saved_state state_from(X const& x, char const* call, row_progress& at) {
+    return state_access<X>::get(x, call, at);
+}
+template <class X> bool load_state(X& x, saved_source const& from, bool resizes = false) {
+    return state_access<X>::load(x, from, resizes);
+}
 
 // A reference to an object that takes a saved state.
 struct loadable {
@@ -174,7 +172,7 @@ struct loadable {
 
     template <class X> static loadable of(X& x) {
         return {&x, [](void* to, saved_source const& from, bool resizes) {
-                    return saved_state_access::load(*static_cast<X*>(to), from, resizes);
+                    return load_state(*static_cast<X*>(to), from, resizes);
                 }};
     }
     bool load(saved_source const& from, bool resizes) const { return load_from(object, from, resizes); }
@@ -197,7 +195,7 @@ template <class X, class Files = checkpoint_files> constexpr bool has_file_funct
 template <class X> void save_file(std::string const& file, X const& x) {
     [[maybe_unused]] constexpr bool included = has_file_functions<X>();
     row_progress at;
-    saved_state const state = saved_state_access::get(x, "save", at);
+    saved_state const state = state_from(x, "save", at);
     save_states(file, std::span(&state, 1));
 }
 template <class X, class... Options> auto load_file(std::string const& file, X& x, Options const&... options) {

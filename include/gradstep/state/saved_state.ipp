@@ -36,8 +36,8 @@ GRADSTEP_DEFINE saved_tensor const* saved_state::find(std::string_view slot) con
     return nullptr;
 }
 
-GRADSTEP_DEFINE void saved_state_of::policies(char const* element, void (*append_rule)(std::string&),
-                                              saved_policies own, gradstep::clock at, memory_access access) {
+GRADSTEP_DEFINE void saved_state_builder::policies(char const* element, void (*append_rule)(std::string&),
+                                                   saved_policies own, gradstep::clock at, memory_access access) {
     to_.element = element;
     append_rule(to_.rule);
     to_.own_policies = own;
@@ -46,12 +46,12 @@ GRADSTEP_DEFINE void saved_state_of::policies(char const* element, void (*append
     to_.access = access;
 }
 
-GRADSTEP_DEFINE void saved_state_of::memory(saved_memory const& x) {
+GRADSTEP_DEFINE void saved_state_builder::memory(saved_memory const& x) {
     to_.add(x.slot, x.dtype, x.element_bytes, x.count).chunks = {
         {static_cast<std::byte*>(x.data), x.count * x.element_bytes}};
 }
 
-GRADSTEP_DEFINE void saved_state_of::blocks(saved_blocks const& x) {
+GRADSTEP_DEFINE void saved_state_builder::blocks(saved_blocks const& x) {
     saved_tensor& codes = to_.add<std::uint8_t>(x.slot, x.count);
     constexpr std::size_t length = coded_block::length;
     auto const bytes = [](auto& of) { return std::as_writable_bytes(std::span(&of, 1)).data(); };
@@ -116,21 +116,21 @@ GRADSTEP_DEFINE void each_chunk(saved_state const& of, saved_tensor const& x, bo
     }
 }
 
-GRADSTEP_DEFINE std::string slot_in_words(saved_tensor const& x) {
+GRADSTEP_DEFINE std::string slot_text(saved_tensor const& x) {
     return x.slot.empty() ? "the values" : "the slot " + shortened(x.slot);
 }
 
-GRADSTEP_DEFINE std::string shape_in_words(std::vector<std::uint64_t> const& shape) {
+GRADSTEP_DEFINE std::string shape_text(std::vector<std::uint64_t> const& shape) {
     std::string out = "[";
     for (std::uint64_t const extent : shape) out += (out.size() == 1 ? "" : ", ") + text(extent);
     return out + "]";
 }
 
-GRADSTEP_DEFINE std::string shard_in_words(tensor_shard const& x) {
+GRADSTEP_DEFINE std::string shard_text(tensor_shard const& x) {
     return joined({"shard ", x.rank, " of ", x.ranks, ", from element ", x.first, " of ", x.size});
 }
 
-GRADSTEP_DEFINE std::string names_in_words(std::vector<std::string> const& names) {
+GRADSTEP_DEFINE std::string names_text(std::vector<std::string> const& names) {
     std::string out;
     for (std::string const& name : names) out += (out.empty() ? "" : ", ") + shortened(name);
     return out.empty() ? "no state" : out;
@@ -147,24 +147,23 @@ GRADSTEP_DEFINE void require_alike(saved_source const& from, saved_state const& 
     if (saved.rule != own.rule) refuse({"is of the rule ", shortened(saved.rule)}, {own.rule});
     // Files of earlier versions do not tell a shard; one of one rank is the whole.
     if (saved.shard && own.shard && *saved.shard != *own.shard)
-        refuse({"is ", shard_in_words(*saved.shard)}, {shard_in_words(*own.shard)});
+        refuse({"is ", shard_text(*saved.shard)}, {shard_text(*own.shard)});
     if (saved.shard && !own.shard && saved.shard->ranks > 1)
-        refuse({"is ", shard_in_words(*saved.shard)}, {"a whole tensor"});
+        refuse({"is ", shard_text(*saved.shard)}, {"a whole tensor"});
     for (saved_tensor const& x : own.tensors) {
         saved_tensor const* const there = saved.find(x.slot);
-        if (there == nullptr) refuse({slot_in_words(x), " is missing"}, {"every slot of this parameter"});
-        if (there->dtype != x.dtype) refuse({slot_in_words(x), " is of ", shortened(there->dtype)}, {x.dtype});
+        if (there == nullptr) refuse({slot_text(x), " is missing"}, {"every slot of this parameter"});
+        if (there->dtype != x.dtype) refuse({slot_text(x), " is of ", shortened(there->dtype)}, {x.dtype});
     }
     for (saved_tensor const& x : saved.tensors)
         if (own.find(x.slot) == nullptr)
-            refuse({"has ", slot_in_words(x), ", which is not kept here"}, {"only the slots of this parameter"});
+            refuse({"has ", slot_text(x), ", which is not kept here"}, {"only the slots of this parameter"});
     if (saved.clock.step < 0 || saved.clock.samples < 0 || saved.clock.epoch < 0)
         refuse({"clock{step = ", saved.clock.step, ", samples = ", saved.clock.samples, ", epoch = ", saved.clock.epoch,
                 "}"},
                {"counts >= 0"});
     if (saved.clock_state_names != own.clock_state_names)
-        refuse({"has ", names_in_words(saved.clock_state_names), " in its clock"},
-               {names_in_words(own.clock_state_names)});
+        refuse({"has ", names_text(saved.clock_state_names), " in its clock"}, {names_text(own.clock_state_names)});
     std::vector<char const*> names;
     for (std::string const& name : own.clock_state_names) names.push_back(name.c_str());
     with_context([&] { return from.where() + ": "; },
@@ -175,15 +174,14 @@ GRADSTEP_DEFINE void require_same(saved_source const& from, saved_state const& o
     saved_state const& saved = from.state();
     require_alike(from, own);
     if (saved.shape && own.shape && *saved.shape != *own.shape)
-        fail<size_error>({from.where()}, {"has the shape ", shape_in_words(*saved.shape)},
-                         {shape_in_words(*own.shape)});
+        fail<size_error>({from.where()}, {"has the shape ", shape_text(*saved.shape)}, {shape_text(*own.shape)});
     for (saved_tensor const& x : own.tensors) {
         saved_tensor const* const there = saved.find(x.slot);
         if (there->rows != x.rows || there->width != x.width) {
             auto const shape = [](saved_tensor const& y) {
                 return text(y.rows) + (y.width == 0 ? "" : " x " + text(y.width));
             };
-            fail<size_error>({from.where(), ": ", slot_in_words(x)}, {"has ", shape(*there), " elements"}, {shape(x)});
+            fail<size_error>({from.where(), ": ", slot_text(x)}, {"has ", shape(*there), " elements"}, {shape(x)});
         }
     }
 }
@@ -218,7 +216,7 @@ GRADSTEP_DEFINE bool fit(saved_source const& from, saved_state& own, bool resize
     };
     auto const row = row_of(own), their_row = row_of(saved);
     if (row && their_row && *row != *their_row)
-        refuse({"has rows of the shape ", shape_in_words(*their_row)}, {shape_in_words(*row)});
+        refuse({"has rows of the shape ", shape_text(*their_row)}, {shape_text(*row)});
     std::uint64_t width = 1;
     if (row || their_row)
         for (std::uint64_t const extent : row ? *row : *their_row) width *= extent;
@@ -233,7 +231,7 @@ GRADSTEP_DEFINE bool fit(saved_source const& from, saved_state& own, bool resize
                    of_rows = here == count / width && there == their_count / width;
         if (of_elements || of_rows) keep_first(x, std::min(here, there));
         else if (here != there)
-            refuse({slot_in_words(x), " has ", there, " elements"}, {here, ", or one for each element or row"});
+            refuse({slot_text(x), " has ", there, " elements"}, {here, ", or one for each element or row"});
     }
     return true;
 }

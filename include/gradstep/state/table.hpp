@@ -27,8 +27,7 @@ void describe_rows(saved_state& to, row_columns columns, std::uint64_t rows, boo
 // Adds the memory of a segment, and of the history.
 void add_segment(saved_state& to, row_columns segment);
 void add_history(saved_state& to, row_progress& at);
-// Where a run stands, and the initial values of rows that are added later; the values as they were
-// saved.
+// The progress of a run, and the initial values of rows that are added later.
 void describe_progress(saved_state& to, row_progress& at, initial_values const& initial);
 initial_values initial_of(saved_rows const& saved);
 
@@ -94,7 +93,7 @@ private:
     // Describes a table of `rows` rows, without its memory.
     static saved_state of_shape(table<Updater, CatchUp> const& x, std::uint64_t rows, std::uint64_t history) {
         saved_state out;
-        saved_state_of to(out);
+        saved_state_builder to(out);
         visit_policies(to, x.optimizer());
         describe_rows(out, x.shape().columns(), rows, core::has_history, history);
         return out;

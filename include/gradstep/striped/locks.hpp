@@ -64,21 +64,21 @@ private:
         if ((entered_.load() & gate) != 0) left_.notify_all();
     }
     void close() {
-        std::uint32_t const mine = asked_.fetch_add(1);
-        for (auto now = been_.load(); now != mine; now = been_.load()) been_.wait(now);
+        std::uint32_t const mine = next_ticket_.fetch_add(1);
+        for (auto now = now_serving_.load(); now != mine; now = now_serving_.load()) now_serving_.wait(now);
         std::uint32_t const before = entered_.fetch_add(closed | (mine & alternating));
         for (auto now = left_.load(); now != before; now = left_.load()) left_.wait(now);
     }
     void open() {
         entered_.fetch_and(~gate);
         entered_.notify_all();
-        been_.fetch_add(1);
-        been_.notify_all();
+        now_serving_.fetch_add(1);
+        now_serving_.notify_all();
     }
 
     alignas(64) std::atomic<std::uint32_t> entered_ = 0; // one cache line for all: a call takes it twice
     std::atomic<std::uint32_t> left_ = 0;
-    std::atomic<std::uint32_t> asked_ = 0, been_ = 0; // writer tickets: next, now serving
+    std::atomic<std::uint32_t> next_ticket_ = 0, now_serving_ = 0; // writer tickets: next, now serving
 };
 
 } // namespace GRADSTEP_ISA

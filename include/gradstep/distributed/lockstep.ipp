@@ -22,10 +22,10 @@
 namespace gradstep::distributed {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE in_step::in_step(char const* mode) : mode_(mode) {}
-GRADSTEP_DEFINE in_step::~in_step() = default;
+GRADSTEP_DEFINE lockstep::lockstep(char const* mode) : mode_(mode) {}
+GRADSTEP_DEFINE lockstep::~lockstep() = default;
 
-GRADSTEP_DEFINE void in_step::barrier() {
+GRADSTEP_DEFINE void lockstep::barrier() {
     refuse_stopped("barrier");
     begin();
     finish_step();
@@ -33,32 +33,32 @@ GRADSTEP_DEFINE void in_step::barrier() {
     wait_for_all();
 }
 
-GRADSTEP_DEFINE void in_step::stop() {
+GRADSTEP_DEFINE void lockstep::stop() {
     if (has_stopped_) return;
     barrier();
     helper_.reset();
     has_stopped_ = true;
 }
 
-GRADSTEP_DEFINE void in_step::make_room() {
+GRADSTEP_DEFINE void lockstep::make_room() {
     index_.make_room();
     parameters_.reserve(parameters_.size() + 1);
     operations_.reserve(operations_.size() + 1);
 }
 
-GRADSTEP_DEFINE void in_step::push_back(std::unique_ptr<detail::distributed_parameter> one) {
+GRADSTEP_DEFINE void lockstep::push_back(std::unique_ptr<detail::distributed_parameter> one) {
     parameters_.push_back(std::move(one));
     operations_.push_back(parameters_.back().get());
     index_.push_back(parameters_.back()->name);
 }
 
-GRADSTEP_DEFINE void in_step::refuse_late_add(std::string const& name) const {
+GRADSTEP_DEFINE void lockstep::refuse_late_add(std::string const& name) const {
     if (has_begun_)
         detail::fail<sequence_error>({"add: ", name}, {"the ranks have begun already"},
                                      {"all parameters before the first step"});
 }
 
-GRADSTEP_DEFINE void in_step::wait(detail::operation& one, std::string_view what, std::string_view of) {
+GRADSTEP_DEFINE void lockstep::wait(detail::operation& one, std::string_view what, std::string_view of) {
     if (one.test()) return;
     detail::deadline const until(ranks().timeout());
     for (detail::idle_time idle; !one.test(); idle.pass())
@@ -66,7 +66,7 @@ GRADSTEP_DEFINE void in_step::wait(detail::operation& one, std::string_view what
             detail::refuse_wait(ranks().rank(), std::string(what) + std::string(of), ranks().timeout(), one.missing());
 }
 
-GRADSTEP_DEFINE void in_step::push_bytes(named_gradient const& gradient) {
+GRADSTEP_DEFINE void lockstep::push_bytes(named_gradient const& gradient) {
     refuse_stopped("push");
     detail::distributed_parameter& one = find(gradient.name, "push");
     check(one, gradient, "push", "the gradient of ");
@@ -83,7 +83,7 @@ GRADSTEP_DEFINE void in_step::push_bytes(named_gradient const& gradient) {
     wake();
 }
 
-GRADSTEP_DEFINE void in_step::pull_bytes(named_gradient const& out) {
+GRADSTEP_DEFINE void lockstep::pull_bytes(named_gradient const& out) {
     detail::distributed_parameter& one = find(out.name, "pull");
     check(one, out, "pull", "the memory for ");
     if (!out.is_writable)
@@ -92,7 +92,7 @@ GRADSTEP_DEFINE void in_step::pull_bytes(named_gradient const& out) {
     if (!values.empty()) std::memcpy(const_cast<void*>(out.data), values.data(), values.size());
 }
 
-GRADSTEP_DEFINE std::span<std::byte const> in_step::values_of(std::string_view name, gradstep::detail::type_id type) {
+GRADSTEP_DEFINE std::span<std::byte const> lockstep::values_of(std::string_view name, gradstep::detail::type_id type) {
     detail::distributed_parameter& one = find(name, "pull");
     if (one.storage != type)
         detail::fail<value_error>({"pull"}, {"the values of ", one.name, " are read as another type"},
@@ -100,18 +100,18 @@ GRADSTEP_DEFINE std::span<std::byte const> in_step::values_of(std::string_view n
     return newest(one);
 }
 
-GRADSTEP_DEFINE std::span<std::byte const> in_step::newest(detail::distributed_parameter& one) {
+GRADSTEP_DEFINE std::span<std::byte const> lockstep::newest(detail::distributed_parameter& one) {
     if (!has_stopped_) begin();
     finish_step();
     wait(one, "the values of ", one.name);
     return one.values();
 }
 
-GRADSTEP_DEFINE void in_step::refuse_stopped(char const* call) const {
+GRADSTEP_DEFINE void lockstep::refuse_stopped(char const* call) const {
     if (has_stopped_) detail::fail<sequence_error>({call}, {"this rank has stopped"}, {"no call after stop"});
 }
 
-GRADSTEP_DEFINE detail::distributed_parameter& in_step::find(std::string_view name, char const* call) {
+GRADSTEP_DEFINE detail::distributed_parameter& lockstep::find(std::string_view name, char const* call) {
     std::size_t const i = index_.find(name, [&](std::size_t k) -> std::string const& { return parameters_[k]->name; });
     if (i != gradstep::detail::name_index::none) return *parameters_[i];
     std::string known;
@@ -120,8 +120,8 @@ GRADSTEP_DEFINE detail::distributed_parameter& in_step::find(std::string_view na
                               {known.empty() ? "one that was added" : "one of ", known});
 }
 
-GRADSTEP_DEFINE void in_step::check(detail::distributed_parameter const& one, named_gradient const& memory,
-                                    char const* call, char const* what) {
+GRADSTEP_DEFINE void lockstep::check(detail::distributed_parameter const& one, named_gradient const& memory,
+                                     char const* call, char const* what) {
     if (memory.storage != one.storage)
         detail::fail<value_error>({call}, {what, one.name, " is of another type"},
                                   {"the type that ", one.element, " has in memory"});
@@ -133,7 +133,7 @@ GRADSTEP_DEFINE void in_step::check(detail::distributed_parameter const& one, na
         detail::fail<buffer_error>({call}, {what, one.name, " is null"}, {memory.size, " elements"});
 }
 
-GRADSTEP_DEFINE void in_step::begin() {
+GRADSTEP_DEFINE void lockstep::begin() {
     if (has_begun_) return;
     auto const texts = compare(what_must_agree().encode());
     auto const first = detail::agreement::decode(texts[0], 0);
@@ -148,7 +148,7 @@ GRADSTEP_DEFINE void in_step::begin() {
     if (ranks().allows_threads()) helper_.emplace([this] { return help(); });
 }
 
-GRADSTEP_DEFINE detail::agreement in_step::what_must_agree() const {
+GRADSTEP_DEFINE detail::agreement lockstep::what_must_agree() const {
     detail::agreement own;
     own.add("the version of gradstep", gradstep::detail::joined({GRADSTEP_VERSION_MAJOR, ".", GRADSTEP_VERSION_MINOR,
                                                                  ".", GRADSTEP_VERSION_PATCH}));
@@ -179,7 +179,7 @@ GRADSTEP_DEFINE detail::agreement in_step::what_must_agree() const {
     return own;
 }
 
-GRADSTEP_DEFINE detail::progress in_step::help() {
+GRADSTEP_DEFINE detail::progress lockstep::help() {
     bool any = false;
     for (detail::operation* const one : operations_) any = one->advance_quietly() || any;
     for (auto const& one : parameters_)
@@ -187,7 +187,7 @@ GRADSTEP_DEFINE detail::progress in_step::help() {
     return any ? detail::progress::awaited : detail::progress::none_left;
 }
 
-GRADSTEP_DEFINE void in_step::finish_step() {
+GRADSTEP_DEFINE void lockstep::finish_step() {
     if (taken_ == 0) return;
     if (taken_ != parameters_.size()) {
         std::string pushed, missing;
@@ -210,7 +210,7 @@ GRADSTEP_DEFINE void in_step::finish_step() {
     wake();
 }
 
-GRADSTEP_DEFINE void in_step::finish_incremental() {
+GRADSTEP_DEFINE void lockstep::finish_incremental() {
     is_finishing_ = true;
     gradstep::detail::rollback_guard caller_computes([&] { is_finishing_ = false; });
     detail::idle_time idle;
@@ -247,7 +247,7 @@ GRADSTEP_DEFINE void in_step::finish_incremental() {
     incremental_->end();
 }
 
-GRADSTEP_DEFINE void in_step::forget_step() {
+GRADSTEP_DEFINE void lockstep::forget_step() {
     for (auto const& one : parameters_) one->is_pushed = false;
     taken_ = 0;
 }

@@ -40,10 +40,10 @@ inline namespace GRADSTEP_ABI {
 /// rank throws rank_error after the communicator's timeout; repeat the call to wait again. Use a
 /// worker from one thread at a time. The program can send and receive messages through the same
 /// communicator at any time, but must not begin exchanges.
-class in_step {
+class lockstep {
 public:
-    in_step(in_step const&) = delete;
-    in_step& operator=(in_step const&) = delete;
+    lockstep(lockstep const&) = delete;
+    lockstep& operator=(lockstep const&) = delete;
 
     /// Copies the gradient of a parameter, which must have its size and its type in memory, and
     /// starts to send it. It throws before it sends anything: value_error for an unknown name or
@@ -74,8 +74,8 @@ public:
     void stop();
 
 protected:
-    explicit in_step(char const* mode);
-    ~in_step(); // call `rest` first
+    explicit lockstep(char const* mode);
+    ~lockstep(); // call `rest` first
 
     // Channel 0 is for all parameters together, channel 1 for other data of a mode. Then each
     // parameter has one.
@@ -161,10 +161,10 @@ void add_options(agreement& own, model_options const& options);
 inline namespace GRADSTEP_ISA {
 
 // The base of a mode's worker over a communicator of one type, which must outlive it.
-template <communicator C> class in_step_over : public in_step {
+template <communicator C> class lockstep_over : public lockstep {
 protected:
-    in_step_over(C& by, char const* mode) : in_step(mode), by_(by), ranks_(by) {}
-    ~in_step_over() = default;
+    lockstep_over(C& by, char const* mode) : lockstep(mode), by_(by), ranks_(by) {}
+    ~lockstep_over() = default;
 
     C& by() { return by_; }
 
@@ -194,5 +194,5 @@ private:
 } // namespace gradstep::distributed
 
 #if GRADSTEP_HEADER_ONLY
-#include <gradstep/distributed/in_step.ipp>
+#include <gradstep/distributed/lockstep.ipp>
 #endif
