@@ -33,7 +33,7 @@ struct scalar_info {
     char const* dtype;        // in safetensors and state blobs
     std::uint8_t bytes, code; // code: in messages between processes; 0: in none
 };
-// In the order of the enumerators. All names, sizes and codes of types come from this table.
+// In the order of the enumerators. All names, sizes and codes of scalars come from this table.
 inline constexpr std::array scalar_table{
     scalar_info{"int32", "int32", "I32", 4, 5},     scalar_info{"uint32", "uint32", "U32", 4, 0},
     scalar_info{"int64", "int64", "I64", 8, 6},     scalar_info{"uint64", "uint64", "U64", 8, 0},

@@ -80,7 +80,10 @@ private:
     parameter<Updater> parameter_;
 };
 
-// A task over the application's memory.
+// A task over the application's memory. It has a slice of this memory, and its own copy of the
+// updater. Containers can move their memory between steps: each call looks it up again, and checks
+// that the buffers still fit each other. While an average is applied, the task keeps the trained
+// weights.
 template <class Updater> class borrowing_task : public updater_task<Updater> {
     using base = updater_task<Updater>;
 

@@ -51,7 +51,10 @@ template <takes_whole_tensors Updater> struct pending_update_type<Updater> {
     using type = std::optional<typename Updater::step_type::pending_update>;
 };
 
-// What the tasks of one updater share.
+// The part of a task that depends on the updater, but not on the owner of the memory. It checks and
+// keeps a gradient, prepares the step, and runs it, whole or in chunks. From `prepare` on, it has
+// the step and the slice that the step updates. The derived classes, owning_task and
+// borrowing_task, provide the updater and the memory.
 template <class Updater> class updater_task : public parameter_task {
 public:
     using updater_type = Updater;

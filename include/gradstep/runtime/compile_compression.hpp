@@ -40,7 +40,9 @@ template <class Element, class Regularizer>
 using compressing_type =
     updater<Element, dgc_momentum, Regularizer, external, simd_backend<detail::best_arch, erased_executor>>;
 
-/// An updater of dgc_momentum, behind the interface compressing_updater.
+/// An updater of dgc_momentum, behind the interface compressing_updater. It prepares a `dgc_step`,
+/// and calls its halves with erased tensors. Between the halves it refers to the messages of the
+/// first one. `any_compression` uses it.
 template <class Element, class Regularizer>
 class compressing : public basic_compiled<compressing_type<Element, Regularizer>, compressing_updater> {
     using type = compressing_type<Element, Regularizer>;

@@ -30,6 +30,8 @@ namespace detail {
 inline namespace GRADSTEP_RUNTIME_ABI {
 
 // A parameter of a model with policies chosen at run time: `net.add("w", gs::any_parameter{...})`.
+// It owns the parameter, and forwards each part of a step to it, with the name of the task in
+// errors. any_borrowing_task derives from it, for memory of the application.
 class any_owning_task : public parameter_task {
 public:
     GRADSTEP_DEFINE_RUNTIME any_owning_task(std::string of, any_parameter owned, tensor_options options);

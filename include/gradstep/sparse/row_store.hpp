@@ -15,7 +15,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
 
-// The memory of a table's rows: `row_segments` with the types of an updater.
+// The memory of a table's rows: `row_segments` with the types of an updater. Rows lie in segments,
+// so that a growing table copies none. row_core and the tables use it.
 template <class Updater, class Engine, class Shape> class row_store {
     using backend = typename Updater::backend_type;
     template <class T> using buffer = typename backend::template table_buffer<T>;
