@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The include graph of include/gradstep, with folders and top-level headers as its nodes, has no cycle, and CONTRIBUTING.md shows its
-layers. Exit status 1 and the cycles, or the layers as they are, where that is not so.
+layers. No header or file of definitions is longer than 450 lines. Exit status 1 and what is wrong otherwise.
 Usage: layers.py [--write]; --write puts the layers into CONTRIBUTING.md."""
 import re
 import sys
@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 HEADERS = ROOT / "include/gradstep"
 PAGE = ROOT / "CONTRIBUTING.md"
+MOST_LINES = 450
 BLOCK = re.compile(r"(<!-- layers -->\n```\n).*?(```\n)", re.S)
 
 
@@ -68,6 +69,10 @@ def main() -> int:
                         for included in sorted(x for x in others if node_of(x) == other):
                             print(f"    {header} includes {included}")
             return 1
+    long = {header: lines for header in of_headers if (lines := (HEADERS / header).read_text().count("\n")) > MOST_LINES}
+    if long:
+        print("\n".join(f"{header} has {lines} lines; expected at most {MOST_LINES}" for header, lines in long.items()))
+        return 1
     shown = "".join(f"{number:2}  {' '.join(layer)}\n" for number, layer in reversed(list(enumerate(layers, 1))))
     text = PAGE.read_text()
     new = BLOCK.sub(lambda match: match[1] + shown + match[2], text)
