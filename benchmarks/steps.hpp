@@ -25,10 +25,17 @@ template <class Storage, std::size_t slots, class View> auto tensor(measure::str
 }
 
 /// One step of an optimizer on the streams. Storage is the type of parameter and gradient in
-/// memory.
+/// memory. A rule that keeps numbers in the clock prepares each step anew, since it can apply a
+/// step only once.
 template <class Storage = float, class Optimizer>
 measure::call composed(Optimizer optimizer, measure::streams const& s) {
     auto const view = [n = s.size()](auto* p) { return std::span(p, n); };
+    if constexpr (requires { Optimizer::rule_type::clock_state_names; })
+        return [optimizer, buffers = tensor<Storage, Optimizer::slots>(s, view)]() mutable {
+            gs::step_options options;
+            if constexpr (requires { options.loss; }) options.loss = 1;
+            std::apply(optimizer.next_step(options), buffers);
+        };
     return [step = optimizer.next_step(), buffers = tensor<Storage, Optimizer::slots>(s, view)] {
         std::apply(step, buffers);
     };
