@@ -1,5 +1,4 @@
-// expected-error: gradstep: agc: the rule is model-wise; expected a rule that works element by
-// element
+// expected-error: gradstep: agc: the rule is model-wise; expected a rule that works element by element
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,4 @@
-// expected-error: gradstep: averaged: the rule is dgc_momentum, whose steps touch few elements;
-// expected another rule
+// expected-error: gradstep: averaged: the rule is dgc_momentum, whose steps touch few elements; expected another rule
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

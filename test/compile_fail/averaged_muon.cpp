@@ -1,5 +1,4 @@
-// expected-error: gradstep: averaged: the rule needs a matrix; expected a rule that works element
-// by element; average the parameter by gs::averager
+// expected-error: gradstep: averaged: the rule needs a matrix; expected a rule that works element by element; average the parameter by gs::averager
 #include <gradstep/gradstep.hpp>
 #include <gradstep/rules/muon.hpp>
 

@@ -1,5 +1,4 @@
-// expected-error: gradstep: averaged: the rule is row-wise; expected a rule that works element by
-// element
+// expected-error: gradstep: averaged: the rule is row-wise; expected a rule that works element by element
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,4 @@
-// expected-error: gradstep: backend: a part is missing or has another form; expected `using
-// memory_space
+// expected-error: gradstep: backend: a part is missing or has another form; expected `using memory_space
 #include <gradstep/all.hpp>
 
 struct no_buffers {

@@ -1,5 +1,4 @@
-// expected-error: gradstep: table: block8 keeps state in blocks of 256 elements, which rows of a
-// table would divide; expected float
+// expected-error: gradstep: table: block8 keeps state in blocks of 256 elements, which rows of a table would divide; expected float
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

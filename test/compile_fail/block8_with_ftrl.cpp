@@ -1,5 +1,4 @@
-// expected-error: gradstep: block8: the rule does not say that 8 bits are enough for its state;
-// expected `static constexpr
+// expected-error: gradstep: block8: the rule does not say that 8 bits are enough for its state; expected `static constexpr
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,4 @@
-// expected-error: gradstep: block8: this rule reads a whole tensor before it updates an element;
-// expected a rule that works block by block, or float
+// expected-error: gradstep: block8: this rule reads a whole tensor before it updates an element; expected a rule that works block by block, or float
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

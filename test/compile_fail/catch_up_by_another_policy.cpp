@@ -1,5 +1,4 @@
-// expected-error: gradstep: table: the argument is no catch-up policy; expected gs::touch_only{},
-// gs::exact{} or
+// expected-error: gradstep: table: the argument is no catch-up policy; expected gs::touch_only{}, gs::exact{} or
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,4 @@
-// expected-error: gradstep: chain: the arguments do not alternate; expected schedules and the
-// boundaries between them
+// expected-error: gradstep: chain: the arguments do not alternate; expected schedules and the boundaries between them
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,5 @@
-// expected-error: gradstep: compressed_parameter: the rule compresses no gradients; expected
-// dgc_momentum expected-errors: 1
+// expected-error: gradstep: compressed_parameter: the rule compresses no gradients; expected dgc_momentum
+// expected-errors: 1
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

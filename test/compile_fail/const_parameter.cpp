@@ -1,5 +1,4 @@
-// expected-error: gradstep: buffer: the parameter or a state buffer is const; expected writable
-// memory
+// expected-error: gradstep: buffer: the parameter or a state buffer is const; expected writable memory
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

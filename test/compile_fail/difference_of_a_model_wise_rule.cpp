@@ -1,6 +1,5 @@
 // A difference of a rule whose step is the step of a whole model.
-// expected-error: gradstep: step.difference: this rule reads the whole model or matrix before it
-// writes
+// expected-error: gradstep: step.difference: this rule reads the whole model or matrix before it writes
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

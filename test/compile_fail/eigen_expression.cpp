@@ -1,6 +1,6 @@
 // An expression of Eigen has no memory to read.
-// expected-error: gradstep: buffer: this Eigen expression has no memory; expected a matrix, array,
-// block or map; evaluate it first, x.eval\(\) expected-errors: 1
+// expected-error: gradstep: buffer: this Eigen expression has no memory; expected a matrix, array, block or map; evaluate it first, x.eval\(\)
+// expected-errors: 1
 #include <gradstep/adapt/eigen.hpp>
 #include <gradstep/gradstep.hpp>
 

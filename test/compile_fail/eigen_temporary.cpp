@@ -1,5 +1,5 @@
-// A temporary matrix as parameter would be updated and thrown away; a temporary map is as good as a
-// variable. expected-error: gradstep: buffer: the memory of a temporary is gone after this call
+// A temporary matrix as parameter would be updated and thrown away; a temporary map is as good as a variable.
+// expected-error: gradstep: buffer: the memory of a temporary is gone after this call
 // expected-errors: 1
 #include <gradstep/adapt/eigen.hpp>
 #include <gradstep/gradstep.hpp>

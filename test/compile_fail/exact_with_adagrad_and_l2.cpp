@@ -1,5 +1,4 @@
-// expected-error: gradstep: exact catch-up: with a coupled l2 the state of this rule grows without
-// gradient
+// expected-error: gradstep: exact catch-up: with a coupled l2 the state of this rule grows without gradient
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

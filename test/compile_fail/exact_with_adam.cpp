@@ -1,5 +1,4 @@
-// expected-error: gradstep: exact catch-up: a step of this rule without gradient moves the weight
-// and has no
+// expected-error: gradstep: exact catch-up: a step of this rule without gradient moves the weight and has no
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,4 @@
-// expected-error: gradstep: exact catch-up: clamping a weight, and a cautious decay beside another
-// decay, have no closed form
+// expected-error: gradstep: exact catch-up: clamping a weight, and a cautious decay beside another decay, have no closed form
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

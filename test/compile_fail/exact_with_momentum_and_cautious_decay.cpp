@@ -1,5 +1,4 @@
-// expected-error: gradstep: exact catch-up: momentum moves a weight without gradient, and
-// cautious_decay depends on the direction
+// expected-error: gradstep: exact catch-up: momentum moves a weight without gradient, and cautious_decay depends on the direction
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,4 @@
-// expected-error: gradstep: exact catch-up: a weight that momentum carries on crosses 0, where l1
-// would stop it
+// expected-error: gradstep: exact catch-up: a weight that momentum carries on crosses 0, where l1 would stop it
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

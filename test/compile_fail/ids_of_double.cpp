@@ -1,5 +1,4 @@
-// expected-error: gradstep: ids and offsets: they are of another type; expected int32, int64 or
-// uint64
+// expected-error: gradstep: ids and offsets: they are of another type; expected int32, int64 or uint64
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

@@ -1,5 +1,4 @@
-// expected-error: gradstep: initial: its elements are of another type; expected a container or span
-// of float, double or bfloat16
+// expected-error: gradstep: initial: its elements are of another type; expected a container or span of float, double or bfloat16
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

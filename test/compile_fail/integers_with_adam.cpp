@@ -1,5 +1,4 @@
-// expected-error: gradstep: rule: it divides, or scales by fractions, and the elements are
-// integers; expected floating-point elements
+// expected-error: gradstep: rule: it divides, or scales by fractions, and the elements are integers; expected floating-point elements
 #include <gradstep/gradstep.hpp>
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// expected-error: gradstep: regularizer: its numbers are fractions, and the elements are integers;
-// expected floating-point elements
+// expected-error: gradstep: regularizer: its numbers are fractions, and the elements are integers; expected floating-point elements
 #include <gradstep/gradstep.hpp>
 
 #include <cstdint>

@@ -1,6 +1,5 @@
 // An averager reads weights that other code updates.
-// expected-error: gradstep: averager: lookahead and towards_initial change the weights, which other
-// code updates
+// expected-error: gradstep: averager: lookahead and towards_initial change the weights, which other code updates
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

@@ -1,6 +1,5 @@
 // Adagrad has one slot, and exact a stamp for each row.
-// expected-error: gradstep: row_updater::memory: the number of buffers is wrong; expected values,
-// one buffer for each state slot of the rule
+// expected-error: gradstep: row_updater::memory: the number of buffers is wrong; expected values, one buffer for each state slot of the rule
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

@@ -1,5 +1,4 @@
-// expected-error: gradstep: scheduled: a path names no number of the policy that can follow a
-// schedule
+// expected-error: gradstep: scheduled: a path names no number of the policy that can follow a schedule
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

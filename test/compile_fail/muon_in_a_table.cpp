@@ -1,6 +1,4 @@
-// expected-error: gradstep: table: the rule needs a matrix, and a table updates single rows;
-// expected a rule that updates each row by itself, as gs::adam, or gs::parameter for the whole
-// matrix
+// expected-error: gradstep: table: the rule needs a matrix, and a table updates single rows; expected a rule that updates each row by itself, as gs::adam, or gs::parameter for the whole matrix
 #include <gradstep/gradstep.hpp>
 #include <gradstep/rules/muon.hpp>
 

@@ -1,5 +1,4 @@
-// expected-error: gradstep: simd_backend: the argument is no executor; expected a type with
-// concurrency.. and run.parts, work.
+// expected-error: gradstep: simd_backend: the argument is no executor; expected a type with concurrency.. and run.parts, work.
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,4 @@
-// expected-error: gradstep: make_updater: an argument is no policy: neither a rule, nor a
-// regularizer, a
+// expected-error: gradstep: make_updater: an argument is no policy: neither a rule, nor a regularizer, a
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

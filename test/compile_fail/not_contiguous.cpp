@@ -1,5 +1,4 @@
-// expected-error: gradstep: buffer: the type is not known as contiguous memory; expected
-// std::vector, std::array, std::span, or a type with
+// expected-error: gradstep: buffer: the type is not known as contiguous memory; expected std::vector, std::array, std::span, or a type with
 #include <gradstep/gradstep.hpp>
 
 #include <list>

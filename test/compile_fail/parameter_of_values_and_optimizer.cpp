@@ -1,5 +1,5 @@
-// expected-error: gradstep: parameter: the arguments are in another order; expected
-// gs::parameter{optimizer, initial} expected-errors: 1
+// expected-error: gradstep: parameter: the arguments are in another order; expected gs::parameter{optimizer, initial}
+// expected-errors: 1
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

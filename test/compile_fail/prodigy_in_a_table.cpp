@@ -1,5 +1,4 @@
-// expected-error: gradstep: table: the rule keeps numbers of all steps, which an inactive row would
-// miss, as schedule-free and model-wise rules do
+// expected-error: gradstep: table: the rule keeps numbers of all steps, which an inactive row would miss, as schedule-free and model-wise rules do
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,4 @@
-// expected-error: gradstep: regularizer: `before` and `after` are missing or have another form;
-// expected `before[(]coeffs<T> const& c, V& w, V& g[)]` [(]before the rule[)], `after
+// expected-error: gradstep: regularizer: `before` and `after` are missing or have another form; expected `before[(]coeffs<T> const& c, V& w, V& g[)]` [(]before the rule[)], `after
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,4 @@
-// expected-error: gradstep: replay: rows of integers have nothing to replay; expected
-// gs::touch_only
+// expected-error: gradstep: replay: rows of integers have nothing to replay; expected gs::touch_only
 #include <cstdint>
 
 #include <gradstep/gradstep.hpp>

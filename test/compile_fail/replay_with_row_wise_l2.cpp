@@ -1,5 +1,4 @@
-// expected-error: gradstep: replay: a coupled regularizer gives a row-wise rule a gradient on every
-// step
+// expected-error: gradstep: replay: a coupled regularizer gives a row-wise rule a gradient on every step
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,4 @@
-// expected-error: gradstep: row-wise rule: a part is missing or has another form; expected
-// .*finalize
+// expected-error: gradstep: row-wise rule: a part is missing or has another form; expected .*finalize
 #include <gradstep/gradstep.hpp>
 
 #include <array>

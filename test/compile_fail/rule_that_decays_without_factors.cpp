@@ -1,6 +1,5 @@
 // A rule whose state decays says by what.
-// expected-error: gradstep: rule: at_zero_gradient is decays_state, and its factors are missing;
-// expected
+// expected-error: gradstep: rule: at_zero_gradient is decays_state, and its factors are missing; expected
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,4 @@
-// expected-error: gradstep: rule: `state_names` does not match `state`; expected a name for every
-// member
+// expected-error: gradstep: rule: `state_names` does not match `state`; expected a name for every member
 #include <gradstep/gradstep.hpp>
 
 #include <array>

@@ -1,5 +1,4 @@
-// expected-error: gradstep: rule: there are `clock_state_names`, and `advance` is missing or has
-// another form
+// expected-error: gradstep: rule: there are `clock_state_names`, and `advance` is missing or has another form
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,4 @@
-// expected-error: gradstep: rule: `apply` is missing or has another form; expected `template <class
-// T, gs::pack V> GRADSTEP_HD static void apply
+// expected-error: gradstep: rule: `apply` is missing or has another form; expected `template <class T, gs::pack V> GRADSTEP_HD static void apply
 #include <gradstep/gradstep.hpp>
 
 #include <array>

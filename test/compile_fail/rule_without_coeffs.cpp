@@ -1,5 +1,4 @@
-// expected-error: gradstep: rule: there is no `coeffs`; expected `template <class T> struct coeffs
-// { ... };`
+// expected-error: gradstep: rule: there is no `coeffs`; expected `template <class T> struct coeffs { ... };`
 #include <gradstep/gradstep.hpp>
 
 #include <array>

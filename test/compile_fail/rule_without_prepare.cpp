@@ -1,5 +1,4 @@
-// expected-error: gradstep: rule: `prepare` is missing or has another form; expected `template
-// <class T> coeffs<T> prepare[(]gs::step_info now[)] const;`
+// expected-error: gradstep: rule: `prepare` is missing or has another form; expected `template <class T> coeffs<T> prepare[(]gs::step_info now[)] const;`
 #include <gradstep/gradstep.hpp>
 
 #include <array>

@@ -1,5 +1,4 @@
-// expected-error: gradstep: rule: there is no `state`; expected `template <class X> struct state {
-// X m, v; };`
+// expected-error: gradstep: rule: there is no `state`; expected `template <class X> struct state { X m, v; };`
 #include <gradstep/gradstep.hpp>
 
 #include <array>

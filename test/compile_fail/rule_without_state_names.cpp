@@ -1,5 +1,4 @@
-// expected-error: gradstep: rule: there is no `state_names`; expected `static constexpr std::array
-// state_names{"m", "v"};`
+// expected-error: gradstep: rule: there is no `state_names`; expected `static constexpr std::array state_names{"m", "v"};`
 #include <gradstep/gradstep.hpp>
 
 #include <array>

@@ -1,6 +1,5 @@
 // A row that is away would miss that y goes to z, and which share a step has.
-// expected-error: gradstep: table: the rule keeps numbers of all steps, which an inactive row would
-// miss
+// expected-error: gradstep: table: the rule keeps numbers of all steps, which an inactive row would miss
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,4 @@
-// expected-error: gradstep: sharded: the noise of the rule depends on the position in the whole
-// tensor, and each rank updates a shard; expected a rule without it; use synchronous
+// expected-error: gradstep: sharded: the noise of the rule depends on the position in the whole tensor, and each rank updates a shard; expected a rule without it; use synchronous
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/distributed/sharded.hpp>

@@ -1,6 +1,5 @@
 // A replayed step is read from the history while other writers add to it.
-// expected-error: gradstep: striped: replay reads the history while other threads add to it;
-// expected gs::exact
+// expected-error: gradstep: striped: replay reads the history while other threads add to it; expected gs::exact
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,4 @@
-// expected-error: gradstep: simd_backend: the executor is a temporary, and must outlive the
-// backend; expected a variable
+// expected-error: gradstep: simd_backend: the executor is a temporary, and must outlive the backend; expected a variable
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,5 +1,4 @@
-// expected-error: gradstep: matmul: the function object is a temporary with captures, and must
-// outlive the updater; expected a variable, or a lambda without captures
+// expected-error: gradstep: matmul: the function object is a temporary with captures, and must outlive the updater; expected a variable, or a lambda without captures
 #include <gradstep/gradstep.hpp>
 #include <gradstep/rules/muon.hpp>
 

@@ -1,6 +1,6 @@
-// The step would be thrown away with the parameter. The gradient may be a temporary: it is read
-// before it is gone. expected-error: gradstep: buffer: the memory of a temporary is gone after this
-// call expected-errors: 1
+// The step would be thrown away with the parameter. The gradient may be a temporary: it is read before it is gone.
+// expected-error: gradstep: buffer: the memory of a temporary is gone after this call
+// expected-errors: 1
 #include <gradstep/gradstep.hpp>
 
 #include <array>

@@ -1,6 +1,6 @@
 // It is said on every instruction set, not only where roots are taken from the divider.
-// expected-error: gradstep: rule: `newton_roots` is more than 2; expected 0, 1 or 2, of four
-// registers expected-errors: 1
+// expected-error: gradstep: rule: `newton_roots` is more than 2; expected 0, 1 or 2, of four registers
+// expected-errors: 1
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

@@ -1,5 +1,4 @@
-// expected-error: gradstep: buffer: its element type is not the type that the updater stores there;
-// expected the same type
+// expected-error: gradstep: buffer: its element type is not the type that the updater stores there; expected the same type
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

@@ -1,6 +1,5 @@
 // A 16-bit element keeps its state in float.
-// expected-error: gradstep: buffer: its element type is not the type that the updater stores there;
-// expected the same type
+// expected-error: gradstep: buffer: its element type is not the type that the updater stores there; expected the same type
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

@@ -345,13 +345,10 @@ struct device_memory {
 ///
 /// - `run_row_wise(single, row)`: one step of a row-wise rule on one tensor: `accumulate`,
 ///   `finalize`, `apply`.
-/// - `sums_of(single)`, with `static constexpr bool sums_models = true`: the sums of a model-wise rule
-///   over one tensor.
-/// - `copy_of(span, space)`, `data(buffer)` and `copy_to_host(from, to)`: for parameters that own
-///   their memory.
-/// - `sum_of_squares(span, scale)`, `find_nonfinite(span)`, `fill(span, value)` and `copy(from,
-///   to)`: for norms, for NaN and infinity, and for averages. A device backend must have them to
-///   support these.
+/// - `sums_of(single)`, with `static constexpr bool sums_models = true`: sums of model-wise rules.
+/// - `copy_of(span, space)`, `data(buffer)` and `copy_to_host(from, to)`: for owned memory.
+/// - `sum_of_squares(span, scale)`, `find_nonfinite(span)`, `fill(span, value)` and
+///   `copy(from, to)`: for norms, NaN and infinity, and averages on a device.
 /// - `parts_for(bytes)`, the number of parts for a call of this many bytes, and
 ///   `for_each_part(parts, f)`, which calls f(part) for each part: for tables on the host.
 /// - `runs_blocks`: `run` supports the kernels of `block8`, block by block.
@@ -447,4 +444,14 @@ template <class B> constexpr void require_backend() {
 
 } // namespace GRADSTEP_ISA
 } // namespace detail
+
+inline namespace GRADSTEP_ISA {
+/// Returns true, or does not compile and says in one sentence which part of the rule R is missing:
+///
+///     static_assert(gs::check_rule<my_rule>()); // below your rule
+template <class R> constexpr bool check_rule() {
+    detail::require_rule<R>();
+    return rule<R>;
+}
+} // namespace GRADSTEP_ISA
 } // namespace gradstep
