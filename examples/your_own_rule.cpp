@@ -20,7 +20,7 @@ struct sign_sgd {                                            // w <- w - lr * sg
         w = gs::math::fnma(V(c.rate), gs::math::sign(g), w);
     }
 };
-static_assert(gs::rule<sign_sgd>);
+static_assert(gs::check_rule<sign_sgd>());
 // [rule]
 // clang-format on
 

@@ -68,6 +68,13 @@ class Entity:
     members: list["Entity"] = field(default_factory=list)
 
 
+def outside_brackets(text: str) -> str:
+    text, before = re.sub(r"operator\S+", "", text), ""
+    while text != before:
+        text, before = re.sub(r"<[^<>]*>|\([^()]*\)", "", text), text
+    return text
+
+
 def declaration_at(lines: list[str], i: int) -> tuple[str, int, bool]:
     """The declaration that begins in line i without its body, the line behind it, and whether it was of one line."""
     text, depth, first = "", 0, i
@@ -78,7 +85,7 @@ def declaration_at(lines: list[str], i: int) -> tuple[str, int, bool]:
             elif letter in ")]":
                 depth -= 1
             elif depth == 0 and letter == "{" and not re.search(r"=\s*$|= hyperparameter_list$", text + lines[i][:at]):
-                if re.search(r"(?<![=!<>])=(?!=)", re.sub(r"operator\S+|<[^<>]*>|\([^()]*\)", "", text + lines[i][:at])):
+                if re.search(r"(?<![=!<>])=(?!=)", outside_brackets(text + lines[i][:at])):
                     continue  # an initializer
                 whole = lines[i].count("{") == lines[i].count("}")
                 return text + " " + lines[i][:at], i + 1, whole and i == first
@@ -89,6 +96,13 @@ def declaration_at(lines: list[str], i: int) -> tuple[str, int, bool]:
         text += " " + re.sub(r"\s*//.*", "", lines[i])
         i += 1
     return text, i, False
+
+
+def name_of(declaration: str) -> str:
+    """The name of a function, a variable or an alias, if it is a plain one."""
+    text = re.sub(r"^\s*template <.*?> ", "", declaration)
+    match = re.search(r"using (\w+) =|([\w~]+) ?\(|(\w+)(?: = .*)?;?\s*$", text)
+    return next(filter(None, match.groups()), "") if match else ""
 
 
 def tidy(declaration: str) -> str:
@@ -108,6 +122,8 @@ def entities(header: Path) -> list[Entity]:
     public, hidden, i = True, 0, 0
     while i < len(lines):
         line = lines[i]
+        if line.strip() == "/// @cond":  # for gradstep's own classes
+            i = next(end for end in range(i, len(lines)) if lines[end].strip() == "/// @endcond")
         if match := re.match(r"namespace ([\w:]+) \{$", line):
             scopes.append(match.group(1))
         elif re.match(r"\} // namespace (?!GRADSTEP)", line) and scopes:
@@ -157,7 +173,10 @@ def entities(header: Path) -> list[Entity]:
                 out[-1].members.append(entity)
             elif indent == 0:
                 out.append(entity)
-            text = [""]  # of a declaration that follows without a docstring
+            # A declaration that follows without a docstring shares this one if its first sentence names it.
+            following = i < len(lines) and name_of(lines[i])
+            if not following or following == name_of(declaration) or not re.search(rf"`{following}\b", sentence("\n".join(text))):
+                text = [""]
     return out
 
 

@@ -40,6 +40,6 @@ struct cautious_adam {
         w = gs::math::select(agreement <= V(T(0)), w, gs::math::fnma(V(c.rate), step, w)); // a NaN reaches the weight
     }
 };
-static_assert(gs::rule<cautious_adam>);
+static_assert(gs::check_rule<cautious_adam>());
 // [rule]
 // clang-format on

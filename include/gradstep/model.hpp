@@ -293,9 +293,11 @@ public:
     /// Describes each parameter in one line: its name, its length, and its updater.
     std::string description() const;
 
+    /// @cond
     /// The parameters and the phases of a step, for gradstep's own classes that order the phases
     /// differently.
     detail::task_set& tasks() { return tasks_; }
+    /// @endcond
 
 private:
     std::vector<detail::saved_state> states(char const* call) const; // io/checkpoint.ipp has it, as save and load

@@ -330,8 +330,8 @@ public:
         return store_.rows().state[i];
     }
 
-    /// Runs the first phase of an update. `reader()` and `shape()` are for the second phase and for
-    /// reads. `striped` uses them, because it orders the phases itself; row_updater documents them.
+    /// @cond
+    /// The first phase of an update, for `striped`, which also uses `reader()` and `shape()`.
     template <class Id>
     auto begin(detail::batch_rows<Id> const& batch, std::span<storage const> gradients, step_options const& options,
                std::size_t left_out = 0) {
@@ -344,12 +344,12 @@ public:
         return out;
     }
     auto const& shape() const { return core().shape; }
-    /// The parts of this object, without checks, for gradstep's own code (`keyed_table` and
-    /// checkpoints). `core()` runs the steps, and `store()` owns the rows.
+    /// The steps and the memory of the rows, without checks, for `keyed_table` and checkpoints.
     core_type& core() { return rows_.core(); }
     core_type const& core() const { return rows_.core(); }
     store_type& store() { return store_; }
     store_type const& store() const { return store_; }
+    /// @endcond
 
 private:
     using value_buffer = typename backend::template table_buffer<storage>;

@@ -16,6 +16,7 @@
 #include <gradstep/core/held_clock.hpp>
 #include <gradstep/core/matrix_memory.hpp>
 #include <gradstep/core/model_wise.hpp>
+#include <gradstep/core/policy_checks.hpp>
 #include <gradstep/core/scheduled.hpp>
 #include <gradstep/core/step.hpp>
 #include <gradstep/core/weight_changes.hpp>
@@ -79,8 +80,7 @@ template <class Element, class GivenRule, class GivenRegularizer, class Schedule
 public:
     /// The types of the policies: `element_type`, `rule_type`, `regularizer_type`, `schedule_type`
     /// and `backend_type`. `traits` describes the element: `traits::storage`, `traits::compute` and
-    /// `traits::state` (`basic_element`). For a `scheduled` policy they name the policy inside: the
-    /// loops of a step are the same.
+    /// `traits::state` (`basic_element`). For a `scheduled` policy they name the policy inside.
     using element_type = Element;
     using rule_type = Rule;
     using regularizer_type = Regularizer;

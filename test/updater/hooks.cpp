@@ -29,7 +29,7 @@ struct remembering {
     }
     template <class T, gs::pack V> GRADSTEP_HD static void after(coeffs<T> const&, V w, state<V>& s) { s.last = w; }
 };
-static_assert(gs::rule<remembering>);
+static_assert(gs::check_rule<remembering>());
 
 // Weights, momentum and remembered weights after three steps.
 template <class Element, class Rule, class Backend> auto train(Rule rule, Backend backend) {

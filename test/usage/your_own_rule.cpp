@@ -24,7 +24,7 @@ struct heavy_ball { // m <- mu * m + g,  w <- w - lr * m
     }
 };
 // [state]
-static_assert(gs::rule<heavy_ball>);
+static_assert(gs::check_rule<heavy_ball>());
 
 bool keeps_state() {
     std::vector<float> w(33, 1), g(33, 1), m(33);

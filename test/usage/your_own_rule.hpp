@@ -12,4 +12,4 @@ struct sign_sgd { // w <- w - lr * sgn(g)
         w = gs::math::fnma(V(c.rate), gs::math::sign(g), w);
     }
 };
-static_assert(gs::rule<sign_sgd>);
+static_assert(gs::check_rule<sign_sgd>());

@@ -16,7 +16,7 @@
 namespace gradstep {
 
 /// An average of weights, for `averaged` and `averager`: a type with `state<X>`, `state_names`,
-/// `coeffs<T>` and `prepare<T>(step_info)`, as for a rule, and
+/// `coeffs<T>` and `prepare<T>(step_info)`, as for a rule, and with these parts:
 ///
 ///     // from the initial weights
 ///     template <pack V> GRADSTEP_HD static state<V> initialize(V w);

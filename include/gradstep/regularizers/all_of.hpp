@@ -1,6 +1,7 @@
 #pragma once
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/describe.hpp>
+#include <gradstep/core/policy_checks.hpp>
 #include <gradstep/core/scaled_decay.hpp>
 #include <gradstep/core/scheduled.hpp>
 #include <gradstep/core/zero_gradient.hpp>

@@ -191,6 +191,7 @@ public:
     /// leaves the decay out. No step is prepared. Throws the errors of the constructor.
     any_updater with_decay(double factor) const;
 
+    /// @cond
     /// The compiled updater, for code that owns the memory (any_parameter).
     runtime::compiled_updater const& compiled() const { return *compiled_; }
     runtime::compiled_updater& compiled() { return *compiled_; }
@@ -246,6 +247,7 @@ public:
     std::size_t refused_element(runtime::erased_tensor const& x, std::size_t number = detail::only_tensor) const;
     /// Sets the gradient to zero if the step has zero_gradient, for a skipped tensor.
     void zero_gradient(runtime::erased_tensor const& x) const;
+    /// @endcond
 
 private:
     enum class prepared { no, yes, zeroes, settled };

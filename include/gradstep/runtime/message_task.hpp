@@ -10,12 +10,14 @@
 
 namespace gradstep {
 inline namespace GRADSTEP_RUNTIME_ABI {
+/// @cond
 /// Makes the object with which a gs::compressed_model owns a parameter whose policies are chosen at
 /// run time. gs::compressed_model::add calls it. The parameter owns its memory, or uses your
 /// memory.
 detail::made_message_task make_message_task(std::string name, any_parameter owned, tensor_options options);
 detail::made_message_task make_message_task(std::string name, any_updater const& optimizer, any_tensor const& tensor,
                                             tensor_options options);
+/// @endcond
 } // namespace GRADSTEP_RUNTIME_ABI
 } // namespace gradstep
 

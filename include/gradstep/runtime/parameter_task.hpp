@@ -171,11 +171,13 @@ private:
 } // namespace detail
 
 inline namespace GRADSTEP_RUNTIME_ABI {
+/// @cond
 /// Makes the object with which a gs::model owns a parameter whose policies are chosen at run time.
 /// gs::model::add calls it. The parameter owns its memory, or uses your memory.
 std::unique_ptr<detail::parameter_task> make_task(std::string name, any_parameter owned, tensor_options options);
 std::unique_ptr<detail::parameter_task> make_task(std::string name, any_updater const& optimizer,
                                                   any_tensor const& tensor, tensor_options options);
+/// @endcond
 } // namespace GRADSTEP_RUNTIME_ABI
 } // namespace gradstep
 
