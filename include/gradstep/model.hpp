@@ -146,8 +146,8 @@ public:
     /// norm. If a gradient is not finite and on_nonfinite is `skip`, the result says so, the
     /// weights stay, and the step is over. Between the halves, `add`, all other steps, averages,
     /// `save` and `load` throw sequence_error, also of the parameters that the model owns;
-    /// `restore` gives up the step. Throws the errors of `update`,
-    /// and value_error for a norm that is not finite. Nothing has changed then.
+    /// `restore` gives up the step. Throws the errors of `update`, and value_error for a norm that
+    /// is not finite. Nothing has changed then.
     model_result ascend(std::span<named_gradient const> gradients, sam_options const& how = {});
     model_result ascend(std::initializer_list<named_gradient> gradients, sam_options const& how = {});
     /// The same if every parameter was added with its gradient.

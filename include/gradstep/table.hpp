@@ -41,8 +41,8 @@ inline namespace GRADSTEP_ISA {
 /// `history_bytes` long.
 ///
 /// `update`, `values`, `flush`, `restore` and all changes of rows (`grow`, `append`, `keep`,
-/// `permute`, `reset`) are not thread-safe. `row` and `rows`
-/// can run concurrently with each other. For concurrent updates use `gs::striped`.
+/// `permute`, `reset`) are not thread-safe. `row` and `rows` can run concurrently with each other.
+/// For concurrent updates use `gs::striped`.
 template <class Updater, class CatchUp> class table {
     using rows_type = row_updater<Updater, CatchUp>;
     using core_type = detail::row_core<Updater, CatchUp>;

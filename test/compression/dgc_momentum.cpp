@@ -262,7 +262,7 @@ TEST_CASE("A dense message of a single trainer takes the dense step bit for bit"
     }
 }
 
-TEST_CASE("The sparsity walks its list over the ramp as spec/dgc.md's example does", "[core][compression]") {
+TEST_CASE("The sparsity walks its list over the ramp", "[core][compression]") {
     auto const at = [](gs::dgc_momentum const& rule, std::int64_t t) { return rule.sparsity_of(t + 1); };
     std::vector<double> const list{0.75, 0.9375, 0.984375, 0.996, 0.999};
     for (std::int64_t const begin : {0, 1000}) {

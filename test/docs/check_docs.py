@@ -41,7 +41,7 @@ def anchor(heading: str) -> str:
 def missing_policies() -> list[str]:
     problems = []
     for kind in ("rules", "regularizers", "schedules"):
-        names = {header.stem for header in (ROOT / "include/gradstep" / kind).glob("*.hpp")} - NOT_DOCUMENTED
+        names = policies(kind)
         page = ROOT / f"docs/reference/{kind}.md"
         listed = set(re.findall(r"\w+", " ".join(headings(page))))
         problems += [f"docs/reference/{kind}.md has no heading for {name}" for name in sorted(names - listed)]
@@ -55,14 +55,40 @@ def missing_policies() -> list[str]:
     return problems
 
 
+# What the pages say about the number of rules: the text, and how many rules it names besides.
+COUNTS = {**{page: (r"LAMB and (\d+) more", 4) for page in ("README.md", "docs/index.md", "bindings/go/README.md",
+                                                            "bindings/python/README.md", "bindings/rust/README.md")},
+          "docs/start/features.md": (r"\[(\d+) rules\]", 0)}
+
+
+def policies(kind: str) -> set[str]:
+    return {header.stem for header in (ROOT / "include/gradstep" / kind).glob("*.hpp")} - NOT_DOCUMENTED
+
+
+def write_counts() -> None:
+    for page, (pattern, named) in COUNTS.items():
+        text = (ROOT / page).read_text()
+        count = str(len(policies("rules")) - named)
+        (ROOT / page).write_text(re.sub(pattern, lambda match: match[0].replace(match[1], count), text))
+
+
 def wrong_counts() -> list[str]:
-    """The number of rules on the front pages, "LAMB and 65 more", and in the table of features."""
-    rules = len({header.stem for header in (ROOT / "include/gradstep/rules").glob("*.hpp")} - NOT_DOCUMENTED)
-    named = 4  # AdamW, FTRL, Adagrad, LAMB
-    expected = {name: f" {rules - named} more" for name in ("README.md", "docs/index.md", "bindings/go/README.md",
-                                                            "bindings/python/README.md", "bindings/rust/README.md")}
-    expected |= {"docs/start/features.md": f"[{rules} rules]", "CHANGELOG.md": f"{rules} rules"}
-    return [f"{page} does not say \"{text.strip()}\"" for page, text in expected.items() if text not in (ROOT / page).read_text()]
+    problems = []
+    for page, (pattern, named) in COUNTS.items():
+        found, expected = re.search(pattern, (ROOT / page).read_text()), len(policies("rules")) - named
+        if not found or int(found[1]) != expected:
+            problems.append(f"{page}: {found[0] if found else pattern}; expected {expected}; run ./dev generate")
+    return problems
+
+
+def rules_outside_tables() -> list[str]:
+    """Rules that the two tables of docs/reference/rules.md leave out."""
+    text = (ROOT / "docs/reference/rules.md").read_text()
+    of_all, of_rows = text.split("\n## Rows that catch up\n")[0], text.split("\n## Rows that catch up\n")[1].split("\n## ")[0]
+    problems = [f"docs/reference/rules.md: the first table lacks {name}" for name in sorted(policies("rules"))
+                if f"| [`{name}`](#{name}) |" not in of_all]
+    return problems + [f"docs/reference/rules.md: \"Rows that catch up\" lacks {name}" for name in sorted(policies("rules"))
+                       if f"`{name}`" not in of_rows]
 
 
 def marked_parts(file: Path) -> dict[str, str]:
@@ -217,10 +243,11 @@ def measured_numbers() -> list[str]:
 
 
 def main() -> int:
-    """Called with --write, it first writes the code blocks of the pages anew."""
+    """Called with --write, it first writes what pages repeat: code blocks, and the number of rules."""
     if "--write" in sys.argv:
         write_code()
-    problems = stale_licences() + stale_versions() + missing_policies() + wrong_counts() + stale_code() + broken_links() + wrong_cmake() + measured_numbers()
+        write_counts()
+    problems = stale_licences() + stale_versions() + missing_policies() + rules_outside_tables() + wrong_counts() + stale_code() + broken_links() + wrong_cmake() + measured_numbers()
     for problem in problems:
         print(problem)
     if not problems:

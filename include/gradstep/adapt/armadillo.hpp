@@ -54,12 +54,13 @@ inline namespace GRADSTEP_ISA {
 
 template <detail::armadillo::dense B> inline constexpr bool enable_range_buffer<B> = false;
 
-/// Mat, Col, Row and Cube, also of fixed size, and over your memory (`arma::mat(pointer, rows,
-/// columns, false, true)`). Throws size_error for a matrix of another shape than the parameter.
-/// Elements are in column-major order. Throws buffer_error if the parameter is another library's
-/// matrix in row-major order, or memory without a shape (std::vector, gs::parameter), which counts
-/// as row-major. A vector has no order and fits any parameter of its length: `arma::vectorise`
-/// copies, `arma::fvec(x.memptr(), x.n_elem, false, true)` does not.
+/// Mat, Col, Row and Cube, also of fixed size, and over your memory
+/// (`arma::mat(pointer, rows, columns, false, true)`). Throws size_error for a matrix of another
+/// shape than the parameter. Elements are in column-major order. Throws buffer_error if the
+/// parameter is another library's matrix in row-major order, or memory without a shape
+/// (std::vector, gs::parameter), which counts as row-major. A vector has no order and fits any
+/// parameter of its length: `arma::vectorise` copies,
+/// `arma::fvec(x.memptr(), x.n_elem, false, true)` does not.
 template <detail::armadillo::dense B> struct buffer_traits<B> {
     using memory_space = host_memory;
     static constexpr bool is_view = false;

@@ -1,7 +1,7 @@
 #pragma once
-/// Lets dlib's trainers use gradstep's rules: `dlib::dnn_trainer<net,
-/// gradstep::dlib::solver<rule>>`. The only header that includes dlib. Tested with dlib 19.24 on
-/// the CPU.
+/// Lets dlib's trainers use gradstep's rules:
+/// `dlib::dnn_trainer<net, gradstep::dlib::solver<rule>>`. The only header that includes dlib.
+/// Tested with dlib 19.24 on the CPU.
 ///
 ///     #include <gradstep/adapt/dlib.hpp>
 ///     #include <gradstep/rules/adam.hpp>

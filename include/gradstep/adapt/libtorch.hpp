@@ -136,8 +136,8 @@ public:
 
     /// Updates every parameter that has a gradient: one step. The rules polyak_sgd, momo and
     /// momo_adam compute their step size from the loss, and need a closure that returns it. Throws
-    /// the errors of AdamW::step, and nonfinite_error if the configuration says `"on_nonfinite":
-    /// "raise"`.
+    /// the errors of AdamW::step, and nonfinite_error if the configuration says
+    /// `"on_nonfinite": "raise"`.
     ::torch::Tensor step(LossClosure closure = nullptr) override;
     /// Writes state and options to an archive.
     void save(::torch::serialize::OutputArchive& archive) const override;

@@ -49,8 +49,8 @@ concept weight_average = requires(A const& a, typename A::template coeffs<float>
     A::state_names.size();
 };
 
-/// A rule with an average of its weights, computed in the same pass over memory: `averaged{adam{},
-/// ema{0.999}}`, or `polyak{}`, or `window{.rate = 0.15}`, or `lookahead{}`, or
+/// A rule with an average of its weights, computed in the same pass over memory:
+/// `averaged{adam{}, ema{0.999}}`, or `polyak{}`, or `window{.rate = 0.15}`, or `lookahead{}`, or
 /// `towards_initial{0.01}`. The average has additional state slots. It averages the weight as it is
 /// stored, after all regularizers and after rounding. With a master copy, it averages the master
 /// copy, which has more digits.

@@ -40,11 +40,11 @@ double sum_of_squares_in(Backend const& backend, Buffer const& gradient, double 
 
 inline namespace GRADSTEP_ISA {
 /// The Euclidean norm of all gradients together. Each argument is a buffer, a range of buffers, or
-/// the slices of a model, and each can have its own element type: `global_norm(backend,
-/// slices_of_floats, slices_of_bfloat16)`. Reads the gradients once, and again if the squares of
-/// doubles overflow or vanish. Sums in double in a fixed order, so that the bits are the same for
-/// any backend and number of threads. On a device it waits for the result. Throws buffer_error for
-/// null.
+/// the slices of a model, and each can have its own element type:
+/// `global_norm(backend, slices_of_floats, slices_of_bfloat16)`. Reads the gradients once, and
+/// again if the squares of doubles overflow or vanish. Sums in double in a fixed order, so that the
+/// bits are the same for any backend and number of threads. On a device it waits for the result.
+/// Throws buffer_error for null.
 template <class Backend, class First, class... Rest>
 double global_norm(Backend const& backend, First const& first, Rest const&... rest) {
     return detail::root_of_squares([&](double scale) {

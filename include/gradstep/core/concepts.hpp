@@ -316,8 +316,8 @@ template <class R> concept settled_rule = row_wise_rule<R> || model_wise_rule<R>
 /// gradient before the rule, and `after(c, w)` changes the weight after the rule. It has one of
 /// them, or both. `after(c, old, w)` also gets the weight that the rule was given, after every
 /// `before`. `static constexpr bool is_decay = true` marks regularizers that a slice with
-/// decay = false leaves out. Optional, for tables: `at_zero_gradient`, and `shrink(step_info) ->
-/// shrinkage` (core/zero_gradient.hpp).
+/// decay = false leaves out. Optional, for tables: `at_zero_gradient`, and
+/// `shrink(step_info) -> shrinkage` (core/zero_gradient.hpp).
 template <class R>
 concept regularizer = detail::looks_like_regularizer<R> && detail::prepares<R> &&
     (detail::acts_before<R> || detail::acts_after<R>);

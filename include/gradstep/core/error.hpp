@@ -15,10 +15,10 @@
 
 namespace gradstep {
 
-/// Every exception of gradstep is an `error` and the matching std exception, so that both `catch
-/// (gradstep::error const&)` and `catch (std::exception const&)` work. Arguments are checked before
-/// anything is written. If exceptions are disabled (-fno-exceptions), the message goes to the
-/// handler of `set_error_handler` instead.
+/// Every exception of gradstep is an `error` and the matching std exception, so that both
+/// `catch (gradstep::error const&)` and `catch (std::exception const&)` work. Arguments are checked
+/// before anything is written. If exceptions are disabled (-fno-exceptions), the message goes to
+/// the handler of `set_error_handler` instead.
 struct error {
     virtual ~error() = default;
     /// The message: one sentence.

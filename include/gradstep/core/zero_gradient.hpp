@@ -7,9 +7,9 @@
 
 namespace gradstep {
 
-/// The effect of a step with g = 0 on weight and state. A rule defines it once, as `static
-/// constexpr auto at_zero_gradient`. Tables derive from it how a row catches up on its pending
-/// steps.
+/// The effect of a step with g = 0 on weight and state. A rule defines it once, as
+/// `static constexpr auto at_zero_gradient`. Tables derive from it how a row catches up on its
+/// pending steps.
 ///
 /// A rule can also define
 ///

@@ -45,7 +45,7 @@ public:
     virtual void append_block_sums(std::vector<double>& to, double scale) const = 0;
     virtual std::size_t first_nonfinite() const = 0;
     // Other ranks have other shards of the state.
-    std::string state_checksum() const override { return "of pieces"; }
+    std::string state_checksum() const override { return "of shards"; }
 };
 template <class S, communicator C> class scattered_parameter final : public sharded_parameter {
 public:

@@ -34,8 +34,8 @@ class launch_batch {
     };
 
 public:
-    // Whether it waits: not where there is no memory for that, since a step has begun, and must not
-    // throw halfway.
+    // Returns whether the batch was queued. It is not if memory is short: a step that has begun must
+    // not throw.
     template <gathers_updates Backend, class Batch> [[nodiscard]] bool add(Backend const& backend, Batch const& batch) {
         on_one<Backend>* const with = like(backend);
         if (with == nullptr) return false;

@@ -10,8 +10,8 @@
 namespace gradstep {
 
 /// The proximal form of `l1`, `l2` or `elastic_net`. The penalty does not enter the gradient. After
-/// the rule's step, it is applied to the weight as the exact minimiser of  lr * penalty(x) + 1/2 (x
-/// - w)^2:
+/// the rule's step, it is applied to the weight as the exact minimiser of
+/// lr * penalty(x) + 1/2 (x - w)^2:
 ///
 ///     w <- sgn(w) * max(0, |w| - lr * l1) / (1 + lr * l2)
 ///

@@ -25,8 +25,9 @@ template <> inline constexpr std::array enumerators<difference_weight>{"beta2", 
 ///     w <- w - lr * (m / (1 - beta1^t) + k * d / (1 - beta2^t)) / root
 ///     p <- g
 ///
-/// k is beta2 or 1 - beta2, by difference_weight; root = sqrt(n / (1 - beta3^t) + epsilon_root) +
-/// epsilon. State: m, d, n, p, initially zero. Ranges: 0 <= beta1, beta2, beta3 < 1; epsilon,
+/// k is beta2 or 1 - beta2, by difference_weight;
+/// root = sqrt(n / (1 - beta3^t) + epsilon_root) + epsilon.
+/// State: m, d, n, p, initially zero. Ranges: 0 <= beta1, beta2, beta3 < 1; epsilon,
 /// epsilon_root >= 0 (with both 0 there is no 0 / 0, but a gradient whose square underflows moves a
 /// weight without bound). Without gradient, d changes by p: tables support only `touch_only`. There
 /// p is the gradient of the row's last batch, and 0 before its first one.

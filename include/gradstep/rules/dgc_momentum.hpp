@@ -51,10 +51,10 @@ template <class Updater> class dgc_step;
 /// State: u, v, initially zero; v does not change before the ramp. If the parameter has 16 bits, v
 /// keeps the rounding error of each sent entry. Regularizers: none, l1, l2 or elastic_net. Ranges:
 /// 0 <= mu < 1, rampup_begin_step >= 0, rampup_step >= 1; 1 to 16 numbers of sparsity, all in
-/// [0, 1) and never decreasing; local_grad_clip_norm > 0, infinity for no clipping; num_trainers
-/// >= 1, the same on all trainers; dense_below >= 0. Other frameworks: Paddle's
-/// DGCMomentumOptimizer allows k = 0, and uses dense steps for tensors of fewer than 16384
-/// elements.
+/// [0, 1) and never decreasing; local_grad_clip_norm > 0, infinity for no clipping;
+/// num_trainers >= 1, the same on all trainers; dense_below >= 0.
+/// Other frameworks: Paddle's DGCMomentumOptimizer allows k = 0, and uses dense steps for tensors of
+/// fewer than 16384 elements.
 struct dgc_momentum {
     double mu = 0.9;
     std::int64_t rampup_begin_step = 0, rampup_step = 1;

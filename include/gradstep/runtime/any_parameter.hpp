@@ -55,12 +55,12 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 ///     gs::any_parameter weights{gs::read_optimizer(text), initial};
 ///     weights.update(gradient);
 ///
-/// A parameter can have rows, so that a step can update some of them: `any_parameter{optimizer,
-/// initial, {}, rows, width}`. A row-wise rule (lamb) then treats every row as a tensor; without
-/// rows, it treats the whole parameter as one. The catch-up policy of the optimizer defines how
-/// rows account for missed steps. With `touch_only`, they ignore them. With `exact` and `replay`,
-/// pending steps are applied as in gs::table: when a step contains the row, and when it is read.
-/// `flush` and a step of all elements apply the pending steps of all rows.
+/// A parameter can have rows, so that a step can update some of them:
+/// `any_parameter{optimizer, initial, {}, rows, width}`. A row-wise rule (lamb) then treats every
+/// row as a tensor; without rows, it treats the whole parameter as one. The catch-up policy of the
+/// optimizer defines how rows account for missed steps. With `touch_only`, they ignore them. With
+/// `exact` and `replay`, pending steps are applied as in gs::table: when a step contains the row,
+/// and when it is read. `flush` and a step of all elements apply the pending steps of all rows.
 ///
 /// The rows can change while it trains (gs::changing_rows), after a flush. The constructor defines
 /// the rows, or if there is one, the shape does. One row without a shape is a vector, whose rows
@@ -220,10 +220,10 @@ public:
     /// Sets the shape of the values for files and saved states. `load` rejects a file with another
     /// shape. Without `set_shape` the shape is rows() x width() if the constructor got another
     /// number of rows than 1, and a width above 1. Otherwise it is unknown: then only the number of
-    /// elements must match. `muon` and `adafactor` use
-    /// it, with all dimensions after the first one joined. Throws size_error for a shape with
-    /// another number of elements. The state of a factored rule (adafactor) has its lengths: before
-    /// the first step it is allocated again, and afterwards another shape throws sequence_error.
+    /// elements must match. `muon` and `adafactor` use it, with all dimensions after the first one
+    /// joined. Throws size_error for a shape with another number of elements. The state of a
+    /// factored rule (adafactor) has its lengths: before the first step it is allocated again, and
+    /// afterwards another shape throws sequence_error.
     void set_shape(std::vector<std::uint64_t> extents);
     /// The shape that files contain, if it is known.
     std::optional<std::vector<std::uint64_t>> shape() const;

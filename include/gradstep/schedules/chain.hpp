@@ -9,8 +9,8 @@
 
 namespace gradstep {
 
-/// Several schedules in sequence, with the steps at which the next schedule begins: `chain{s1, b1,
-/// s2, b2, s3}`
+/// Several schedules in sequence, with the steps at which the next schedule begins:
+/// `chain{s1, b1, s2, b2, s3}`
 ///
 ///     t < b1: s1(t),   b1 <= t < b2: s2(t - b1),   b2 <= t: s3(t - b2)
 ///
