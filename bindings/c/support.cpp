@@ -100,7 +100,7 @@ scalar storage_of(std::int32_t dtype, configuration const& policies) {
     scalar const type = scalar_of(dtype, "dtype");
     if (!detail::is_integer(type)) return type;
     if (!std::holds_alternative<add_delta>(policies.rule))
-        refuse(GRADSTEP_UNSUPPORTED_TYPE, {"dtype"}, {dtype, " is an integer"},
+        refuse(GRADSTEP_UNSUPPORTED_TYPE, {"dtype"}, {detail::info_of(type).name, " is an integer"},
                {"float32, float64, float16 or bfloat16, or the rule add_delta"});
     return size_of(type) == 4 ? scalar::int32 : scalar::int64;
 }

@@ -469,7 +469,8 @@ TEST_CASE("a policy of a type that is known is read by itself", "[config]") {
     CHECK(refused_by([] { gs::read_policy<gs::any_average>(R"({"name": "ema", "decay": 2})"); }) ==
           "average.decay: 2 is out of range; expected [0, 1)");
     CHECK(refused_by([] { gs::read_policy<gs::any_regularizer>("3"); }) == "regularizer: 3; expected an object");
-    CHECK(refused_by([] { gs::read_policy<gs::any_schedule>("3"); }) == "schedule: 3; expected an object");
+    CHECK(refused_by([] { gs::read_policy<gs::any_schedule>("3"); }) ==
+          "schedule: 3; expected an object, as {\"name\": \"constant\", \"rate\": 3}");
     CHECK(refused_by([] { gs::read_policy<gs::any_catch_up>("3"); }) == "catch_up: 3; expected an object");
 }
 

@@ -15,6 +15,9 @@ The guides are docs/how_to/python.md and docs/how_to/pytorch.md. docs/reference/
 configuration.
 """
 
+import difflib
+from typing import TYPE_CHECKING
+
 from . import averages, clips, regularizers, rules, schedules
 from ._arrays import Array, Ids, SupportsDLPack
 from ._constructors import Options, Policy
@@ -79,3 +82,13 @@ __all__ = [
     "version",
 ]
 __all__ += rules.__all__
+
+if not TYPE_CHECKING:  # type checkers would take any name for one of the package
+
+    def __getattr__(name):
+        hint = ""
+        if name == "adamw":
+            hint = "; it is adam with regularizer=gradstep.regularizers.decoupled(0.01), or gradstep.dialects.torch.adamw"
+        elif near := difflib.get_close_matches(name, __all__, n=1):
+            hint = f"; did you mean {near[0]!r}?"
+        raise AttributeError(f"module 'gradstep' has no attribute {name!r}{hint}", name=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union
 
@@ -38,13 +39,29 @@ def policy(members: Policy) -> dict[str, Any]:
     return result
 
 
+# Arguments of other libraries, and what to write instead.
+HINTS = {
+    "weight_decay": "weight decay is a regularizer, as regularizer=gradstep.regularizers.decoupled(0.01)",
+    "learning_rate": "the learning rate is lr",
+    "betas": "give beta1 and beta2",
+    "clip_norm": "clipping is clip=gradstep.clips.clip_norm(1)",
+}
+
+
+def hint_for(name: str, allowed: Sequence[str]) -> str:
+    """What a caller may have meant by an unknown name, in brackets."""
+    near = difflib.get_close_matches(name, allowed, n=1)
+    hint = HINTS.get(name) or (f"did you mean {near[0]!r}?" if near else "")
+    return f" ({hint})" if hint else ""
+
+
 def configuration(rule: Policy, lr: Rate, options: Options) -> dict[str, Any]:
     """Makes a configuration for `Parameter`, `Table` and `Updater`."""
     for name in options:
         if name not in Options.__annotations__:
+            allowed = ["lr", *(key for key in rule if key not in ("name", "dialect")), *Options.__annotations__]
             raise TypeError(
-                f"{rule['name']}: {name!r} is not an argument; expected its hyperparameters, or one of "
-                f"{', '.join(Options.__annotations__)}"
+                f"{rule['name']}: {name!r} is not an argument{hint_for(name, allowed)}; expected one of {', '.join(allowed)}"
             )
     schedule = lr if isinstance(lr, Mapping) else {"name": "constant", "rate": lr}
     return policy({"rule": rule, "schedule": schedule, **options})

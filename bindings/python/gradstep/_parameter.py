@@ -589,6 +589,10 @@ class Model(Mapping[str, "Parameter | Table"]):
     def __init__(self, parameters: Mapping[str, Parameter | Table] | None = None) -> None:
         self._parameters: dict[str, Parameter | Table] = {}
         self._below: dict[str, list[str]] = {}  # names by their part before the last "/"
+        if not isinstance(parameters, (Mapping, type(None))):
+            raise TypeError(
+                f"Model: parameters is a {type(parameters).__name__}; expected a dict of parameters and tables by name"
+            )
         for name, parameter in (parameters or {}).items():
             self.add(name, parameter)
 

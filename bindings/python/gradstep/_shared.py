@@ -8,6 +8,7 @@ import json
 import math
 import operator
 import os
+import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Union
@@ -238,6 +239,11 @@ def _encoded(text: str, where: str) -> bytes:
 def config_bytes(config: Config) -> bytes:
     """Encodes a configuration, a dict or a str, as JSON."""
     if isinstance(config, str):
+        if re.fullmatch(r"\w+", config):
+            raise error(
+                Status.BAD_CONFIG,
+                f"config: {config!r} is not JSON; expected a dict, as gradstep.adam(lr=1e-3) makes, or a str of JSON",
+            )
         return _encoded(config, "config")
     if not isinstance(config, Mapping):
         raise error(Status.BAD_CONFIG, f"config: is a {type(config).__name__}; expected a dict, or a str of JSON")

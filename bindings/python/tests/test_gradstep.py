@@ -1057,8 +1057,22 @@ class Constructors(unittest.TestCase):
         p = gradstep.Parameter(gradstep.sgd(lr=0.5), numpy.ones(2))
         p.update(numpy.ones(2))
         self.assertEqual(p.values().tolist(), [0.5, 0.5])
-        with self.assertRaisesRegex(TypeError, r"adam: 'weight_decay' is not an argument; expected .*regularizer"):
-            gradstep.adam(0.1, weight_decay=0.1)
+        from gradstep import dialects
+
+        of_weight_decay = r"adamw?: 'weight_decay' is not an argument \(.*regularizers.decoupled.*beta1.*regularizer"
+        for make in gradstep.adam, dialects.torch.adamw:
+            with self.assertRaisesRegex(TypeError, of_weight_decay):
+                make(0.1, weight_decay=0.1)
+        with self.assertRaisesRegex(TypeError, r"adam: 'beta_1' is not an argument \(did you mean 'beta1'\?\); expected one of lr"):
+            gradstep.adam(0.1, beta_1=0.9)
+        with self.assertRaisesRegex(AttributeError, r"no attribute 'adamw'; it is adam with .*decoupled"):
+            gradstep.adamw
+        with self.assertRaisesRegex(AttributeError, r"no attribute 'adma'; did you mean 'adam'\?"):
+            gradstep.adma
+        with self.assertRaisesRegex(gradstep.ConfigError, r"config: 'adam' is not JSON; expected a dict"):
+            gradstep.Parameter("adam", numpy.ones(2))
+        with self.assertRaisesRegex(TypeError, r"Model: parameters is a list; expected a dict"):
+            gradstep.Model([p])
         with self.assertRaises(TypeError):
             gradstep.adam()
         with self.assertRaisesRegex(gradstep.ConfigError, "rule.beta1: nan is not"):

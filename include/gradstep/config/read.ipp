@@ -29,6 +29,8 @@ GRADSTEP_DEFINE void refuse_type(json_path const& at, json const& value, char co
 GRADSTEP_DEFINE void require_object(json const& value, json_path const& at) {
     if (value.is_object()) return;
     if (value.is_string()) at.refuse({shown(value)}, {"an object, as {\"name\": ", shown(value), "}"});
+    if (value.is_number() && at.text().ends_with("schedule"))
+        at.refuse({shown(value)}, {"an object, as {\"name\": \"constant\", \"rate\": ", shown(value), "}"});
     refuse_type(at, value, "an object");
 }
 

@@ -130,13 +130,15 @@ GRADSTEP_DEFINE std::size_t distance(std::string_view a, std::string_view b) {
 }
 
 GRADSTEP_DEFINE std::string_view advice_for(std::string_view word) {
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> all{{
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 8> all{{
         {"lr", "the learning rate is the schedule's"},
         {"learning_rate", "the learning rate is the schedule's"},
         {"weight_decay", "weight decay is a regularizer, as {\"name\": \"decoupled\", \"rate\": 0.01}"},
         {"betas", "give beta1 and beta2"},
         {"adamw", "it is adam with \"regularizer\": {\"name\": \"decoupled\", \"rate\": 0.01}"},
-        {"clip_norm", "clipping by a norm is \"clip\" of an optimizer that is read, and else of gs::model_options"},
+        {"clip", "it is a key of an optimizer: read_optimizer"},
+        {"clip_norm", "clipping by a norm is \"clip\": {\"name\": \"clip_norm\", \"limit\": 1}"},
+        {"threads", "it is a key of an optimizer: read_optimizer"},
     }};
     for (auto const& [known, advice] : all)
         if (known == word) return advice;

@@ -34,8 +34,8 @@ class launch_batch {
     };
 
 public:
-    // Returns whether the batch was queued. It is not if memory is short: a step that has begun must
-    // not throw.
+    // Returns whether the batch was queued. It is not if memory is short: a pending step must not
+    // throw.
     template <gathers_updates Backend, class Batch> [[nodiscard]] bool add(Backend const& backend, Batch const& batch) {
         on_one<Backend>* const with = like(backend);
         if (with == nullptr) return false;

@@ -53,8 +53,8 @@ template <class Updater> class dgc_step;
 /// 0 <= mu < 1, rampup_begin_step >= 0, rampup_step >= 1; 1 to 16 numbers of sparsity, all in
 /// [0, 1) and never decreasing; local_grad_clip_norm > 0, infinity for no clipping;
 /// num_trainers >= 1, the same on all trainers; dense_below >= 0.
-/// Other frameworks: Paddle's DGCMomentumOptimizer allows k = 0, and uses dense steps for tensors of
-/// fewer than 16384 elements.
+/// Other frameworks: Paddle's DGCMomentumOptimizer allows k = 0, and uses dense steps for tensors
+/// of fewer than 16384 elements.
 struct dgc_momentum {
     double mu = 0.9;
     std::int64_t rampup_begin_step = 0, rampup_step = 1;

@@ -7,6 +7,13 @@ The state of 16-bit parameters is float32, while torch's is 16-bit.
 One call of the library updates all tensors with the same options, learning rate and dtype, on torch's number of threads.
 """
 
+try:
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as reason:
+    if reason.name == "torch":
+        raise ModuleNotFoundError("gradstep.torch needs torch 2.2 or newer; pip install torch", name="torch") from None
+    raise
+
 from ._classes import SGD, Adagrad, Adam, AdamW, RMSprop, SparseAdam
 from ._memory import StateError
 from ._more import ASGD, Adadelta, Adafactor, Adamax, Muon, NAdam, RAdam
