@@ -91,4 +91,4 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of the packag
             hint = "; it is adam with regularizer=gradstep.regularizers.decoupled(0.01), or gradstep.dialects.torch.adamw"
         elif near := difflib.get_close_matches(name, __all__, n=1):
             hint = f"; did you mean {near[0]!r}?"
-        raise AttributeError(f"module 'gradstep' has no attribute {name!r}{hint}", name=name)
+        raise AttributeError(f"module 'gradstep' has no attribute {name!r}{hint}")
