@@ -1067,8 +1067,8 @@ class Constructors(unittest.TestCase):
             gradstep.adam(0.1, beta_1=0.9)
         with self.assertRaisesRegex(AttributeError, r"no attribute 'adamw'; it is adam with .*decoupled"):
             gradstep.adamw
-        with self.assertRaisesRegex(AttributeError, r"no attribute 'adma'; did you mean 'adam'\?"):
-            gradstep.adma
+        with self.assertRaisesRegex(AttributeError, r"no attribute 'momentun'; did you mean 'momentum'\?"):
+            gradstep.momentun
         with self.assertRaisesRegex(gradstep.ConfigError, r"config: 'adam' is not JSON; expected a dict"):
             gradstep.Parameter("adam", numpy.ones(2))
         with self.assertRaisesRegex(TypeError, r"Model: parameters is a list; expected a dict"):
