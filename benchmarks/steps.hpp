@@ -25,12 +25,15 @@ template <class Storage, std::size_t slots, class View> auto tensor(measure::str
 }
 
 /// One step of an optimizer on the streams. Storage is the type of parameter and gradient in
-/// memory. A rule that keeps numbers in the clock prepares each step anew, since it can apply a
-/// step only once.
+/// memory. A model-wise rule prepares each step anew, since it settles a step only once.
 template <class Storage = float, class Optimizer>
 measure::call composed(Optimizer optimizer, measure::streams const& s) {
     auto const view = [n = s.size()](auto* p) { return std::span(p, n); };
-    if constexpr (requires { Optimizer::rule_type::clock_state_names; })
+    using rule_type = typename Optimizer::rule_type; // older revisions have no concept for it
+    if constexpr (requires {
+                      rule_type::clock_state_names;
+                      typename rule_type::template partial_sums<double>;
+                  })
         return [optimizer, buffers = tensor<Storage, Optimizer::slots>(s, view)]() mutable {
             gs::step_options options;
             if constexpr (requires { options.loss; }) options.loss = 1;

@@ -203,6 +203,11 @@ TEST_CASE("a name or key that is unknown is refused with the nearest one", "[con
     CHECK(refused(with_rule(R"({"name": "adam", "beta": 0.9})")) ==
           "rule.beta: unknown key (did you mean \"beta1\"?); expected name, beta1, beta2, epsilon or "
           "epsilon_place");
+    for (char const* const key : {"clip", "threads"})
+        CHECK_THAT(refused(with(key, "1")),
+                   Catch::Matchers::StartsWith(std::string(key) + ": unknown key (it stands beside \"rule\", in what "
+                                                                  "read_optimizer reads); expected rule, "));
+    CHECK_THAT(refused(with("clip_norm", "1")), Catch::Matchers::StartsWith("clip_norm: unknown key (clipping by a "));
     CHECK(refused(with_rule(R"({"name": "sgd", "momentum": 0.9})")) == "rule.momentum: unknown key; expected name");
     CHECK_THAT(refused(with_rule(R"({"name": "adma"})")),
                Catch::Matchers::StartsWith("rule.name: \"adma\" is not a rule (did you mean \"adam\"?); expected "));
@@ -261,6 +266,10 @@ TEST_CASE("a value of another type is refused", "[config]") {
           "regularizer.penalty: 5; expected an object");
     CHECK(refused(with_schedule(R"({"name": "chain", "schedules": {"name": "external"}})")) ==
           "schedule.schedules: an object; expected a list");
+    CHECK(refused(with_schedule("0.1")) ==
+          "schedule: 0.1; expected an object, as {\"name\": \"constant\", \"rate\": 0.1}");
+    CHECK(refused(with_schedule(R"({"name": "warmup", "steps": 5, "after": 0.5})")) ==
+          "schedule.after: 0.5; expected an object, as {\"name\": \"constant\", \"rate\": 0.5}");
     CHECK(refused(with_schedule(R"({"name": "warmup", "steps": 5, "after": "cosine"})")) ==
           "schedule.after: \"cosine\"; expected an object, as {\"name\": \"cosine\"}");
 }

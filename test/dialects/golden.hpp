@@ -16,8 +16,8 @@
 /// An oracle can give the weight in another form of the formula, which the systems compute
 /// (`weight_elsewhere`): the error of that form is added.
 /// A numerical derivative of the oracle carries the error of a weight, a gradient or a slot through
-/// a step: that of weight decay before a step, and that of all earlier steps where a run is
-/// followed.
+/// a step. Such errors come from weight decay before the step and, if the test follows a run, from
+/// all earlier steps.
 
 #include <algorithm>
 #include <array>
@@ -200,8 +200,7 @@ template <std::size_t Slots> element<Slots> regularized(gs::decoupled decay, rea
     w *= rest;
     return x;
 }
-// g + rate * w: the sum, and of the product the rate and, but for a fused one, the product; here
-// and there.
+// g + rate * w: here and there, the sum, the rate and, unless it is fused, the product are rounded.
 template <std::size_t Slots> element<Slots> regularized(gs::l2 l2, real, element<Slots> x) {
     auto const& [w, error] = x.numbers[0];
     real const pull = l2.rate * w, sum = x.gradient.value + pull;

@@ -247,7 +247,9 @@ def main() -> int:
     if "--write" in sys.argv:
         write_code()
         write_counts()
-    problems = stale_licences() + stale_versions() + missing_policies() + rules_outside_tables() + wrong_counts() + stale_code() + broken_links() + wrong_cmake() + measured_numbers()
+    checks = (stale_licences, stale_versions, missing_policies, rules_outside_tables, wrong_counts, stale_code, broken_links,
+              wrong_cmake, measured_numbers)
+    problems = [problem for check in checks for problem in check()]
     for problem in problems:
         print(problem)
     if not problems:

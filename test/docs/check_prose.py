@@ -85,7 +85,7 @@ def long_comments(name: str, text: str) -> list[str]:
     """Lines of prose in comments that have the line to themselves. Formulas, code and tables are indented, or have gaps."""
     return [f"{name}:{number}: {len(line)} columns of prose; expected at most {LONGEST_COMMENT}"
             for number, line in enumerate(text.splitlines(), 1)
-            if len(line) > LONGEST_COMMENT and re.match(r"\s*(?:///?|\*) \w\S*(?: \S+)+$", line)]
+            if len(line) > LONGEST_COMMENT and re.match(r"\s*(?:///?|\*) [\w`\"(]\S*(?: \S+)+$", line)]
 
 
 def too_long(name: str, lines: list[str]) -> list[str]:

@@ -18,8 +18,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// --- the reference, made of the schema
-// -------------------------------------------------------------------------------
+// --- the reference, made of the schema ---
 
 /// Numbers in the bounds of a schema, in words: " in [0, 1)", " >= 1".
 std::string range_of(json const& schema) {

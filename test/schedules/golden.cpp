@@ -21,8 +21,7 @@ using settings = std::map<std::string, std::function<double(gs::clock)>>;
 constexpr auto linear = gs::anneal::linear;
 constexpr auto triangular2 = gs::cyclic_mode::triangular2, exp_range = gs::cyclic_mode::exp_range;
 
-// The arithmetic of this file is that of the systems, where they scale a rate: 0.1 * 0.3 rather
-// than 0.03.
+// This file scales rates as the systems do: 0.1 * 0.3 instead of 0.03.
 settings const torch{
     {"exponential", gs::exponential{0.3, 0.999, 1}},
     {"exponential_growing", gs::exponential{1e-4, 1.0003, 1}},

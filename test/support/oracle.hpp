@@ -19,8 +19,8 @@
 ///     against the result, and that is the condition of the subtraction, not a loose bound.
 /// A row-wise rule has an oracle of three parts: `accumulate` says what an element adds to each
 /// sum, `finalize` what the row becomes and, for the steps that follow, what its elements share;
-/// the step of an element is the oracle's call, as that of every other rule. A model-wise rule has
-/// `settle` instead of `finalize`, which says what the clock's state becomes; the call sees the
+/// the oracle's call is the step of an element, as in the oracles of other rules. A model-wise rule
+/// has `settle` instead of `finalize`, which says what the clock's state becomes; the call sees the
 /// state that the library has settled (now::state). `total` adds the parts in the order that
 /// docs/reference/rules.md states, and counts its roundings.
 ///

@@ -239,7 +239,7 @@ def _encoded(text: str, where: str) -> bytes:
 def config_bytes(config: Config) -> bytes:
     """Encodes a configuration, a dict or a str, as JSON."""
     if isinstance(config, str):
-        if re.fullmatch(r"\w+", config):
+        if re.fullmatch(r"[A-Za-z]\w*", config) and config not in ("null", "true", "false"):
             raise error(
                 Status.BAD_CONFIG,
                 f"config: {config!r} is not JSON; expected a dict, as gradstep.adam(lr=1e-3) makes, or a str of JSON",

@@ -1071,6 +1071,12 @@ class Constructors(unittest.TestCase):
             gradstep.momentun
         with self.assertRaisesRegex(gradstep.ConfigError, r"config: 'adam' is not JSON; expected a dict"):
             gradstep.Parameter("adam", numpy.ones(2))
+        for wrong in "null", "3":  # JSON, and no configuration
+            with self.assertRaisesRegex(gradstep.ConfigError, r"the document: (null|3); expected an object"):
+                gradstep.Parameter(wrong, numpy.ones(2))
+        for dtype in "int32", "int64":
+            with self.assertRaisesRegex(gradstep.DtypeError, f"dtype: {dtype} is an integer; expected float32"):
+                gradstep.Parameter(gradstep.adam(0.1), numpy.ones(2, dtype))
         with self.assertRaisesRegex(TypeError, r"Model: parameters is a list; expected a dict"):
             gradstep.Model([p])
         with self.assertRaises(TypeError):

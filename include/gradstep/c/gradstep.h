@@ -342,7 +342,7 @@ GRADSTEP_API gradstep_status gradstep_parameters_load_file_with(gradstep_paramet
                                                                 char* ignored, uint64_t ignored_bytes,
                                                                 uint64_t* ignored_written, gradstep_error*);
 /* Writes the names of the parameters in a file, in the order of their bytes, each followed by a 0:
- * `written` bytes in total. If `bytes` is not enough, the result is as in gradstep_config_canonical. */
+ * `written` bytes in total. If `bytes` is too small, see gradstep_config_canonical. */
 GRADSTEP_API gradstep_status gradstep_file_names(const char* path, char* buffer, uint64_t bytes, uint64_t* written,
                                                  gradstep_error*);
 /* Releases the parameter. NULL is allowed. */

@@ -29,8 +29,6 @@ GRADSTEP_DEFINE void refuse_type(json_path const& at, json const& value, char co
 GRADSTEP_DEFINE void require_object(json const& value, json_path const& at) {
     if (value.is_object()) return;
     if (value.is_string()) at.refuse({shown(value)}, {"an object, as {\"name\": ", shown(value), "}"});
-    if (value.is_number() && at.text().ends_with("schedule"))
-        at.refuse({shown(value)}, {"an object, as {\"name\": \"constant\", \"rate\": ", shown(value), "}"});
     refuse_type(at, value, "an object");
 }
 
@@ -125,6 +123,8 @@ void read_one_of(json const& object, json_path const& at, char const* what, Foun
 }
 
 GRADSTEP_DEFINE any_schedule read_schedule(json const& value, json_path const& at) {
+    if (value.is_number())
+        at.refuse({shown(value)}, {"an object, as {\"name\": \"constant\", \"rate\": ", shown(value), "}"});
     any_schedule out;
     read_one_of<schedules>(value, at, "a schedule", [&](auto schedule) { out = std::move(schedule); });
     return out;

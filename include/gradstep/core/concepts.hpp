@@ -277,8 +277,8 @@ template <class R> concept shaped_rule = matrix_rule<R> || factored_rule<R>;
 
 /// A rule that reads the gradients of the whole model before it changes an element, as rules that
 /// estimate their step size (prodigy, dog). It keeps numbers in the clock (`clock_state_names`,
-/// `advance`), has `partial_sums` and `accumulate` like a row-wise rule, and two more pure functions
-/// that run on the host, in double:
+/// `advance`), has `partial_sums` and `accumulate` like a row-wise rule, and two more pure
+/// functions that run on the host, in double:
 ///
 ///     clock_state settle(std::int64_t t, clock_state const& before, partial_sums<double> const& sums) const;
 ///     template <class T> settled<T> finalize(step_info now, clock_state const& after) const;

@@ -9,7 +9,7 @@
 #include <gradstep/core/rate_numbers.hpp>
 
 // What every kind of step does with the tensors of a call around its kernels: it checks them,
-// prepares the scalars of those that have numbers of their own, and writes copies.
+// prepares the scalars of tensors with their own numbers, and writes copies.
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ISA {
@@ -38,7 +38,8 @@ GRADSTEP_INLINE void check_tensor(prepared_step<Updater> const& step, slice<Upda
     if (!ranges::non_negative.contains(x.rate_scale)) refuse_rate_scale(number, x.rate_scale);
     if (!has_plain_decay(x) || x.step) check_own(number, x.decay, x.step);
 }
-// The scalars of the tensors of a call that have a rate_scale, a decay or a step of their own.
+
+// The scalars of the tensors of a call that have their own rate_scale, decay or step.
 template <class Updater> struct own_scalars {
     std::vector<std::uint32_t> numbers; // of every tensor; 0: the step's own. Empty if all have those
     std::vector<step_scalars<Updater>> by_number;

@@ -136,9 +136,9 @@ GRADSTEP_DEFINE std::string_view advice_for(std::string_view word) {
         {"weight_decay", "weight decay is a regularizer, as {\"name\": \"decoupled\", \"rate\": 0.01}"},
         {"betas", "give beta1 and beta2"},
         {"adamw", "it is adam with \"regularizer\": {\"name\": \"decoupled\", \"rate\": 0.01}"},
-        {"clip", "it is a key of an optimizer: read_optimizer"},
+        {"clip", "it stands beside \"rule\", in what read_optimizer reads"},
         {"clip_norm", "clipping by a norm is \"clip\": {\"name\": \"clip_norm\", \"limit\": 1}"},
-        {"threads", "it is a key of an optimizer: read_optimizer"},
+        {"threads", "it stands beside \"rule\", in what read_optimizer reads"},
     }};
     for (auto const& [known, advice] : all)
         if (known == word) return advice;
