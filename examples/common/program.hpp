@@ -8,8 +8,6 @@
 #include <stdexcept>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "interrupt.hpp"
 
 /// What the programs return, besides 0.
@@ -45,6 +43,6 @@ inline std::string has_folder(std::string const& file) {
 }
 
 /// Whether none of these options was given, so that what comes out is known.
-inline bool as_delivered(CLI::App const& app, std::initializer_list<char const*> options) {
+template <class App> bool as_delivered(App const& app, std::initializer_list<char const*> options) {
     return std::ranges::all_of(options, [&](char const* option) { return app.count(option) == 0; });
 }

@@ -1,27 +1,33 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
-#include <type_traits>
+#include <vector>
 
 #include "learner.hpp"
 
-/// An optimizer by its name, with a peak of its learning rate that suits the demo. Rules are types,
-/// so a name stands for code that is compiled for its type.
+/// An optimizer by its name, with a peak of its learning rate that suits the demo.
 struct contender {
     std::string name;
     double peak_rate;
     std::function<std::unique_ptr<learner>(std::span<network>, std::int64_t steps, double peak_rate)> make;
 };
 
-/// A contender: its name, the peak of its learning rate, a rule, and a regularizer if it has one.
-template <class... Policies> contender with(std::string name, double peak_rate, Policies... policies) {
-    auto const make = [=](std::span<network> nets, std::int64_t steps, double peak) -> std::unique_ptr<learner> {
-        auto const optimizer = gs::make_updater<float>(policies..., demo_schedule(peak, steps));
-        return std::make_unique<learner_in_place<std::remove_const_t<decltype(optimizer)>>>(optimizer, nets.front());
-    };
-    return {name, peak_rate, make};
-}
+/// What the demo compares by default.
+std::vector<contender> default_optimizers();
+/// The other rules of gradstep that train all tensors by one schedule.
+std::vector<contender> more_optimizers();
+/// Rules with a recipe of their own: recipes/.
+std::vector<contender> recipes();
+/// Rules that gradstep does not have: your_rules.cpp.
+std::vector<contender> your_rules();
+
+/// How many of the contenders `compare` takes if it is not told: the first ones.
+inline constexpr std::size_t default_contenders = 6;
+
+/// The demo, given the arguments of main: compares some of these contenders.
+int compare(int argc, char** argv, std::vector<contender> const& contenders);

@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "learner.hpp"
+#include <gradstep/gradstep.hpp>
+
+#include "updater_learners.hpp"
 
 /// A network as a gs::model over its tensors: groups of them can have optimizers of their own, a
 /// model-wise rule sees all of them, and an average that an optimizer keeps is what is judged.
@@ -49,7 +51,7 @@ private:
                        {.decay = value.dimension() > 1}); // weight decay is for weights, not for biases
         }
         (std::make_index_sequence<Optimizer::slots>());
-        count<Optimizer>(value.size(), shape);
+        memory_ += memory_of<Optimizer>(value.size(), shape);
     }
 
     bool keeps_average_ = false;

@@ -16,8 +16,55 @@
 #include "../common/plot.hpp"
 #include "../common/program.hpp"
 #include "training.hpp"
+#include <gradstep/gradstep.hpp>
+
+#include "updater_learners.hpp"
 
 namespace {
+
+/// An optimizer of parameters in another storage than the network's, which computes with copies of
+/// them in float.
+template <class Optimizer> class learner_of_copies : public learner {
+    using storage = typename Optimizer::traits::storage;
+
+public:
+    learner_of_copies(Optimizer optimizer, network& net) : optimizer_(optimizer) {
+        add(net.hidden.weight, net.hidden.weight_gradient, 0);
+        add(net.hidden.bias, net.hidden.bias_gradient, 1);
+        add(net.output.weight, net.output.weight_gradient, 2);
+        add(net.output.bias, net.output.bias_gradient, 3);
+        publish(); // the network begins with what the storage can hold
+    }
+    void step() override {
+        for (copy& one : copies_) {
+            for (std::size_t i = 0; i < one.rounded.size(); ++i) one.rounded[i] = storage(one.gradient[i]);
+            one.parameter.update(one.rounded);
+        }
+    }
+    void publish() override {
+        for (copy& one : copies_) {
+            auto const now = one.parameter.values();
+            for (std::size_t i = 0; i < now.size(); ++i) one.value[i] = static_cast<float>(now[i]);
+        }
+    }
+
+private:
+    struct copy {
+        float* value;
+        float const* gradient;
+        std::vector<storage> rounded; // the gradient as the optimizer gets it
+        gs::parameter<Optimizer> parameter;
+    };
+    template <class Tensor> void add(Tensor& value, Tensor const& gradient, std::uint64_t id) {
+        std::vector<storage> initial(value.size());
+        for (std::size_t i = 0; i < initial.size(); ++i) initial[i] = storage(value.data()[i]);
+        copies_.push_back({value.data(), gradient.data(), initial, gs::parameter{optimizer_, initial, {.id = id}}});
+        memory_ += memory_of<Optimizer>(initial.size());
+    }
+
+    Optimizer optimizer_;
+    std::vector<copy> copies_;
+};
 
 struct options {
     std::string data = "/usr/share/datasets/fashion-mnist";

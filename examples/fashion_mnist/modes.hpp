@@ -23,7 +23,7 @@
 #include <gradstep/distributed/synchronous.hpp>
 #include <gradstep/distributed/worker.hpp>
 
-#include "learner.hpp"
+#include "updater_learners.hpp"
 
 namespace gd = gradstep::distributed;
 

@@ -1,17 +1,20 @@
 #pragma once
 
-#include <cstddef>
-#include <vector>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
 
 #include "contender.hpp"
+#include "updater_learners.hpp"
 
-/// All optimizers of the demo: those that it compares by default, the other rules of gradstep, and
-/// your rules.
-std::vector<contender> const& contenders();
-/// How many of them it compares by default.
-inline constexpr std::size_t default_contenders = 6;
-
-/// Rules with a recipe of their own: recipes/.
-std::vector<contender> recipes();
-/// Rules that gradstep does not have: your_rules.cpp.
-std::vector<contender> your_rules();
+/// A contender: its name, the peak of its learning rate, a rule, and a regularizer if it has one.
+/// Rules are types, so a name stands for code that is compiled for its type.
+template <class... Policies> contender with(std::string name, double peak_rate, Policies... policies) {
+    auto const make = [=](std::span<network> nets, std::int64_t steps, double peak) -> std::unique_ptr<learner> {
+        auto const optimizer = gs::make_updater<float>(policies..., demo_schedule(peak, steps));
+        return std::make_unique<learner_in_place<std::remove_const_t<decltype(optimizer)>>>(optimizer, nets.front());
+    };
+    return {name, peak_rate, make};
+}

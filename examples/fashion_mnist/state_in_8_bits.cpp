@@ -12,6 +12,9 @@
 
 #include "../common/program.hpp"
 #include "training.hpp"
+#include <gradstep/gradstep.hpp>
+
+#include "updater_learners.hpp"
 
 namespace {
 

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "learner.hpp"
+#include <gradstep/gradstep.hpp>
+
+#include "updater_learners.hpp"
 
 /// What the trainers sent each other in one step.
 struct exchange {

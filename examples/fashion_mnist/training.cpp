@@ -4,9 +4,13 @@
 #include <chrono>
 #include <random>
 #include <span>
+#include <tuple>
+#include <utility>
 
 #include "../common/interrupt.hpp"
 #include "../common/program.hpp"
+#include "network.hpp"
+#include "plain_loops.hpp"
 
 data_set with_held_out(data_set const& data, std::size_t images) {
     if (images >= data.train.size())
@@ -52,6 +56,33 @@ score evaluate(network& net, image_set const& set) {
     return mean.value();
 }
 
+namespace {
+
+double median(std::vector<double>& of) {
+    auto const middle = of.begin() + std::ssize(of) / 2;
+    std::ranges::nth_element(of, middle);
+    return *middle;
+}
+
+/// The seconds of one step.
+double seconds_of(learner& one) {
+    auto const start = std::chrono::steady_clock::now();
+    one.step();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Median steps of both, which take turns.
+std::pair<double, double> in_turn(learner& one, learner* other) {
+    std::vector<double> of_one, of_other;
+    for (int k = 0; k < 200; ++k) {
+        of_one.push_back(seconds_of(one));
+        of_other.push_back(other ? seconds_of(*other) : 0);
+    }
+    return {median(of_one), median(of_other)};
+}
+
+} // namespace
+
 std::optional<result> train(std::string const& name, make_learner const& make, task const& work, progress& bar) {
     std::mt19937_64 engine(work.seed);
     std::vector<network> nets(work.trainers, network(work.data.train.pixels, work.hidden, work.data.classes, engine));
@@ -75,9 +106,7 @@ std::optional<result> train(std::string const& name, make_learner const& make, t
                 nets[r].backward(samples);
             }
 
-            auto const start = std::chrono::steady_clock::now();
-            learner->step();
-            seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+            seconds.push_back(seconds_of(*learner));
             learner->publish();
 
             bar.advance(1, [&] {
@@ -99,9 +128,8 @@ std::optional<result> train(std::string const& name, make_learner const& make, t
                                 outcome.loss.back().y, outcome.test_accuracy()));
         learner->end_of_epoch();
     }
-    auto const median = seconds.begin() + std::ssize(seconds) / 2;
-    std::ranges::nth_element(seconds, median);
-    outcome.seconds = *median;
+    outcome.seconds = median(seconds);
+    std::tie(outcome.seconds_alone, outcome.plain_seconds) = in_turn(*learner, plain_loop(name, nets.front()).get());
     outcome.parameters = nets.front().parameters();
     outcome.memory = learner->memory();
     return outcome;

@@ -12,6 +12,9 @@
 #include "idx.hpp"
 #include "learner.hpp"
 
+struct batch;
+struct score;
+
 /// What all optimizers get: the same data, network, length of training and seed.
 struct task {
     data_set const& data;
@@ -31,6 +34,8 @@ struct result {
     std::vector<curve::point> loss;     // over epochs: mean loss of the last training batches
     std::vector<curve::point> accuracy; // over epochs: on the test set, in %
     double seconds = 0;                 // in the update, of the median step
+    double seconds_alone = 0;           // the same with no training between the steps
+    double plain_seconds = 0;           // of the same optimizer in plain loops, in turn with it; 0 if there are none
     std::size_t parameters = 0;
     footprint memory;
 
@@ -53,4 +58,5 @@ score evaluate(network& net, image_set const& set);
 
 /// Trains a fresh network, of which each trainer has a copy, with the optimizer that `make`
 /// attaches; nothing if interrupted.
+/// Afterwards takes more steps to measure the update alone, and in turn with it plain_loop of the same name.
 std::optional<result> train(std::string const& name, make_learner const& make, task const& work, progress& bar);

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "../optimizers.hpp"
+#include "../contender.hpp"
 
 namespace {
 
