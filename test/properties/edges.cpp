@@ -192,7 +192,7 @@ RULE_TEST_CASE(
 RULE_TEST_CASE("a step on regular numbers survives traps of floating-point exceptions, whatever the length",
                "[edges]") {
     constexpr int trapped = FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW;
-    for (runs::element const& element : runs::elements())
+    for (runs::element const& element : rule.elements())
         for (auto const backend : element.backends) {
             auto optimizer = rule.on(element, backend);
             for (std::size_t n = 1; n <= 5 * element.lanes; ++n)
@@ -243,7 +243,7 @@ RULE_TEST_CASE("saving and restoring in the middle of a run changes no bit, of e
         by.visit_state(of.view(), to);
         return state;
     };
-    for (runs::element const& element : runs::elements()) {
+    for (runs::element const& element : rule.elements()) {
         CAPTURE(element.name);
         auto first = rule.on(element, backend::simd), second = rule.on(element, backend::simd);
         std::size_t const n = 4 * element.lanes + 3;

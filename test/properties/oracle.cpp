@@ -163,7 +163,7 @@ RULE_TEST_CASE("in float it is its paper's formula, within its roundings", "[ora
     follow_everywhere(rule, runs::element_of<float>());
 }
 RULE_TEST_CASE("in double it is its paper's formula, within its roundings", "[oracle]") {
-    follow_everywhere(rule, runs::element_of<double>());
+    if (rule.has<double>()) follow_everywhere(rule, runs::element_of<double>());
 }
 
 TEST_CASE("the bias corrections of adam are of this step beyond 2^24 steps, where float stops counting", "[oracle]") {

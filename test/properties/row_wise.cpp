@@ -41,7 +41,7 @@ TEST_CASE("a row-wise rule has the same bits on every backend, around columns, b
         CAPTURE(rule->description());
         runs::executor alone;
         for (std::size_t const n : {1u, 31u, 32u, 33u, 63u, 65u, 4095u, 4096u, 4097u, 4127u, 4129u, 8192u, 10'000u})
-            for (auto const& element : runs::elements()) {
+            for (auto const& element : rule->elements()) {
                 CAPTURE(n, element.name);
                 CHECK(difference_to_serial(*rule, element, alone, n) == "");
             }

@@ -209,16 +209,22 @@ public:
     }
 
     std::string description() const override { return gs::describe(rule_); }
+    std::vector<element> const& elements() const override {
+        static std::vector<element> const float_alone{element_of<float>()};
+        return has_every_element ? runs::elements() : float_alone;
+    }
     optimizer on(element const& e, backend b, executor& executor) const override {
         return with(e, [&]<class Element>(std::type_identity<Element>) -> optimizer {
             if constexpr (std::same_as<Element, float>) {
                 if (b == backend::probe) return made<calls::with_one_tensor, Element>(probe_backend{});
                 if (b == backend::simd) return made<calls::both, Element>(gs::simd_backend{executor});
-            }
-            if (b == backend::simd) return made<calls::with_one_tensor, Element>(gs::simd_backend{executor});
-            if constexpr (has_serial_steps<Element>)
                 if (b == backend::serial) return made<calls::with_one_tensor, Element>(gs::serial_backend{});
-            throw std::logic_error("a backend was not compiled for this element");
+            } else if constexpr (has_every_element) {
+                if (b == backend::simd) return made<calls::with_one_tensor, Element>(gs::simd_backend{executor});
+                if constexpr (has_serial_steps<Element>)
+                    if (b == backend::serial) return made<calls::with_one_tensor, Element>(gs::serial_backend{});
+            }
+            throw std::logic_error("the rule was not compiled for this element and backend");
         });
     }
     std::vector<prediction> predict(element const& e, gs::clock const& before, gs::clock const& after, double rate,
@@ -249,6 +255,9 @@ public:
     }
 
 private:
+    static constexpr bool has_every_element =
+        GRADSTEP_TEST_EVERY_PAIR || rules_of_each_mechanism::any([]<class R>() { return std::same_as<R, Rule>; });
+
     template <calls Calls, class Element, class Backend> optimizer made(Backend backend) const {
         return erased<Calls>(gs::make_updater<Element>(rule_, gs::external{}, backend));
     }

@@ -58,6 +58,12 @@ using element_types =
 using element_types = std::tuple<float, double, gs::bfloat16>;
 #endif
 
+/// The rules that every build runs with all elements: one of each mechanism. `./dev test` runs the
+/// others in float, which compiles in half of the time, and CI all of them with all elements.
+using rules_of_each_mechanism =
+    gs::type_list<gs::sgd, gs::momentum, gs::adam, gs::ftrl, gs::rowwise_adagrad, gs::lamb, gs::prodigy, gs::sgld,
+                  gs::add_delta, gs::dgc_momentum, gs::schedule_free_adam>;
+
 /// What kind of backend an optimizer runs on; `probe` is for float alone (support/probe_pack.hpp).
 enum class backend { serial, simd, probe };
 
@@ -292,6 +298,11 @@ public:
     virtual ~rule() = default;
 
     virtual std::string description() const = 0;
+    /// Those it is compiled for: float first.
+    virtual std::vector<element> const& elements() const = 0;
+    template <class E> bool has() const {
+        return std::ranges::count(elements(), element_of<E>().number, &element::number) != 0;
+    }
     /// Every step is given its rate. The executor, which must outlive the optimizer, is for simd.
     virtual optimizer on(element const& e, backend b, executor& executor) const = 0;
     optimizer on(element const& e, backend b) const {
