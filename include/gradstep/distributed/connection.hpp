@@ -41,6 +41,9 @@ public:
     bool is_durable() const { return durably_; }
     bool knows_of_stop() const { return knows_of_stop_; }
     void learn_of_stop() { knows_of_stop_ = true; }
+    // Whether the worker has asked the server to stop.
+    bool is_asked_to_stop() const { return is_asked_to_stop_; }
+    void ask_to_stop() { is_asked_to_stop_ = true; }
 
     // Positions. previous(): the last one sent. received(): up to here the server had everything
     // (durably, if it writes checkpoints) when this worker started. forgotten(): up to here the
@@ -70,7 +73,7 @@ public:
     void note_sent(sending& of) noexcept;
 
 private:
-    bool open_ = false, durably_ = false, knows_of_stop_ = false;
+    bool open_ = false, durably_ = false, knows_of_stop_ = false, is_asked_to_stop_ = false;
     clock::time_point last_seen_ = {};
     std::uint64_t number_ = 0, previous_ = 0, received_ = 0, forgotten_ = 0, applied_ = 0, durable_ = 0;
     std::list<std::uint64_t> in_flight_;

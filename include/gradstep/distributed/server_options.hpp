@@ -24,6 +24,11 @@ struct server_options {
     /// Whether the checksums of messages also cover the weights, in addition to headers and keys.
     /// Set it if your transport, unlike MPI, can deliver damaged data.
     bool check_elements = false;
+    /// The number of this job, if a transport serves several jobs one after the other and its ranks
+    /// can restart one by one: a higher number for each next job. Then a rank that restarts in
+    /// another job than the others cannot mix with them. Jobs of one number can follow each other
+    /// if ranks restart all together.
+    std::uint32_t job = 0;
 };
 
 /// The options of one parameter on a server.

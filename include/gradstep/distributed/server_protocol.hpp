@@ -40,7 +40,7 @@ public:
     // Whether a worker waits for a checkpoint.
     bool must_save() const { return save_now_; }
     // Answers those that have waited for a checkpoint, and, when all workers have stopped, all of
-    // them. Returns all answers.
+    // them. Returns all answers, and then what this rank must send itself for its next session.
     std::vector<outgoing> finish();
     // The memory of the messages that the last `take` has finished.
     std::vector<std::vector<std::byte>> spent() { return std::move(spent_); }
@@ -82,7 +82,7 @@ private:
     wire_header header(std::size_t to, wire_kind kind) const;
     void reply(std::size_t to, wire_header const& with, std::string_view text);
     void acknowledge(std::size_t to) { reply(to, header(to, wire_kind::applied), {}); }
-    void release(std::size_t to, std::uint64_t request);
+    void release(std::size_t to, std::uint64_t request, std::uint8_t flags = 0);
     void welcome(std::size_t to);
     void refuse(int from, std::string_view why);
     void answer(served_parameter& of, std::size_t worker, wire_message const& pull);
@@ -105,7 +105,8 @@ private:
     std::vector<pending_answer> saves_; // workers that wait for a checkpoint
     std::vector<outgoing> replies_;     // to the message that is handled
     std::vector<std::vector<std::byte>> spent_;
-    std::uint64_t request_ = 0; // of that message
+    std::vector<std::vector<std::byte>> forwarded_, for_next_; // for the next session on this rank
+    std::uint64_t request_ = 0, session_ = 0;                  // of that message
     std::uint64_t pushes_ = 0, late_ = 0;
 };
 

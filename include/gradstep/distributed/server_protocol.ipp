@@ -33,7 +33,7 @@ GRADSTEP_DEFINE server_protocol::server_protocol(int rank, int size, server_opti
 GRADSTEP_DEFINE void server_protocol::take(int from, std::vector<std::byte> bytes) {
     replies_.clear();
     spent_.clear();
-    request_ = 0;
+    request_ = session_ = 0;
 #if GRADSTEP_EXCEPTIONS
     try {
         take_message(from, std::move(bytes));
@@ -54,13 +54,19 @@ GRADSTEP_DEFINE std::vector<outgoing> server_protocol::finish() {
     // To all at once: a message that a worker sends after its stop is for the server that comes
     // next.
     for (std::size_t w = 0; w != workers_.size() && is_finished(); ++w)
-        if (auto const request = std::exchange(workers_[w].stop, 0); request != 0) release(w, request);
+        if (auto const request = std::exchange(workers_[w].stop, 0); request != 0)
+            release(w, request, wire_flags::stopped);
+    if (is_finished())
+        for (auto* const all : {&forwarded_, &for_next_})
+            for (auto& bytes : std::exchange(*all, {})) replies_.push_back({rank_, std::move(bytes)});
     return std::move(replies_);
 }
 
 GRADSTEP_DEFINE std::vector<outgoing> server_protocol::begin() {
     replies_.clear();
+    number_ = wire_number();
     for (std::size_t w = 0; w != workers_.size(); ++w) {
+        workers_[w].session = 0; // of an earlier run
         if (is_finished()) {
             welcome(w);
             continue;
@@ -140,6 +146,7 @@ GRADSTEP_DEFINE wire_header server_protocol::header(std::size_t to, wire_kind ki
     wire_header out;
     out.kind = kind;
     out.rank = static_cast<std::uint32_t>(rank_);
+    out.job = options_.job;
     out.session = workers_[to].session;
     out.sequence = workers_[to].applied;
     out.previous = workers_[to].durable;
@@ -152,8 +159,9 @@ GRADSTEP_DEFINE void server_protocol::reply(std::size_t to, wire_header const& w
     replies_.push_back({rank_of(to), wire_text(of_text, text)});
 }
 
-GRADSTEP_DEFINE void server_protocol::release(std::size_t to, std::uint64_t request) {
+GRADSTEP_DEFINE void server_protocol::release(std::size_t to, std::uint64_t request, std::uint8_t flags) {
     auto with = header(to, wire_kind::released);
+    with.flags = flags;
     with.request = request;
     reply(to, with, {});
 }
@@ -173,12 +181,14 @@ GRADSTEP_DEFINE void server_protocol::refuse(int from, std::string_view why) {
     if (number_of(from) >= workers_.size()) return; // not a worker: it does not read answers
     auto with = header(number_of(from), wire_kind::refusal);
     with.request = request_;
+    if (session_ != 0) with.session = session_; // it can be of an earlier job on these ranks
     reply(number_of(from), with, joined({"server ", rank_, " refuses what rank ", from, " has sent: ", why}));
 }
 
 // If there is no memory for the answer to a pull, only that pull fails.
 GRADSTEP_DEFINE void server_protocol::answer(served_parameter& of, std::size_t worker, wire_message const& pull) {
     request_ = pull.header.request;
+    session_ = pull.header.session;
 #if GRADSTEP_EXCEPTIONS
     try {
         answer_pull(of, worker, pull);
@@ -230,13 +240,20 @@ GRADSTEP_DEFINE void server_protocol::ask_again(std::size_t worker) {
 // ---- Messages
 
 GRADSTEP_DEFINE void server_protocol::take_message(int from, std::vector<std::byte> bytes) {
-    if (number_of(from) >= workers_.size())
+    if (from == rank_ || number_of(from) >= workers_.size()) {
+        // The writer can be a server of the next job, in which this rank is a worker.
+        if (is_for_any_session(bytes)) return (from == rank_ ? forwarded_ : for_next_).push_back(std::move(bytes));
         fail<value_error>({"a message of rank ", from}, {"this rank is no worker"},
                           {"[", num_servers(), ", ", size(), ")"});
+    }
     auto const message = wire_message::read(bytes, from);
     auto const& h = message.header;
     std::size_t const w = number_of(from);
     worker_positions& worker = workers_[w];
+    session_ = h.session;
+    if (h.job > options_.job) return; // a later job: the worker sends it again when this rank has come to it
+    if (h.kind == wire_kind::hello && h.job < options_.job)
+        fail<value_error>({"rank ", from, ": job"}, {h.job, " has ended"}, {options_.job, ", the job of this server"});
     if (h.kind == wire_kind::hello) return take_hello(w, message);
     if (h.kind == wire_kind::pull) request_ = h.request;
     if (h.session == 0 || h.session != worker.session) return; // from before a restart: the worker sends it again

@@ -43,9 +43,12 @@ struct pending_request {
 // answers. Callers must hold the lock. Functions with a `lock` parameter release it while they
 // wait. The class keeps the worker's position and one `connection` for each server, and resends
 // messages that a restarted server has lost.
+//
+// Messages between two ranks stay in order, so everything that a server sends after the answer to
+// this worker's stop is for the next session on this rank. `end` keeps it for that one.
 class session {
 public:
-    session(std::unique_ptr<any_messenger> ranks, std::size_t servers);
+    session(std::unique_ptr<any_messenger> ranks, std::size_t servers, std::uint32_t job);
     ~session();
 
     std::unique_lock<std::mutex> lock() const { return std::unique_lock(mutex_); }
@@ -69,6 +72,8 @@ public:
 
     // Opens the connections to all servers, and waits for them.
     void begin(std::unique_lock<std::mutex>& lock);
+    // After all servers know of the stop: sends this rank what is for the next session.
+    void end();
     // Throws if a server has rejected a push or cannot continue.
     void throw_failure() const;
 
@@ -166,11 +171,14 @@ private:
     void send_again(std::size_t to, std::uint64_t after);
 
     void pump(std::unique_lock<std::mutex>& lock, idle_time& idle);
-    void take(message const& got);
+    void take(message& got);
+    void take_wire(message& got);
+    void learn_of_stop(std::size_t s);
     pending_request* asked_by(std::size_t server, std::uint64_t request) const;
     void accept_welcome(std::size_t s, wire_message const& message);
 
     std::unique_ptr<any_messenger> ranks_;
+    std::uint32_t job_;
     std::uint64_t number_ = wire_number();
 
     mutable std::mutex mutex_;
@@ -180,7 +188,10 @@ private:
     std::vector<connection> servers_;
     std::vector<pending_request*> open_;
     std::uint64_t position_ = 0, requests_ = 0;
-    bool has_sent_ = false;
+    bool has_sent_ = false, has_begun_ = false;
+    // Messages before this session has its mark: those of the last session, then all others. And
+    // messages for the next session.
+    std::vector<message> forwarded_, early_, for_next_;
     std::string failure_;
     bool failure_is_of_ranks_ = false;
 };

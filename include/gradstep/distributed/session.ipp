@@ -42,14 +42,21 @@ GRADSTEP_DEFINE void pending_request::refuse(std::string sentence) {
     answered = true;
 }
 
-GRADSTEP_DEFINE session::session(std::unique_ptr<any_messenger> ranks, std::size_t servers)
-    : ranks_(std::move(ranks)), directory_(ranks_->rank(), servers), servers_(servers) {}
+GRADSTEP_DEFINE session::session(std::unique_ptr<any_messenger> ranks, std::size_t servers, std::uint32_t job)
+    : ranks_(std::move(ranks)), job_(job), directory_(ranks_->rank(), servers), servers_(servers) {}
 GRADSTEP_DEFINE session::~session() = default;
 
 GRADSTEP_DEFINE void session::begin(std::unique_lock<std::mutex>& lock) {
+    // The mark: this rank reads it after everything that its last session has kept for this one.
+    ranks_->send(rank(), wire_writer(header(wire_kind::alive), 0, 0).take());
     for (std::size_t s = 0; s != servers_.size(); ++s) say_hello(s);
     wait(lock, "worker", [&](std::size_t s) { return !servers_[s].is_open(); });
     directory_.require_all_served();
+}
+
+GRADSTEP_DEFINE void session::end() {
+    for (message& one : for_next_) ranks_->send(rank(), std::move(one.bytes));
+    for_next_.clear();
 }
 
 GRADSTEP_DEFINE void session::throw_failure() const {
@@ -62,6 +69,7 @@ GRADSTEP_DEFINE wire_header session::header(wire_kind kind) const {
     wire_header out;
     out.kind = kind;
     out.rank = static_cast<std::uint32_t>(rank());
+    out.job = job_;
     out.session = number_;
     return out;
 }
@@ -97,8 +105,9 @@ GRADSTEP_DEFINE void session::ask(std::unique_lock<std::mutex>& lock, std::span<
 }
 
 GRADSTEP_DEFINE void session::send(pending_request& one) {
-    connection const& server = servers_[one.server];
+    connection& server = servers_[one.server];
     if (!server.is_open()) return; // sent after the welcome
+    if (one.header.kind == wire_kind::stop) server.ask_to_stop();
     one.header.previous = server.previous();
     one.header.sequence = std::max(position_, server.previous());
     if (one.position != 0) one.header.previous = one.header.sequence = one.position;
@@ -152,20 +161,45 @@ GRADSTEP_DEFINE void session::pump(std::unique_lock<std::mutex>& lock, idle_time
     }
     if (!got) return;
     take(*got);
-    ranks_->reuse(std::move(got->bytes));
+    if (!got->bytes.empty()) ranks_->reuse(std::move(got->bytes));
 }
 
-GRADSTEP_DEFINE void session::take(message const& got) {
-    if (got.from < 0 || static_cast<std::size_t>(got.from) >= servers_.size())
-        return; // from another use of the messenger
+GRADSTEP_DEFINE void session::take(message& got) {
+    bool const is_own = got.from == rank();
+    if (is_own) {
+        auto const h = peek_wire_header(got.bytes);
+        if (!h) return;
+        got.from = static_cast<int>(h->rank);
+    }
+    if (got.from == rank()) { // a mark
+        if (has_begun_ || peek_wire_header(got.bytes)->session != number_) return;
+        has_begun_ = true;
+        for (auto* const all : {&forwarded_, &early_})
+            for (message& one : std::exchange(*all, {})) take_wire(one);
+    } else if (has_begun_) {
+        take_wire(got);
+    } else {
+        (is_own ? forwarded_ : early_).push_back(std::move(got));
+    }
+}
+
+GRADSTEP_DEFINE void session::take_wire(message& got) {
+    bool const of_any = is_for_any_session(got.bytes);
+    auto const for_next = [&] {
+        if (of_any) for_next_.push_back(std::move(got));
+    };
+    if (got.from < 0 || static_cast<std::size_t>(got.from) >= servers_.size()) return for_next(); // no server now
     auto const message = wire_message::read(got.bytes, got.from);
     auto const& h = message.header;
     auto const s = static_cast<std::size_t>(got.from);
     connection& server = servers_[s];
     server.note_alive();
-    bool const ended = h.kind == wire_kind::welcome && (h.flags & wire_flags::stopped) != 0;
-    bool const of_any = h.kind == wire_kind::begun || h.kind == wire_kind::refusal || ended;
-    if (h.session != number_ && (h.session != 0 || !of_any)) return; // for an earlier run of this worker
+    if (h.job < job_) return;
+    if (h.job > job_ || server.knows_of_stop()) return for_next();
+    if (h.session != number_ && !of_any && (h.session != 0 || h.kind != wire_kind::begun))
+        return; // for an earlier session of this rank
+    if (of_any && h.kind == wire_kind::welcome && server.number() != 0 && !server.is_asked_to_stop())
+        return; // the end of an earlier job, through which a restarted server has passed
     pending_request* const asked = asked_by(s, h.request);
     switch (h.kind) {
     case wire_kind::begun:
@@ -185,9 +219,8 @@ GRADSTEP_DEFINE void session::take(message const& got) {
         return send_again(s, h.sequence);
     case wire_kind::released:
         server.take_positions(h);
-        if (asked == nullptr) return;
-        asked->answered = true;
-        if (asked->header.kind == wire_kind::stop) server.learn_of_stop();
+        if ((h.flags & wire_flags::stopped) != 0) learn_of_stop(s);
+        if (asked != nullptr) asked->answered = true;
         return;
     case wire_kind::refusal:
         if (asked != nullptr) asked->refuse(std::string(message.text()));
@@ -220,10 +253,14 @@ GRADSTEP_DEFINE void session::accept_welcome(std::size_t s, wire_message const& 
         return;
     }
     server.accept_welcome(h);
-    if (server.knows_of_stop())
-        for (pending_request* const one : open_)
-            if (one->server == s && one->header.kind == wire_kind::stop) one->answered = true;
+    if (server.knows_of_stop()) learn_of_stop(s);
     send_again(s, server.applied());
+}
+
+GRADSTEP_DEFINE void session::learn_of_stop(std::size_t s) {
+    servers_[s].learn_of_stop();
+    for (pending_request* const one : open_)
+        if (one->server == s && one->header.kind == wire_kind::stop) one->answered = true;
 }
 
 } // namespace GRADSTEP_ABI

@@ -25,7 +25,7 @@
 //              about as long as its step
 //     16   8   total number of bytes
 //     24   4   rank of the sender
-//     28   4   0
+//     28   4   job: the number of the job among those on one transport (server_options.job)
 //     32   8   session: a random number of the worker's run; 0 before the server knows it
 //     40   8   parameter: stable_hash of its name, or 0
 //     48   8   request: the number of a request, also in its answer; in a welcome, a random number
@@ -90,9 +90,9 @@ inline char const* name_of(wire_element x) {
 }
 inline std::size_t bytes_of(wire_element x) { return x == wire_element() ? 1 : size_of(*x.type()); }
 
-// stopped (welcome): the server knows that the worker has stopped. durable (welcome): the server
-// writes checkpoints. of_ranks (refusal): the ranks of the two differ. unchecked (weights, push):
-// the checksum does not cover the elements.
+// stopped (welcome, released): the server knows that the worker has stopped. durable (welcome): the
+// server writes checkpoints. of_ranks (refusal): the ranks of the two differ. unchecked (weights,
+// push): the checksum does not cover the elements.
 struct wire_flags {
     static constexpr std::uint8_t stopped = 1, durable = 2, of_ranks = 4, unchecked = 8, all = 15;
 };
@@ -105,7 +105,7 @@ struct wire_header {
     std::uint8_t flags = 0;
     std::uint32_t checksum = 0;
     std::uint64_t bytes = 0;
-    std::uint32_t rank = 0, zero = 0;
+    std::uint32_t rank = 0, job = 0;
     std::uint64_t session = 0, parameter = 0, request = 0, sequence = 0, previous = 0, keys = 0, elements = 0;
 };
 static_assert(sizeof(wire_header) == 88 && std::is_trivially_copyable_v<wire_header>);
@@ -147,6 +147,14 @@ struct wire_message {
     // `from`. The bytes must be aligned like the memory of a std::vector.
     static wire_message read(std::span<std::byte const> bytes, int from);
 };
+
+// The ranks of a transport come from one job to the next at different times. What a server of the
+// next job says once, to workers whose sessions it does not know yet, can arrive at a rank that is
+// still in the last job: that the job has ended (a welcome), or an error. The rank sends this
+// message to itself when its session ends, and the next session takes it first.
+bool is_for_any_session(std::span<std::byte const> message);
+// The header of bytes that begin as a message, without further checks.
+std::optional<wire_header> peek_wire_header(std::span<std::byte const> bytes);
 
 // The version, and the numbers of servers and ranks, which must be equal on both sides.
 std::string wire_description(int servers, int ranks);

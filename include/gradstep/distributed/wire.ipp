@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -83,9 +84,8 @@ GRADSTEP_DEFINE wire_message wire_message::read(std::span<std::byte const> bytes
                   {"[1, ", static_cast<std::uint32_t>(last_wire_kind), "]"});
     if (h.element != wire_element() && !h.element.type())
         in.refuse({"has the element ", std::uint32_t{h.element.code}}, {"0, or the code of a dtype"});
-    if (h.zero != 0 || (h.flags & ~wire_flags::all) != 0)
-        in.refuse({"has unknown flags: ", std::uint32_t{h.flags}, " and ", std::uint32_t{h.zero}},
-                  {"at most ", std::uint32_t{wire_flags::all}, " and 0"});
+    if ((h.flags & ~wire_flags::all) != 0)
+        in.refuse({"has unknown flags: ", std::uint32_t{h.flags}}, {"at most ", std::uint32_t{wire_flags::all}});
     if (h.rank != static_cast<std::uint32_t>(from)) in.refuse({"says that it is of rank ", h.rank}, {"rank ", from});
     std::size_t const room = bytes.size() - sizeof h, each = bytes_of(h.element);
     if (h.keys > room / 8 || h.elements > (room - 8 * h.keys) / each ||
@@ -96,6 +96,21 @@ GRADSTEP_DEFINE wire_message wire_message::read(std::span<std::byte const> bytes
     out.keys = {reinterpret_cast<std::uint64_t const*>(keys.data()), static_cast<std::size_t>(h.keys)};
     out.body = bytes.subspan(sizeof h + keys.size(), static_cast<std::size_t>(h.elements) * each);
     return out;
+}
+
+GRADSTEP_DEFINE std::optional<wire_header> peek_wire_header(std::span<std::byte const> bytes) {
+    wire_header const expected;
+    wire_header out;
+    if (bytes.size() < sizeof out) return {};
+    std::memcpy(&out, bytes.data(), sizeof out);
+    if (std::memcmp(out.magic, expected.magic, sizeof out.magic) != 0) return {};
+    return out;
+}
+
+GRADSTEP_DEFINE bool is_for_any_session(std::span<std::byte const> message) {
+    auto const h = peek_wire_header(message);
+    if (!h || h->session != 0) return false;
+    return h->kind == wire_kind::refusal || (h->kind == wire_kind::welcome && (h->flags & wire_flags::stopped) != 0);
 }
 
 GRADSTEP_DEFINE std::string wire_description(int servers, int ranks) {

@@ -32,6 +32,8 @@ struct worker_options {
     std::size_t max_kept = 1024;
     /// The same as server_options.check_elements, for pushes.
     bool check_elements = false;
+    /// The same as server_options.job.
+    std::uint32_t job = 0;
 };
 
 inline namespace GRADSTEP_ABI {

@@ -65,6 +65,7 @@ GRADSTEP_DEFINE void worker::stop() {
     stopping_ = true;
     session_.ask(lock, all, "stop");
     stopped_ = true;
+    session_.end();
 }
 
 GRADSTEP_DEFINE std::uint64_t worker::position() const {
@@ -104,12 +105,13 @@ GRADSTEP_DEFINE bool worker::has_stopped() const {
 }
 
 GRADSTEP_DEFINE worker::worker(std::unique_ptr<detail::any_messenger> ranks, worker_options options)
-    : options_(checked(*ranks, options)), session_(std::move(ranks), static_cast<std::size_t>(options.num_servers)) {
+    : options_(checked(*ranks, options)), session_(std::move(ranks), static_cast<std::size_t>(options.num_servers), options.job) {
     auto lock = session_.lock();
     session_.begin(lock);
     session_.set_position(least([](detail::connection const& server) { return server.received(); }));
     stopping_ = knows_of_stop();
     stopped_ = !session_.any_server([&](std::size_t s) { return !session_.server(s).knows_of_stop(); });
+    if (stopped_) session_.end();
 }
 
 GRADSTEP_DEFINE worker_options worker::checked(detail::any_messenger const& ranks, worker_options const& options) {
