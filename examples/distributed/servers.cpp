@@ -1,5 +1,5 @@
-// Parameter servers on threads: dense parameters with delay compensation, Geo-SGD, tasks by the
-// clock, and a loop of your own.
+// Parameter servers on threads: dense parameters with delay compensation, Geo-SGD, jobs one
+// after the other, tasks by the clock, and a loop of your own.
 //   distributed_servers
 #include <gradstep/gradstep.hpp>
 
@@ -75,6 +75,18 @@ void train_geo(transport& by) {
 }
 // [geo]
 
+// [jobs]
+void run_two_jobs(transport& by) {
+    if (by.rank() == 0) {
+        serve_asynchronous(by);
+        serve_geo(by);
+    } else {
+        train_asynchronous(by);
+        train_geo(by);
+    }
+}
+// [jobs]
+
 // [loop]
 void serve_by_hand(transport& by) {
     gd::server server(by);
@@ -125,7 +137,7 @@ void train_rows(transport& by) {
 }
 
 template <class Serve, class Train> void run(Serve const& serve, Train const& train) {
-    gd::thread_ranks ranks(3); // a server and two workers
+    gd::thread_ranks ranks(3);
     ranks.run([&](transport& by) {
         if (by.rank() == 0) serve(by);
         else train(by);
@@ -135,8 +147,7 @@ template <class Serve, class Train> void run(Serve const& serve, Train const& tr
 } // namespace
 
 int main() {
-    run(serve_asynchronous, train_asynchronous);
-    run(serve_geo, train_geo);
+    gd::thread_ranks(3).run(run_two_jobs); // a server and two workers
     run(serve_by_hand, train_asynchronous);
     run(serve_rows, train_rows);
 }

@@ -16,6 +16,7 @@ import tempfile
 import time
 
 SERVERS, WORKERS, STEPS = 2, 2, 1000
+BEGIN_S, END_S = 60, 120  # how long to wait for a job to begin, and to end
 RANKS = SERVERS + WORKERS
 
 
@@ -36,7 +37,7 @@ def run(folder, command, wait):
         try:
             begun = time.monotonic()
             while wait is not None and job.poll() is None:
-                assert time.monotonic() - begun < 60, "the job does not begin"
+                assert time.monotonic() - begun < BEGIN_S, "the job does not begin"
                 if all_ranks := processes(folder):
                     time.sleep(wait)
                     rank = random.randrange(RANKS)
@@ -44,10 +45,10 @@ def run(folder, command, wait):
                         subprocess.run(["kill", "-9", str(all_ranks[rank])], check=True, stderr=subprocess.DEVNULL)
                     except subprocess.CalledProcessError:
                         break  # it has ended
-                    job.wait(timeout=60)
+                    job.wait(timeout=END_S)
                     return rank
                 time.sleep(0.005)
-            job.wait(timeout=120)
+            job.wait(timeout=END_S)
         finally:
             if job.poll() is None:
                 job.send_signal(signal.SIGKILL)
@@ -72,6 +73,7 @@ def main():
     killed = [0] * RANKS
     jobs = 0
     begun = time.monotonic()
+    print(f"waiting for {kills} kills, each up to {BEGIN_S} s for a job to begin and {END_S} s for its end", flush=True)
     while sum(killed) < kills:
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)

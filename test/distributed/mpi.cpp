@@ -182,6 +182,7 @@ void other_lengths(gd::mpi_communicator& by) {
 void test() {
     gd::mpi_communicator by;
     require(by.size() > 1, "this is for several processes: mpirun -n 2");
+    if (by.rank() == 0) std::printf("waiting for ranks that are silent, up to 20 s each\n"), std::fflush(stdout);
     communicator_properties::all(by);
     gd::mpi_communicator of_the_callers(MPI_COMM_WORLD, {.most_bytes = 1000}); // as if MPI's int had 10 bits
     communicator_properties::all(of_the_callers);

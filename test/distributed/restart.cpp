@@ -1,11 +1,13 @@
 #include <atomic>
 #include <cstdio>
+#include <deque>
 #include <limits>
 #include <mutex>
 #include <numeric>
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <unistd.h>
 
@@ -104,12 +106,17 @@ struct counted {
     int deaths = 0;
 };
 
-// A job whose ranks die and are started again, at least `kills` times in all unless they come to
-// the end before.
-counted counts_of_job(gd::server_mode mode, bool meets, int kills, std::uint64_t seed) {
-    temporary_file const files[num_servers] = {temporary_file("server0"), temporary_file("server1")};
+// Jobs one after the other, whose ranks die and are started again, at least `kills` times in all
+// unless they come to the end before. A rank that starts again passes through the jobs that are
+// over if `from_the_first`, or begins with the job that it died in.
+counted counts_of_jobs(std::vector<gd::server_mode> const& modes, bool meets, int kills, std::uint64_t seed,
+                       bool from_the_first = false) {
+    std::deque<temporary_file> files;
+    for (std::size_t k = 0; k != modes.size() * num_servers; ++k) files.emplace_back("server" + std::to_string(k));
     gd::thread_ranks ranks(num_servers + num_workers, 30s);
-    std::atomic<int> to_kill = kills, working = num_workers;
+    std::atomic<int> to_kill = kills;
+    std::deque<std::atomic<int>> working; // in each job
+    for (std::size_t k = 0; k != modes.size(); ++k) working.emplace_back(num_workers);
     std::mutex lock;
     counted out;
     std::vector<std::thread> threads;
@@ -117,27 +124,29 @@ counted counts_of_job(gd::server_mode mode, bool meets, int kills, std::uint64_t
     for (int rank = 0; rank != num_servers + num_workers; ++rank)
         threads.emplace_back([&, rank] {
             std::mt19937_64 draw(seed * 100 + static_cast<std::uint64_t>(rank));
-            bool done = false;
-            auto const live = [&] {
-                gd::thread_communicator own = ranks.begin(rank);
-                mortal by(own, to_kill > 0 ? static_cast<std::int64_t>(1 + draw() % 80)
-                                           : std::numeric_limits<std::int64_t>::max());
+            std::size_t done = 0; // jobs
+            auto const take_part = [&](mortal& by, std::size_t job) {
+                auto const number = static_cast<std::uint32_t>(job);
                 if (rank >= num_servers) {
-                    gd::worker worker(by, {.num_servers = num_servers, .max_in_flight = 4, .max_kept = 9});
+                    if (job < done) return; // whose servers can be in the next job
+                    gd::worker worker(by,
+                                      {.num_servers = num_servers, .max_in_flight = 4, .max_kept = 9, .job = number});
                     count(worker, rank, meets);
-                    done = true;
-                    --working;
+                    ++done;
+                    --working[job];
                     return;
                 }
-                gd::server server(by, {.mode = mode, .num_servers = num_servers, .split_from = 9000});
+                gd::server server(by,
+                                  {.mode = modes[job], .num_servers = num_servers, .split_from = 9000, .job = number});
                 add_counts(server);
-                server.checkpoint(files[rank].name, 5);
+                server.checkpoint(files[job * num_servers + static_cast<std::size_t>(rank)].name, 5);
                 server.run(by);
-                while (working != 0) // for workers that die after their last word
+                while (working[job] != 0) // for workers that die after their last word
                     if (auto got = by.receive(5ms))
                         for (auto& reply : server.handle(got->from, std::move(got->bytes)))
                             by.send(reply.to, std::move(reply.bytes));
-                done = true;
+                if (job < done) return;
+                ++done;
                 std::lock_guard const guard(lock);
                 for (auto const x : server.get<counter_type>("dense").values()) out.dense += x;
                 for (auto const x : server.get<counter_table>("rows").values()) out.rows += static_cast<double>(x);
@@ -146,7 +155,13 @@ counted counts_of_job(gd::server_mode mode, bool meets, int kills, std::uint64_t
                     out.features += static_cast<double>(features.row(key)[0]);
                 out.turned_away += static_cast<double>(features.counts().turned_away);
             };
-            while (!done) {
+            auto const live = [&] {
+                gd::thread_communicator own = ranks.begin(rank);
+                mortal by(own, to_kill > 0 ? static_cast<std::int64_t>(1 + draw() % 80)
+                                           : std::numeric_limits<std::int64_t>::max());
+                for (std::size_t job = from_the_first ? 0 : done; job != modes.size(); ++job) take_part(by, job);
+            };
+            while (done != modes.size()) {
                 try {
                     live();
                 } catch (killed const&) {
@@ -154,8 +169,8 @@ counted counts_of_job(gd::server_mode mode, bool meets, int kills, std::uint64_t
                 } catch (...) {
                     std::lock_guard const guard(lock);
                     if (!failure) failure = std::current_exception();
-                    done = true;
-                    working = 0;
+                    done = modes.size();
+                    for (auto& in_job : working) in_job = 0;
                 }
             }
         });
@@ -181,7 +196,7 @@ TEST_CASE("servers and workers that die at random points lose no push, and apply
             for (int job = 0; job != jobs; ++job) {
                 INFO("seed " << ++seed << (mode == gd::server_mode::synchronous ? ", synchronous" : "")
                              << (meets ? ", barriers" : ""));
-                counted const of = counts_of_job(mode, meets, 10, seed);
+                counted const of = counts_of_jobs({mode}, meets, 10, seed);
                 CHECK(of.dense == num_workers * std::int64_t{num_steps} * 9000);
                 // The mean of what both have pushed, or each by itself.
                 double const each = mode == gd::server_mode::synchronous ? 1.0 / num_workers : 1;
@@ -191,6 +206,18 @@ TEST_CASE("servers and workers that die at random points lose no push, and apply
                 deaths += of.deaths;
             }
     CHECK(deaths >= 2 * 2 * jobs * 10);
+}
+
+TEST_CASE("ranks that die between and in jobs of other numbers mix no messages of the jobs", "[distributed][restart]") {
+    auto const sync = gd::server_mode::synchronous, async = gd::server_mode::asynchronous;
+    for (bool const from_the_first : {false, true})
+        for (std::uint64_t seed = 1; seed != 4; ++seed) {
+            INFO("seed " << seed << (from_the_first ? ", from the first job" : ""));
+            counted const of = counts_of_jobs({async, sync, async}, false, 30, seed, from_the_first);
+            std::int64_t const steps = num_workers * std::int64_t{num_steps};
+            CHECK(of.dense == 3 * steps * 9000);
+            CHECK(of.rows == 2.5 * static_cast<double>(steps) * 4); // the mean of two workers in one job
+        }
 }
 
 TEST_CASE("a job ends of which one server has its file of the end, and the other died before",

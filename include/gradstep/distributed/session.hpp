@@ -189,7 +189,7 @@ private:
     std::vector<pending_request*> open_;
     std::uint64_t position_ = 0, requests_ = 0;
     bool has_sent_ = false, has_begun_ = false;
-    // Messages before this session has its mark: those of the last session, then all others. And
+    // Messages before this session has its mark: kept by the last session, and all others. And
     // messages for the next session.
     std::vector<message> forwarded_, early_, for_next_;
     std::string failure_;

@@ -105,7 +105,8 @@ GRADSTEP_DEFINE bool worker::has_stopped() const {
 }
 
 GRADSTEP_DEFINE worker::worker(std::unique_ptr<detail::any_messenger> ranks, worker_options options)
-    : options_(checked(*ranks, options)), session_(std::move(ranks), static_cast<std::size_t>(options.num_servers), options.job) {
+    : options_(checked(*ranks, options)),
+      session_(std::move(ranks), static_cast<std::size_t>(options.num_servers), options.job) {
     auto lock = session_.lock();
     session_.begin(lock);
     session_.set_position(least([](detail::connection const& server) { return server.received(); }));
