@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -6,6 +7,11 @@
 #include <vector>
 
 #include <gradstep/core/apart.hpp>
+#include <gradstep/core/extent.hpp>
+#include <gradstep/model/blocks.hpp>
+#include <gradstep/model/norms.hpp>
+#include <gradstep/model/norms.ipp>
+#include <gradstep/runtime/erased_gradient.hpp>
 #include <gradstep/sparse/catch_up.hpp>
 
 #include "support.hpp"
@@ -116,7 +122,8 @@ void initialize(any_updater const& of, void const* parameter, void* const* slots
 // Applies the step to n tensors; extent(k) is the extent of tensor k.
 template <class Extent>
 void apply_all(held_updater const& own, char const* call, void* const* parameters, void const* const* gradients,
-               void* const* const* slots, std::uint64_t n, Extent const& extent) {
+               void* const* const* slots, std::uint64_t n, Extent const& extent,
+               gradstep_tensor_options const& options = GRADSTEP_TENSOR_OPTIONS_INIT) {
     require(parameters, "parameters", n);
     require(gradients, "gradients", n);
     if (own.updater.slots() != 0) require(slots, "slots", n);
@@ -130,8 +137,11 @@ void apply_all(held_updater const& own, char const* call, void* const* parameter
             tensor_of(own.updater, parameters[k], gradients[k], slots == nullptr ? nullptr : slots[k], of);
         added.id = static_cast<std::uint64_t>(own.config.options.id) + k;
         own.updater.require(added, true, k);
-        own.updater.compiled().require_matrix(added, k);
-        tensors.add(added);
+        any_updater::own_step step;
+        if (options.rate_scales != nullptr) step.rate_scale = options.rate_scales[k];
+        if (options.decays != nullptr) step.decay = options.decays[k];
+        if (options.steps != nullptr && options.steps[k] != 0) step.step = options.steps[k];
+        tensors.add(added, step);
     }
     if (n > 1) {
         if (std::unique_lock const have(own.lock, std::try_to_lock); have) {
@@ -144,7 +154,89 @@ void apply_all(held_updater const& own, char const* call, void* const* parameter
     if (n != 0) with_threads(own, [&](auto const* threads) { tensors.apply(threads, own.model); });
 }
 
+// The gradients of a call without an updater.
+class gradients_of_call {
+public:
+    gradients_of_call(std::int32_t dtype, void const* const* gradients, std::uint64_t const* counts, std::uint64_t n,
+                      gradstep_executor const* threads)
+        : type_(scalar_of(dtype, "dtype")) {
+        if (gradstep::detail::is_integer(type_))
+            refuse(GRADSTEP_UNSUPPORTED_TYPE, {"dtype"}, {gradstep::detail::info_of(type_).name, " is an integer"},
+                   {"float32, float64, float16 or bfloat16"});
+        require(gradients, "gradients", n);
+        require(counts, "counts", n);
+        for (std::size_t k = 0; k < n; ++k) {
+            auto const count = static_cast<std::size_t>(counts[k]);
+            auto const name = [&] { return gradstep::detail::buffer_name(k, "gradient"); };
+            require(gradients[k], "a gradient", count);
+            if (count > gradstep::detail::extent::most_bytes / size_of(type_))
+                refuse(GRADSTEP_BAD_SIZE, {name()}, {"has ", count, " elements"},
+                       {"at most ", gradstep::detail::extent::most_bytes, " bytes"});
+            if (!gradstep::detail::is_aligned(gradients[k], type_)) gradstep::detail::refuse_alignment(name(), type_);
+            memory_.push_back({nullptr, gradients[k], count});
+        }
+        if (threads != nullptr) threads_.emplace((*shells<gradstep_executor>::get(threads, "executor")).reference());
+    }
+    double norm() const {
+        auto const by = gradstep::detail::find_compiled({gradstep::sgd{}}, type_, gradstep::element_form::plain);
+        std::vector<gradstep::detail::erased_gradient> all;
+        for (erased_tensor const& x : memory_) all.emplace_back(x, *by);
+        std::vector<gradstep::detail::erased_gradient const*> pointers;
+        for (auto const& x : all) pointers.push_back(&x);
+        return gradstep::detail::gradient_norms<gradstep::detail::erased_gradient const>().of_all(pointers, executor());
+    }
+    // The first tensor with a non-finite element, else their number, and the element.
+    std::pair<std::size_t, std::size_t> first_nonfinite() const {
+        struct gradient {
+            erased_tensor const* of;
+            std::size_t bytes;
+            std::size_t size() const { return of->size; }
+            std::size_t bytes_per_element() const { return bytes; }
+        };
+        std::vector<gradient> all;
+        for (erased_tensor const& x : memory_) all.push_back({&x, size_of(type_)});
+        std::vector<gradient const*> pointers;
+        for (auto const& x : all) pointers.push_back(&x);
+        std::mutex lock;
+        std::pair first(memory_.size(), std::size_t{0});
+        gradstep::detail::for_each_block_of(pointers, executor(), [&](std::size_t k, std::size_t from, std::size_t to) {
+            std::size_t const at = gradstep::detail::find_nonfinite(type_, all[k].of->gradient, from, to);
+            if (at == to) return;
+            std::lock_guard const alone(lock);
+            first = std::min(first, std::pair(k, at));
+        });
+        return first;
+    }
+
+private:
+    gradstep::detail::executor_reference const* executor() const { return threads_ ? &*threads_ : nullptr; }
+
+    gradstep::scalar type_;
+    std::vector<erased_tensor> memory_;
+    std::optional<gradstep::detail::executor_reference> threads_;
+};
+
 } // namespace
+
+gradstep_status gradstep_global_norm(int32_t dtype, const void* const* gradients, const uint64_t* counts, uint64_t n,
+                                     gradstep_executor* threads, double* norm, gradstep_error* error) {
+    return guarded(error, [&] {
+        require(norm, "norm");
+        *norm = gradients_of_call(dtype, gradients, counts, n, threads).norm();
+    });
+}
+
+gradstep_status gradstep_first_nonfinite(int32_t dtype, const void* const* gradients, const uint64_t* counts,
+                                         uint64_t n, gradstep_executor* threads, uint64_t* tensor, uint64_t* element,
+                                         gradstep_error* error) {
+    return guarded(error, [&] {
+        require(tensor, "tensor");
+        require(element, "element");
+        auto const [k, at] = gradients_of_call(dtype, gradients, counts, n, threads).first_nonfinite();
+        *tensor = k;
+        *element = at;
+    });
+}
 
 struct gradstep_updater : shell<held_updater> {
     static constexpr std::uint64_t living = 0x6772616473746575;
@@ -266,7 +358,7 @@ gradstep_status gradstep_updater_apply(const gradstep_updater* updater, void* pa
         tensor.id = static_cast<std::uint64_t>(own.config.options.id);
         own.updater.require(tensor, true);
         with_threads(own, [&](auto const* threads) {
-            if (!own.updater.facts().is_model_wise) {
+            if (own.updater.applies_directly()) {
                 own.updater.apply_checked(tensor, threads);
                 return;
             }
@@ -299,6 +391,22 @@ gradstep_status gradstep_updater_apply_matrices(const gradstep_updater* updater,
         require(columns, "columns", n);
         apply_all(own, "apply_matrices", parameters, gradients, slots, n,
                   [&](std::size_t k) { return extent_of(rows[k], columns[k], k); });
+    });
+}
+
+gradstep_status gradstep_updater_apply_with(const gradstep_updater* updater, void* const* parameters,
+                                            const void* const* gradients, void* const* const* slots,
+                                            const uint64_t* rows, const uint64_t* columns, uint64_t n,
+                                            const gradstep_tensor_options* options, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const& own = held(updater);
+        require(rows, "rows", n);
+        if (columns == nullptr) require_no_shape(own, "apply_with without columns");
+        gradstep_tensor_options const given =
+            known_part(options, gradstep_tensor_options(GRADSTEP_TENSOR_OPTIONS_INIT), "gradstep_tensor_options");
+        if (given.reserved != 0) refuse(GRADSTEP_BAD_VALUE, {"tensor_options.reserved"}, {"not 0"}, {"0"});
+        auto const extent = [&](std::size_t k) { return extent_of(rows[k], columns == nullptr ? 0 : columns[k], k); };
+        apply_all(own, "apply_with", parameters, gradients, slots, n, extent, given);
     });
 }
 

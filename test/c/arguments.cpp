@@ -188,6 +188,10 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_updater_apply_many, none{}, u, tensors, gradients, slots_of, counts, 1u);
     std::uint64_t const columns[] = {1};
     SPOIL(gradstep_updater_apply_matrices, none{}, u, tensors, gradients, slots_of, counts, columns, 1u);
+    SPOIL(gradstep_updater_apply_with, (none{5, 7}), u, tensors, gradients, slots_of, counts, columns, 1u, nullptr);
+    double norm = 0;
+    SPOIL(gradstep_global_norm, {4}, f32, gradients, counts, 1u, host, &norm);
+    SPOIL(gradstep_first_nonfinite, {4}, f32, gradients, counts, 1u, host, &number, &number);
     gradstep_updater* const updaters[] = {u};
     SPOIL(gradstep_updaters_settle, none{}, updaters, tensors, gradients, slots_of, counts, 1u);
 
@@ -195,6 +199,7 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     CHECK(new_updater == nullptr);
     CHECK(new_executor == nullptr);
     CHECK(number == 0);
+    CHECK(norm == 0);
     CHECK(files.names().empty());
     CHECK(w == initial);
     CHECK(out == std::vector<char>(bytes));

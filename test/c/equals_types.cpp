@@ -357,10 +357,6 @@ TEST_CASE("A C parameter is clipped by value, by its norm, and with others by th
               return gradstep_parameter_update_rows(alone, ids.data(), GRADSTEP_INT64, 1, three.data(), 2, nullptr, e);
           }).find("update_rows: clip") != std::string::npos);
     gradstep_updater* updater = nullptr;
-    std::string const norm = clip("clip_norm", "1");
-    CHECK(refused(GRADSTEP_BAD_CONFIG, [&](gradstep_error* e) {
-              return gradstep_updater_create(norm.data(), norm.size(), GRADSTEP_FLOAT32, &updater, e);
-          }).find("is a norm, and an updater prepares its step") != std::string::npos);
     std::string const rows = config_of(R"({"name": "adagrad"})", R"("catch_up": "exact")");
     CHECK(refused(GRADSTEP_BAD_CONFIG, [&](gradstep_error* e) {
               return gradstep_updater_create(rows.data(), rows.size(), GRADSTEP_FLOAT32, &updater, e);

@@ -81,7 +81,8 @@ struct scene {
     gradstep_updater* new_updater = nullptr;
     gradstep_executor* new_executor = nullptr;
     std::vector<char> out = std::vector<char>(4096, '#');
-    std::uint64_t number = 77;
+    std::uint64_t number = 77, element = 77;
+    double norm = 77;
     gradstep_slot slot = GRADSTEP_SLOT_INIT;
     gradstep_clock clock = GRADSTEP_CLOCK_INIT;
 
@@ -411,6 +412,29 @@ line const lines[] = {
                                                 e);
      },
      GRADSTEP_OK, [](scene&) {}, true},
+    {"gradstep_updater_apply_with",
+     [](scene& s, gradstep_error* e) {
+         double const factors[] = {0.5, 0.25};
+         gradstep_tensor_options options = GRADSTEP_TENSOR_OPTIONS_INIT;
+         options.rate_scales = options.decays = factors;
+         return gradstep_updater_apply_with(s.new_updater, s.tensors, s.gradients, s.slots_of, s.counts_of, nullptr, 2,
+                                            &options, e);
+     },
+     GRADSTEP_OK,
+     [](scene& s) {
+         ok([&](gradstep_error* e) { return create_updater(clipping, s, e); });
+         ok([&](gradstep_error* e) { return gradstep_updater_next_step(s.new_updater, nullptr, e); });
+     },
+     true},
+    {"gradstep_global_norm",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_global_norm(GRADSTEP_FLOAT32, s.gradients, s.counts_of, 2, s.host, &s.norm, e);
+     }},
+    {"gradstep_first_nonfinite",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_first_nonfinite(GRADSTEP_FLOAT32, s.gradients, s.counts_of, 2, s.host, &s.number, &s.element,
+                                         e);
+     }},
     {"gradstep_updaters_settle",
      [](scene& s, gradstep_error* e) {
          gradstep_updater* const updaters[] = {s.new_updater, s.new_updater};

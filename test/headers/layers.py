@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The include graph of include/gradstep, with folders and top-level headers as its nodes, has no cycle, and CONTRIBUTING.md shows its
-layers. No header or file of definitions is longer than 450 lines. Exit status 1 and what is wrong otherwise.
+layers. No header or file of definitions is longer than 450 lines, except the C interface. Exit status 1 and what is wrong otherwise.
 Usage: layers.py [--write]; --write puts the layers into CONTRIBUTING.md."""
 import re
 import sys
@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HEADERS = ROOT / "include/gradstep"
 PAGE = ROOT / "CONTRIBUTING.md"
 MOST_LINES = 450
+ONE_FILE = "c/gradstep.h"  # the interface of C, which bindings read as one file
 BLOCK = re.compile(r"(<!-- layers -->\n```\n).*?(```\n)", re.S)
 
 
@@ -69,7 +70,7 @@ def main() -> int:
                         for included in sorted(x for x in others if node_of(x) == other):
                             print(f"    {header} includes {included}")
             return 1
-    long = {header: lines for header in of_headers if (lines := (HEADERS / header).read_text().count("\n")) > MOST_LINES}
+    long = {header: lines for header in of_headers if header != ONE_FILE and (lines := (HEADERS / header).read_text().count("\n")) > MOST_LINES}
     if long:
         print("\n".join(f"{header} has {lines} lines; expected at most {MOST_LINES}" for header, lines in long.items()))
         return 1

@@ -699,14 +699,49 @@ TEST_CASE("an updater does all that the text of its optimizer says", "[config]")
     CHECK(updater_of(R"(, "threads": 3)").threads() == clipping_updater.threads());
     CHECK(updater_of("").threads() == nullptr);
     CHECK(gs::any_parameter(clipping_updater, y.w).threads()->concurrency() == 3);
+}
 
-    CHECK(refusal<gs::value_error>([&] { updater_of(R"(, "clip": {"name": "clip_norm", "limit": 2})"); }) ==
-          "clip: {\"name\":\"clip_norm\",\"limit\":2.0} is a norm, and an updater prepares its step before it sees a "
-          "gradient; expected none or clip_value; give gradient_scale for a norm, clip_norm of a gs::model, or a "
-          "gs::any_parameter");
+TEST_CASE("an updater clips the gradients of a call by norms, as parameters and models do", "[config]") {
+    for (char const* const clip :
+         {R"("clip_norm", "limit": 0.5)", R"("clip_global_norm", "limit": 0.5)", R"("clip_adaptive", "ratio": 0.25)"}) {
+        CAPTURE(clip);
+        std::string const more = std::string(R"(, "clip": {"name": )") + clip + R"(}, "threads": 3)";
+        std::string const text = R"({"rule": {"name": "adam"}, "regularizer": {"name": "l2", "rate": 0.5},
+                                     "schedule": {"name": "constant", "rate": 0.25})" +
+                                 more + "}";
+        gs::any_updater by = updater_of(more);
+        tensor_of_run_time x(70'000, 1), y(9, 2), in_model(70'000, 1), in_model_too(9, 2);
+        gs::any_parameter a(gs::read_optimizer(text), x.w), b(gs::read_optimizer(text), y.w);
+        gs::any_parameter* const both[] = {&a, &b};
+        gs::any_span const gradients[] = {x.g, y.g};
+        gs::model net;
+        net.add("x", by, in_model.get());
+        net.add("y", by, in_model_too.get());
+        for (auto* const each : {&x, &y, &in_model, &in_model_too}) by.initialize(each->get());
+        for (int t = 0; t < 2; ++t) {
+            gs::step_options const options{.gradient_scale = 3};
+            by.next_step(options);
+            std::vector<gs::any_tensor> const all{x.get(), y.get()};
+            CHECK(!by.apply(all));
+            gs::update_all(both, gradients, options);
+            net.update(options);
+        }
+        CHECK(same_bits(x.w, std::vector(a.values().as<float>().begin(), a.values().as<float>().end())));
+        CHECK(same_bits(y.w, std::vector(b.values().as<float>().begin(), b.values().as<float>().end())));
+        CHECK(same_bits(x, in_model));
+        CHECK(same_bits(y, in_model_too));
+        // In a call of one tensor it is the only one of the norm.
+        by.next_step();
+        x.g[3] = std::numeric_limits<float>::quiet_NaN();
+        tensor const before = x;
+        CHECK(refusal<gs::value_error>([&] { by.apply(x.get()); }).starts_with("clip: the norm of the gradient"));
+        CHECK(same_bits(x, before));
+    }
     CHECK(refusal<gs::value_error>([&] {
-              updater_of(R"(, "clip": {"name": "clip_global_norm", "limit": 2})");
-          }).starts_with("clip: {\"name\":\"clip_global_norm\""));
+              gs::any_updater(gs::read_optimizer(R"({"rule": {"name": "add_delta"}, "schedule": {"name": "external"},
+                                                     "clip": {"name": "clip_norm", "limit": 1}})"),
+                              gs::scalar::int32);
+          }) == "clip: integers hold counts, which no norm scales; expected none");
 }
 
 TEST_CASE("an updater leaves out gradients that are not finite, as its text says", "[config]") {

@@ -49,7 +49,7 @@ extern "C" {
  * library with the same major and the same or a later minor number has every function and structure
  * member of this header. The major number is part of the SONAME. */
 #define GRADSTEP_ABI_MAJOR 0
-#define GRADSTEP_ABI_MINOR 3
+#define GRADSTEP_ABI_MINOR 4
 
 typedef int32_t gradstep_status;
 
@@ -142,7 +142,23 @@ typedef struct gradstep_clock {
     double state[4]; /* what the rule keeps of all steps, such as the weight of its average; else 0; since ABI 0.3 */
 } gradstep_clock;
 #define GRADSTEP_CLOCK_INIT                                                                                            \
-    { sizeof(gradstep_clock), 0, 0, 0, 0, {0} }
+    {                                                                                                                  \
+        sizeof(gradstep_clock), 0, 0, 0, 0, { 0 }                                                                      \
+    }
+
+/* Options of the tensors of gradstep_updater_apply_with: arrays with one number for each tensor, or
+ * NULL for the default. Since ABI 0.4. */
+typedef struct gradstep_tensor_options {
+    uint32_t struct_size;
+    int32_t reserved;          /* 0 */
+    const double* rate_scales; /* multiply the learning rate of the step; finite, >= 0; NULL: 1 */
+    const double*
+        decays; /* multiply the decay of the regularizer; finite, >= 0; 0: no decay, clipping stays; NULL: 1 */
+    const int64_t*
+        steps; /* numbers of the step, such as lower ones of a tensor that joined later; 0, NULL: the clock's */
+} gradstep_tensor_options;
+#define GRADSTEP_TENSOR_OPTIONS_INIT                                                                                   \
+    { sizeof(gradstep_tensor_options), 0, NULL, NULL, NULL }
 
 typedef struct gradstep_parameter gradstep_parameter;
 typedef struct gradstep_updater gradstep_updater;
@@ -399,7 +415,10 @@ GRADSTEP_API gradstep_status gradstep_updater_initialize_matrix(const gradstep_u
                                                                 void* const* slots, uint64_t rows, uint64_t columns,
                                                                 gradstep_error*);
 /* Prepares the next step and advances the clock. Then call `apply` for every tensor, or if the rule
- * is model-wise (prodigy), apply_many once with all. With zero_gradient, they clear gradients. */
+ * is model-wise (prodigy), apply_many once with all. With zero_gradient, they clear gradients. The
+ * clips "clip_norm" and "clip_adaptive" limit each gradient's norm. "clip_global_norm" limits the
+ * norm of all gradients of a call that are not skipped. A norm that is not finite is
+ * GRADSTEP_BAD_VALUE. Before ABI 0.4, gradstep_updater_create rejects these clips. */
 GRADSTEP_API gradstep_status gradstep_updater_next_step(gradstep_updater*, const gradstep_step_options*,
                                                         gradstep_error*);
 /* Returns the progress of the run. */
@@ -434,12 +453,31 @@ GRADSTEP_API gradstep_status gradstep_updater_apply_matrices(const gradstep_upda
                                                              const void* const* gradients, void* const* const* slots,
                                                              const uint64_t* rows, const uint64_t* columns, uint64_t n,
                                                              gradstep_error*);
+/* The same with options of each tensor. Tensor k has rows[k] x columns[k] elements as in
+ * gradstep_updater_apply_matrices; columns can be NULL if all are vectors. A step is prepared once
+ * for each different triple of options. Rules that count all steps together (schedule_free_adam) or
+ * that are model-wise have no steps of single tensors: GRADSTEP_BAD_VALUE. Since ABI 0.4. */
+GRADSTEP_API gradstep_status gradstep_updater_apply_with(const gradstep_updater*, void* const* parameters,
+                                                         const void* const* gradients, void* const* const* slots,
+                                                         const uint64_t* rows, const uint64_t* columns, uint64_t n,
+                                                         const gradstep_tensor_options*, gradstep_error*);
 /* Settles the prepared steps of several updaters with the same model-wise rule as the step of one
  * model, whose tensors differ in dtype, rate or regularizer. Tensor k belongs to updaters[k]; all
  * have the same clock. Reads the tensors. Then apply each step to its tensors. Since ABI 0.3. */
 GRADSTEP_API gradstep_status gradstep_updaters_settle(gradstep_updater* const* updaters, void* const* parameters,
                                                       const void* const* gradients, void* const* const* slots,
                                                       const uint64_t* counts, uint64_t n, gradstep_error*);
+/* Returns the Euclidean norm of n gradients together, of counts[k] elements of `dtype` each, as the
+ * clip "clip_global_norm" computes it: summed in double in a fixed order, with the same bits for
+ * any number of threads. It is not finite if an element is not. NULL executor: the caller's thread.
+ * Integers are GRADSTEP_UNSUPPORTED_TYPE. Since ABI 0.4. */
+GRADSTEP_API gradstep_status gradstep_global_norm(int32_t dtype, const void* const* gradients, const uint64_t* counts,
+                                                  uint64_t n, gradstep_executor*, double* norm, gradstep_error*);
+/* Finds the first NaN or infinity in n gradients: its tensor and its element. If there is none,
+ * `tensor` gets n, and `element` 0. Otherwise like gradstep_global_norm. Since ABI 0.4. */
+GRADSTEP_API gradstep_status gradstep_first_nonfinite(int32_t dtype, const void* const* gradients,
+                                                      const uint64_t* counts, uint64_t n, gradstep_executor*,
+                                                      uint64_t* tensor, uint64_t* element, gradstep_error*);
 /* Releases the updater. NULL is allowed. */
 GRADSTEP_API void gradstep_updater_release(gradstep_updater*);
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <gradstep/core/executor.hpp>
-#include <gradstep/model/step_task.hpp>
+#include <gradstep/model/norm_limit.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -14,10 +14,10 @@ inline namespace GRADSTEP_ABI {
 
 // The norms of the gradients of parameters. It sums the same blocks in the same order as
 // gs::global_norm, on any number of threads. It keeps its memory, so that the next step allocates
-// none.
-class gradient_norms {
+// none. A task is a step_task, or another type with its functions that read a gradient.
+template <class Task> class gradient_norms {
 public:
-    using tasks = std::span<step_task* const>;
+    using tasks = std::span<Task* const>;
 
     // The norm of all gradients together.
     double of_all(tasks all, executor_reference const* threads);

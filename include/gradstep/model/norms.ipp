@@ -10,13 +10,12 @@
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/model/blocks.hpp>
 #include <gradstep/model/norm_limit.hpp>
-#include <gradstep/model/step_task.hpp>
 
 namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-GRADSTEP_DEFINE double gradient_norms::of_all(tasks all, executor_reference const* threads) {
+template <class Task> double gradient_norms<Task>::of_all(tasks all, executor_reference const* threads) {
     return root_of_squares([&](double scale) {
         double total = 0;
         for (double const sum : sums_of(all, threads, scale, numbers::gradients)) total += sum;
@@ -24,8 +23,10 @@ GRADSTEP_DEFINE double gradient_norms::of_all(tasks all, executor_reference cons
     });
 }
 
-GRADSTEP_DEFINE std::optional<gradient_norms::infinite_norm>
-gradient_norms::own_clips(tasks all, executor_reference const* threads, double scale, std::vector<double>& clips) {
+template <class Task>
+std::optional<typename gradient_norms<Task>::infinite_norm>
+gradient_norms<Task>::own_clips(tasks all, executor_reference const* threads, double scale,
+                                std::vector<double>& clips) {
     clips.assign(all.size(), 1);
     if (auto const wrong = find_limits(all, threads)) return wrong;
     for (auto& sums : found_) sums.clear();
@@ -62,8 +63,9 @@ gradient_norms::own_clips(tasks all, executor_reference const* threads, double s
     return {};
 }
 
-GRADSTEP_DEFINE std::optional<gradient_norms::infinite_norm>
-gradient_norms::find_limits(tasks all, executor_reference const* threads) {
+template <class Task>
+std::optional<typename gradient_norms<Task>::infinite_norm>
+gradient_norms<Task>::find_limits(tasks all, executor_reference const* threads) {
     limits_.assign(all.size(), 0);
     for (auto& sums : found_) sums.clear();
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -80,8 +82,9 @@ gradient_norms::find_limits(tasks all, executor_reference const* threads) {
     return {};
 }
 
-GRADSTEP_DEFINE std::vector<double> const& gradient_norms::sums_of(tasks all, executor_reference const* threads,
-                                                                   double scale, numbers of) {
+template <class Task>
+std::vector<double> const& gradient_norms<Task>::sums_of(tasks all, executor_reference const* threads, double scale,
+                                                         numbers of) {
     bool const of_weights = of == numbers::limiting_weights;
     auto const wanted = [&](std::size_t i) {
         if (of == numbers::gradients) return true;

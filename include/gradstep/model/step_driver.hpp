@@ -42,13 +42,11 @@ public:
     // that is not finite, if there is one.
     void clip_none() { clips_.clear(); }
     void clip_all(std::size_t count, double clip) { clips_.assign(count, clip); }
-    std::optional<gradient_norms::infinite_norm> clip_by_own_limits(tasks all, executor_reference const* threads,
-                                                                    double scale) {
-        return norms_.own_clips(all, threads, scale, clips_);
-    }
+    using infinite_norm = gradient_norms<step_task>::infinite_norm;
+    std::optional<infinite_norm> clip_by_own_limits(tasks all, executor_reference const* threads, double scale);
     double clip(std::size_t i) const { return clips_.empty() ? 1 : clips_[i]; }
     // The norm of all gradients together.
-    double norm_of(tasks all, executor_reference const* threads) { return norms_.of_all(all, threads); }
+    double norm_of(tasks all, executor_reference const* threads);
 
     // Prepares every task, or none.
     void prepare(tasks all, step_options const& options) {
@@ -94,7 +92,7 @@ private:
     std::vector<model_sums> blocks_, sums_;
     std::vector<std::atomic<std::size_t>> found_;
     std::vector<double> clips_;
-    gradient_norms norms_;
+    gradient_norms<step_task> norms_;
     launch_batch waiting_;
 };
 

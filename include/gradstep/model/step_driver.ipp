@@ -13,6 +13,7 @@
 #include <gradstep/core/model_sums.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/model/blocks.hpp>
+#include <gradstep/model/norms.ipp>
 #include <gradstep/model/step_task.hpp>
 
 namespace gradstep {
@@ -53,6 +54,15 @@ GRADSTEP_DEFINE std::optional<step_driver::task_index> step_driver::find_nonfini
     for (std::size_t i = 0; i < all.size(); ++i)
         if (found[i] < all[i]->size()) return task_index{i, found[i].load()};
     return {};
+}
+
+GRADSTEP_DEFINE std::optional<step_driver::infinite_norm>
+step_driver::clip_by_own_limits(tasks all, executor_reference const* threads, double scale) {
+    return norms_.own_clips(all, threads, scale, clips_);
+}
+
+GRADSTEP_DEFINE double step_driver::norm_of(tasks all, executor_reference const* threads) {
+    return norms_.of_all(all, threads);
 }
 
 GRADSTEP_DEFINE void step_driver::gather_model(tasks all) {

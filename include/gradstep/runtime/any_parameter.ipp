@@ -79,6 +79,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
     optimizer_options const& of_text = updater_.options();
     if (options_.on_nonfinite == nonfinite::propagate) options_.on_nonfinite = of_text.on_nonfinite;
     if (options_.id == 0) options_.id = static_cast<std::uint64_t>(of_text.id);
+    limit_ = updater_.limit();
     use_own_threads();
     make_memory(initial.size);
     if (initial.size != 0 && initial.data != nullptr)
@@ -94,8 +95,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(optimizer_configuration con
     updater_.use_threads(from.options.threads);
     use_own_threads();
     limit_ = detail::limit_of_step(from.options.clip);
-    if (!limit_.is_none() && detail::is_integer(initial.type))
-        detail::fail<value_error>({"clip"}, {"integers hold counts, which no norm scales"}, {"none"});
+    detail::require_limitable(limit_, initial.type);
 }
 
 GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimizer, any_tensor const& memory,
@@ -103,6 +103,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
     : step_task(optimizer.facts().is_model_wise), updater_(optimizer), options_(options), rows_(1), width_(0) {
     if (!std::holds_alternative<touch_only>(updater_.policies().catch_up))
         detail::fail<value_error>({"catch_up"}, {"a parameter of a model takes every step as a whole"}, {"touch_only"});
+    limit_ = updater_.limit();
     refer_to(memory);
 }
 

@@ -19,6 +19,7 @@
 #include <gradstep/core/extent.hpp>
 #include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/rate_numbers.hpp>
+#include <gradstep/model/norm_limit.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/definitions.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
@@ -41,6 +42,8 @@ std::string name_of_element(scalar storage, element_form form);
 // The index of the compiled regularizer for these parts.
 std::size_t index_of_regularizer(std::span<runtime::regularizer_part const> parts);
 
+// What errors advise if a combination is compiled for float32 and not for float64.
+inline constexpr char const* float32_text = "float32; convert the values and gradients to float32";
 // Suffix of an error message: the closest available combination.
 [[noreturn, gnu::cold]] void refuse_combination(runtime::combination const& wanted, scalar storage, element_form form,
                                                 std::size_t regularizer, std::string const& regularizer_name);
@@ -55,6 +58,8 @@ std::shared_ptr<thread_pool> shared_pool(std::int64_t count);
 // The compiled updater for policies and an element. Throws not_compiled_error with the closest
 // available one.
 std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of, scalar storage, element_form form);
+// Throws value_error if integers are to be clipped by a norm.
+void require_limitable(norm_limit const& limit, scalar storage);
 
 } // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail
@@ -107,10 +112,11 @@ public:
     /// combination, if the policies are not compiled for these elements.
     any_updater(configuration policies, scalar storage, element_form form = element_form::plain);
     /// The same from the text of an optimizer, with all of its keys. `clip_value` acts before the
-    /// regularizers. Steps whose options have no seed use `seed`. `id` is added to the position of
-    /// a tensor without an id. `on_nonfinite` checks every gradient of `apply`. `apply` without an
-    /// executor uses `threads`; copies share them. Also throws value_error for clipping by a norm,
-    /// since a step is prepared before its gradients exist.
+    /// regularizers. `clip_norm` and `clip_adaptive` limit the norm of each gradient of `apply`.
+    /// `clip_global_norm` limits the norm of all gradients of a call together. Steps whose options
+    /// have no seed use `seed`. `id` is added to the position of a tensor without an id.
+    /// `on_nonfinite` checks every gradient of `apply`. `apply` without an executor uses `threads`;
+    /// copies share them. Also throws value_error for clipping integers by a norm.
     any_updater(optimizer_configuration const& from, scalar storage);
     any_updater(any_updater const& other);
     any_updater(any_updater&&) = default;
@@ -165,7 +171,8 @@ public:
     /// use shapes run one after another. Without an executor it uses the threads in the optimizer's
     /// text, else the caller's thread. All tensors are checked before any is written, except for
     /// overlaps between tensors. Throws the same errors, with the number of the tensor. Returns the
-    /// first non-finite element.
+    /// first non-finite element. If the optimizer's text clips by a norm, the call first reads all
+    /// gradients that it does not skip, and throws value_error if a norm is not finite.
     std::optional<nonfinite_element> apply(std::span<any_tensor const> tensors) const;
     template <executor Executor>
     std::optional<nonfinite_element> apply(std::span<any_tensor const> tensors, Executor& threads) const {
@@ -192,6 +199,8 @@ public:
     any_updater with_decay(double factor) const;
 
     /// @cond
+    /// The limit of norms that the optimizer's text sets, for code that owns the memory.
+    detail::norm_limit const& limit() const { return limit_; }
     /// The compiled updater, for code that owns the memory (any_parameter).
     runtime::compiled_updater const& compiled() const { return *compiled_; }
     runtime::compiled_updater& compiled() { return *compiled_; }
@@ -232,11 +241,20 @@ public:
     };
     /// Applies the step to a tensor whose memory is checked (`require`, `require_matrix`), with the
     /// id that it has, for code that owns the memory. Null `threads` means the caller's thread.
-    /// Like `apply` in all else. Not for model-wise rules.
+    /// Like `apply` in all else. Only if `applies_directly()`.
     std::optional<nonfinite_element> apply_checked(runtime::erased_tensor const& x,
                                                    detail::executor_reference const* threads) const;
+    /// Whether a tensor needs no checked_tensors: the rule is not model-wise, and no norm is
+    /// limited.
+    bool applies_directly() const { return !facts().is_model_wise && limit_.is_none(); }
     /// The same for the tensors of a call, and for every rule.
     class checked_tensors;
+    /// The rate, the decay and the number of the step of one tensor; see any_tensor.
+    struct own_step {
+        double rate_scale = 1;
+        decay_factor decay = 1;
+        std::optional<std::int64_t> step = {};
+    };
 
     /// Returns the checked values and state of a tensor, without its gradient. Throws the errors of
     /// `initialize`, and buffer_error for const values.
@@ -256,19 +274,35 @@ private:
     struct tensor_of_call {
         runtime::erased_tensor memory;
         runtime::compiled_updater* by;
+        std::size_t step = 0; // of other_steps, which has `by`
         std::size_t size() const { return memory.size; }
         std::size_t bytes_per_element() const { return by->facts().bytes_per_element; }
     };
-    // The prepared steps of tensors with a rate_scale or a decay, each once per call.
+    // The prepared steps of tensors with a rate_scale, a decay or a step of their own, or with a
+    // clipped gradient, each once per call.
     class other_steps {
     public:
         explicit other_steps(any_updater const& of) : of_(of) {}
-        runtime::compiled_updater* of(any_tensor const& x, std::size_t number);
+        // The step with this number; 0 is the updater's.
+        runtime::compiled_updater* operator[](std::size_t step) const {
+            return step == 0 ? of_.compiled_.get() : steps_[step - 1].by.get();
+        }
+        // The number of the step of a tensor.
+        std::size_t of(own_step const& own, std::size_t number);
+        // The number of the same step with a gradient that is clipped.
+        std::size_t clipped(std::size_t step, double clip);
 
     private:
+        struct one {
+            std::unique_ptr<runtime::compiled_updater> by;
+            runtime::erased_step now;
+            double clip = 1;
+            std::size_t last_clipped = 0;
+        };
         any_updater const& of_;
         detail::rate_numbers numbers_;
-        std::vector<std::unique_ptr<runtime::compiled_updater>> steps_;
+        std::vector<one> steps_;
+        std::size_t last_clipped_ = 0; // of the updater's step
     };
     bool decays() const;
     configuration move_to(gradstep::clock now);
@@ -292,6 +326,7 @@ private:
                                    std::size_t number = detail::only_tensor) const;
 
     configuration policies_;
+    detail::norm_limit limit_ = {};
     element_form form_;
     std::unique_ptr<runtime::compiled_updater> compiled_;
     optimizer_options options_ = {};
@@ -312,12 +347,9 @@ class any_updater::checked_tensors {
 public:
     /// Room for `count` tensors. Errors number them from `number`, or not if it is only_tensor.
     checked_tensors(any_updater const& of, std::size_t count, std::size_t number = 0);
-    /// Adds a tensor, with the id that it has; by another prepared step than the updater's, if `by`
-    /// is not null.
-    void add(runtime::erased_tensor const& x, runtime::compiled_updater* by = nullptr) {
-        all_.push_back({x, by != nullptr ? by : of_->compiled_.get()});
-        taken_.push_back(&all_.back());
-    }
+    /// Adds a tensor, with the id that it has. Throws value_error for numbers that are out of
+    /// range, and the errors of its shape.
+    void add(runtime::erased_tensor const& x, own_step const& own = {});
     /// The memory of tensor k.
     runtime::erased_tensor const& operator[](std::size_t k) const { return all_[k].memory; }
     /// The number of tensors.
@@ -328,8 +360,13 @@ public:
                                            model_step model = model_step::settles);
 
 private:
+    std::size_t number_of(tensor_of_call const* one) const { return static_cast<std::size_t>(one - all_.data()); }
+    // Clips the gradients of `taken_` by their norms. Throws value_error if a norm is not finite.
+    void clip(detail::executor_reference const* threads);
+
     any_updater const* of_;
     std::size_t number_;
+    other_steps steps_;
     std::vector<tensor_of_call> all_;
     std::vector<tensor_of_call const*> taken_;
     std::vector<std::atomic<std::size_t>> found_; // see find_nonfinite

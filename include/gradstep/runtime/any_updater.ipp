@@ -58,7 +58,7 @@ GRADSTEP_DEFINE_RUNTIME void refuse_combination(runtime::combination const& want
     auto const add = [](std::string& to, std::string const& what) {
         if ((", " + to + ",").find(", " + what + ",") == to.npos) to += (to.empty() ? "" : ", ") + what;
     };
-    bool same = false;
+    bool same = false, of_rule_here = false, of_rule_in_float32 = false, in_float32 = false;
     for (runtime::compiled_group const* const group : runtime::compiled_groups())
         for (auto const& entry : group->entries) {
             bool const element = group->storage == storage && group->form == form;
@@ -66,12 +66,22 @@ GRADSTEP_DEFINE_RUNTIME void refuse_combination(runtime::combination const& want
                 entry.average == wanted.average &&
                 (entry.regularizer == regularizer || entry.regularizer == runtime::any_compiled_regularizer);
             same = same || element;
+            bool const is_float32 = group->storage == scalar::float32 && entry.rule == wanted.rule;
+            of_rule_here = of_rule_here || (entry.rule == wanted.rule && element);
+            of_rule_in_float32 = of_rule_in_float32 || is_float32;
+            in_float32 = in_float32 || (is_float32 && other);
             if (entry.rule == wanted.rule && element && entry.average == wanted.average)
                 add(of_regularizer, regularizer_of(entry.regularizer));
             if (entry.rule == wanted.rule && element) add(of_average, average(entry.average));
             if (entry.rule == wanted.rule && other) add(of_element, name_of_element(group->storage, group->form));
             if (element && other) add(of_rule, rule(entry.rule));
         }
+    // numpy's dtype is float64 unless one is given: name the remedy.
+    if (storage == scalar::float64 && (in_float32 || (of_rule_in_float32 && !of_rule_here)))
+        fail<not_compiled_error>({"float64"},
+                                 {rule(wanted.rule), ", ", average(wanted.average), ", ", regularizer_name,
+                                  ": this combination is not compiled into the program"},
+                                 {float32_text});
     std::string const expected = !of_regularizer.empty() ? "this rule with " + of_regularizer
                                  : !of_average.empty()   ? "this rule with " + of_average
                                  : !of_element.empty()   ? "this rule on elements of " + of_element
@@ -138,6 +148,11 @@ GRADSTEP_DEFINE_RUNTIME std::unique_ptr<runtime::compiled_updater> find_compiled
     refuse_combination(wanted, storage, form, regularizer, "regularizer " + describe(of.regularizer));
 }
 
+GRADSTEP_DEFINE_RUNTIME void require_limitable(norm_limit const& limit, scalar storage) {
+    if (!limit.is_none() && is_integer(storage))
+        fail<value_error>({"clip"}, {"integers hold counts, which no norm scales"}, {"none"});
+}
+
 } // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail
 } // namespace gradstep
@@ -160,20 +175,16 @@ GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(configuration policies, scalar 
 
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(optimizer_configuration const& from, scalar storage)
     : any_updater(detail::policies_of_step(from), storage, from.options.element) {
-    if (!detail::limit_of_step(from.options.clip).is_none())
-        detail::fail<value_error>(
-            {"clip"},
-            {detail::configuration_of_hyperparameter(from.options.clip).dump(),
-             " is a norm, and an updater prepares its step before it sees a gradient"},
-            {"none or clip_value; give gradient_scale for a norm, clip_norm of a gs::model, or a gs::any_parameter"});
+    limit_ = detail::limit_of_step(from.options.clip);
+    detail::require_limitable(limit_, storage);
     options_ = from.options;
     use_threads(options_.threads);
 }
 
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(any_updater const& other)
-    : policies_(other.policies_), form_(other.form_), compiled_(other.compiled_->copy()), options_(other.options_),
-      pool_(other.pool_), clock_(other.clock_), step_(other.step_), step_options_(other.step_options_),
-      prepared_(other.prepared_), decay_(other.decay_), whole_(other.whole_) {}
+    : policies_(other.policies_), limit_(other.limit_), form_(other.form_), compiled_(other.compiled_->copy()),
+      options_(other.options_), pool_(other.pool_), clock_(other.clock_), step_(other.step_),
+      step_options_(other.step_options_), prepared_(other.prepared_), decay_(other.decay_), whole_(other.whole_) {}
 
 GRADSTEP_DEFINE_RUNTIME std::string any_updater::description() const {
     detail::policy_text out;
@@ -236,6 +247,7 @@ GRADSTEP_DEFINE_RUNTIME any_updater any_updater::with_decay(double factor) const
     out.decay_ = decay_ * factor;
     out.whole_ = whole_;
     out.options_ = options_;
+    out.limit_ = limit_;
     out.pool_ = pool_;
     out.clock_ = clock_;
     return out;

@@ -19,7 +19,11 @@
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/step.hpp>
 #include <gradstep/model/blocks.hpp>
+#include <gradstep/model/norm_limit.hpp>
+#include <gradstep/model/norms.hpp>
+#include <gradstep/model/norms.ipp>
 #include <gradstep/runtime/compiled_updater.hpp>
+#include <gradstep/runtime/erased_gradient.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -90,6 +94,10 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::settle(std::span<any_updater* const> b
     for (std::size_t k = 0; k < by.size(); ++k) {
         any_updater const& own = *by[k];
         auto const name = [&](char const* what) { return detail::buffer_name(k, what); };
+        if (!own.limit_.is_none())
+            detail::fail<value_error>({name("clip")},
+                                      {"limits a norm, and the tensors of several updaters are settled together"},
+                                      {"no clip; give gradient_scale to next_step"});
         if (own.hash_of_rule() != first.hash_of_rule())
             detail::fail<value_error>({name("rule")}, {"differs from the rule of tensor 0, with which it is settled"},
                                       {"the same rule with the same numbers"});
@@ -115,7 +123,7 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::settle(std::span<any_updater* const> b
 
 GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(any_tensor const& tensor) const {
     detail::executor_reference const threads = own_threads();
-    if (tensor.rate_scale != 1 || tensor.decay != 1 || tensor.step || facts().is_model_wise)
+    if (tensor.rate_scale != 1 || tensor.decay != 1 || tensor.step || !applies_directly())
         return apply_all({&tensor, 1}, &threads, detail::only_tensor);
     runtime::erased_tensor const x = checked(tensor, true);
     compiled_->require_matrix(x, detail::only_tensor);
@@ -188,26 +196,38 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::zero_gradient(runtime::erased_tensor c
     if (x.size != 0) std::memset(const_cast<void*>(x.gradient), 0, x.size * size_of(facts().storage));
 }
 
-GRADSTEP_DEFINE_RUNTIME runtime::compiled_updater* any_updater::other_steps::of(any_tensor const& x,
-                                                                                std::size_t number) {
-    if (!ranges::non_negative.contains(x.rate_scale))
-        detail::fail<value_error>({detail::buffer_name(number, "rate_scale")}, {x.rate_scale, " is out of range"},
+GRADSTEP_DEFINE_RUNTIME std::size_t any_updater::other_steps::of(own_step const& own, std::size_t number) {
+    if (!ranges::non_negative.contains(own.rate_scale))
+        detail::fail<value_error>({detail::buffer_name(number, "rate_scale")}, {own.rate_scale, " is out of range"},
                                   {ranges::non_negative.text});
-    detail::check_own(number, x.decay, x.step);
-    if (x.step && std::holds_alternative<dgc_momentum>(of_.policies_.rule)) detail::refuse_own_step(number);
-    if (x.step && (!of_.facts().clock_state_names.empty() || of_.facts().is_model_wise))
-        detail::refuse_own_number(number, *x.step);
-    double const decay = of_.decays() ? static_cast<double>(x.decay) : 1;
-    std::int64_t const t = x.step.value_or(of_.step_.t);
-    if (x.rate_scale == 1 && decay == 1 && t == of_.step_.t) return of_.compiled_.get();
-    auto const [slot, is_new] = numbers_.of(x.rate_scale, decay, t);
+    detail::check_own(number, own.decay, own.step);
+    if (own.step && std::holds_alternative<dgc_momentum>(of_.policies_.rule)) detail::refuse_own_step(number);
+    if (own.step && (!of_.facts().clock_state_names.empty() || of_.facts().is_model_wise))
+        detail::refuse_own_number(number, *own.step);
+    double const decay = of_.decays() ? static_cast<double>(own.decay) : 1;
+    std::int64_t const t = own.step.value_or(of_.step_.t);
+    if (own.rate_scale == 1 && decay == 1 && t == of_.step_.t) return 0;
+    auto const [known, is_new] = numbers_.of(own.rate_scale, decay, t);
     if (is_new) {
-        steps_.push_back(decay == 1
-                             ? of_.compiled_->copy()
-                             : detail::find_compiled(policies_with(of_.policies_, decay), of_.storage(), of_.form_));
-        steps_.back()->prepare({t, of_.step_.rate * x.rate_scale, of_.step_.state}, of_.step_options_);
+        auto made = decay == 1 ? of_.compiled_->copy()
+                               : detail::find_compiled(policies_with(of_.policies_, decay), of_.storage(), of_.form_);
+        runtime::erased_step const now{t, of_.step_.rate * own.rate_scale, of_.step_.state};
+        made->prepare(now, of_.step_options_);
+        steps_.push_back({std::move(made), now});
     }
-    return steps_[slot - 1].get();
+    return known; // these are the first steps
+}
+
+GRADSTEP_DEFINE_RUNTIME std::size_t any_updater::other_steps::clipped(std::size_t step, double clip) {
+    std::size_t const last = step == 0 ? last_clipped_ : steps_[step - 1].last_clipped;
+    if (last != 0 && steps_[last - 1].clip == clip) return last;
+    auto made = (*this)[step]->copy();
+    runtime::erased_step const now = step == 0 ? of_.step_ : steps_[step - 1].now;
+    step_options options = of_.step_options_;
+    options.gradient_scale *= clip;
+    made->prepare(now, options);
+    steps_.push_back({std::move(made), now, clip});
+    return (step == 0 ? last_clipped_ : steps_[step - 1].last_clipped) = steps_.size();
 }
 
 GRADSTEP_DEFINE_RUNTIME detail::executor_reference any_updater::own_threads() const {
@@ -220,13 +240,10 @@ any_updater::apply_all(std::span<any_tensor const> tensors, detail::executor_ref
                        std::size_t number) const {
     require_step("apply");
     checked_tensors all(*this, tensors.size(), number);
-    other_steps others(*this);
     for (std::size_t k = 0; k < tensors.size(); ++k) {
         runtime::erased_tensor x = checked(tensors[k], true, number + k);
         if (!tensors[k].id) x.id += k;
-        runtime::compiled_updater* const by = others.of(tensors[k], number + k);
-        by->require_matrix(x, number + k);
-        all.add(x, by);
+        all.add(x, {tensors[k].rate_scale, tensors[k].decay, tensors[k].step});
     }
     return all.apply(threads);
 }
@@ -247,9 +264,39 @@ any_updater::apply_checked(runtime::erased_tensor const& x, detail::executor_ref
 
 GRADSTEP_DEFINE_RUNTIME any_updater::checked_tensors::checked_tensors(any_updater const& of, std::size_t count,
                                                                       std::size_t number)
-    : of_(&of), number_(number), found_(of.options_.on_nonfinite == nonfinite::propagate ? 0 : count) {
+    : of_(&of), number_(number), steps_(of), found_(of.options_.on_nonfinite == nonfinite::propagate ? 0 : count) {
     all_.reserve(count);
     taken_.reserve(count);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_updater::checked_tensors::add(runtime::erased_tensor const& x, own_step const& own) {
+    std::size_t const number = number_ + all_.size(), step = steps_.of(own, number);
+    steps_[step]->require_matrix(x, number);
+    all_.push_back({x, steps_[step], step});
+    taken_.push_back(&all_.back());
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_updater::checked_tensors::clip(detail::executor_reference const* threads) {
+    std::vector<detail::erased_gradient> gradients;
+    std::vector<detail::erased_gradient const*> pointers;
+    gradients.reserve(taken_.size());
+    pointers.reserve(taken_.size());
+    for (tensor_of_call const* const one : taken_)
+        pointers.push_back(&gradients.emplace_back(one->memory, *one->by, of_->limit_));
+    std::vector<double> clips;
+    detail::gradient_norms<detail::erased_gradient const> norms;
+    if (auto const found = norms.own_clips(pointers, threads, of_->step_options_.gradient_scale, clips)) {
+        auto const refuse = [&] { detail::refuse_norm(found->norm, found->of_weights); };
+        if (number_ == detail::only_tensor || of_->limit_.of_all) refuse();
+        detail::with_context([&] { return "tensor " + detail::text(number_of(taken_[found->task])) + ": "; }, refuse);
+    }
+    for (std::size_t i = 0; i < taken_.size(); ++i) {
+        tensor_of_call& one = all_[number_of(taken_[i])];
+        if (clips[i] == 1) continue;
+        one.step = steps_.clipped(one.step, clips[i]);
+        one.by = steps_[one.step];
+        one.by->require_matrix(one.memory, number_ + number_of(taken_[i]));
+    }
 }
 
 GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element>
@@ -261,12 +308,14 @@ any_updater::checked_tensors::apply(detail::executor_reference const* threads, m
     // If the rule is model-wise, no tensor of the model takes the step.
     bool const is_model_wise = of_->facts().is_model_wise,
                takes_none = model == model_step::is_skipped || (is_model_wise && first);
-    if (takes_none || first)
-        std::erase_if(taken_, [&](tensor_of_call const* one) {
-            bool const is_skipped = takes_none || found_[static_cast<std::size_t>(one - all_.data())] != one->size();
-            if (is_skipped && of_->step_options_.zero_gradient) of_->zero_gradient(one->memory);
-            return is_skipped;
-        });
+    auto const is_skipped = [&](tensor_of_call const* one) {
+        return takes_none || (first && found_[number_of(one)] != one->size());
+    };
+    std::erase_if(taken_, is_skipped);
+    if (!of_->limit_.is_none() && !taken_.empty()) clip(threads);
+    if (of_->step_options_.zero_gradient)
+        for (tensor_of_call const& one : all_)
+            if (is_skipped(&one)) of_->zero_gradient(one.memory);
     if (is_model_wise && model == model_step::settles && !first) of_->settle(taken_, threads);
     of_->run_all(taken_, threads);
     return first;

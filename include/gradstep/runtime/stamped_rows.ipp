@@ -35,12 +35,17 @@ find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) 
     runtime::combination const wanted = combination_of(policies);
     std::size_t const regularizer = index_of_regularizer(wanted.regularizers);
     std::string others;
+    bool in_float32 = false;
     for (runtime::compiled_group const* const group : runtime::compiled_groups()) {
-        if (group->storage != of.storage() || group->form != of.form()) continue;
+        bool const is_own = group->storage == of.storage() && group->form == of.form();
+        if (!is_own && group->storage != scalar::float32) continue;
         for (runtime::compiled_catch_up_entry const& entry : group->catch_ups) {
             if (entry.rule != wanted.rule || entry.average != wanted.average) continue;
-            if (entry.regularizer == regularizer && entry.catch_up == catch_up)
-                return entry.make(wanted, catch_up_policy, capacity, width);
+            if (entry.regularizer == regularizer && entry.catch_up == catch_up) {
+                if (is_own) return entry.make(wanted, catch_up_policy, capacity, width);
+                in_float32 = true;
+            }
+            if (!is_own) continue;
             others += (others.empty() ? "" : ", ") + name_in_list<catch_ups>(entry.catch_up) + " with regularizer " +
                       name_in_list<runtime::compiled_regularizers>(entry.regularizer);
         }
@@ -49,7 +54,8 @@ find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) 
                              {name_in_list<catch_ups>(catch_up), " is not compiled into the program for ",
                               describe(policies.rule), policies.averages.empty() ? "" : " with an average", ", ",
                               describe(policies.regularizer), ", ", name_of_element(of.storage(), of.form())},
-                             {"touch_only", others.empty() ? "" : ", or for this rule ", others});
+                             {of.storage() == scalar::float64 && in_float32 ? float32_text : "touch_only",
+                              others.empty() ? "" : ", or for this rule ", others});
 }
 
 GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(any_updater const& of, std::uint64_t rows, std::size_t width)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import _arrays
-from .._library import GIVEN_LOSS, CClock, CSlot, InvalidError, NotCompiledError, SequenceError, check, library, new_error
+from .._library import GIVEN_LOSS, CClock, CSlot, InvalidError, NotCompiledError, SequenceError, Status, check, error, library, new_error
 from .._shared import Handle, c_options, canonical, config_bytes
 from . import _memory
 
@@ -75,6 +75,11 @@ class Updater:
         self.slots = tuple(slots)
         self.policies = _policies_of(config)
         self.canonical = canonical(config)
+        clip = self.canonical["clip"]["name"]
+        if clip not in ("none", "clip_value"):  # which would act on some of the parameters
+            raise error(
+                Status.BAD_CONFIG, f"clip: {clip} is given; expected none or clip_value; torch.nn.utils.clip_grad_norm_ clips by a norm"
+            )
         self.rule: str = self.canonical["rule"]["name"]
         self.needs_matrix = self.canonical["rule"]["name"] == "muon"
         self.is_factored = any(x.factor for x in slots)
