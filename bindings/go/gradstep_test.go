@@ -360,6 +360,86 @@ func TestUpdaterIsAParameter(t *testing.T) {
 	}
 }
 
+func TestPartsOfOneBufferHaveTheirOwnDecay(t *testing.T) {
+	const of, n, first = `{"rule": {"name": "adam"}, "regularizer": {"name": "decoupled", "rate": %g},
+		"schedule": {"name": "constant", "rate": 0.0625}, "clip": {"name": "clip_global_norm", "limit": 0.5}}`, 100, 60
+	w := values(n, math.Sin)
+	alone := append([]float32(nil), w...)
+	all := must[*Updater[float32]](t)(NewUpdater[float32](fmt.Sprintf(of, 0.5)))
+	state := must[[]Slot](t)(all.Initialize(w))
+	parts := []Part{NewPart(first), NewPart(n - first).WithDecay(0).WithRateScale(0.5)}
+	plain := strings.ReplaceAll(of, `, "clip": {"name": "clip_global_norm", "limit": 0.5}`, "")
+	var updaters [2]*Updater[float32]
+	var states [2][]Slot
+	halves := [2][2]int{{0, first}, {first, n}}
+	for k, decay := range []float64{0.5, 0} {
+		updaters[k] = must[*Updater[float32]](t)(NewUpdater[float32](fmt.Sprintf(plain, decay)))
+		states[k] = must[[]Slot](t)(updaters[k].Initialize(alone[halves[k][0]:halves[k][1]]))
+	}
+	for step := 0; step < 4; step++ {
+		gradient := values(n, func(i float64) float64 { return math.Cos(i + float64(step)) })
+		norm := must[float64](t)(GlobalNorm(gradient))
+		if both := must[float64](t)(GlobalNorm(gradient[:first], gradient[first:])); math.Abs(both-norm) > 1e-12*norm || norm < 0.5 {
+			t.Fatal(both, norm)
+		}
+		check(t, all.NextStep())
+		check(t, all.ApplyParts(w, gradient, state, parts))
+		for k, half := range halves {
+			scale := []float64{1, 0.5}[k]
+			check(t, updaters[k].NextStep(GradientScale(0.5/norm), RateScale(scale)))
+			check(t, updaters[k].Apply(alone[half[0]:half[1]], gradient[half[0]:half[1]], states[k]))
+		}
+	}
+	if !reflect.DeepEqual(w, alone) {
+		t.Fatal("the parts of one call have other bits than two updaters")
+	}
+	gradient := make([]float32, n)
+	wants(t, all.ApplyParts(w, gradient[1:], state, parts), BadSize, "99")
+	wants(t, all.ApplyParts(w, gradient, state, parts[:1]), BadSize, "60", "100")
+	wants(t, all.ApplyParts(w, gradient, state, []Part{NewPart(101)}), BadSize, "part 0")
+	wants(t, all.ApplyParts(w, gradient, state, []Part{NewPart(-1), NewPart(101)}), BadSize, "part 0")
+	check(t, all.NextStep())
+	wants(t, all.ApplyParts(w, gradient, state, []Part{NewPart(n).WithDecay(-1)}), BadValue, "decay", "-1")
+	wants(t, all.ApplyParts(w, gradient, state, []Part{NewPart(n).WithRateScale(math.NaN())}), BadValue, "rate_scale")
+	wants(t, all.ApplyParts(w, gradient, state, []Part{NewPart(n).WithStep(-1)}), BadValue, "step", "-1")
+	check(t, all.ApplyParts(w, gradient, state, []Part{NewPart(n).WithStep(3)}))
+	layers := must[*Updater[float32]](t)(NewUpdater[float32](strings.ReplaceAll(adam, "adam", "rowwise_adagrad")))
+	ofLayers := must[[]Slot](t)(layers.Initialize(w))
+	check(t, layers.NextStep())
+	wants(t, layers.ApplyParts(w, gradient, ofLayers, parts), BadSize, "one number for a whole tensor")
+}
+
+func TestNormsAndNonFiniteElements(t *testing.T) {
+	if norm := must[float64](t)(GlobalNorm([]float64{3, 0}, nil, []float64{4})); norm != 5 {
+		t.Fatal(norm)
+	}
+	if norm := must[float64](t)(GlobalNorm[float32]()); norm != 0 {
+		t.Fatal(norm)
+	}
+	bad := []float32{1, 2, float32(math.Inf(-1))}
+	if norm := must[float64](t)(GlobalNorm([]float32{1}, bad)); !math.IsInf(norm, 1) {
+		t.Fatal(norm)
+	}
+	if gradient, element, err := FirstNonFinite([]float32{1}, bad); gradient != 1 || element != 2 || err != nil {
+		t.Fatal(gradient, element, err)
+	}
+	if gradient, element, err := FirstNonFinite([]float32{1}, bad[:2]); gradient != -1 || element != -1 || err != nil {
+		t.Fatal(gradient, element, err)
+	}
+	_, err := GlobalNorm([]int32{1})
+	wants(t, err, UnsupportedType, "int32")
+	_, _, err = FirstNonFinite([]uint64{1})
+	wants(t, err, UnsupportedType, "uint64")
+}
+
+func TestFloat64NamesFloat32(t *testing.T) {
+	lion := strings.ReplaceAll(adam, "adam", "lion")
+	_, err := NewParameter(lion, []float64{1})
+	wants(t, err, NotCompiled, "float64", "float32")
+	_, err = NewUpdater[float64](lion)
+	wants(t, err, NotCompiled, "float64", "float32")
+}
+
 func TestTrainersSendEachOtherWhatTheyCompress(t *testing.T) {
 	const n, rule = 40, `{"rule": {"name": "dgc_momentum", "rampup_begin_step": 2, "sparsity": [0.75], "num_trainers": 2, "dense_below": 0},
 		"schedule": {"name": "constant", "rate": 0.5}}`

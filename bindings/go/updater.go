@@ -1,6 +1,9 @@
 package gradstep
 
 /*
+#include <stdlib.h>
+#include <string.h>
+
 #include <gradstep/c/gradstep.h>
 
 enum { most_slots = 8 };
@@ -17,11 +20,46 @@ static gradstep_status apply_slots(uintptr_t updater, uint8_t* parameter, const 
     void* const slots[most_slots] = {a, b, c, d, e, f, g, h};
     return gradstep_updater_apply((gradstep_updater const*)updater, parameter, gradient, slots, count, error);
 }
+// The same for parts that lie behind each other in each buffer. sizes: the bytes of an element of a parameter and of a slot.
+static gradstep_status apply_parts(uintptr_t updater, uint8_t* parameter, const uint8_t* gradient, const uint64_t* counts,
+                                   const double* rate_scales, const double* decays, const int64_t* steps, uint64_t n,
+                                   uint64_t element_size, uint64_t slot_size, SLOTS, gradstep_error* error) {
+    uint8_t* const slots[most_slots] = {a, b, c, d, e, f, g, h};
+    gradstep_tensor_options const options = {sizeof(gradstep_tensor_options), 0, rate_scales, decays, steps};
+    void** const pointers = malloc((n + 1) * (3 + most_slots) * sizeof(void*)); // malloc(0) can return NULL
+    if (pointers == NULL) {
+        strcpy(error->message, "ApplyParts: there is no memory for the addresses of the parts");
+        return GRADSTEP_OUT_OF_MEMORY;
+    }
+    void **const parameters = pointers, **const gradients = pointers + n, **const slots_of = pointers + 2 * n;
+    for (uint64_t k = 0, at = 0; k < n; at += counts[k++]) {
+        void** const of_part = pointers + 3 * n + most_slots * k;
+        parameters[k] = parameter + at * element_size;
+        gradients[k] = (uint8_t*)gradient + at * element_size;
+        slots_of[k] = of_part;
+        for (int i = 0; i < most_slots; ++i) of_part[i] = slots[i] == NULL ? NULL : slots[i] + at * slot_size;
+    }
+    gradstep_status const status = gradstep_updater_apply_with(
+        (gradstep_updater const*)updater, parameters, (const void* const*)gradients, (void* const* const*)slots_of, counts, NULL, n,
+        &options, error);
+    free(pointers);
+    return status;
+}
+static gradstep_status norm_of(int32_t dtype, const uint8_t* gradient, uint64_t count, double* norm, gradstep_error* error) {
+    const void* const at = gradient;
+    return gradstep_global_norm(dtype, &at, &count, 1, NULL, norm, error);
+}
+static gradstep_status nonfinite_of(int32_t dtype, const uint8_t* gradient, uint64_t count, uint64_t* none, uint64_t* element,
+                                    gradstep_error* error) {
+    const void* const at = gradient;
+    return gradstep_first_nonfinite(dtype, &at, &count, 1, NULL, none, element, error);
+}
 */
 import "C"
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"unsafe"
@@ -229,6 +267,115 @@ func (u *Updater[T]) Apply(values, gradient []T, state []Slot) error {
 		return C.apply_slots(C.uintptr_t(uintptr(unsafe.Pointer(u.c))), bytesAt(values), bytesAt(gradient), count, at[0], at[1], at[2], at[3], at[4],
 			at[5], at[6], at[7], said)
 	})
+}
+
+// Part describes one of the tensors that lie behind each other in the slices of [Updater.ApplyParts].
+type Part struct {
+	count            int
+	rateScale, decay float64
+	step             int64
+}
+
+// NewPart describes a tensor of count elements.
+func NewPart(count int) Part { return Part{count: count, rateScale: 1, decay: 1} }
+
+// WithRateScale returns the same part with a factor that multiplies its learning rate; finite and >= 0.
+func (p Part) WithRateScale(factor float64) Part { p.rateScale = factor; return p }
+
+// WithDecay returns the same part with a factor that multiplies the decay of the regularizer; finite and >= 0. 0: no decay; clipping
+// stays.
+func (p Part) WithDecay(factor float64) Part { p.decay = factor; return p }
+
+// WithStep returns the same part with its own number of the step, such as a lower one of a tensor that joined later; >= 1. 0: the
+// clock's.
+func (p Part) WithStep(number int64) Part { p.step = number; return p }
+
+// ApplyParts applies the step that NextStep prepared to several tensors in one call. The tensors lie behind each other in values,
+// gradient and each slot of state, which Initialize made from all values. The clip "clip_global_norm" of the configuration limits
+// the norm of the whole gradient. Part k is number k for stochastic rounding.
+//
+//	parts := []gradstep.Part{gradstep.NewPart(len(weights)), gradstep.NewPart(len(bias)).WithDecay(0)}
+//	err = optimizer.ApplyParts(all, gradient, state, parts)
+//
+// A rule that keeps one number for each tensor needs a state for each part, and is an error (BadSize): use Apply.
+func (u *Updater[T]) ApplyParts(values, gradient []T, state []Slot, parts []Part) error {
+	if len(gradient) != len(values) {
+		return badSize("gradient: has %d elements; expected %d, as the tensors have", len(gradient), len(values))
+	}
+	at, err := u.addresses(state, len(values))
+	if err != nil {
+		return err
+	}
+	n := len(parts)
+	counts, steps := make([]C.uint64_t, n+1), make([]C.int64_t, n+1) // an address also of none
+	rateScales, decays := make([]C.double, n+1), make([]C.double, n+1)
+	sum := 0
+	for k, part := range parts {
+		if part.count < 0 || part.count > len(values)-sum {
+			return badSize("part %d: has %d elements; expected at most %d, the rest of the values", k, part.count, len(values)-sum)
+		}
+		sum += part.count
+		counts[k], steps[k] = C.uint64_t(part.count), C.int64_t(part.step)
+		rateScales[k], decays[k] = C.double(part.rateScale), C.double(part.decay)
+	}
+	if sum != len(values) {
+		return badSize("parts: have %d elements together; expected %d, as the values have", sum, len(values))
+	}
+	slotSize := C.uint64_t(0)
+	for i := range u.slots {
+		if u.slots[i].count != 0 {
+			return badSize("slot %s: is one number for a whole tensor; expected one for each element; use Apply", u.names[i])
+		}
+		slotSize = sizeOfDtype(u.slots[i].dtype)
+	}
+	var element T
+	return u.call(func(said *C.gradstep_error) C.gradstep_status {
+		return C.apply_parts(C.uintptr_t(uintptr(unsafe.Pointer(u.c))), bytesAt(values), bytesAt(gradient), &counts[0], &rateScales[0],
+			&decays[0], &steps[0], C.uint64_t(n), C.uint64_t(unsafe.Sizeof(element)), slotSize, at[0], at[1], at[2], at[3], at[4], at[5],
+			at[6], at[7], said)
+	})
+}
+
+// sizeOfDtype returns the bytes of an element of a dtype.
+func sizeOfDtype(dtype C.int32_t) C.uint64_t {
+	switch dtype {
+	case C.GRADSTEP_FLOAT64, C.GRADSTEP_INT64, C.GRADSTEP_UINT64:
+		return 8
+	case C.GRADSTEP_FLOAT16, C.GRADSTEP_BFLOAT16:
+		return 2
+	}
+	return 4
+}
+
+// GlobalNorm returns the Euclidean norm of gradients together. Integers are an error (UnsupportedType). The norm is not finite if an
+// element is not.
+func GlobalNorm[T Element](gradients ...[]T) (float64, error) {
+	norm := 0.0
+	for _, each := range gradients {
+		said, of := newError(), C.double(0)
+		status := C.norm_of(dtypeOf[T](), bytesAt(each), C.uint64_t(len(each)), &of, &said)
+		if status != C.GRADSTEP_OK {
+			return 0, errorOf(status, &said)
+		}
+		norm = math.Hypot(norm, float64(of)) // exact for one gradient
+	}
+	return norm, nil
+}
+
+// FirstNonFinite finds the first NaN or infinity in gradients. It returns the index of the gradient and the index of the element in it,
+// or -1 and -1 if all elements are finite. Integers are an error (UnsupportedType).
+func FirstNonFinite[T Element](gradients ...[]T) (gradient, element int, err error) {
+	for k, each := range gradients {
+		said, none, at := newError(), C.uint64_t(0), C.uint64_t(0)
+		status := C.nonfinite_of(dtypeOf[T](), bytesAt(each), C.uint64_t(len(each)), &none, &at, &said)
+		if status != C.GRADSTEP_OK {
+			return -1, -1, errorOf(status, &said)
+		}
+		if none == 0 {
+			return k, int(at), nil
+		}
+	}
+	return -1, -1, nil
 }
 
 // Clock returns the progress of the run: steps, samples and epoch.

@@ -39,7 +39,7 @@ from ._library import (
 )
 from ._parameter import LoadReport, Model, Parameter, Table, file_names
 from ._shared import Clock, Config, StepOptions, canonical
-from ._updater import Slot, Updater
+from ._updater import Slot, Updater, first_nonfinite, global_norm
 from .rules import *  # noqa: F403
 
 __version__ = "0.1.0"  # also the version of the library in the wheel
@@ -75,6 +75,8 @@ __all__ = [
     "canonical",
     "clips",
     "file_names",
+    "first_nonfinite",
+    "global_norm",
     "regularizers",
     "rules",
     "schedules",

@@ -263,7 +263,8 @@ def checked(array: Array, what: str, dtype: Dtype, count: int | None, writable: 
             return View(address_of(array), dtype, array.shape, flags.writeable, array)
     found = view(array, what)
     if found.dtype is not dtype:
-        raise error(Status.UNSUPPORTED_TYPE, f"{what}: is of {found.dtype.name}; expected {dtype.name}")
+        hint = f"; use astype(numpy.{dtype.name})" if dtype.numpy is not None and isinstance(array, numpy.ndarray) else ""
+        raise error(Status.UNSUPPORTED_TYPE, f"{what}: is of {found.dtype.name}; expected {dtype.name}{hint}")
     if count is not None and found.size != count:
         raise error(Status.BAD_SIZE, f"{what}: has {found.size} elements; expected {count}")
     if writable and not found.writable:

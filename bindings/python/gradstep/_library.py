@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-ABI = (0, 3)  # GRADSTEP_ABI_MAJOR and _MINOR of include/gradstep/c/gradstep.h, which this module follows
+ABI = (0, 4)  # GRADSTEP_ABI_MAJOR and _MINOR of include/gradstep/c/gradstep.h, which this module follows
 
 
 class Status(enum.IntEnum):
@@ -180,6 +180,18 @@ class CStepOptions(ctypes.Structure):
 GIVEN_RATE, GIVEN_EPOCH, GIVEN_LOSS = 1, 2, 4  # enum gradstep_given
 
 
+class CTensorOptions(ctypes.Structure):
+    """gradstep_tensor_options."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("reserved", ctypes.c_int32),
+        ("rate_scales", ctypes.POINTER(ctypes.c_double)),
+        ("decays", ctypes.POINTER(ctypes.c_double)),
+        ("steps", ctypes.POINTER(ctypes.c_int64)),
+    ]
+
+
 class CClock(ctypes.Structure):
     """gradstep_clock."""
 
@@ -261,7 +273,10 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "updater_apply": (_at, _at, _at, _at, _longs),
     "updater_apply_many": (_at, _at, _at, _at, _at, _longs),
     "updater_apply_matrices": (_at, _at, _at, _at, _at, _at, _longs),
+    "updater_apply_with": (_at, _at, _at, _at, _at, _at, _longs, _at),
     "updaters_settle": (_at, _at, _at, _at, _at, _longs),
+    "global_norm": (_ints, _at, _at, _longs, _at, _at),
+    "first_nonfinite": (_ints, _at, _at, _longs, _at, _at, _at),
 }
 
 
@@ -321,6 +336,17 @@ def check(status: int, failure: CError, filename: str | None = None) -> None:
             raise _file_error(message, failure.system_code, filename)
         known = status in Status._value2member_map_
         raise error(Status(status) if known else Status.INTERNAL_ERROR, message)
+
+
+def check_created(status: int, failure: CError) -> None:
+    """Like `check`, for a constructor that takes numpy arrays, whose dtype is float64 unless the caller gives one."""
+    try:
+        check(status, failure)
+    except NotCompiledError as refused:
+        message = str(refused)
+        if not message.startswith("float64: "):
+            raise
+        raise error(refused.code, f"{message}: values.astype(numpy.float32)") from None
 
 
 def new_error() -> CError:

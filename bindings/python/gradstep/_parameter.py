@@ -15,7 +15,7 @@ import numpy
 
 from . import _arrays
 from ._arrays import Array, Ids
-from ._library import CLoadOptions, CSlot, OutOfRangeError, Status, check, error, library, new_error
+from ._library import CLoadOptions, CSlot, OutOfRangeError, Status, check, check_created, error, library, new_error
 from ._shared import (
     Config,
     Owner,
@@ -67,7 +67,7 @@ class _Values(Owner):
         text, out, failure = config_bytes(config), ctypes.c_void_p(), new_error()
 
         def create(address: int | None, rows: int) -> int:
-            check(
+            check_created(
                 library.gradstep_parameter_create(
                     text, len(text), element.code, address, rows, width, ctypes.byref(out), ctypes.byref(failure)
                 ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _arrays
 from ._arrays import Array
-from ._library import CSlot, Status, check, error, library, new_error
+from ._library import CSlot, CTensorOptions, Status, check, check_created, error, library, new_error
 from ._shared import Clock, Config, Owner, StepOptions, c_options, config_bytes, zeroes
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Updater(Owner):
         self._element = _arrays.dtype_of(dtype)
         self.dtype = self._element.name
         text, out, failure = config_bytes(config), ctypes.c_void_p(), new_error()
-        check(
+        check_created(
             library.gradstep_updater_create(text, len(text), self._element.code, ctypes.byref(out), ctypes.byref(failure)),
             failure,
         )
@@ -151,11 +151,24 @@ class Updater(Owner):
         del kept
 
     def apply_many(
-        self, parameters: Sequence[Array], gradients: Sequence[Array], states: Sequence[Mapping[str, Array]] | None = None
+        self,
+        parameters: Sequence[Array],
+        gradients: Sequence[Array],
+        states: Sequence[Mapping[str, Array]] | None = None,
+        *,
+        rate_scales: Sequence[float] | None = None,
+        decays: Sequence[float] | None = None,
+        steps: Sequence[int | None] | None = None,
     ) -> None:
         """Applies the prepared step to many tensors in one call, which splits them over threads together.
 
-        All arguments are checked before anything is written. Tensor k is number k for stochastic rounding.
+        rate_scales: one factor for each tensor, which multiplies its learning rate; finite and >= 0.
+        decays: one factor for each tensor, which multiplies the decay of the regularizer; finite and >= 0. 0: no decay; clipping
+            stays.
+        steps: the number of each tensor's step, from 1, such as a lower one of a tensor that joined later; None: the clock's.
+
+        The clip "clip_global_norm" limits the norm of all gradients of the call. All arguments are checked before anything is
+        written. Tensor k is number k for stochastic rounding.
         """
         number = len(parameters)
         if states is None:
@@ -180,16 +193,20 @@ class Updater(Owner):
             pointers(*[x.address for x in found]),
             pointers(*[ctypes.addressof(x) for x, _ in slots]),
         )
+        options = None if rate_scales is decays is steps is None else _tensor_options(number, rate_scales, decays, steps)
         if not (self._needs_matrix or self._is_factored):
-            self._call("apply_many", *addresses, counts(*[x.size for x in weights]), number)
+            sizes = counts(*[x.size for x in weights])
+            if options is None:
+                self._call("apply_many", *addresses, sizes, number)
+            else:
+                self._call("apply_with", *addresses, sizes, None, number, ctypes.byref(options))
             return
         for i, x in enumerate(weights):
             if self._needs_matrix and len(x.shape) < 2:
                 raise error(Status.BAD_SIZE, f"parameters[{i}]: has the shape {tuple(x.shape)}; expected a matrix")
         extents = [_rows_and_columns(x) for x in weights]
-        self._call(
-            "apply_matrices", *addresses, counts(*[rows for rows, _ in extents]), counts(*[x for _, x in extents]), number
-        )
+        shapes = counts(*[rows for rows, _ in extents]), counts(*[columns for _, columns in extents])
+        self._call("apply_with", *addresses, *shapes, number, options and ctypes.byref(options))
 
     def _sizes(self, rows: int, columns: int) -> list[int]:
         """The number of elements of each slot of a tensor."""
@@ -222,3 +239,54 @@ def _rows_and_columns(view: _arrays.View) -> tuple[int, int]:
     if len(view.shape) < 2 or view.size == 0:
         return view.size, 0
     return view.shape[0], math.prod(view.shape[1:])
+
+
+def _tensor_options(
+    number: int, rate_scales: Sequence[float] | None, decays: Sequence[float] | None, steps: Sequence[int | None] | None
+) -> CTensorOptions:
+    """The options of each tensor of a call, after a check of their numbers."""
+    for name, given in (("rate_scales", rate_scales), ("decays", decays), ("steps", steps)):
+        if given is not None and len(given) != number:
+            raise error(Status.BAD_SIZE, f"apply_many: {name}: has {len(given)} elements; expected {number}, as there are parameters")
+    if steps is not None and 0 in steps:
+        raise error(Status.BAD_VALUE, "apply_many: steps: 0 is out of range; expected >= 1, or None")
+    factors = ctypes.c_double * number
+    return CTensorOptions(
+        ctypes.sizeof(CTensorOptions),
+        0,
+        None if rate_scales is None else factors(*rate_scales),
+        None if decays is None else factors(*decays),
+        None if steps is None else (ctypes.c_int64 * number)(*[x or 0 for x in steps]),
+    )
+
+
+def global_norm(gradients: Sequence[Array]) -> float:
+    """Returns the Euclidean norm of all gradients together, as the clip "clip_global_norm" computes it.
+
+    The gradients are contiguous arrays on the CPU, all of one dtype: float32, float64, float16 or bfloat16. The norm is not finite
+    if an element is not. Its bits are the same on every machine.
+    """
+    norm = ctypes.c_double()
+    _of_gradients("global_norm", gradients, ctypes.byref(norm))
+    return norm.value
+
+
+def first_nonfinite(gradients: Sequence[Array]) -> tuple[int, int] | None:
+    """Finds the first NaN or infinity in gradients. Returns the index of the gradient and the index of the element in it, in
+    memory order; None if all elements are finite. The gradients are as for `global_norm`."""
+    tensor, element = ctypes.c_uint64(), ctypes.c_uint64()
+    _of_gradients("first_nonfinite", gradients, ctypes.byref(tensor), ctypes.byref(element))
+    return None if tensor.value == len(gradients) else (tensor.value, element.value)
+
+
+def _of_gradients(function: str, gradients: Sequence[Array], *out: Any) -> None:
+    views = [_arrays.view(x, f"gradients[{i}]") for i, x in enumerate(gradients)]
+    element = views[0].dtype if views else _arrays.dtype_of("float32")
+    for i, x in enumerate(views):
+        if x.dtype is not element:
+            raise error(Status.UNSUPPORTED_TYPE, f"gradients[{i}]: is of {x.dtype.name}; expected {element.name}, as gradients[0]")
+    number, failure = len(views), new_error()
+    at, counts = (ctypes.c_void_p * number)(*[x.address for x in views]), (ctypes.c_uint64 * number)(*[x.size for x in views])
+    check(
+        getattr(library, "gradstep_" + function)(element.code, at, counts, number, None, *out, ctypes.byref(failure)), failure
+    )

@@ -328,6 +328,90 @@ class Training(unittest.TestCase):
             table.update(ids, numpy.full((4, 1), p - label, numpy.float32))
         self.assertTrue((table.values()[:10] < 0).all() and (table.values()[10:] > 0).all())
 
+    def test_an_updater_clips_tensors_together_and_gives_each_its_options(self):
+        def with_decay(decay, **more):
+            return config("adam", 0.0625, regularizer={"name": "decoupled", "rate": decay}, **more)
+
+        together = gradstep.Updater(with_decay(0.5, clip={"name": "clip_global_norm", "limit": 0.5}))
+        alone = [gradstep.Updater(with_decay(decay)) for decay in (0.5, 0)]
+        rng = numpy.random.default_rng(1)
+        w = [rng.normal(size=n).astype(numpy.float32) for n in (60, 40)]
+        own = [x.copy() for x in w]
+        states, of_own = [together.initialize(x) for x in w], [together.initialize(x) for x in w]
+        for _ in range(4):
+            g = [rng.normal(size=x.size).astype(numpy.float32) for x in w]
+            norm = gradstep.global_norm(g)
+            self.assertAlmostEqual(norm, numpy.sqrt(sum((x.astype(float) ** 2).sum() for x in g)))
+            together.next_step()
+            together.apply_many(w, g, states, rate_scales=numpy.array([1, 0.5]), decays=[1, 0], steps=[None, None])
+            for k, updater in enumerate(alone):
+                updater.next_step(gradient_scale=0.5 / norm, rate_scale=(1, 0.5)[k])
+                updater.apply(own[k], g[k], of_own[k])
+        for x, y in zip(w, own):
+            numpy.testing.assert_array_equal(x, y)
+        together.next_step()
+        before = [x.copy() for x in w]
+        for wrong, message in (
+            ({"decays": [1]}, "decays: has 1 elements; expected 2"),
+            ({"decays": [1, -1]}, "tensor 1: decay: -1"),
+            ({"rate_scales": [1, float("nan")]}, "tensor 1: rate_scale"),
+            ({"steps": [1, 0]}, "steps: 0"),
+            ({"steps": [None, -1]}, "tensor 1: step: -1"),
+        ):
+            with self.assertRaisesRegex(gradstep.InvalidError, message):
+                together.apply_many(w, g, states, **wrong)
+        for x, y in zip(w, before):
+            numpy.testing.assert_array_equal(x, y)
+        # A late tensor: the step of its own number.
+        late, early = gradstep.Updater(with_decay(0.5)), gradstep.Updater(with_decay(0.5))
+        x, y = w[0].copy(), w[0].copy()
+        late.seek(late.clock._replace(step=8))
+        for updater in (late, early):
+            updater.next_step()
+        late.apply_many([x], [g[0]], [late.initialize(x)], steps=[1])
+        early.apply(y, g[0], early.initialize(y))
+        numpy.testing.assert_array_equal(x, y)
+
+    def test_norms_and_nonfinite_elements(self):
+        self.assertEqual(gradstep.global_norm([numpy.array([3.0, 0]), numpy.array([[4.0]])]), 5)
+        self.assertEqual(gradstep.global_norm([]), 0)
+        bad = numpy.array([[1, 2], [3, numpy.inf]], numpy.float32)
+        good = numpy.ones(3, numpy.float32)
+        self.assertEqual(gradstep.first_nonfinite([good, bad]), (1, 3))
+        self.assertIsNone(gradstep.first_nonfinite([good, good]))
+        self.assertTrue(numpy.isinf(gradstep.global_norm([good, bad])))
+        with self.assertRaisesRegex(gradstep.DtypeError, "dtype: int32 is an integer"):
+            gradstep.global_norm([numpy.ones(2, numpy.int32)])
+        with self.assertRaisesRegex(gradstep.DtypeError, r"gradients\[1\]: is of float64; expected float32, as gradients\[0\]"):
+            gradstep.first_nonfinite([good, numpy.ones(3)])
+
+    def test_float64_names_astype(self):
+        refusals = 0
+        hint = r"float64: .*expected float32; .*values.astype\(numpy.float32\)$"
+        for rule in gradstep.rules.__all__:
+            of_rule = config(rule, 0.1)
+            try:
+                gradstep.Parameter(of_rule, numpy.zeros((3, 2), numpy.float32))
+            except gradstep.Error:
+                continue  # not compiled, or needs other keys
+            for make in (
+                lambda of=of_rule: gradstep.Parameter(of, numpy.zeros((3, 2))),
+                lambda of=of_rule: gradstep.Table(of, numpy.zeros((3, 2))),
+                lambda of=of_rule: gradstep.Updater(of, "float64"),
+            ):
+                try:
+                    make()
+                except gradstep.NotCompiledError as refused:
+                    if "dgc_momentum" not in str(refused):
+                        self.assertRegex(str(refused), hint)
+                        refusals += 1
+                except gradstep.Error as refused:  # a rule that tables or updaters cannot have
+                    self.assertNotIn("float64", str(refused))
+        self.assertGreater(refusals, 50)
+        w = gradstep.Parameter(config("lion", 0.1), numpy.zeros(3, numpy.float32))
+        with self.assertRaisesRegex(gradstep.DtypeError, r"is of float64; expected float32; use astype\(numpy.float32\)"):
+            w.update(numpy.ones(3))
+
     def test_an_updater_gives_the_bits_of_a_parameter(self):
         settings = config("adam", 0.1, regularizer={"name": "decoupled", "rate": 0.01})
         w = numpy.linspace(-1, 1, 101, dtype=numpy.float32)

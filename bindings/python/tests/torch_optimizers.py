@@ -1129,6 +1129,22 @@ class NothingIsWrittenBeforeAnError(unittest.TestCase):
         with self.assertRaisesRegex(gradstep.ConfigError, "config: 'lion' is a str; expected a dict, such as"):
             gradstep.torch.Optimizer([ones(1)], "lion")
 
+    def test_a_group_inherits_what_it_does_not_set(self):
+        sgd, lion = {"rule": {"name": "sgd"}}, {"rule": {"name": "lion"}}
+        for own, after in (({}, 0), ({"config": lion}, 0.5), ({"lr": 0.25}, 0.5), ({"config": lion, "lr": 1e-3}, 0.999)):
+            w, v = ones(1), ones(1)
+            optimizer = gradstep.torch.Optimizer([{"params": [w]}, {"params": [v], **own}], sgd, lr=0.5)
+            step_with(optimizer, 2, 2)
+            self.assertAlmostEqual(v.item(), after, places=6)
+
+    def test_a_clip_by_a_norm_and_a_rule_without_float64(self):
+        for clip in ({"name": "clip_norm", "limit": 1}, {"name": "clip_global_norm", "limit": 1}, {"name": "clip_adaptive"}):
+            with self.assertRaisesRegex(gradstep.ConfigError, f"clip: {clip['name']} is given; expected none or clip_value; torch.nn"):
+                gradstep.torch.Optimizer([ones(1)], {"rule": {"name": "sgd"}, "clip": clip})
+        gradstep.torch.Optimizer([ones(1)], {"rule": {"name": "sgd"}, "clip": {"name": "clip_value", "limit": 1}})
+        with self.assertRaisesRegex(gradstep.NotCompiledError, "float64: lion.*expected float32"):
+            gradstep.torch.Optimizer([ones(1, dtype=torch.float64)], {"rule": {"name": "lion"}})
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -29,6 +29,7 @@ mod element;
 mod error;
 mod executor;
 mod files;
+mod gradients;
 mod parameter;
 mod step;
 #[allow(missing_docs)]
@@ -40,7 +41,8 @@ pub use element::{BFloat16, Element, Float16, RowId, Values};
 pub use error::{Code, Error};
 pub use executor::{Executor, Work};
 pub use files::{file_names, load_file, load_file_with, save_file, LoadOptions, LoadReport};
+pub use gradients::{first_nonfinite, global_norm, NonFinite};
 pub use parameter::{update_all, AnyParameter, Parameter, Slot, Update};
-pub use step::{Clock, StepOptions};
+pub use step::{Clock, StepOptions, TensorOptions};
 pub use text::{canonical_config, simd_level, version};
 pub use updater::{State, Step, Tensor, Updater};

@@ -57,6 +57,31 @@ impl StepOptions {
     }
 }
 
+/// The options of one tensor of a step, for [`Step::apply_all_with`](crate::Step::apply_all_with).
+///
+/// ```
+/// let of_a_bias = gradstep::TensorOptions { decay: 0.0, ..Default::default() };
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TensorOptions {
+    /// Multiplies the learning rate of the step; finite and >= 0, 1 by default.
+    pub rate_scale: f64,
+    /// Multiplies the decay of the regularizer; finite and >= 0, 1 by default. 0: no decay; clipping stays.
+    pub decay: f64,
+    /// The number of this tensor's step, from 1, such as a lower one of a tensor that joined later. `None`: the clock's.
+    pub step: Option<i64>,
+}
+
+impl Default for TensorOptions {
+    fn default() -> Self {
+        TensorOptions {
+            rate_scale: 1.0,
+            decay: 1.0,
+            step: None,
+        }
+    }
+}
+
 /// The progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Clock {

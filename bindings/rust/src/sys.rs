@@ -7,7 +7,7 @@ use std::os::raw::{c_char, c_void};
 pub type gradstep_status = i32;
 
 pub const GRADSTEP_ABI_MAJOR: i32 = 0;
-pub const GRADSTEP_ABI_MINOR: i32 = 3;
+pub const GRADSTEP_ABI_MINOR: i32 = 4;
 
 pub const GRADSTEP_OK: i32 = 0;
 pub const GRADSTEP_NULL_ARGUMENT: i32 = -1;
@@ -83,6 +83,15 @@ pub struct gradstep_step_options {
     pub given: u32,
     pub reserved_last: u32,
     pub loss: f64,
+}
+
+#[repr(C)]
+pub struct gradstep_tensor_options {
+    pub struct_size: u32,
+    pub reserved: i32,
+    pub rate_scales: *const f64,
+    pub decays: *const f64,
+    pub steps: *const i64,
 }
 
 #[repr(C)]
@@ -477,6 +486,17 @@ extern "C" {
         n: u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
+    pub fn gradstep_updater_apply_with(
+        updater: *const gradstep_updater,
+        parameters: *const *mut c_void,
+        gradients: *const *const c_void,
+        slots: *const *const *mut c_void,
+        rows: *const u64,
+        columns: *const u64,
+        n: u64,
+        options: *const gradstep_tensor_options,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
     pub fn gradstep_updaters_settle(
         updaters: *const *mut gradstep_updater,
         parameters: *const *mut c_void,
@@ -484,6 +504,25 @@ extern "C" {
         slots: *const *const *mut c_void,
         counts: *const u64,
         n: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_global_norm(
+        dtype: i32,
+        gradients: *const *const c_void,
+        counts: *const u64,
+        n: u64,
+        threads: *mut gradstep_executor,
+        norm: *mut f64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_first_nonfinite(
+        dtype: i32,
+        gradients: *const *const c_void,
+        counts: *const u64,
+        n: u64,
+        threads: *mut gradstep_executor,
+        tensor: *mut u64,
+        element: *mut u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
     pub fn gradstep_updater_release(updater: *mut gradstep_updater);

@@ -2,11 +2,11 @@ use crate::element::{name_of_element, size_of_dtype};
 use crate::error::call;
 use crate::parameter::{name_of, new_slot, ShownConfig};
 use crate::text::{read_text, with_numbers};
-use crate::{sys, Clock, Code, Element, Error, Executor, StepOptions, Values};
+use crate::{sys, Clock, Code, Element, Error, Executor, StepOptions, TensorOptions, Values};
 use std::fmt;
 use std::marker::PhantomData;
 use std::os::raw::c_void;
-use std::ptr::{null_mut, NonNull};
+use std::ptr::{null, null_mut, NonNull};
 
 /// An optimizer that updates values and [`State`] in your own memory.
 ///
@@ -249,8 +249,52 @@ impl<T: Element> Step<'_, T> {
     }
 
     /// Applies the step to several tensors in one call, which splits them over threads together. Tensor k is number k for
-    /// stochastic rounding. All tensors are checked before any is written.
+    /// stochastic rounding. All tensors are checked before any is written. The clip "clip_global_norm" of the configuration limits
+    /// the norm of all gradients of the call.
     pub fn apply_all(&self, tensors: &mut [Tensor<'_, T>]) -> Result<(), Error> {
+        self.apply_all_with(tensors, &vec![TensorOptions::default(); tensors.len()])
+    }
+
+    /// The same with options of each tensor: `options[k]` is for `tensors[k]`.
+    ///
+    /// ```
+    /// # use gradstep::{StepOptions, Tensor, TensorOptions, Updater};
+    /// # fn main() -> Result<(), gradstep::Error> {
+    /// let config = r#"{"rule": {"name": "adam"}, "regularizer": {"name": "decoupled", "rate": 0.1},
+    ///     "schedule": {"name": "constant", "rate": 0.001}, "clip": {"name": "clip_global_norm", "limit": 1.0}}"#;
+    /// let mut adam_w = Updater::<f32>::new(config)?;
+    /// let (mut weights, mut bias) = (vec![1.0; 6], vec![1.0; 2]);
+    /// let (mut of_weights, mut of_bias) = (adam_w.initialize(&weights)?, adam_w.initialize(&bias)?);
+    /// let no_decay = TensorOptions { decay: 0.0, ..Default::default() };
+    /// adam_w.next_step(&StepOptions::default())?.apply_all_with(
+    ///     &mut [
+    ///         Tensor { values: &mut weights, gradient: &[1.0; 6], state: &mut of_weights },
+    ///         Tensor { values: &mut bias, gradient: &[1.0; 2], state: &mut of_bias },
+    ///     ],
+    ///     &[TensorOptions::default(), no_decay],
+    /// )?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn apply_all_with(&self, tensors: &mut [Tensor<'_, T>], options: &[TensorOptions]) -> Result<(), Error> {
+        if options.len() != tensors.len() {
+            return Err(Error::new(
+                Code::BadSize,
+                format!(
+                    "options: has {} elements; expected {}, as there are tensors",
+                    options.len(),
+                    tensors.len()
+                ),
+            ));
+        }
+        for (k, each) in options.iter().enumerate() {
+            if each.step == Some(0) {
+                return Err(Error::new(
+                    Code::BadValue,
+                    format!("tensor {k}: step: 0 is out of range; expected >= 1, or None"),
+                ));
+            }
+        }
         for each in tensors.iter() {
             self.check(each.values, each.gradient, each.state)?;
         }
@@ -259,10 +303,20 @@ impl<T: Element> Step<'_, T> {
         let values: Vec<*mut c_void> = tensors.iter_mut().map(|each| each.values.as_mut_ptr().cast()).collect();
         let gradients: Vec<*const c_void> = tensors.iter().map(|each| each.gradient.as_ptr().cast()).collect();
         let counts: Vec<u64> = tensors.iter().map(|each| each.values.len() as u64).collect();
+        let rate_scales: Vec<f64> = options.iter().map(|each| each.rate_scale).collect();
+        let decays: Vec<f64> = options.iter().map(|each| each.decay).collect();
+        let steps: Vec<i64> = options.iter().map(|each| each.step.unwrap_or(0)).collect();
+        let given = sys::gradstep_tensor_options {
+            struct_size: std::mem::size_of::<sys::gradstep_tensor_options>() as u32,
+            reserved: 0,
+            rate_scales: rate_scales.as_ptr(),
+            decays: decays.as_ptr(),
+            steps: steps.as_ptr(),
+        };
         call(|said| unsafe {
             let (c, n) = (self.updater.c.as_ptr(), counts.len() as u64);
-            let (values, gradients) = (values.as_ptr(), gradients.as_ptr());
-            sys::gradstep_updater_apply_many(c, values, gradients, of_each.as_ptr(), counts.as_ptr(), n, said)
+            let (values, gradients, counts) = (values.as_ptr(), gradients.as_ptr(), counts.as_ptr());
+            sys::gradstep_updater_apply_with(c, values, gradients, of_each.as_ptr(), counts, null(), n, &given, said)
         })
     }
 

@@ -319,6 +319,119 @@ fn updater_is_a_parameter() -> Result<(), Error> {
 }
 
 #[test]
+fn tensors_of_one_call_have_their_own_decay_and_are_clipped_together() -> Result<(), Error> {
+    let config = |decay: f64, clip: &str| {
+        format!(
+            r#"{{"rule": {{"name": "adam"}}, "regularizer": {{"name": "decoupled", "rate": {decay}}},
+               "schedule": {{"name": "constant", "rate": 0.0625}}{clip}}}"#
+        )
+    };
+    let clip = r#", "clip": {"name": "clip_global_norm", "limit": 0.5}"#;
+    let mut all = Updater::<f32>::new(&config(0.5, clip))?;
+    let mut alone = [
+        Updater::<f32>::new(&config(0.5, ""))?,
+        Updater::<f32>::new(&config(0.0, ""))?,
+    ];
+    let mut w = [values(60, f64::sin), values(40, f64::cos)];
+    let mut of_alone = w.clone();
+    let (mut first, mut second) = (all.initialize(&w[0])?, all.initialize(&w[1])?);
+    let mut states = [first.clone(), second.clone()];
+    let options = [
+        TensorOptions::default(),
+        TensorOptions {
+            decay: 0.0,
+            rate_scale: 0.5,
+            ..Default::default()
+        },
+    ];
+    for step in 0..4 {
+        let g = [
+            values(60, |i| (i + f64::from(step)).cos()),
+            values(40, |i| (i - f64::from(step)).sin()),
+        ];
+        let norm = global_norm(&[&g[0], &g[1]])?;
+        assert!(norm > 0.5);
+        let [w0, w1] = &mut w;
+        let mut tensors = [
+            Tensor {
+                values: w0,
+                gradient: &g[0],
+                state: &mut first,
+            },
+            Tensor {
+                values: w1,
+                gradient: &g[1],
+                state: &mut second,
+            },
+        ];
+        all.next_step(&default())?.apply_all_with(&mut tensors, &options)?;
+        for k in 0..2 {
+            let clipped = StepOptions {
+                gradient_scale: 0.5 / norm,
+                rate_scale: options[k].rate_scale,
+                ..default()
+            };
+            let step = alone[k].next_step(&clipped)?;
+            step.apply(&mut of_alone[k], &g[k], &mut states[k])?;
+        }
+    }
+    assert!(
+        w == of_alone,
+        "the tensors of one call have other bits than two updaters"
+    );
+    let step = all.next_step(&default())?;
+    let before = w.clone();
+    let g = values(60, f64::sin);
+    let mut refuses = |options: &[TensorOptions], code, parts: &[&str]| {
+        let mut tensors = [Tensor {
+            values: &mut w[0],
+            gradient: &g,
+            state: &mut first,
+        }];
+        refused(step.apply_all_with(&mut tensors, options), code, parts);
+    };
+    refuses(&options, Code::BadSize, &["options", "2", "1"]);
+    let of = |rate_scale, decay, step| {
+        [TensorOptions {
+            rate_scale,
+            decay,
+            step,
+        }]
+    };
+    refuses(&of(-1.0, 1.0, None), Code::BadValue, &["rate_scale", "-1"]);
+    refuses(&of(1.0, f64::NAN, None), Code::BadValue, &["decay"]);
+    refuses(&of(1.0, 1.0, Some(0)), Code::BadValue, &["step", "0"]);
+    refuses(&of(1.0, 1.0, Some(-1)), Code::BadValue, &["step", "-1"]);
+    assert!(w == before);
+    Ok(())
+}
+
+#[test]
+fn norms_and_nonfinite_elements() -> Result<(), Error> {
+    assert_eq!(global_norm(&[&[3.0f64, 0.0][..], &[], &[4.0]])?, 5.0);
+    assert_eq!(global_norm::<f32>(&[])?, 0.0);
+    assert_eq!(first_nonfinite(&[&[1.0f32][..], &[1.0, 2.0]])?, None);
+    assert_eq!(
+        first_nonfinite(&[&[1.0f32][..], &[1.0, f32::NAN]])?,
+        Some(NonFinite { tensor: 1, element: 1 })
+    );
+    refused(global_norm(&[&[1i32][..]]), Code::UnsupportedType, &["int32"]);
+    refused(first_nonfinite(&[&[1u64][..]]), Code::UnsupportedType, &["uint64"]);
+    Ok(())
+}
+
+#[test]
+fn float64_names_float32() {
+    let lion = ADAM.replace("adam", "lion");
+    refused(
+        Parameter::new(&lion, &[1.0f64]),
+        Code::NotCompiled,
+        &["float64", "float32"],
+    );
+    refused(Updater::<f64>::new(&lion), Code::NotCompiled, &["float64", "float32"]);
+}
+
+#[test]
 fn errors() -> Result<(), Error> {
     let wrong = r#"{"rule": {"name": "adam", "beta1": 1.5}, "schedule": {"name": "constant", "rate": 0.1}}"#;
     refused(
