@@ -13,7 +13,10 @@
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/generated/variable_factories.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
 #include <torch/optim/schedulers/step_lr.h>
 #include <torch/optim/sgd.h>
 #include <torch/serialize/archive.h>
@@ -158,6 +161,233 @@ TEST_CASE("SGD takes torch's steps, and exchanges archives with torch's class") 
               theirs::SGDOptions(0.02).momentum(0.9).dampening(0.5).weight_decay(0.1),
               theirs::SGDOptions(0.02).momentum(0.9).nesterov(true)})
             check_family<ours::SGD, theirs::SGD>(type, options, 0);
+}
+
+TEST_CASE("Adam takes torch's steps, and exchanges archives with torch's class") {
+    for (at::ScalarType const type : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16})
+        for (bool const amsgrad : {false, true})
+            check_family<ours::Adam, theirs::Adam>(
+                type, theirs::AdamOptions(0.02).betas({0.8, 0.9}).weight_decay(0.1).amsgrad(amsgrad), 0);
+}
+
+TEST_CASE("RMSprop takes torch's steps, and exchanges archives with torch's class") {
+    for (at::ScalarType const type : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16})
+        for (theirs::RMSpropOptions const& options :
+             {theirs::RMSpropOptions(0.02).alpha(0.9), theirs::RMSpropOptions(0.02).alpha(0.9).weight_decay(0.1),
+              theirs::RMSpropOptions(0.02).alpha(0.9).momentum(0.9)})
+            check_family<ours::RMSprop, theirs::RMSprop>(type, options, 0);
+    // The difference of a centered step cancels: the bits of the rule, which has torch's numbers.
+    for (double const momentum : {0.0, 0.5}) {
+        tensors named = parameters(at::kFloat), by_text = parameters(at::kFloat), their = parameters(at::kFloat);
+        auto const options = theirs::RMSpropOptions(0.02).alpha(0.75).centered(true).momentum(momentum);
+        ours::RMSprop a(named, options);
+        theirs::RMSprop b(their, options);
+        std::string const rule = momentum == 0 ? R"("rmsprop_centered", "alpha": 0.75)"
+                                               : R"("rmsprop_centered_momentum", "alpha": 0.75, "momentum": 0.5)";
+        ours::Optimizer c(by_text, {R"({"rule": {"dialect": "torch", "name": )" + rule + "}}", 0.02});
+        for (std::int64_t step = 1; step <= 3; ++step) {
+            for (tensors* const all : {&named, &by_text, &their}) set_gradients(*all, step);
+            a.step();
+            b.step();
+            c.step();
+        }
+        CHECK(equal(named, by_text));
+        for (std::size_t i = 0; i < named.size(); ++i) CHECK(torch::allclose(named[i], their[i], 1e-4));
+        pass_state(a, b);
+    }
+}
+
+TEST_CASE("Adagrad takes torch's steps, and exchanges archives with torch's class") {
+    for (at::ScalarType const type : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16})
+        for (theirs::AdagradOptions const& options :
+             {theirs::AdagradOptions(0.02), theirs::AdagradOptions(0.02).lr_decay(0.5).weight_decay(0.1),
+              theirs::AdagradOptions(0.02).initial_accumulator_value(0.5)})
+            check_family<ours::Adagrad, theirs::Adagrad>(type, options, 0);
+    // Sparse gradients, and a parameter whose steps have other numbers than the other one's.
+    Tensor const indices = torch::tensor({3, 0, 3}, at::kLong).unsqueeze(0);
+    auto const run = [&]<class Of>(Of* /*kind*/) {
+        tensors all{leaf(numbers({5, 2}, 0.5, 2, 1)), leaf(torch::ones({3}))};
+        Of optimizer({theirs::OptimizerParamGroup(all)}, theirs::AdagradOptions(0.25).lr_decay(1));
+        for (std::int64_t step = 0; step < 3; ++step) {
+            Tensor const values = torch::full({3, 2}, static_cast<double>(step + 1), at::kFloat);
+            all[0].mutable_grad() = torch::sparse_coo_tensor(indices, values, {5, 2});
+            if (step == 2) all[1].mutable_grad() = torch::ones({3});
+            optimizer.step();
+        }
+        return all;
+    };
+    tensors const our = run(static_cast<ours::Adagrad*>(nullptr)), their = run(static_cast<theirs::Adagrad*>(nullptr));
+    CHECK(torch::allclose(our[0], their[0], 1e-6));
+    CHECK(torch::allclose(our[1], their[1], 1e-6));
+    CHECK(torch::allclose(our[1].detach(), torch::full({3}, 0.75f))); // its first step
+}
+
+TEST_CASE("A group inherits every option that it does not set from the defaults") {
+    std::string const sgd = R"({"rule": {"name": "sgd"}})", lion = R"({"rule": {"name": "lion"}})";
+    using options = ours::OptimizerOptions;
+    struct line {
+        options given;
+        double step; // of a gradient of 2 with the defaults' rate 0.5 and sgd
+    };
+    Tensor const sparse =
+        torch::sparse_coo_tensor(torch::zeros({1, 1}, at::kLong), torch::full({1}, 2.0f), {1}).coalesce();
+    for (line const& each : {line{options(), 1}, line{options(lion), 0.5}, line{options(lion, 0.25), 0.25},
+                             line{options(0.25), 0.5}, line{options(1e-3), 2e-3}, line{options(sgd, 1e-3), 2e-3},
+                             line{options().lr(0.125), 0.25}, line{options().config(lion), 0.5}})
+        for (bool const is_added : {false, true}) {
+            Tensor first = leaf(torch::ones({1})), own = leaf(torch::ones({1}));
+            own.mutable_grad() = sparse; // sparse_rows of the defaults
+            theirs::OptimizerParamGroup const group({own}, std::make_unique<options>(each.given));
+            std::vector<theirs::OptimizerParamGroup> groups{theirs::OptimizerParamGroup({first})};
+            if (!is_added) groups.push_back(group);
+            ours::Optimizer optimizer(groups, options(sgd, 0.5).sparse_rows(true));
+            if (is_added) optimizer.add_param_group(group);
+            optimizer.step();
+            CHECK(std::abs(own.item<double>() - (1 - each.step)) < 1e-6);
+        }
+    Tensor own = leaf(torch::ones({1}));
+    own.mutable_grad() = sparse;
+    theirs::OptimizerParamGroup const dense({own}, std::make_unique<options>(options().sparse_rows(false)));
+    ours::Optimizer optimizer(std::vector{dense}, options(sgd, 0.5).sparse_rows(true));
+    CHECK_THROWS_AS(optimizer.step(), gradstep::buffer_error);
+    // By torch's rule for its own options: the same rates as torch's class.
+    auto const rates = []<class Of>(Of* /*kind*/) {
+        theirs::OptimizerParamGroup const group({leaf(torch::ones({1}))},
+                                                std::make_unique<theirs::AdamOptions>(theirs::AdamOptions().eps(0.5)));
+        Of of(std::vector{group}, theirs::AdamOptions(0.5));
+        auto const& found = static_cast<theirs::AdamOptions const&>(of.param_groups()[0].options());
+        return std::pair(found.lr(), found.eps());
+    };
+    CHECK(rates(static_cast<ours::Adam*>(nullptr)) == rates(static_cast<theirs::Adam*>(nullptr)));
+}
+
+namespace {
+
+// Rows that leave and join while a tensor trains, beside a tensor that always has all rows: a row
+// whose gradients were zero has the state of a row that joins.
+template <class Of, class Options> void check_rows(Options const& options) {
+    Tensor const first = numbers({6, 3}, 0.5, 2, 1), added = numbers({2, 3}, 0.5, 2, 2);
+    Tensor const mask = torch::tensor({1, 0, 1, 1, 0, 1}, at::kByte).to(at::kBool);
+    Tensor changing = leaf(first.clone()), beside = leaf(numbers({6}, 0.5, 2, 3)),
+           whole = leaf(torch::cat({first, added})), untouched = leaf(torch::ones({2}));
+    Of ours_(tensors{untouched, changing, beside}, options), reference(tensors{whole}, options);
+    Tensor const kept = torch::cat({mask.nonzero().view({-1}), torch::tensor({6, 7}, at::kLong)});
+    for (std::int64_t step = 1; step <= 5; ++step) {
+        Tensor g = numbers({8, 3}, -1, 1, step);
+        if (step <= 3) g.narrow(0, 6, 2).zero_();
+        whole.mutable_grad() = g.clone();
+        // By autograd, whose node has the old shape before the change.
+        Tensor const of_rows = step <= 3 ? g.narrow(0, 0, 6) : g.index_select(0, kept);
+        ((changing * of_rows).sum() + beside.sum()).backward();
+        ours_.step();
+        ours_.zero_grad();
+        reference.step();
+        if (step != 3) continue;
+        Tensor const module = changing; // the same tensor as in a module
+        ours_.keep({changing, beside}, mask);
+        ours_.append({{changing, added}});
+        CHECK(module.sizes() == at::IntArrayRef({6, 3}));
+        CHECK(beside.sizes() == at::IntArrayRef({4}));
+        CHECK(!changing.grad().defined());
+    }
+    CHECK(torch::equal(changing.detach(), whole.detach().index_select(0, kept)));
+}
+
+} // namespace
+
+TEST_CASE("The state moves with the rows of a parameter that come and go") {
+    check_rows<ours::Adam>(theirs::AdamOptions(0.02));
+    check_rows<ours::Adam>(theirs::AdamOptions(0.02).amsgrad(true));
+    check_rows<ours::AdamW>(theirs::AdamWOptions(0.02).weight_decay(0));
+    check_rows<ours::SGD>(theirs::SGDOptions(0.02).momentum(0.5));
+    check_rows<ours::SGD>(theirs::SGDOptions(0.02));
+    check_rows<ours::RMSprop>(theirs::RMSpropOptions(0.02).momentum(0.5).centered(true));
+    check_rows<ours::Adagrad>(theirs::AdagradOptions(0.02));
+    check_rows<ours::Optimizer>(ours::OptimizerOptions(R"({"rule": {"name": "lion"}})", 0.02));
+    check_rows<ours::Optimizer>(
+        ours::OptimizerOptions(R"({"rule": {"name": "adam"}, "average": {"name": "ema", "decay": 0.5}})", 0.02));
+
+    // The numbers of rows move, and those of columns stay. A state that no step uses now moves too.
+    Tensor matrix = leaf(numbers({4, 3}, 0.5, 2, 1));
+    Tensor const mask = torch::tensor({1, 0, 0, 1}, at::kByte).to(at::kBool), rows = numbers({3, 3}, 0.5, 2, 2);
+    ours::Optimizer factored(tensors{matrix}, {R"({"rule": {"name": "adafactor"}})", 0.02});
+    matrix.mutable_grad() = numbers({4, 3}, 0.5, 2, 3);
+    factored.step();
+    auto& slots = static_cast<ours::OptimizerParamState&>(*factored.state().begin()->second).slots();
+    Tensor const r = slots.at("r").clone(), c = slots.at("c").clone();
+    factored.keep({matrix}, mask);
+    CHECK(torch::equal(slots.at("r"), r.index_select(0, torch::tensor({0, 3}, at::kLong))));
+    CHECK(torch::equal(slots.at("c"), c));
+    factored.append({{matrix, rows}});
+    CHECK(torch::equal(slots.at("r").narrow(0, 2, 3), torch::zeros({3})));
+    matrix.mutable_grad() = torch::ones({5, 3});
+    factored.step();
+
+    ours::Adam adam(tensors{matrix}, theirs::AdamOptions(0.02).amsgrad(true));
+    adam.step();
+    static_cast<theirs::AdamOptions&>(adam.param_groups()[0].options()).amsgrad(false);
+    adam.append({{matrix, rows}});
+    auto const& state = static_cast<theirs::AdamParamState const&>(*adam.state().begin()->second);
+    CHECK(state.max_exp_avg_sq().sizes() == at::IntArrayRef({8, 3}));
+    CHECK(state.step() == 1);
+}
+
+TEST_CASE("A change of rows that is refused changes nothing") {
+    Tensor a = leaf(torch::ones({3, 2})), b = leaf(torch::ones({4})), number = leaf(torch::ones({})),
+           stranger = leaf(torch::ones({3})), view = leaf(b.detach().slice(0, 0, 2));
+    ours::Adam optimizer({theirs::OptimizerParamGroup({a, b}), theirs::OptimizerParamGroup({number})},
+                         theirs::AdamOptions(0.1));
+    for (Tensor* const x : {&a, &b, &number}) x->mutable_grad() = torch::ones_like(*x);
+    optimizer.step();
+    tensors const before = copies({a, b});
+    auto const mask = [](std::int64_t n) { return torch::ones({n}, at::kBool); };
+    auto const bad_value = [&](auto const& f) { return refusal<gradstep::value_error>(f); };
+    auto const bad_size = [&](auto const& f) { return refusal<gradstep::size_error>(f); };
+    CHECK(
+        bad_size([&] {
+            optimizer.append({{a, torch::ones({1, 2})}, {b, torch::ones({1, 2})}});
+        }) ==
+        "parameter 1 of group 0: append: the new rows have the shape (1, 2); expected that of the tensor, (4), besides "
+        "the number of rows");
+    CHECK(bad_size([&] {
+              optimizer.keep({a, b}, mask(3));
+          }) == "parameter 1 of group 0: keep: the mask has 3 elements; expected 4");
+    CHECK(bad_size([&] {
+              optimizer.append({{number, torch::ones({1})}});
+          }) == "parameter 0 of group 1: append: the tensor has the shape (), which has no rows; expected one "
+                "dimension at least");
+    CHECK(bad_value([&] {
+              optimizer.append({{a, torch::ones({1, 2}, at::kDouble)}});
+          }) == "parameter 0 of group 0: append: the new rows are of Double; expected Float");
+    CHECK(bad_value([&] {
+              optimizer.keep({a, stranger}, mask(3));
+          }) == "keep: tensor 1 is no parameter of the optimizer; expected a tensor of a parameter group");
+    CHECK(bad_value([&] {
+              optimizer.keep({a, a}, mask(3));
+          }) == "parameter 0 of group 0: keep: is given twice; expected each parameter once");
+    CHECK(bad_value([&] { optimizer.keep({a}, torch::ones({3})); }) ==
+          "parameter 0 of group 0: keep: the mask is not a list of bools on the CPU; expected a bool for each row");
+    CHECK(bad_value([&] {
+              optimizer.append({{a, Tensor()}});
+          }) == "parameter 0 of group 0: append: the new rows are undefined; expected a tensor");
+    optimizer.add_param_group(theirs::OptimizerParamGroup({view}));
+    CHECK(
+        refusal<gradstep::buffer_error>([&] { optimizer.keep({b}, mask(4)); }) ==
+        "parameter 1 of group 0: keep: the tensor shares memory with parameter 0 of group 2; expected separate memory "
+        "for each");
+    CHECK(equal({a, b}, before));
+    CHECK(a.grad().defined());
+    ours::Optimizer window(tensors{a}, {R"({"rule": {"name": "sgd"}, "average": {"name": "window"}})", 0.1});
+    window.step();
+    CHECK_THAT(bad_value([&] {
+                   window.append({{a, torch::ones({1, 2})}});
+               }),
+               ContainsSubstring("expected ema, polyak or no average"));
+    CHECK_THAT(bad_value([&] {
+                   ours::Optimizer(tensors{a},
+                                   {R"({"rule": {"name": "sgd"}, "clip": {"name": "clip_norm", "limit": 1}})"});
+               }),
+               ContainsSubstring("expected none or clip_value; torch::nn::utils::clip_grad_norm_ clips by a norm"));
 }
 
 TEST_CASE("A closure, a scheduler, a new group and zero_grad work as in torch") {

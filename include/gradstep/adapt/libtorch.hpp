@@ -11,24 +11,24 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
 namespace gradstep::torch_optim {
 
-/// A drop-in replacement for torch::optim::AdamW, with its constructors, options and state:
-/// decoupled weight decay, and `amsgrad`. Archives of each class load into the other one.
-///
-/// A step updates every parameter that has a gradient. One call of the library updates all tensors
-/// of a group with the same dtype, on torch's threads (at::get_num_threads). Parameters are dense
-/// tensors on the CPU of float32, float64, float16 or bfloat16, with any strides and any number of
-/// dimensions. The state of 16-bit parameters is float32, while torch's is 16-bit; it is converted
-/// at the first step after a load.
-class AdamW : public ::torch::optim::AdamW {
+/// What the optimizers here add to the class of torch that they replace, `Base`: their own step,
+/// and rows that come and go.
+template <class Base> class replacement : public Base {
 public:
-    using ::torch::optim::AdamW::AdamW;
+    using Base::Base;
+    /// torch's type of closures.
+    using LossClosure = ::torch::optim::Optimizer::LossClosure;
 
     /// Updates every parameter that has a gradient: one step. `closure` computes the gradients
     /// again and returns the loss, which `step` returns.
@@ -39,8 +39,46 @@ public:
     /// for an incomplete state. The message has the number of the parameter and of its group.
     ::torch::Tensor step(LossClosure closure = nullptr) override;
 
-private:
-    std::shared_ptr<void> updaters_; // what the last step has found for each group
+    /// Adds rows behind the others: the first tensor of each pair is a parameter, and the second
+    /// one has its new rows. The state moves with its rows, and begins at zero in new rows:
+    ///
+    ///     optimizer.append({{means, new_means}, {colors, new_colors}});
+    ///
+    /// The tensors stay in their modules and groups. They get new contiguous memory, and their
+    /// gradients become undefined: call backward before the next step. The counts of steps stay.
+    /// Changes all parameters, or after an error none. Throws value_error for a tensor that is no
+    /// parameter of the optimizer, size_error for rows of another shape, and buffer_error for
+    /// parameters that share memory.
+    void append(std::vector<std::pair<::torch::Tensor, ::torch::Tensor>> const& rows);
+    /// Keeps the rows whose element of the mask is true, in their order, with their state. The mask
+    /// has a bool for each row. Otherwise like `append`.
+    ///
+    ///     optimizer.keep({means, colors}, opacities > 0.005);
+    void keep(std::vector<::torch::Tensor> const& parameters, ::torch::Tensor const& mask);
+
+protected:
+    /// What the last step has found for each group.
+    std::shared_ptr<void> updaters_;
+};
+
+/// A drop-in replacement for torch::optim::AdamW, with its constructors, options and state:
+/// decoupled weight decay, and `amsgrad`. Archives of each class load into the other one.
+///
+/// A step updates every parameter that has a gradient. One call of the library updates all tensors
+/// of a group with the same dtype, on torch's threads (at::get_num_threads). Parameters are dense
+/// tensors on the CPU of float32, float64, float16 or bfloat16, with any strides and any number of
+/// dimensions. The state of 16-bit parameters is float32, while torch's is 16-bit; it is converted
+/// at the first step after a load.
+class AdamW : public replacement<::torch::optim::AdamW> {
+public:
+    using replacement::replacement;
+};
+
+/// A drop-in replacement for torch::optim::Adam, whose weight decay is added to the gradient.
+/// Otherwise like AdamW.
+class Adam : public replacement<::torch::optim::Adam> {
+public:
+    using replacement::replacement;
 };
 
 /// A drop-in replacement for torch::optim::SGD, with its constructors, options and state: momentum,
@@ -49,34 +87,63 @@ private:
 /// A sparse gradient without momentum updates the rows that it contains. With momentum it counts as
 /// a dense gradient whose other elements are zeros, as in torch. With weight decay it is a
 /// buffer_error.
-class SGD : public ::torch::optim::SGD {
+class SGD : public replacement<::torch::optim::SGD> {
 public:
-    using ::torch::optim::SGD::SGD;
-
-    /// Updates every parameter that has a gradient: one step. Throws the errors of AdamW::step.
-    ::torch::Tensor step(LossClosure closure = nullptr) override;
-
-private:
-    std::shared_ptr<void> updaters_;
+    using replacement::replacement;
 };
 
-/// The options of a group of an Optimizer: `lr`, `config` and `sparse_rows`.
+/// A drop-in replacement for torch::optim::RMSprop, with its constructors, options and state:
+/// `centered`, momentum and weight decay. Otherwise like AdamW.
+class RMSprop : public replacement<::torch::optim::RMSprop> {
+public:
+    using replacement::replacement;
+};
+
+/// A drop-in replacement for torch::optim::Adagrad, with its constructors, options and state. The
+/// learning rate of step t is lr / (1 + (t - 1) lr_decay). A sparse gradient updates the rows that
+/// it contains; with weight decay it is a buffer_error. Otherwise like AdamW.
+class Adagrad : public replacement<::torch::optim::Adagrad> {
+public:
+    using replacement::replacement;
+};
+
+/// The options of a group of an Optimizer: `lr`, `config` and `sparse_rows`. A group inherits every
+/// option that it does not set from the optimizer's defaults.
 struct OptimizerOptions : public ::torch::optim::OptimizerCloneableOptions<OptimizerOptions> {
-    /// No configuration: a group uses the configuration of the optimizer's defaults.
-    OptimizerOptions(double lr = 1e-3) : lr_(lr) {}
-    /// A configuration as JSON text, and a learning rate.
-    OptimizerOptions(std::string config, double lr = 1e-3) : lr_(lr), config_(std::move(config)) {}
+    /// Sets no option: the learning rate of defaults is 1e-3.
+    OptimizerOptions() = default;
+    /// Sets the learning rate.
+    OptimizerOptions(double lr) : lr_(lr), sets_lr_(true) {}
+    /// Sets the configuration, as JSON text.
+    OptimizerOptions(std::string config) : config_(std::move(config)) {}
+    /// Sets the configuration and the learning rate.
+    OptimizerOptions(std::string config, double lr) : config_(std::move(config)), lr_(lr), sets_lr_(true) {}
 
     /// The learning rate, which every LRScheduler of torch can change. >= 0.
-    TORCH_ARG(double, lr) = 1e-3;
+    OptimizerOptions& lr(double value) {
+        sets_lr_ = true;
+        lr_ = value;
+        return *this;
+    }
+    double const& lr() const noexcept { return lr_; }
+    double& lr() noexcept { return lr_; }
     /// The optimizer as JSON text (docs/how_to/configuration.md), without `schedule` and `threads`.
     TORCH_ARG(std::string, config);
+
+public:
     /// Whether a sparse gradient updates the rows that it contains, and leaves the other rows and
     /// their state unchanged. Only for rules that are elementwise. Otherwise a sparse gradient is a
     /// buffer_error.
-    TORCH_ARG(bool, sparse_rows) = false;
+    OptimizerOptions& sparse_rows(bool value) {
+        sets_sparse_rows_ = true;
+        sparse_rows_ = value;
+        return *this;
+    }
+    bool const& sparse_rows() const noexcept { return sparse_rows_; }
+    bool& sparse_rows() noexcept { return sparse_rows_; }
+    /// Takes the options that this object does not set from others.
+    void inherit(OptimizerOptions const& from);
 
-public:
     /// Reads the options from an archive.
     void serialize(::torch::serialize::InputArchive& archive) override;
     /// Writes the options to an archive.
@@ -84,11 +151,17 @@ public:
     /// Returns the learning rate, for schedulers.
     double get_lr() const override { return lr(); }
     /// Sets the learning rate, for schedulers.
-    void set_lr(double const lr) override { lr_ = lr; }
+    void set_lr(double const value) override { lr(value); }
     /// Whether all options are equal.
     friend bool operator==(OptimizerOptions const& a, OptimizerOptions const& b) {
         return a.lr() == b.lr() && a.config() == b.config() && a.sparse_rows() == b.sparse_rows();
     }
+
+private:
+    static constexpr double default_lr = 1e-3;
+    double lr_ = default_lr;
+    bool sparse_rows_ = false;
+    bool sets_lr_ = false, sets_sparse_rows_ = false;
 };
 
 /// The state of a parameter of an Optimizer.
@@ -119,8 +192,10 @@ public:
 ///
 /// The parameters are as for AdamW. A group can have its own `config`. Rules that use shapes, such
 /// as muon and adafactor, join the dimensions of a tensor after the first one. A model-wise rule,
-/// such as prodigy, needs all parameters in one group and of one dtype.
-class Optimizer : public ::torch::optim::Optimizer {
+/// such as prodigy, needs all parameters in one group and of one dtype. The rules polyak_sgd, momo
+/// and momo_adam compute their step size from the loss, and need a closure that returns it. `step`
+/// also throws nonfinite_error if the configuration says `"on_nonfinite": "raise"`.
+class Optimizer : public replacement<::torch::optim::Optimizer> {
 public:
     /// Takes parameter groups, as add_param_group does. Throws value_error if a configuration is
     /// not valid, or not compiled for the dtype of a parameter.
@@ -129,24 +204,16 @@ public:
     explicit Optimizer(std::vector<::torch::Tensor> parameters, OptimizerOptions defaults)
         : Optimizer({::torch::optim::OptimizerParamGroup(std::move(parameters))}, std::move(defaults)) {}
 
-    /// Adds a parameter group. A group without options uses the defaults' options, and one without
-    /// a `config` their configuration. Call it by this class: torch's own function of a reference
-    /// to torch::optim::Optimizer gives the group the defaults' options.
+    /// Adds a parameter group, which inherits every option that it does not set from the defaults.
+    /// Call it by this class: torch's own function of a reference to torch::optim::Optimizer can
+    /// give the group all of the defaults' options.
     void add_param_group(::torch::optim::OptimizerParamGroup const& group);
 
-    /// Updates every parameter that has a gradient: one step. The rules polyak_sgd, momo and
-    /// momo_adam compute their step size from the loss, and need a closure that returns it. Throws
-    /// the errors of AdamW::step, and nonfinite_error if the configuration says
-    /// `"on_nonfinite": "raise"`.
-    ::torch::Tensor step(LossClosure closure = nullptr) override;
     /// Writes state and options to an archive.
     void save(::torch::serialize::OutputArchive& archive) const override;
     /// Reads state and options from an archive of `save`. Throws value_error for an archive of
     /// another class.
     void load(::torch::serialize::InputArchive& archive) override;
-
-private:
-    std::shared_ptr<void> updaters_;
 };
 
 } // namespace gradstep::torch_optim

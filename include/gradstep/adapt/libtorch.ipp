@@ -28,19 +28,43 @@ template <class T> void read(::torch::serialize::InputArchive& archive, char con
 
 namespace gradstep::torch_optim {
 
-::torch::Tensor AdamW::step(LossClosure closure) {
-    return detail::libtorch::take_step<detail::libtorch::adamw_kind>(*this, updaters_, closure);
+template <class Base>::torch::Tensor replacement<Base>::step(LossClosure closure) {
+    return detail::libtorch::take_step<detail::libtorch::kind_of<Base>>(*this, updaters_, closure);
 }
-::torch::Tensor SGD::step(LossClosure closure) {
-    return detail::libtorch::take_step<detail::libtorch::sgd_kind>(*this, updaters_, closure);
+template <class Base>
+void replacement<Base>::append(std::vector<std::pair<::torch::Tensor, ::torch::Tensor>> const& rows) {
+    std::vector<::torch::Tensor> parameters;
+    for (auto const& [parameter, added] : rows) parameters.push_back(parameter);
+    detail::libtorch::torch_step<detail::libtorch::kind_of<Base>>(*this, updaters_)
+        .change_rows("append", parameters, [&](detail::libtorch::tensor_path const& here, std::size_t k) {
+            if (!rows[k].second.defined())
+                detail::fail<value_error>({here.text(), ": append"}, {"the new rows are undefined"}, {"a tensor"});
+            return detail::libtorch::new_rows{parameters[k], {}, rows[k].second};
+        });
 }
-::torch::Tensor Optimizer::step(LossClosure closure) {
-    return detail::libtorch::take_step<detail::libtorch::any_kind>(*this, updaters_, closure);
+template <class Base>
+void replacement<Base>::keep(std::vector<::torch::Tensor> const& parameters, ::torch::Tensor const& mask) {
+    detail::libtorch::torch_step<detail::libtorch::kind_of<Base>>(*this, updaters_)
+        .change_rows("keep", parameters, [&](detail::libtorch::tensor_path const& here, std::size_t k) {
+            return detail::libtorch::new_rows{parameters[k], detail::libtorch::kept_of(mask, parameters[k], here), {}};
+        });
+}
+template class replacement<::torch::optim::Adam>;
+template class replacement<::torch::optim::AdamW>;
+template class replacement<::torch::optim::Adagrad>;
+template class replacement<::torch::optim::RMSprop>;
+template class replacement<::torch::optim::SGD>;
+template class replacement<::torch::optim::Optimizer>;
+
+void OptimizerOptions::inherit(OptimizerOptions const& from) {
+    if (!sets_lr_ && lr_ == default_lr) lr(from.lr());
+    if (config_.empty()) config_ = from.config();
+    if (!sets_sparse_rows_ && !sparse_rows_) sparse_rows(from.sparse_rows());
 }
 
 Optimizer::Optimizer(std::vector<::torch::optim::OptimizerParamGroup> const& groups, OptimizerOptions defaults)
-    : ::torch::optim::Optimizer(std::vector<::torch::optim::OptimizerParamGroup>(),
-                                std::make_unique<OptimizerOptions>(std::move(defaults))) {
+    : replacement(std::vector<::torch::optim::OptimizerParamGroup>(),
+                  std::make_unique<OptimizerOptions>(std::move(defaults))) {
     for (::torch::optim::OptimizerParamGroup const& group : groups) add_param_group(group);
     detail::libtorch::torch_step<detail::libtorch::any_kind>(*this, updaters_).make_updaters();
 }
@@ -48,7 +72,11 @@ Optimizer::Optimizer(std::vector<::torch::optim::OptimizerParamGroup> const& gro
 void Optimizer::add_param_group(::torch::optim::OptimizerParamGroup const& group) {
     ::torch::optim::Optimizer::add_param_group(group);
     // Newer versions of torch replace options of a class that they do not know by the defaults'.
-    if (group.has_options()) param_groups().back().set_options(group.options().clone());
+    if (!group.has_options()) return;
+    std::unique_ptr<::torch::optim::OptimizerOptions> options = group.options().clone();
+    if (auto* const own = dynamic_cast<OptimizerOptions*>(options.get()))
+        own->inherit(static_cast<OptimizerOptions const&>(defaults()));
+    param_groups().back().set_options(std::move(options));
 }
 
 void Optimizer::save(::torch::serialize::OutputArchive& archive) const {

@@ -49,6 +49,21 @@ struct batch {
     std::vector<std::size_t> members = {};
 };
 
+[[noreturn]] inline void refuse_model(batch const& of) {
+    detail::fail<value_error>({group_name(of.group)},
+                              {"a model-wise rule updates all parameters together, and they differ in group, dtype, "
+                               "step or clock"},
+                              {"one group of parameters of one dtype, with the same step"});
+}
+
+// The number that a closure returns, for rules that need the loss.
+inline double number_of(Tensor const& loss) {
+    if (!loss.defined() || loss.numel() != 1)
+        detail::fail<value_error>({"step"}, {"the rule computes its step size from the loss, and none is given"},
+                                  {"a closure that returns it"});
+    return loss.item<double>();
+}
+
 // Throws unless a gradient fits its parameter.
 inline void require_gradient(Tensor const& gradient, Tensor const& own, sparse_gradients how, tensor_path const& here) {
     if (gradient.layout() != at::kSparse) require_memory(gradient, here);

@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -15,6 +17,7 @@
 #include <gradstep/core/apart.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/scalar.hpp>
 #include <gradstep/dialects/torch.hpp>
@@ -25,7 +28,7 @@
 #include <gradstep/runtime/optimizer_configuration.hpp>
 #include <gradstep/schedules/external.hpp>
 
-// The updaters of the groups of an optimizer, and how AdamW, SGD and Optimizer differ.
+// The updaters of the groups of an optimizer, and how the optimizers differ.
 namespace gradstep {
 namespace detail::libtorch {
 inline namespace GRADSTEP_ABI {
@@ -95,41 +98,113 @@ template <class Options> struct kept_updaters {
 
 // How the optimizers differ: how options become a configuration, and where the state is.
 
-struct adamw_kind {
-    using options_type = ::torch::optim::AdamWOptions;
-    using state_type = ::torch::optim::AdamWParamState;
-    static constexpr char const* options_name = "torch::optim::AdamWOptions";
+// The functions that kinds of torch's own options share.
+struct kind_of_torch {
+    static sparse_gradients sparse(auto const&) { return sparse_gradients::refused; }
+    static double rate_of(auto const& options, std::int64_t) { return options.lr(); }
+    static clock_state clock_of(auto const&, tensor_path const&) { return {}; }
+    static std::optional<std::int64_t> steps_of(auto const& in) { return in.step(); }
+    static void set_clock(auto& in, any_updater const&, std::int64_t steps, clock_state const&) { in.step(steps); }
+};
+// The same for states whose tensors Kind::slots lists.
+template <class Kind> struct kind_with_slots : kind_of_torch {
+    static std::size_t index_of(char const* name) {
+        std::size_t i = 0;
+        while (std::string_view(Kind::slots[i].name) != name) ++i;
+        return i;
+    }
+    static char const* name_of(any_updater const& by, std::size_t slot) {
+        return Kind::slots[index_of(by.slot_name(slot))].of_torch;
+    }
+    static Tensor slot_of(auto const& in, any_updater const& by, std::size_t slot) {
+        return (in.*Kind::slots[index_of(by.slot_name(slot))].get)();
+    }
+    static void set_slot(auto& in, any_updater const& by, std::size_t slot, Tensor const& x) {
+        (in.*Kind::slots[index_of(by.slot_name(slot))].change)() = x;
+    }
+    // Calls f(name, tensor) for every tensor of a state, also for those that no step uses now.
+    static void visit(auto& in, auto const& f) {
+        for (auto const& slot : Kind::slots) f(slot.of_torch, (in.*slot.change)());
+    }
+};
+// A tensor of torch's state: the slot's name in gradstep, and torch's.
+template <class State> struct state_tensor {
+    char const *name, *of_torch;
+    Tensor const& (State::*get)() const noexcept;
+    Tensor& (State::*change)() noexcept;
+};
+
+// Adam, whose decay is l2, and AdamW.
+template <class Options, class State, class Decay>
+struct adam_family : kind_with_slots<adam_family<Options, State, Decay>> {
+    using options_type = Options;
+    using state_type = State;
+    static constexpr char const* options_name =
+        std::is_same_v<Decay, l2> ? "torch::optim::AdamOptions" : "torch::optim::AdamWOptions";
+    static constexpr std::array slots{
+        state_tensor<State>{"m", "exp_avg", &State::exp_avg, &State::exp_avg},
+        state_tensor<State>{"v", "exp_avg_sq", &State::exp_avg_sq, &State::exp_avg_sq},
+        state_tensor<State>{"v_max", "max_exp_avg_sq", &State::max_exp_avg_sq, &State::max_exp_avg_sq}};
 
     static optimizer_configuration configuration_of(options_type const& of, options_type const&) {
         auto const [beta1, beta2] = of.betas();
         dialects::torch::adam_arguments const arguments{.beta1 = beta1, .beta2 = beta2, .eps = of.eps()};
-        configuration out{.rule = dialects::torch::adamw(arguments), .schedule = external{}};
-        if (of.amsgrad()) out.rule = dialects::torch::adamw_amsgrad(arguments);
-        if (of.weight_decay() != 0) out.regularizer = decoupled{of.weight_decay()};
+        configuration out{.rule = dialects::torch::adam(arguments), .schedule = external{}};
+        if (of.amsgrad()) out.rule = dialects::torch::adam_amsgrad(arguments);
+        if (of.weight_decay() != 0) out.regularizer = Decay{of.weight_decay()};
         return {std::move(out)};
     }
-    static sparse_gradients sparse(options_type const&) { return sparse_gradients::refused; }
+};
+using adam_kind = adam_family<::torch::optim::AdamOptions, ::torch::optim::AdamParamState, l2>;
+using adamw_kind = adam_family<::torch::optim::AdamWOptions, ::torch::optim::AdamWParamState, decoupled>;
 
-    static char const* name_of(any_updater const&, std::size_t slot) {
-        return std::array{"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}[slot];
+struct rmsprop_kind : kind_with_slots<rmsprop_kind> {
+    using options_type = ::torch::optim::RMSpropOptions;
+    using state_type = ::torch::optim::RMSpropParamState;
+    static constexpr char const* options_name = "torch::optim::RMSpropOptions";
+    static constexpr std::array slots{
+        state_tensor<state_type>{"n", "square_avg", &state_type::square_avg, &state_type::square_avg},
+        state_tensor<state_type>{"a", "grad_avg", &state_type::grad_avg, &state_type::grad_avg},
+        state_tensor<state_type>{"b", "momentum_buffer", &state_type::momentum_buffer, &state_type::momentum_buffer}};
+
+    static optimizer_configuration configuration_of(options_type const& of, options_type const&) {
+        configuration out{.rule = dialects::torch::rmsprop({.alpha = of.alpha(), .eps = of.eps()}),
+                          .schedule = external{}};
+        dialects::torch::rmsprop_momentum_arguments const arguments{
+            .alpha = of.alpha(), .eps = of.eps(), .momentum = of.momentum()};
+        if (of.momentum() != 0 && of.centered()) out.rule = dialects::torch::rmsprop_centered_momentum(arguments);
+        else if (of.momentum() != 0) out.rule = dialects::torch::rmsprop_momentum(arguments);
+        else if (of.centered()) out.rule = dialects::torch::rmsprop_centered({.alpha = of.alpha(), .eps = of.eps()});
+        if (of.weight_decay() != 0) out.regularizer = l2{of.weight_decay()};
+        return {std::move(out)};
     }
-    static Tensor slot_of(state_type const& in, any_updater const&, std::size_t slot) {
-        return slot == 0 ? in.exp_avg() : slot == 1 ? in.exp_avg_sq() : in.max_exp_avg_sq();
+};
+
+struct adagrad_kind : kind_with_slots<adagrad_kind> {
+    using options_type = ::torch::optim::AdagradOptions;
+    using state_type = ::torch::optim::AdagradParamState;
+    static constexpr char const* options_name = "torch::optim::AdagradOptions";
+    static constexpr std::array slots{state_tensor<state_type>{"n", "sum", &state_type::sum, &state_type::sum}};
+
+    static optimizer_configuration configuration_of(options_type const& of, options_type const&) {
+        if (!ranges::non_negative.contains(of.lr_decay()))
+            detail::fail<value_error>({"lr_decay"}, {of.lr_decay(), " is out of range"}, {ranges::non_negative.text});
+        configuration out{.rule = dialects::torch::adagrad(
+                              {.initial_accumulator_value = of.initial_accumulator_value(), .eps = of.eps()}),
+                          .schedule = external{}};
+        if (of.weight_decay() != 0) out.regularizer = l2{of.weight_decay()};
+        return {std::move(out)};
     }
-    static void set_slot(state_type& in, any_updater const&, std::size_t slot, Tensor const& x) {
-        if (slot == 0) in.exp_avg(x);
-        else if (slot == 1) in.exp_avg_sq(x);
-        else in.max_exp_avg_sq(x);
+    static sparse_gradients sparse(options_type const& of) {
+        return of.weight_decay() != 0 ? sparse_gradients::refused_with_decay : sparse_gradients::rows;
     }
-    static std::optional<std::int64_t> steps_of(state_type const& in) { return in.step(); }
-    static clock_state clock_of(state_type const&, tensor_path const&) { return {}; }
-    static void set_clock(state_type& in, any_updater const&, std::int64_t steps, clock_state const&) {
-        in.step(steps);
+    static double rate_of(options_type const& options, std::int64_t number) {
+        return options.lr() / (1 + static_cast<double>(number - 1) * options.lr_decay());
     }
 };
 
 // torch's state has no count of steps: a step without a buffer is the first one.
-struct sgd_kind {
+struct sgd_kind : kind_of_torch {
     using options_type = ::torch::optim::SGDOptions;
     using state_type = ::torch::optim::SGDParamState;
     static constexpr char const* options_name = "torch::optim::SGDOptions";
@@ -153,8 +228,8 @@ struct sgd_kind {
     static char const* name_of(any_updater const&, std::size_t) { return "momentum_buffer"; }
     static Tensor slot_of(state_type const& in, any_updater const&, std::size_t) { return in.momentum_buffer(); }
     static void set_slot(state_type& in, any_updater const&, std::size_t, Tensor const& x) { in.momentum_buffer(x); }
+    static void visit(state_type& in, auto const& f) { f("momentum_buffer", in.momentum_buffer()); }
     static std::optional<std::int64_t> steps_of(state_type const&) { return {}; }
-    static clock_state clock_of(state_type const&, tensor_path const&) { return {}; }
     static void set_clock(state_type&, any_updater const&, std::int64_t, clock_state const&) {}
 };
 
@@ -173,6 +248,10 @@ struct any_kind {
         refuse("threads", "none: a step uses torch's threads (at::set_num_threads)");
         document["schedule"]["name"] = detail::json(std::string("external"));
         optimizer_configuration out = detail::read_optimizer(document, detail::json_path());
+        if (!detail::limit_of_step(out.options.clip).is_none())
+            detail::fail<value_error>({"clip"},
+                                      {detail::configuration_of_hyperparameter(out.options.clip).dump(), " is given"},
+                                      {"none or clip_value; torch::nn::utils::clip_grad_norm_ clips by a norm"});
         if (std::holds_alternative<dgc_momentum>(out.policies.rule))
             detail::fail<value_error>({"rule"}, {"dgc_momentum compresses gradients, and needs their messages"},
                                       {"another rule"});
@@ -182,7 +261,12 @@ struct any_kind {
         return of.sparse_rows() ? sparse_gradients::rows : sparse_gradients::refused;
     }
 
+    static double rate_of(options_type const& options, std::int64_t) { return options.lr(); }
+
     static char const* name_of(any_updater const& by, std::size_t slot) { return by.slot_name(slot); }
+    static void visit(state_type& in, auto const& f) {
+        for (auto& [name, slot] : in.slots()) f(name, slot);
+    }
     static Tensor slot_of(state_type const& in, any_updater const& by, std::size_t slot) {
         auto const found = in.slots().find(by.slot_name(slot));
         return found == in.slots().end() ? Tensor() : found->second;
@@ -204,6 +288,15 @@ struct any_kind {
         if (!by.facts().clock_state_names.empty()) in.clock(std::vector<double>(clock.begin(), clock.end()));
     }
 };
+
+// The kind of each class of torch.
+template <class Base> struct kind_of_class { using type = any_kind; };
+template <> struct kind_of_class<::torch::optim::Adam> { using type = adam_kind; };
+template <> struct kind_of_class<::torch::optim::AdamW> { using type = adamw_kind; };
+template <> struct kind_of_class<::torch::optim::Adagrad> { using type = adagrad_kind; };
+template <> struct kind_of_class<::torch::optim::RMSprop> { using type = rmsprop_kind; };
+template <> struct kind_of_class<::torch::optim::SGD> { using type = sgd_kind; };
+template <class Base> using kind_of = typename kind_of_class<Base>::type;
 
 } // namespace GRADSTEP_ABI
 } // namespace detail::libtorch

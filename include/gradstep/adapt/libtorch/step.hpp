@@ -17,6 +17,7 @@
 #include <gradstep/adapt/libtorch/entry.hpp>
 #include <gradstep/adapt/libtorch/kinds.hpp>
 #include <gradstep/adapt/libtorch/memory.hpp>
+#include <gradstep/adapt/libtorch/rows.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/hyperparameters.hpp>
@@ -50,6 +51,26 @@ public:
             auto const& parameters = of_.param_groups()[g].params();
             for (std::size_t i = 0; i < parameters.size(); ++i) updater_of(g, i, parameters[i].scalar_type());
         }
+    }
+
+    // Changes the rows of parameters: all of them, or after an error none. rows_of(path, k) returns
+    // the rows of parameters[k].
+    template <class RowsOf>
+    void change_rows(char const* call, std::vector<Tensor> const& parameters, RowsOf const& rows_of) {
+        at::NoGradGuard const no_gradients;
+        read_options();
+        std::vector<row_change<Kind>> changes;
+        for (std::size_t k = 0; k < parameters.size(); ++k) {
+            tensor_path const here = path_of(of_, parameters, k, call);
+            new_rows const rows = rows_of(here, k);
+            require_rows(rows, call, here);
+            require_alone(of_, rows.parameter, call, here);
+            auto const known = of_.state().find(parameters[k].unsafeGetTensorImpl());
+            auto* const state = known == of_.state().end() ? nullptr : dynamic_cast<state_type*>(known->second.get());
+            changes.emplace_back(rows, updater_of(here.group, here.position, parameters[k].scalar_type()).by, state,
+                                 call, here);
+        }
+        for (row_change<Kind>& change : changes) change.take();
     }
 
     void take(Tensor const& loss) {
@@ -203,7 +224,7 @@ private:
         if (gradient.is_sparse() && how == sparse_gradients::rows && gradient.sparse_dim() != 0)
             take_rows(x, by, gradient);
         else add_gradient(x, gradient, written);
-        join_batch(updater, options.lr(), x);
+        join_batch(updater, Kind::rate_of(options, x.number), x);
     }
 
     static sparse_gradients sparse_of(any_updater const& by, options_type const& options, tensor_path const& here) {
@@ -295,7 +316,8 @@ private:
     }
     void join_batch(typed_updater& updater, double rate, entry_type const& x) {
         auto const takes = [&](batch const& of) {
-            return of.by == &updater && (!updater.has_one_clock() || (of.number == x.number && of.clock == x.clock));
+            return of.by == &updater && of.rate == rate &&
+                   (!updater.has_one_clock() || (of.number == x.number && of.clock == x.clock));
         };
         auto found = std::find_if(batches_.rbegin(), batches_.rend(), takes);
         if (found == batches_.rend()) {
@@ -305,13 +327,6 @@ private:
         found->members.push_back(entries_.size() - 1);
     }
 
-    [[noreturn]] static void refuse_model(batch const& of) {
-        detail::fail<value_error>(
-            {group_name(of.group)},
-            {"a model-wise rule updates all parameters together, and they differ in group, dtype, "
-             "step or clock"},
-            {"one group of parameters of one dtype, with the same step"});
-    }
     // Prepares the steps of all batches, so that numbers out of range throw before the first write.
     void prepare(Tensor const& loss) {
         for (batch const& x : batches_)
@@ -319,12 +334,6 @@ private:
                 if (x.by->needs_loss) loss_ = number_of(loss);
                 next_step(x);
             });
-    }
-    static double number_of(Tensor const& loss) {
-        if (!loss.defined() || loss.numel() != 1)
-            detail::fail<value_error>({"step"}, {"the rule computes its step size from the loss, and none is given"},
-                                      {"a closure that returns it"});
-        return loss.item<double>();
     }
     void next_step(batch const& x) {
         x.by->by.seek({.step = x.number - 1, .state = x.clock});
