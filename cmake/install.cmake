@@ -1,5 +1,5 @@
 # Headers, one export set a component, the package file that loops over them, gradstep.pc, and where the library for callers of C
-# is built that library, as the components c and c_static, what it is made of, as runtime, and gradstep-c.pc.
+# is built that library, as the components c and c_static, what it is made of, as runtime, gradstep-c.pc and gradstep-runtime.pc.
 include(CMakePackageConfigHelpers)
 
 # By default `cmake --install` installs both components. cmake/debian.cmake makes a package of each.
@@ -54,8 +54,10 @@ install(FILES ${PROJECT_BINARY_DIR}/gradstep.pc DESTINATION ${CMAKE_INSTALL_LIBD
 if(TARGET gradstep_c)
     set(gradstep_pc_libdir "\${prefix}")
     cmake_path(APPEND gradstep_pc_libdir "${CMAKE_INSTALL_LIBDIR}")
-    configure_file(cmake/gradstep-c.pc.in gradstep-c.pc @ONLY)
-    install(FILES ${PROJECT_BINARY_DIR}/gradstep-c.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    foreach(file gradstep-c.pc gradstep-runtime.pc)
+        configure_file(cmake/${file}.in ${file} @ONLY)
+        install(FILES ${PROJECT_BINARY_DIR}/${file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    endforeach()
 endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/licenses/gradstep)
 if(TARGET gradstep_c AND PROJECT_IS_TOP_LEVEL)
