@@ -283,10 +283,10 @@ template <class Of, class Options> void check_rows(Options const& options) {
         ours_.zero_grad();
         reference.step();
         if (step != 3) continue;
-        Tensor const module = changing; // the same tensor as in a module
+        Tensor const in_module = changing;
         ours_.keep({changing, beside}, mask);
         ours_.append({{changing, added}});
-        CHECK(module.sizes() == at::IntArrayRef({6, 3}));
+        CHECK(in_module.sizes() == at::IntArrayRef({6, 3}));
         CHECK(beside.sizes() == at::IntArrayRef({4}));
         CHECK(!changing.grad().defined());
     }
@@ -322,6 +322,12 @@ TEST_CASE("The state moves with the rows of a parameter that come and go") {
     CHECK(torch::equal(slots.at("r").narrow(0, 2, 3), torch::zeros({3})));
     matrix.mutable_grad() = torch::ones({5, 3});
     factored.step();
+
+    factored.keep({matrix}, torch::zeros({5}, at::kBool)); // no row is left
+    factored.append({{matrix, numbers({5, 3}, 0.5, 2, 2)}});
+    matrix.mutable_grad() = torch::ones({5, 3});
+    factored.step();
+    CHECK(slots.at("r").sizes() == at::IntArrayRef({5}));
 
     ours::Adam adam(tensors{matrix}, theirs::AdamOptions(0.02).amsgrad(true));
     adam.step();

@@ -84,7 +84,7 @@ gradstep_step_options step_with_loss() {
 // Calls f(name) for every rule, without those that add noise, whose random numbers depend on ids.
 template <class F> void for_each_rule(F const& f) {
     gs::rules::any([&]<class Rule>() {
-        std::string const name = gs::detail::type_name<Rule>();
+        std::string const name(gs::detail::type_name<Rule>());
         if (name != "sgld" && name != "noisy_sgd") f(name);
         return false;
     });

@@ -119,17 +119,19 @@ public:
             std::size_t i = 0;
             while (i < by.slots() && name != Kind::name_of(by, i)) ++i;
             bool const is_used = i != by.slots();
-            auto const length = [&](Tensor const& x) {
-                return by.slot_size(i, static_cast<std::size_t>(x.numel()), shape_of_rows(x));
-            };
-            auto const width = static_cast<std::size_t>(is_empty(own) ? 0 : own.numel() / own.size(0));
-            if (is_used && by.facts().slot_width(i, width, shape_of_rows(own)) == 0) return; // belongs to all rows
-            tensor_path const at{here.group, here.position, "its state", name.c_str()};
-            bool const is_like_own = !is_used || length(own) == static_cast<std::size_t>(own.numel());
-            require_slot(slot, is_like_own ? own : at::empty({static_cast<std::int64_t>(length(own))}), at);
-            Tensor const old = of.kept.defined() ? slot.index_select(0, of.kept) : slot;
+            auto const n = static_cast<std::size_t>(own.numel());
+            std::size_t const length = is_used ? by.slot_size(i, n, shape_of_rows(own)) : n;
             Tensor next = is_used ? first[i] : at::zeros(values_.sizes(), slot.options());
-            next.narrow(0, 0, old.size(0)).copy_(old);
+            if (n == 0) { // all rows are new
+                if (is_used && slot.numel() == next.numel()) return;
+            } else {
+                auto const width = n / static_cast<std::size_t>(own.size(0));
+                if (is_used && by.facts().slot_width(i, width, shape_of_rows(own)) == 0) return; // belongs to all rows
+                require_slot(slot, length == n ? own : at::empty({static_cast<std::int64_t>(length)}),
+                             {here.group, here.position, "its state", name.c_str()});
+                Tensor const old = of.kept.defined() ? slot.index_select(0, of.kept) : slot;
+                next.narrow(0, 0, old.size(0)).copy_(old);
+            }
             slots_.emplace_back(&slot, std::move(next));
         });
     }
