@@ -50,9 +50,24 @@ TEST_CASE("ensmallen: a rule takes the path of ensmallen's optimizer", "[ensmall
     CHECK(theirs[0] != 1);
 
     using adam = gs::ensmallen::update<gs::adam>;
-    auto const expected = optimum(ens::SGD<adam>(0.125, 2, 16, 0, false, adam(gs::adam{0.75, 0.875, 0.25})));
+    adam const of_preset(gs::dialects::ensmallen::adam({0.75, 0.875, 0.25}));
+    auto const expected = optimum(ens::SGD<adam>(0.125, 2, 16, 0, false, of_preset));
     auto const as_adam_type = optimum(ens::AdamType<adam>(0.125, 2, 0.75, 0.875, 0.25, 16, 0, false));
     CHECK(arma::all(arma::vectorise(as_adam_type == expected)));
+}
+
+// A step rounds some 20 times, relative to numbers up to 4; there are 8 steps.
+template <class Theirs, class Rule> void check_adam_type() {
+    auto const theirs = optimum(ens::AdamType<Theirs>(0.125, 2, 0.75, 0.875, 0.25, 16, 0, false)),
+               ours = optimum(ens::AdamType<gs::ensmallen::update<Rule>>(0.125, 2, 0.75, 0.875, 0.25, 16, 0, false));
+    CHECK(arma::abs(ours - theirs).max() <= 8 * 20 * 4 * std::numeric_limits<double>::epsilon());
+    CHECK(theirs[0] != 1);
+}
+TEST_CASE("ensmallen: a rule in ens::AdamType has the formula of ensmallen's", "[ensmallen]") {
+    check_adam_type<ens::AdamUpdate, gs::adam>();
+    check_adam_type<ens::AMSGradUpdate, gs::amsgrad>();
+    check_adam_type<ens::AdaMaxUpdate, gs::adamax>();
+    check_adam_type<ens::NadamUpdate, gs::nadam>();
 }
 
 TEST_CASE("ensmallen: a policy has the bits of the step, and a decay if you want one", "[ensmallen]") {

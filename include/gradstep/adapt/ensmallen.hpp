@@ -19,6 +19,8 @@
 
 #include <gradstep/adapt/armadillo.hpp>
 #include <gradstep/backends/simd.hpp>
+#include <gradstep/core/epsilon.hpp>
+#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/regularizers/none.hpp>
 #include <gradstep/schedules/external.hpp>
 #include <gradstep/updater.hpp>
@@ -32,7 +34,9 @@ inline namespace GRADSTEP_ISA {
 ///     ens::SGD<update> optimizer(0.001, 32, 100000, 1e-5, true, {{.beta2 = 0.99}, {0.01}});
 ///
 /// The step size and its decay policy are ensmallen's. `ens::AdamType<update>` also works with
-/// rules that have `beta1`, `beta2` and `epsilon`: it passes its arguments of these names.
+/// rules that have `beta1`, `beta2` and `epsilon`: it passes its arguments of these names. Epsilon
+/// is then in ensmallen's position, which is epsilon-hat: `ens::AdamType<update<adam>>` computes
+/// what `ens::Adam` does, and `amsgrad` and `nadam` what ensmallen's do.
 ///
 /// `Regularizer` is any regularizer or combination; ensmallen itself has none. `Rule` is any rule
 /// that needs no loss, except dgc_momentum. A rule that uses the shape of a matrix, such as `muon`,
@@ -51,12 +55,18 @@ public:
         check_policy<double>(rule_);
         check_policy<double>(regularizer_);
     }
-    /// For ens::AdamType. Throws value_error for a number out of range.
+    /// For ens::AdamType: as ensmallen, with epsilon-hat if the rule has it. Throws value_error for a
+    /// number out of range.
     update(double epsilon, double beta1, double beta2) requires(requires(Rule r) { r.beta1, r.beta2, r.epsilon; })
         : rule_{}, regularizer_{} {
         rule_.beta1 = beta1;
         rule_.beta2 = beta2;
         rule_.epsilon = epsilon;
+        if constexpr (requires { rule_.epsilon_place; })
+            gradstep::detail::for_each_hyperparameter(rule_, [&](auto const& m, auto const&) {
+                if constexpr (requires { m.allowed.contains(gradstep::epsilon::hat); })
+                    if (m.allowed.contains(gradstep::epsilon::hat)) rule_.*m.at = gradstep::epsilon::hat;
+            });
         check_policy<double>(rule_);
         check_policy<double>(regularizer_);
     }
