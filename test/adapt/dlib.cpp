@@ -125,6 +125,20 @@ TEST_CASE("dlib: a solver that was saved continues with the same bits", "[dlib]"
     CHECK(copy_of(loaded(0.25f, resumed.layer(), resumed.gradient)) ==
           copy_of(solver(0.25f, there.layer(), there.gradient)));
 
+    // As a solver wrote it before adam had bias_correction.
+    std::string old = out.str();
+    std::string const added = ", bias_correction = true";
+    auto const at = old.find(added);
+    REQUIRE(at != old.npos);
+    std::string const policies = describe(gs::adam{}) + ", " + describe(gs::l2{5e-4});
+    old.erase(at, added.size());
+    auto const length = old.find("adam{") - 1; // dlib's serialization of a string begins with its length
+    old[length] = static_cast<char>(policies.size() - added.size());
+    gs::dlib::solver<gs::adam> of_old;
+    std::istringstream from_old(old);
+    deserialize(of_old, from_old);
+    CHECK(of_old.steps() == 2);
+
     auto const refused = [&](auto&& other, std::string const& bytes) -> std::string {
         std::istringstream from(bytes);
         try {
@@ -137,8 +151,9 @@ TEST_CASE("dlib: a solver that was saved continues with the same bits", "[dlib]"
     };
     CHECK(refused(gs::dlib::solver<gs::adam>({.beta1 = 0.5}), out.str()) ==
           "gradstep::dlib::solver: the data is of adam{beta1 = 0.9, beta2 = 0.999, epsilon = 1e-08, epsilon_place = "
-          "outside}, l2{rate = 5e-04}; expected adam{beta1 = 0.5, beta2 = 0.999, epsilon = 1e-08, epsilon_place = "
-          "outside}, l2{rate = 5e-04}");
+          "outside, bias_correction = true}, l2{rate = 5e-04}; expected adam{beta1 = 0.5, beta2 = 0.999, epsilon = "
+          "1e-08, "
+          "epsilon_place = outside, bias_correction = true}, l2{rate = 5e-04}");
     std::ostringstream of_dlib;
     serialize(dlib::adam(), of_dlib);
     CHECK(refused(gs::dlib::solver<gs::adam>(), of_dlib.str()) ==
@@ -146,8 +161,8 @@ TEST_CASE("dlib: a solver that was saved continues with the same bits", "[dlib]"
 
     std::ostringstream line;
     line << solver;
-    CHECK(line.str() ==
-          "gradstep: adam{beta1 = 0.9, beta2 = 0.999, epsilon = 1e-08, epsilon_place = outside}, l2{rate = 5e-04}");
+    CHECK(line.str() == "gradstep: adam{beta1 = 0.9, beta2 = 0.999, epsilon = 1e-08, epsilon_place = outside, "
+                        "bias_correction = true}, l2{rate = 5e-04}");
 }
 
 TEST_CASE("dlib: what a solver cannot use is refused, and its state stays", "[dlib]") {

@@ -482,7 +482,8 @@ TEST_CASE("policies that have types are written as a configuration that is read"
         gs::serial_backend{});
     std::string const text = gs::to_json(optimizer);
     CHECK(text ==
-          R"({"rule":{"name":"adam","beta1":0.9,"beta2":0.98,"epsilon":1e-08,"epsilon_place":"outside"},)"
+          R"({"rule":{"name":"adam","beta1":0.9,"beta2":0.98,"epsilon":1e-08,"epsilon_place":"outside",)"
+          R"("bias_correction":true},)"
           R"("average":[{"name":"ema","decay":0.999,"debias":false,"start":0},{"name":"polyak","start":3}],)"
           R"("regularizer":{"name":"all_of","regularizers":[{"name":"clip_value","limit":0.5},)"
           R"({"name":"l2","rate":0.25},{"name":"proximal","penalty":{"name":"l1","rate":0.125}}]},)"

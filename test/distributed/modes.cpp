@@ -198,9 +198,9 @@ TEST_CASE("ranks that differ are told on every rank in what, and nothing is done
     told({.has_two = true}, "the number of parameters is 1 on rank 0, and 2 on rank 1; expected the same");
     told({.name = "v"}, "the name of parameter 0 is w on rank 0, and v on rank 1");
     told({.size = few + 1}, "the size of w is 10 on rank 0, and 11 on rank 1");
-    told({.rule = {.beta1 = 0.5}},
-         "the optimizer of w is adam{beta1 = 0.9, beta2 = 0.999, epsilon = 1e-08, epsilon_place = outside}, none, "
-         "constant{rate = 0.1}, rate_scale = 1 on rank 0, and adam{beta1 = 0.5,");
+    told({.rule = {.beta1 = 0.5}}, "the optimizer of w is adam{beta1 = 0.9, beta2 = 0.999, epsilon = 1e-08, "
+                                   "epsilon_place = outside, bias_correction = true}, none, "
+                                   "constant{rate = 0.1}, rate_scale = 1 on rank 0, and adam{beta1 = 0.5,");
     told({.initial = 1}, "the checksum of the values of w is ");
     told({.rate_scale = 2}, "rate_scale = 2 on rank 1; expected the same");
     told({.step = 4}, "the clock of w is step 0, samples 0, epoch 0 on rank 0, and step 4,");

@@ -75,7 +75,8 @@ TEST_CASE("an updater describes itself in one line", "[core]") {
         gs::make_updater<float>(gs::adam{.beta2 = 0.98}, gs::l2{1e-4},
                                 gs::warmup{gs::cosine{.rate = 1e-3, .steps = 10'000}, 500}, gs::serial_backend{});
     CHECK(gs::describe(optimizer) ==
-          "adam{beta1 = 0.9, beta2 = 0.98, epsilon = 1e-08, epsilon_place = outside}, l2{rate = 1e-04}, "
+          "adam{beta1 = 0.9, beta2 = 0.98, epsilon = 1e-08, epsilon_place = outside, bias_correction = true}, l2{rate "
+          "= 1e-04}, "
           "warmup{after = cosine{rate = 0.001, steps = 10000, end = 0}, steps = 500, start = 0, shape = linear, "
           "in_place = false}, float, serial_backend, 28 bytes an element");
 

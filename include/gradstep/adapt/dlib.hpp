@@ -16,6 +16,7 @@
 #include <ostream>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -175,7 +176,7 @@ public:
             throw ::dlib::serialization_error("gradstep::dlib::solver: the data begins with \"" + version +
                                               "\"; expected \"gradstep 1\", from a solver of gradstep");
         deserialize(policies, in);
-        if (policies != item.policies())
+        if (policies != item.policies() && policies != of_0_1(item.policies()))
             throw ::dlib::serialization_error("gradstep::dlib::solver: the data is of " + policies + "; expected " +
                                               item.policies());
         gradstep::clock at;
@@ -204,6 +205,12 @@ public:
 
 private:
     std::string policies() const { return describe(updater_.rule()) + ", " + describe(updater_.regularizer()); }
+    // The same as solvers wrote it when no rule had the option bias_correction.
+    static std::string of_0_1(std::string now) {
+        std::string_view const added = ", bias_correction = true";
+        if (auto const at = now.find(added); at != now.npos) now.erase(at, added.size());
+        return now;
+    }
     // A row slot has a number for the weights and one for the biases.
     static constexpr std::size_t slot_size(std::size_t i, std::size_t parameters) {
         return updater::is_row_slot(i) && parameters != 0 ? 2 : parameters;

@@ -41,6 +41,8 @@ GRADSTEP_INLINE double bias(double beta, std::int64_t t) {
     double const steps = static_cast<double>(t);
     return (1 - beta) * steps > 38 ? 1 : 1 - std::pow(beta, steps);
 }
+// The same, or 1 if the rule does not correct its averages.
+GRADSTEP_INLINE double bias(double beta, std::int64_t t, bool corrects) { return corrects ? bias(beta, t) : 1; }
 
 } // namespace GRADSTEP_ISA
 } // namespace detail

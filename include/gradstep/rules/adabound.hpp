@@ -17,6 +17,8 @@ namespace gradstep {
 ///     r = sqrt(1 - beta2^t) / (1 - beta1^t) / (sqrt(v) + epsilon)
 ///     w <- w - lr * m * clip(r, final_ratio * (1 - 1 / (gamma * t + 1)), final_ratio * (1 + 1 / (gamma * t)))
 ///
+/// bias_correction = false: 1 in place of both 1 - beta^t.
+///
 /// 1 / r is clipped to the inverse bounds, so that one division suffices and none is by 0. State:
 /// m, v, initially zero. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0 (with 0 the bounds still limit
 /// a step); gamma, final_ratio > 0. The final rate is final_ratio * lr: 0.1 with Adam's rate of
@@ -26,12 +28,14 @@ namespace gradstep {
 /// by sqrt(t). ensmallen computes the same as the authors' program.
 struct adabound {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, gamma = 1e-3, final_ratio = 100;
+    bool bias_correction = true;
     static constexpr auto hyperparameters =
         hyperparameter_list{hyperparameter{"beta1", &adabound::beta1, ranges::fraction},
                             hyperparameter{"beta2", &adabound::beta2, ranges::fraction},
                             hyperparameter{"epsilon", &adabound::epsilon, ranges::non_negative},
                             hyperparameter{"gamma", &adabound::gamma, ranges::positive},
-                            hyperparameter{"final_ratio", &adabound::final_ratio, ranges::positive}};
+                            hyperparameter{"final_ratio", &adabound::final_ratio, ranges::positive},
+                            hyperparameter{"bias_correction", &adabound::bias_correction}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
@@ -44,7 +48,8 @@ struct adabound {
         T rate, scale, outside, smallest, largest; // of 1 / r
     };
     template <class T> coeffs<T> prepare(step_info now) const {
-        double const scale = detail::bias(beta1, now.t) / std::sqrt(detail::bias(beta2, now.t));
+        double const scale =
+            detail::bias(beta1, now.t, bias_correction) / std::sqrt(detail::bias(beta2, now.t, bias_correction));
         double const progress = gamma * static_cast<double>(now.t);
         return {moving_average<T>(beta1),
                 moving_average<T>(beta2),

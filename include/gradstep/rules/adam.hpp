@@ -21,6 +21,10 @@ namespace gradstep {
 ///                   hat:       root = (sqrt(v) + epsilon) / sqrt(1 - beta2^t)
 ///     w <- w - lr / (1 - beta1^t) * m / root
 ///
+/// bias_correction = false: 1 in place of both 1 - beta^t, as in BERT's optimizer and by default in
+/// mlx. A step is then (1 - beta1^t) / sqrt(1 - beta2^t) times as long: 3.2 times at t = 1, and 6.5
+/// times at t = 10, with the default betas.
+///
 /// State: m, v, initially zero; t counts from 1 as a 64-bit integer. The bias corrections are
 /// computed once a step, in double. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0 (with 0 there is no
 /// 0 / 0, but a gradient whose square underflows moves a weight without bound).
@@ -30,11 +34,13 @@ namespace gradstep {
 struct adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
+    bool bias_correction = true;
     static constexpr auto hyperparameters =
         hyperparameter_list{hyperparameter{"beta1", &adam::beta1, ranges::fraction},
                             hyperparameter{"beta2", &adam::beta2, ranges::fraction},
                             hyperparameter{"epsilon", &adam::epsilon, ranges::non_negative},
-                            hyperparameter{"epsilon_place", &adam::epsilon_place, epsilon_positions::corrected}};
+                            hyperparameter{"epsilon_place", &adam::epsilon_place, epsilon_positions::corrected},
+                            hyperparameter{"bias_correction", &adam::bias_correction}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
@@ -51,8 +57,8 @@ struct adam {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(beta1),
                 moving_average<T>(beta2),
-                T(now.rate / detail::bias(beta1, now.t)),
-                {epsilon, epsilon_place, detail::bias(beta2, now.t)}};
+                T(now.rate / detail::bias(beta1, now.t, bias_correction)),
+                {epsilon, epsilon_place, detail::bias(beta2, now.t, bias_correction)}};
     }
     // Without gradient, m / sqrt(v) falls by beta1 / sqrt(beta2) a step. Uses the largest bias
     // corrections.

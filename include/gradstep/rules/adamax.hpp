@@ -17,6 +17,8 @@ namespace gradstep {
 ///                   accumulated:   u <- max(beta2 * u + epsilon, |g|),    d = m / u
 ///     w <- w - lr / (1 - beta1^t) * d
 ///
+/// bias_correction = false: 1 in place of 1 - beta1^t, as in mlx.
+///
 /// State: m, u, initially zero. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0 (with 0, a weight whose
 /// u is 0 does not change; the paper has 0 / 0 there). Tables support `replay` unless epsilon is
 /// accumulated: u then has no closed form without gradient.
@@ -25,13 +27,15 @@ namespace gradstep {
 struct adamax {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
+    bool bias_correction = true;
     static constexpr auto hyperparameters = hyperparameter_list{
         hyperparameter{"beta1", &adamax::beta1, ranges::fraction},
         hyperparameter{"beta2", &adamax::beta2, ranges::fraction},
         hyperparameter{"epsilon", &adamax::epsilon, ranges::non_negative},
         hyperparameter{"epsilon_place", &adamax::epsilon_place,
                        choices<gradstep::epsilon>{gradstep::epsilon::outside, gradstep::epsilon::inside,
-                                                  gradstep::epsilon::accumulated}}};
+                                                  gradstep::epsilon::accumulated}},
+        hyperparameter{"bias_correction", &adamax::bias_correction}};
 
     template <class X> struct state { X m, u; };
     static constexpr std::array state_names{"m", "u"};
@@ -53,8 +57,9 @@ struct adamax {
             return position == epsilon_place ? never_zero<T>(epsilon) : T(0);
         };
         using enum gradstep::epsilon;
-        return {moving_average<T>(beta1), T(beta2),   T(now.rate / detail::bias(beta1, now.t)), at(inside),
-                at(accumulated),          at(outside)};
+        return {
+            moving_average<T>(beta1), T(beta2),   T(now.rate / detail::bias(beta1, now.t, bias_correction)), at(inside),
+            at(accumulated),          at(outside)};
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);

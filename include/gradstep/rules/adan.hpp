@@ -27,6 +27,8 @@ template <> inline constexpr std::array enumerators<difference_weight>{"beta2", 
 ///
 /// k is beta2 or 1 - beta2, by difference_weight;
 /// root = sqrt(n / (1 - beta3^t) + epsilon_root) + epsilon.
+/// bias_correction = false: 1 in place of each 1 - beta^t.
+///
 /// State: m, d, n, p, initially zero. Ranges: 0 <= beta1, beta2, beta3 < 1; epsilon,
 /// epsilon_root >= 0 (with both 0 there is no 0 / 0, but a gradient whose square underflows moves a
 /// weight without bound). Without gradient, d changes by p: tables support only `touch_only`. There
@@ -37,13 +39,15 @@ template <> inline constexpr std::array enumerators<difference_weight>{"beta2", 
 struct adan {
     double beta1 = 0.98, beta2 = 0.92, beta3 = 0.99, epsilon = 1e-8, epsilon_root = 0;
     gradstep::difference_weight difference_weight = gradstep::difference_weight::beta2;
+    bool bias_correction = true;
     static constexpr auto hyperparameters =
         hyperparameter_list{hyperparameter{"beta1", &adan::beta1, ranges::fraction},
                             hyperparameter{"beta2", &adan::beta2, ranges::fraction},
                             hyperparameter{"beta3", &adan::beta3, ranges::fraction},
                             hyperparameter{"epsilon", &adan::epsilon, ranges::non_negative},
                             hyperparameter{"epsilon_root", &adan::epsilon_root, ranges::non_negative},
-                            hyperparameter{"difference_weight", &adan::difference_weight}};
+                            hyperparameter{"difference_weight", &adan::difference_weight},
+                            hyperparameter{"bias_correction", &adan::bias_correction}};
 
     template <class X> struct state { X m, d, n, p; };
     static constexpr std::array state_names{"m", "d", "n", "p"};
@@ -58,13 +62,14 @@ struct adan {
     };
     template <class T> coeffs<T> prepare(step_info now) const {
         double const k = difference_weight == gradstep::difference_weight::beta2 ? beta2 : 1 - beta2;
-        double const bias1 = detail::bias(beta1, now.t), bias3 = detail::bias(beta3, now.t);
+        double const bias1 = detail::bias(beta1, now.t, bias_correction),
+                     bias3 = detail::bias(beta3, now.t, bias_correction);
         coeffs<T> c{moving_average<T>(beta1),
                     moving_average<T>(beta2),
                     moving_average<T>(beta3),
                     T(now.t != 1),
                     T(k),
-                    T(k * bias1 / detail::bias(beta2, now.t)),
+                    T(k * bias1 / detail::bias(beta2, now.t, bias_correction)),
                     T(now.rate / bias1),
                     {epsilon, gradstep::epsilon::outside, bias3}};
         c.root.inside = T(epsilon_root * bias3);

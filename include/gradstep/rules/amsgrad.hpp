@@ -27,6 +27,8 @@ template <> inline constexpr std::array enumerators<maximum>{"raw", "corrected"}
 ///                corrected:   v_max <- max(v_max, v / (1 - beta2^t)),    v_hat = v_max
 ///     w <- w - lr / (1 - beta1^t) * m / (sqrt(v_hat) + epsilon)     epsilon_place as in `adam`
 ///
+/// bias_correction = false: 1 in place of both 1 - beta^t, as in the paper.
+///
 /// State: m, v, v_max, initially zero. Ranges as in `adam`.
 /// Other frameworks: the raw maximum in torch, Keras and Paddle; the corrected maximum in optax;
 /// Keras uses epsilon-hat.
@@ -34,12 +36,14 @@ struct amsgrad {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     maximum maximum_of = maximum::raw;
+    bool bias_correction = true;
     static constexpr auto hyperparameters =
         hyperparameter_list{hyperparameter{"beta1", &amsgrad::beta1, ranges::fraction},
                             hyperparameter{"beta2", &amsgrad::beta2, ranges::fraction},
                             hyperparameter{"epsilon", &amsgrad::epsilon, ranges::non_negative},
                             hyperparameter{"epsilon_place", &amsgrad::epsilon_place, epsilon_positions::corrected},
-                            hyperparameter{"maximum_of", &amsgrad::maximum_of}};
+                            hyperparameter{"maximum_of", &amsgrad::maximum_of},
+                            hyperparameter{"bias_correction", &amsgrad::bias_correction}};
 
     template <class X> struct state { X m, v, v_max; };
     static constexpr std::array state_names{"m", "v", "v_max"};
@@ -53,13 +57,13 @@ struct amsgrad {
         root_terms<T> root;
     };
     template <class T> coeffs<T> prepare(step_info now) const {
-        double const bias = detail::bias(beta2, now.t);
+        double const bias = detail::bias(beta2, now.t, bias_correction);
         bool const raw = maximum_of == maximum::raw;
         root_terms<T> root(epsilon, epsilon_place, bias);
         if (!raw) root.scale = T(1);
         if (!raw && epsilon_place == gradstep::epsilon::inside) root.inside = never_zero<T>(epsilon);
-        return {moving_average<T>(beta1), moving_average<T>(beta2), T(now.rate / detail::bias(beta1, now.t)),
-                T(raw ? 1 : 1 / bias), root};
+        return {moving_average<T>(beta1), moving_average<T>(beta2),
+                T(now.rate / detail::bias(beta1, now.t, bias_correction)), T(raw ? 1 : 1 / bias), root};
     }
     template <class T> std::optional<coeffs<T>> step_bound(step_info from, std::int64_t to) const {
         return detail::with_smallest_root<T>(*this, from, to);

@@ -16,6 +16,9 @@ namespace gradstep {
 ///     r <- |w| / |u|                              norms over the tensor (a row of a table); 1 if one of them is 0
 ///     w <- w - lr * r * u
 ///
+/// bias_correction = false: 1 in place of both 1 - beta^t, an option of this name in timm, apex and
+/// DeepSpeed.
+///
 /// State: m, v, initially zero. Ranges: 0 <= beta1, beta2 < 1; epsilon, decay >= 0. The decay is
 /// part of the norm, so no regularizer can replace it.
 /// Other frameworks: equal to optax.lamb and Paddle. apex clips by the global norm first and scales
@@ -23,11 +26,13 @@ namespace gradstep {
 /// [0.01, 10].
 struct lamb {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, decay = 0;
+    bool bias_correction = true;
     static constexpr auto hyperparameters =
         hyperparameter_list{hyperparameter{"beta1", &lamb::beta1, ranges::fraction},
                             hyperparameter{"beta2", &lamb::beta2, ranges::fraction},
                             hyperparameter{"epsilon", &lamb::epsilon, ranges::non_negative},
-                            hyperparameter{"decay", &lamb::decay, ranges::non_negative}};
+                            hyperparameter{"decay", &lamb::decay, ranges::non_negative},
+                            hyperparameter{"bias_correction", &lamb::bias_correction}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
@@ -40,10 +45,10 @@ struct lamb {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(beta1),
                 moving_average<T>(beta2),
-                T(1 / detail::bias(beta1, now.t)),
+                T(1 / detail::bias(beta1, now.t, bias_correction)),
                 T(decay),
                 T(now.rate),
-                {epsilon, gradstep::epsilon::outside, detail::bias(beta2, now.t)}};
+                {epsilon, gradstep::epsilon::outside, detail::bias(beta2, now.t, bias_correction)}};
     }
 
     template <class X> struct partial_sums { X weight, update; };

@@ -18,6 +18,8 @@ namespace gradstep {
 ///     m <- beta1 * m + (1 - beta1) * g / (sqrt(v / (1 - beta2^t)) + epsilon)
 ///     w <- w - lr / (1 - beta1^t) * m
 ///
+/// bias_correction = false: 1 in place of both 1 - beta^t.
+///
 /// State: m, v, initially zero. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0 (with 0 there is no
 /// 0 / 0, but a gradient whose square underflows moves a weight without bound). Tables support
 /// `replay`.
@@ -26,10 +28,12 @@ namespace gradstep {
 /// a constant rate.
 struct laprop {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-15;
+    bool bias_correction = true;
     static constexpr auto hyperparameters =
         hyperparameter_list{hyperparameter{"beta1", &laprop::beta1, ranges::fraction},
                             hyperparameter{"beta2", &laprop::beta2, ranges::fraction},
-                            hyperparameter{"epsilon", &laprop::epsilon, ranges::non_negative}};
+                            hyperparameter{"epsilon", &laprop::epsilon, ranges::non_negative},
+                            hyperparameter{"bias_correction", &laprop::bias_correction}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
@@ -45,8 +49,8 @@ struct laprop {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(beta1),
                 moving_average<T>(beta2),
-                T(now.rate / detail::bias(beta1, now.t)),
-                {epsilon, gradstep::epsilon::outside, detail::bias(beta2, now.t)}};
+                T(now.rate / detail::bias(beta1, now.t, bias_correction)),
+                {epsilon, gradstep::epsilon::outside, detail::bias(beta2, now.t, bias_correction)}};
     }
     // Without gradient m falls, and the correction of m too.
     template <class T> std::optional<coeffs<T>> step_bound(step_info from, std::int64_t) const {

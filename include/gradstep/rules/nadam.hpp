@@ -28,18 +28,22 @@ namespace gradstep {
 ///     log P_t = t * log(beta1) + sum_{i=1..t} log(1 - 0.5 * q^i),    q = 0.96^momentum_decay
 ///             = t * log(beta1) - sum_{k=1..} 0.5^k / k * q^k * (1 - q^(k * t)) / (1 - q^k)
 ///
+/// bias_correction = false: 1 in place of 1 - P_t, 1 - P_{t+1} and 1 - beta2^t.
+///
 /// State: m, v, initially zero. Ranges: as in `adam`, momentum_decay >= 0.
 /// Other frameworks: momentum_decay is 0.004 in the paper (0.96^(t / 250)), torch and Paddle, and 1
 /// in Keras.
 struct nadam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, momentum_decay = 0.004;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
+    bool bias_correction = true;
     static constexpr auto hyperparameters = hyperparameter_list{
         hyperparameter{"beta1", &nadam::beta1, ranges::constant(ranges::fraction)},
         hyperparameter{"beta2", &nadam::beta2, ranges::fraction},
         hyperparameter{"epsilon", &nadam::epsilon, ranges::non_negative},
         hyperparameter{"momentum_decay", &nadam::momentum_decay, ranges::constant(ranges::non_negative)},
-        hyperparameter{"epsilon_place", &nadam::epsilon_place, epsilon_positions::corrected}};
+        hyperparameter{"epsilon_place", &nadam::epsilon_place, epsilon_positions::corrected},
+        hyperparameter{"bias_correction", &nadam::bias_correction}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
@@ -63,6 +67,8 @@ struct nadam {
         }
         return std::exp(std::fma(t, std::log(beta1), -sum));
     }
+    /// 1 - P_t, or 1 without bias correction.
+    GRADSTEP_INLINE double weight(double t) const { return bias_correction ? 1 - momentum_product(t) : 1; }
 
     template <class T> struct coeffs {
         moving_average<T> first, second;
@@ -73,9 +79,9 @@ struct nadam {
         auto const t = static_cast<double>(now.t);
         return {moving_average<T>(beta1),
                 moving_average<T>(beta2),
-                T(now.rate * momentum_at(t + 1) / (1 - momentum_product(t + 1))),
-                T(now.rate * (1 - momentum_at(t)) / (1 - momentum_product(t))),
-                {epsilon, epsilon_place, detail::bias(beta2, now.t)}};
+                T(now.rate * momentum_at(t + 1) / weight(t + 1)),
+                T(now.rate * (1 - momentum_at(t)) / weight(t)),
+                {epsilon, epsilon_place, detail::bias(beta2, now.t, bias_correction)}};
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         s.m = c.first(s.m, g);

@@ -31,6 +31,8 @@ template <> inline constexpr std::array enumerators<momentum_bias>{"this_step", 
 ///     sqrt(v / (1 - beta2^t)) + epsilon,  sqrt(v / (1 - beta2^t) + epsilon),
 ///     or (sqrt(v) + epsilon) / sqrt(1 - beta2^t)
 ///
+/// bias_correction = false: 1 in place of each 1 - beta^t.
+///
 /// State: m, v, initially zero. Ranges as in `adam`.
 /// Other frameworks: this_step and epsilon-hat in TensorFlow's ApplyAdam(use_nesterov), next_step
 /// in optax.
@@ -38,12 +40,14 @@ struct nesterov_adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     gradstep::epsilon epsilon_place = gradstep::epsilon::outside;
     gradstep::momentum_bias momentum_bias = gradstep::momentum_bias::this_step;
+    bool bias_correction = true;
     static constexpr auto hyperparameters = hyperparameter_list{
         hyperparameter{"beta1", &nesterov_adam::beta1, ranges::fraction},
         hyperparameter{"beta2", &nesterov_adam::beta2, ranges::fraction},
         hyperparameter{"epsilon", &nesterov_adam::epsilon, ranges::non_negative},
         hyperparameter{"epsilon_place", &nesterov_adam::epsilon_place, epsilon_positions::corrected},
-        hyperparameter{"momentum_bias", &nesterov_adam::momentum_bias}};
+        hyperparameter{"momentum_bias", &nesterov_adam::momentum_bias},
+        hyperparameter{"bias_correction", &nesterov_adam::bias_correction}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
@@ -60,9 +64,9 @@ struct nesterov_adam {
         std::int64_t const ahead = momentum_bias == gradstep::momentum_bias::next_step;
         return {moving_average<T>(beta1),
                 moving_average<T>(beta2),
-                T(now.rate * beta1 / detail::bias(beta1, now.t + ahead)),
-                T(now.rate * (1 - beta1) / detail::bias(beta1, now.t)),
-                {epsilon, epsilon_place, detail::bias(beta2, now.t)}};
+                T(now.rate * beta1 / detail::bias(beta1, now.t + ahead, bias_correction)),
+                T(now.rate * (1 - beta1) / detail::bias(beta1, now.t, bias_correction)),
+                {epsilon, epsilon_place, detail::bias(beta2, now.t, bias_correction)}};
     }
     template <class T> std::optional<coeffs<T>> step_bound(step_info from, std::int64_t to) const {
         if (beta1 * beta1 > beta2) return {};

@@ -17,14 +17,18 @@ namespace gradstep {
 ///     v <- beta2 * v + (1 - beta2) * mean(g^2)    over the row
 ///     w <- w - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + epsilon)
 ///
+/// bias_correction = false: 1 in place of both 1 - beta^t.
+///
 /// State: m, and v, one per row; initially zero. Ranges: 0 <= beta1, beta2 < 1; epsilon >= 0.
 /// Other frameworks: FBGEMM calls it partial_rowwise_adam.
 struct rowwise_adam {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+    bool bias_correction = true;
     static constexpr auto hyperparameters =
         hyperparameter_list{hyperparameter{"beta1", &rowwise_adam::beta1, ranges::fraction},
                             hyperparameter{"beta2", &rowwise_adam::beta2, ranges::fraction},
-                            hyperparameter{"epsilon", &rowwise_adam::epsilon, ranges::non_negative}};
+                            hyperparameter{"epsilon", &rowwise_adam::epsilon, ranges::non_negative},
+                            hyperparameter{"bias_correction", &rowwise_adam::bias_correction}};
 
     template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};
@@ -55,7 +59,9 @@ struct rowwise_adam {
     }
 
 private:
-    GRADSTEP_INLINE adam as_adam() const { return {.beta1 = beta1, .beta2 = beta2, .epsilon = epsilon}; }
+    GRADSTEP_INLINE adam as_adam() const {
+        return {.beta1 = beta1, .beta2 = beta2, .epsilon = epsilon, .bias_correction = bias_correction};
+    }
 };
 static_assert(row_wise_rule<rowwise_adam>);
 

@@ -20,6 +20,8 @@ namespace gradstep {
 ///     s <- max(1, sqrt(mean(g^2 / max(x, epsilon^2))))        over the tensor (a row of a table)
 ///     w <- w - lr / s * (m / (1 - beta1^t) / (sqrt(x) + epsilon) + weight_decay * w)
 ///
+/// bias_correction = false: 1 in place of both 1 - beta^t.
+///
 /// State: m, v, initially zero. Ranges: 0 <= beta1, beta2 < 1; epsilon, weight_decay >= 0. The
 /// decay uses the lowered rate, so `decoupled` cannot replace it. The paper writes the bias
 /// corrections into the betas; its moments are the corrected ones.
@@ -27,11 +29,13 @@ namespace gradstep {
 /// corrected moments.
 struct stable_adamw {
     double beta1 = 0.9, beta2 = 0.99, epsilon = 1e-8, weight_decay = 0;
+    bool bias_correction = true;
     static constexpr auto hyperparameters =
         hyperparameter_list{hyperparameter{"beta1", &stable_adamw::beta1, ranges::fraction},
                             hyperparameter{"beta2", &stable_adamw::beta2, ranges::fraction},
                             hyperparameter{"epsilon", &stable_adamw::epsilon, ranges::non_negative},
-                            hyperparameter{"weight_decay", &stable_adamw::weight_decay, ranges::non_negative}};
+                            hyperparameter{"weight_decay", &stable_adamw::weight_decay, ranges::non_negative},
+                            hyperparameter{"bias_correction", &stable_adamw::bias_correction}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
@@ -45,10 +49,10 @@ struct stable_adamw {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(beta1),
                 moving_average<T>(beta2),
-                T(1 / detail::bias(beta1, now.t)),
+                T(1 / detail::bias(beta1, now.t, bias_correction)),
                 T(weight_decay),
                 T(now.rate),
-                {epsilon, gradstep::epsilon::outside, detail::bias(beta2, now.t)}};
+                {epsilon, gradstep::epsilon::outside, detail::bias(beta2, now.t, bias_correction)}};
     }
     // As in adam. A decay can work against the momentum.
     template <class T> std::optional<coeffs<T>> step_bound(step_info from, std::int64_t to) const {

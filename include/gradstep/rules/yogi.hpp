@@ -18,16 +18,20 @@ namespace gradstep {
 ///     v <- v - (1 - beta2) * sgn(v - g^2) * g^2
 ///     w <- w - lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + epsilon)
 ///
+/// bias_correction = false: 1 in place of both 1 - beta^t, as in the paper.
+///
 /// State: m, v, both initially initial_accumulator. Ranges: 0 <= beta1, beta2 < 1; epsilon,
 /// initial_accumulator >= 0.
-/// Other frameworks: this is optax's form; the paper has no bias corrections.
+/// Other frameworks: this is optax's form; the paper has none.
 struct yogi {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-3, initial_accumulator = 1e-6;
+    bool bias_correction = true;
     static constexpr auto hyperparameters = hyperparameter_list{
         hyperparameter{"beta1", &yogi::beta1, ranges::fraction},
         hyperparameter{"beta2", &yogi::beta2, ranges::fraction},
         hyperparameter{"epsilon", &yogi::epsilon, ranges::non_negative},
-        hyperparameter{"initial_accumulator", &yogi::initial_accumulator, ranges::constant(ranges::non_negative)}};
+        hyperparameter{"initial_accumulator", &yogi::initial_accumulator, ranges::constant(ranges::non_negative)},
+        hyperparameter{"bias_correction", &yogi::bias_correction}};
 
     template <class X> struct state { X m, v; };
     static constexpr std::array state_names{"m", "v"};
@@ -43,8 +47,8 @@ struct yogi {
     template <class T> coeffs<T> prepare(step_info now) const {
         return {moving_average<T>(beta1),
                 T(1 - beta2),
-                T(now.rate / detail::bias(beta1, now.t)),
-                {epsilon, gradstep::epsilon::outside, detail::bias(beta2, now.t)}};
+                T(now.rate / detail::bias(beta1, now.t, bias_correction)),
+                {epsilon, gradstep::epsilon::outside, detail::bias(beta2, now.t, bias_correction)}};
     }
     // Without gradient, v does not change and m falls. Uses the largest bias corrections.
     template <class T> std::optional<coeffs<T>> step_bound(step_info from, std::int64_t to) const {

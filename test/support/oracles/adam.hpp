@@ -27,8 +27,8 @@ struct moments {
 
     template <class Rule>
     moments(Rule const& rule, now n)
-        : beta1(rule.beta1), beta2(rule.beta2), epsilon(rule.epsilon), at(n), m_bias(bias(beta1, n.t)),
-          v_bias(bias(beta2, n.t)) {
+        : beta1(rule.beta1), beta2(rule.beta2), epsilon(rule.epsilon), at(n), m_bias(bias(rule, beta1, n.t)),
+          v_bias(bias(rule, beta2, n.t)) {
         if constexpr (requires { rule.epsilon_place; }) place = rule.epsilon_place;
     }
 
@@ -76,7 +76,8 @@ struct adam : moments {
 constexpr auto line_of(gs::adam) {
     return line<adam>(gs::adam{}, gs::adam{.beta1 = 0, .beta2 = 0.5, .epsilon = 0},
                       gs::adam{.epsilon = 1e-3, .epsilon_place = gs::epsilon::inside},
-                      gs::adam{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat});
+                      gs::adam{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat},
+                      gs::adam{.epsilon = 1e-3, .bias_correction = false});
 }
 
 /// Reddi, Kale & Kumar 2018.
@@ -103,7 +104,8 @@ constexpr auto line_of(gs::amsgrad) {
         gs::amsgrad{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat},
         gs::amsgrad{.beta2 = 0.5, .maximum_of = gs::maximum::corrected},
         gs::amsgrad{.epsilon = 1e-3, .epsilon_place = gs::epsilon::inside, .maximum_of = gs::maximum::corrected},
-        gs::amsgrad{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat, .maximum_of = gs::maximum::corrected});
+        gs::amsgrad{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat, .maximum_of = gs::maximum::corrected},
+        gs::amsgrad{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat, .bias_correction = false});
 }
 
 /// What a rule moves along that looks ahead: a factor of the moment and one of the gradient, both
@@ -122,13 +124,14 @@ protected:
 /// Adam with the look-ahead of nesterov, with the correction of this step (TensorFlow) or of the
 /// next (Dozat 2016).
 struct nesterov_adam : ahead {
-    bool next;
+    outcome ahead_bias;
 
     nesterov_adam(gradstep::nesterov_adam rule, now n)
-        : ahead(rule, n), next(rule.momentum_bias == gradstep::momentum_bias::next_step) {}
+        : ahead(rule, n),
+          ahead_bias(bias(rule, beta1, n.t + (rule.momentum_bias == gradstep::momentum_bias::next_step))) {}
 
     result<2> operator()(real w, real g, std::array<real, 2> s) const {
-        outcome const of_m = exact(beta1) / bias(beta1, at.t + next), of_g = (exact(1) - exact(beta1)) / m_bias;
+        outcome const of_m = exact(beta1) / ahead_bias, of_g = (exact(1) - exact(beta1)) / m_bias;
         return along(w, g, s, of_m, of_g);
     }
 };
@@ -137,7 +140,11 @@ constexpr auto line_of(gs::nesterov_adam) {
                                gs::nesterov_adam{.epsilon = 1e-3,
                                                  .epsilon_place = gs::epsilon::inside,
                                                  .momentum_bias = gs::momentum_bias::next_step},
-                               gs::nesterov_adam{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat});
+                               gs::nesterov_adam{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat},
+                               gs::nesterov_adam{.epsilon = 1e-3,
+                                                 .epsilon_place = gs::epsilon::inside,
+                                                 .momentum_bias = gs::momentum_bias::next_step,
+                                                 .bias_correction = false});
 }
 
 /// Dozat 2016: the momentum has a schedule of its own, mu_t, and the correction is by the product
@@ -147,8 +154,8 @@ struct nadam : ahead {
 
     nadam(gradstep::nadam rule, now n) : ahead(rule, n), momentum_decay(rule.momentum_decay) {
         outcome const product = this->product(at.t), one = exact(1);
-        of_m = mu(at.t + 1) / (one - product * mu(at.t + 1));
-        of_g = (one - mu(at.t)) / (one - product);
+        of_m = mu(at.t + 1) / (rule.bias_correction ? one - product * mu(at.t + 1) : one);
+        of_g = (one - mu(at.t)) / (rule.bias_correction ? one - product : one);
     }
 
     result<2> operator()(real w, real g, std::array<real, 2> s) const { return along(w, g, s, of_m, of_g); }
@@ -181,7 +188,8 @@ private:
 constexpr auto line_of(gs::nadam) {
     return line<nadam>(gs::nadam{}, gs::nadam{.beta1 = 0.5, .beta2 = 0.5, .epsilon = 0, .momentum_decay = 1},
                        gs::nadam{.epsilon = 1e-3, .momentum_decay = 0, .epsilon_place = gs::epsilon::inside},
-                       gs::nadam{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat});
+                       gs::nadam{.epsilon = 1e-3, .epsilon_place = gs::epsilon::hat},
+                       gs::nadam{.epsilon = 1e-3, .bias_correction = false});
 }
 
 /// Liu et al. 2020, arXiv:1908.03265, algorithm 2.
@@ -232,7 +240,8 @@ struct adamax : moments {
 constexpr auto line_of(gs::adamax) {
     return line<adamax>(gs::adamax{}, gs::adamax{.beta1 = 0, .beta2 = 0.5, .epsilon = 0},
                         gs::adamax{.epsilon = 1e-3, .epsilon_place = gs::epsilon::inside},
-                        gs::adamax{.epsilon = 1e-3, .epsilon_place = gs::epsilon::accumulated});
+                        gs::adamax{.epsilon = 1e-3, .epsilon_place = gs::epsilon::accumulated},
+                        gs::adamax{.bias_correction = false});
 }
 
 /// Zhuang et al. 2020, arXiv:2010.07468, algorithm 2.
@@ -253,7 +262,8 @@ struct adabelief : moments {
 constexpr auto line_of(gs::adabelief) {
     return line<adabelief>(gs::adabelief{},
                            gs::adabelief{.beta1 = 0.5, .beta2 = 0.5, .epsilon = 1e-3, .epsilon_root = 0},
-                           gs::adabelief{.beta1 = 0, .epsilon = 0, .epsilon_root = 1e-3});
+                           gs::adabelief{.beta1 = 0, .epsilon = 0, .epsilon_root = 1e-3},
+                           gs::adabelief{.epsilon = 1e-3, .bias_correction = false});
 }
 
 /// Zaheer et al. 2018, algorithm 2.
@@ -272,7 +282,8 @@ struct yogi : moments {
     }
 };
 constexpr auto line_of(gs::yogi) {
-    return line<yogi>(gs::yogi{}, gs::yogi{.beta1 = 0.5, .beta2 = 0.5, .initial_accumulator = 0});
+    return line<yogi>(gs::yogi{}, gs::yogi{.beta1 = 0.5, .beta2 = 0.5, .initial_accumulator = 0},
+                      gs::yogi{.bias_correction = false});
 }
 
 /// Chen et al. 2023, arXiv:2302.06675, algorithm 2.

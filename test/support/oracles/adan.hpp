@@ -14,14 +14,14 @@ struct adan {
     real beta1, beta2, beta3, epsilon, epsilon_root;
     bool by_beta2;
     now at;
+    outcome m_bias, d_bias, n_bias;
 
     adan(gradstep::adan rule, now n)
         : beta1(rule.beta1), beta2(rule.beta2), beta3(rule.beta3), epsilon(rule.epsilon),
           epsilon_root(rule.epsilon_root), by_beta2(rule.difference_weight == gradstep::difference_weight::beta2),
-          at(n) {}
+          at(n), m_bias(bias(rule, beta1, n.t)), d_bias(bias(rule, beta2, n.t)), n_bias(bias(rule, beta3, n.t)) {}
 
     result<4> operator()(real w, real g, std::array<real, 4> s) const {
-        outcome const m_bias = bias(beta1, at.t), d_bias = bias(beta2, at.t), n_bias = bias(beta3, at.t);
         outcome const weight = by_beta2 ? exact(beta2) : exact(1) - exact(beta2), scale = exact(1) / sqrt(n_bias);
         outcome const x = at.t == 1 ? exact(0) : exact(g) - exact(s[3]); // there is no gradient before the first
         outcome const m = at.mean(beta1, s[0], exact(g)), d = at.mean(beta2, s[1], x);
@@ -40,7 +40,8 @@ constexpr auto line_of(gs::adan) {
     return line<adan>(
         gs::adan{}, gs::adan{.beta1 = 0, .beta2 = 0.5, .beta3 = 0.5, .epsilon = 0},
         gs::adan{.beta2 = 0.25, .epsilon = 1e-3, .epsilon_root = 1e-3},
-        gs::adan{.epsilon = 0, .epsilon_root = 1e-8, .difference_weight = gs::difference_weight::one_minus_beta2});
+        gs::adan{.epsilon = 0, .epsilon_root = 1e-8, .difference_weight = gs::difference_weight::one_minus_beta2},
+        gs::adan{.epsilon_root = 1e-3, .bias_correction = false});
 }
 
 } // namespace oracle

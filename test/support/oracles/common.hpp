@@ -112,6 +112,12 @@ inline outcome pow(outcome x, outcome p) {
 /// 1 - beta^t. The power is good to one ulp, and the subtraction from 1 amplifies it by beta^t / (1
 /// - beta^t).
 inline outcome bias(real beta, std::int64_t t) { return exact(1) - pow(exact(beta), exact(static_cast<real>(t))); }
+/// The same for a rule that can leave the correction out.
+template <class Rule> outcome bias(Rule const& rule, real beta, std::int64_t t) {
+    if constexpr (requires { rule.bias_correction; })
+        if (!rule.bias_correction) return exact(1);
+    return bias(beta, t);
+}
 
 /// A step, and the arithmetic it is done in.
 struct now {

@@ -18,7 +18,8 @@ struct laprop : moments {
     }
 };
 constexpr auto line_of(gs::laprop) {
-    return line<laprop>(gs::laprop{}, gs::laprop{.beta1 = 0, .beta2 = 0.5, .epsilon = 0}, gs::laprop{.epsilon = 1e-3});
+    return line<laprop>(gs::laprop{}, gs::laprop{.beta1 = 0, .beta2 = 0.5, .epsilon = 0}, gs::laprop{.epsilon = 1e-3},
+                        gs::laprop{.epsilon = 1e-3, .bias_correction = false});
 }
 
 /// Taniguchi et al. 2024, arXiv:2411.02853, algorithm 2. Its gradients count from 0. The maximum

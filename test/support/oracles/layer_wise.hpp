@@ -109,7 +109,8 @@ struct stable_adamw : moments {
 };
 constexpr auto line_of(gs::stable_adamw) {
     return line<stable_adamw>(gs::stable_adamw{}, gs::stable_adamw{.beta1 = 0, .beta2 = 0.5, .epsilon = 0},
-                              gs::stable_adamw{.beta2 = 0.999, .epsilon = 0.25, .weight_decay = 0.25});
+                              gs::stable_adamw{.beta2 = 0.999, .epsilon = 0.25, .weight_decay = 0.25},
+                              gs::stable_adamw{.epsilon = 0.25, .bias_correction = false});
 }
 
 } // namespace oracle

@@ -96,7 +96,8 @@ struct rowwise_adam : moments {
     }
 };
 constexpr auto line_of(gs::rowwise_adam) {
-    return line<rowwise_adam>(gs::rowwise_adam{}, gs::rowwise_adam{.beta1 = 0, .beta2 = 0.5, .epsilon = 0});
+    return line<rowwise_adam>(gs::rowwise_adam{}, gs::rowwise_adam{.beta1 = 0, .beta2 = 0.5, .epsilon = 0},
+                              gs::rowwise_adam{.epsilon = 1e-3, .bias_correction = false});
 }
 
 struct lars {
@@ -166,7 +167,8 @@ private:
     }
 };
 constexpr auto line_of(gs::lamb) {
-    return line<lamb>(gs::lamb{}, gs::lamb{.beta1 = 0, .beta2 = 0.5, .epsilon = 0, .decay = 0.25});
+    return line<lamb>(gs::lamb{}, gs::lamb{.beta1 = 0, .beta2 = 0.5, .epsilon = 0, .decay = 0.25},
+                      gs::lamb{.epsilon = 1e-3, .decay = 0.25, .bias_correction = false});
 }
 
 } // namespace oracle

@@ -63,7 +63,8 @@ struct adabound : moments {
 constexpr auto line_of(gs::adabound) {
     return line<adabound>(gs::adabound{},
                           gs::adabound{.beta1 = 0, .beta2 = 0.5, .epsilon = 0, .gamma = 0.1, .final_ratio = 3},
-                          gs::adabound{.epsilon = 1e-3, .gamma = 100, .final_ratio = 10});
+                          gs::adabound{.epsilon = 1e-3, .gamma = 100, .final_ratio = 10},
+                          gs::adabound{.epsilon = 1e-3, .bias_correction = false});
 }
 
 /// Orabona & Tommasi 2017, arXiv:1705.07795, algorithm 2, with -lr * g for its negative gradient.
