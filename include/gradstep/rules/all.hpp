@@ -16,6 +16,8 @@
 #include <gradstep/rules/adopt.hpp>
 #include <gradstep/rules/amsgrad.hpp>
 #include <gradstep/rules/came.hpp>
+#include <gradstep/rules/cautious_adam.hpp>
+#include <gradstep/rules/cautious_lion.hpp>
 #include <gradstep/rules/centered_momentum_rmsprop.hpp>
 #include <gradstep/rules/centered_rmsprop.hpp>
 #include <gradstep/rules/cocob.hpp>
@@ -77,14 +79,14 @@ namespace gradstep {
 // clang-format off
 /// The types of all rules. Configurations, the C library and the tests use this list.
 using rules = type_list<adabelief, adabound, adadelta, adafactor, adagrad, adam, adamax, adan, adapnm, add_delta,
-                        ademamix, adopt, amsgrad, came, centered_momentum_rmsprop, centered_rmsprop, cocob,
-                        constant_rate_ftrl, cowclip_adagrad, dadapt_adam, dadapt_sgd, decayed_adagrad, dgc_momentum,
-                        dog, dowg, fromage, ftml, ftrl, group_adagrad, group_ftrl, lamb, laprop, lars, lion, madgrad,
-                        momentum, momentum_rmsprop, momentum_sm3, momo, momo_adam, muon, nadam, nesterov, nesterov_adam,
-                        noisy_sgd, novograd, optimistic_adam, optimistic_sgd, pnm, polyak_sgd, prodigy,
-                        proximal_adagrad, qhadam, qhm, radam, rmsprop, rowwise_adagrad, rowwise_adam, rowwise_rmsprop,
-                        rprop, schedule_free_adam, schedule_free_radam, schedule_free_sgd, sgd, sgld, sm3, stable_adamw,
-                        two_buffer_adagrad, yogi>;
+                        ademamix, adopt, amsgrad, came, cautious_adam, cautious_lion, centered_momentum_rmsprop,
+                        centered_rmsprop, cocob, constant_rate_ftrl, cowclip_adagrad, dadapt_adam, dadapt_sgd,
+                        decayed_adagrad, dgc_momentum, dog, dowg, fromage, ftml, ftrl, group_adagrad, group_ftrl, lamb,
+                        laprop, lars, lion, madgrad, momentum, momentum_rmsprop, momentum_sm3, momo, momo_adam, muon,
+                        nadam, nesterov, nesterov_adam, noisy_sgd, novograd, optimistic_adam, optimistic_sgd, pnm,
+                        polyak_sgd, prodigy, proximal_adagrad, qhadam, qhm, radam, rmsprop, rowwise_adagrad,
+                        rowwise_adam, rowwise_rmsprop, rprop, schedule_free_adam, schedule_free_radam,
+                        schedule_free_sgd, sgd, sgld, sm3, stable_adamw, two_buffer_adagrad, yogi>;
 // clang-format on
 
 } // namespace gradstep

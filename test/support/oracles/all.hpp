@@ -7,6 +7,7 @@
 #include <support/oracles/ademamix.hpp>
 #include <support/oracles/agc.hpp>
 #include <support/oracles/averaged.hpp>
+#include <support/oracles/cautious.hpp>
 #include <support/oracles/common.hpp>
 #include <support/oracles/ftrl.hpp>
 #include <support/oracles/group_wise.hpp>

@@ -1,0 +1,55 @@
+#pragma once
+#include <gradstep/core/cautious.hpp>
+#include <gradstep/rules/lion.hpp>
+
+namespace gradstep {
+
+/// Cautious Lion: `lion` that leaves out the steps along the gradient instead of against it, and
+/// lengthens the other steps. Liang et al. 2024, "Cautious Optimizers", arXiv:2411.16085, Algorithm
+/// 1, C-Lion.
+///
+///     m and the change d of a weight as in `lion`
+///     k <- the number of elements with d * g < 0,  of n        over the tensor (a row of a table)
+///     rescale mean:    a = 1 / max(k / n, 1e-3)
+///             count:   a = n / (k + 1)
+///             none:    a = 1
+///     w <- d * g < 0 ? w + a * d : w
+///
+/// State: m, initially zero. Ranges as in `lion`. Without gradient a weight stays, and m decays:
+/// tables support `exact`.
+/// Other frameworks: mean in timm's clion; count in the paper, the authors' program and
+/// pytorch_optimizer.
+struct cautious_lion {
+    double beta1 = 0.9, beta2 = 0.99;
+    rescaling rescale = rescaling::mean;
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"beta1", &cautious_lion::beta1, ranges::fraction},
+                            hyperparameter{"beta2", &cautious_lion::beta2, ranges::fraction},
+                            hyperparameter{"rescale", &cautious_lion::rescale}};
+
+    using step = cautious<lion>;
+    template <class X> using state = step::state<X>;
+    static constexpr auto state_names = step::state_names;
+    static constexpr auto at_zero_gradient = step::at_zero_gradient;
+    GRADSTEP_INLINE state<double> decay() const { return {beta2}; }
+    template <class T> using coeffs = step::coeffs<T>;
+    template <class T> coeffs<T> prepare(step_info now) const {
+        return step{{beta1, beta2}, rescale}.template prepare<T>(now);
+    }
+
+    template <class X> using partial_sums = step::partial_sums<X>;
+    template <class T, pack V>
+    GRADSTEP_HD static partial_sums<V> accumulate(coeffs<T> const& c, V w, V g, state<V> const& s) {
+        return step::accumulate(c, w, g, s);
+    }
+    template <class T, class Row>
+    GRADSTEP_HD static T finalize(coeffs<T> const& c, partial_sums<double> row, double width, Row& s) {
+        return step::finalize(c, row, width, s);
+    }
+    template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, T settled, V& w, V g, state<V>& s) {
+        step::apply(c, settled, w, g, s);
+    }
+};
+static_assert(row_wise_rule<cautious_lion>);
+
+} // namespace gradstep
