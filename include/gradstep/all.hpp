@@ -21,14 +21,18 @@
 #include <gradstep/averaging/towards_initial.hpp>
 #include <gradstep/averaging/window.hpp>
 
+#include <gradstep/dialects/bert.hpp>
+#include <gradstep/dialects/deepspeed.hpp>
 #include <gradstep/dialects/dlib.hpp>
 #include <gradstep/dialects/dynamicemb.hpp>
 #include <gradstep/dialects/ensmallen.hpp>
 #include <gradstep/dialects/fbgemm.hpp>
 #include <gradstep/dialects/keras.hpp>
+#include <gradstep/dialects/mlx.hpp>
 #include <gradstep/dialects/optax.hpp>
 #include <gradstep/dialects/paddle.hpp>
 #include <gradstep/dialects/tensorflow.hpp>
+#include <gradstep/dialects/timm.hpp>
 #include <gradstep/dialects/torch.hpp>
 
 #include <gradstep/backends/callback_executor.hpp>

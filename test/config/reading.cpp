@@ -57,7 +57,8 @@ std::string const full =
 
 TEST_CASE("a configuration is read and written with every member", "[config]") {
     CHECK(canonical(R"({"rule": {"name": "adam", "beta2": 0.98}, "schedule": {"name": "constant", "rate": 1e-3}})") ==
-          R"({"rule":{"name":"adam","beta1":0.9,"beta2":0.98,"epsilon":1e-08,"epsilon_place":"outside"},)"
+          R"({"rule":{"name":"adam","beta1":0.9,"beta2":0.98,"epsilon":1e-08,"epsilon_place":"outside",)"
+          R"("bias_correction":true},)"
           R"("regularizer":{"name":"none"},"schedule":{"name":"constant","rate":0.001},"catch_up":"touch_only"})");
     CHECK(canonical(full) == full);
     CHECK(canonical("\xEF\xBB\xBF" + full + "\n") == full); // as some editors save it
@@ -121,8 +122,8 @@ TEST_CASE("a preset of another system is the rule that it stands for", "[config]
     CHECK(refused(with_rule(R"({"dialect": "torch", "name": "rmsprop", "alpha": 1})")) ==
           "rule.alpha: 1 is out of range; expected [0, 1)");
     CHECK(refused(with_rule(R"({"dialect": "torc", "name": "adam"})")) ==
-          "rule.dialect: \"torc\" is not a known system (did you mean \"torch\"?); expected dlib, dynamicemb, "
-          "ensmallen, fbgemm, keras, optax, paddle, tensorflow or torch");
+          "rule.dialect: \"torc\" is not a known system (did you mean \"torch\"?); expected bert, deepspeed, "
+          "dlib, dynamicemb, ensmallen, fbgemm, keras, mlx, optax, paddle, tensorflow, timm or torch");
     CHECK_THAT(refused(with_rule(R"({"dialect": "torch", "name": "rmsprp"})")),
                Catch::Matchers::StartsWith(
                    "rule.name: \"rmsprp\" is not a preset of this system (did you mean \"rmsprop\"?); expected sgd, "));

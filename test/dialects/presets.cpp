@@ -1,12 +1,16 @@
 // The lists of the functions that dialects have, and what their arguments may be.
+#include <gradstep/dialects/bert.hpp>
+#include <gradstep/dialects/deepspeed.hpp>
 #include <gradstep/dialects/dlib.hpp>
 #include <gradstep/dialects/dynamicemb.hpp>
 #include <gradstep/dialects/ensmallen.hpp>
 #include <gradstep/dialects/fbgemm.hpp>
 #include <gradstep/dialects/keras.hpp>
+#include <gradstep/dialects/mlx.hpp>
 #include <gradstep/dialects/optax.hpp>
 #include <gradstep/dialects/paddle.hpp>
 #include <gradstep/dialects/tensorflow.hpp>
+#include <gradstep/dialects/timm.hpp>
 #include <gradstep/dialects/torch.hpp>
 
 #include <algorithm>
@@ -32,14 +36,18 @@ namespace dialects = gradstep::dialects;
 namespace {
 
 template <class F> void for_each_dialect(F const& f) {
+    f(dialects::bert::presets);
+    f(dialects::deepspeed::presets);
     f(dialects::dlib::presets);
     f(dialects::dynamicemb::presets);
     f(dialects::ensmallen::presets);
     f(dialects::fbgemm::presets);
     f(dialects::keras::presets);
+    f(dialects::mlx::presets);
     f(dialects::optax::presets);
     f(dialects::paddle::presets);
     f(dialects::tensorflow::presets);
+    f(dialects::timm::presets);
     f(dialects::torch::presets);
 }
 
