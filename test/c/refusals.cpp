@@ -94,6 +94,41 @@ TEST_CASE(
     CHECK(values<float>(zeros) == std::vector<float>(6, 0.f));
 }
 
+TEST_CASE("The clip clip_value works with a rule of the C library, or the error names the key", "[c]") {
+    std::string const clip = R"("clip": {"name": "clip_value", "limit": 1})";
+    std::size_t working = 0, rejected = 0;
+    gs::rules::any([&]<class Rule>() {
+        std::string const name(gs::detail::type_name<Rule>()), rule = R"({"name": ")" + name + R"("})";
+        for (std::int32_t const dtype : {GRADSTEP_FLOAT32, GRADSTEP_FLOAT64, GRADSTEP_BFLOAT16})
+            for (char const* const regularizer :
+                 {R"("regularizer": {"name": "none"})", R"("regularizer": {"name": "decoupled", "rate": 0.1})"}) {
+                auto const status = [&](std::string const& config, gradstep_error* e) {
+                    gradstep_parameter* out = nullptr;
+                    auto const code =
+                        gradstep_parameter_create(config.data(), config.size(), dtype, nullptr, 1, 4, &out, e);
+                    gradstep_parameter_release(out);
+                    return code;
+                };
+                std::string const plain = config_of(rule, regularizer),
+                                  clipped = config_of(rule, regularizer + (", " + clip));
+                INFO(clipped);
+                gradstep_error error = GRADSTEP_ERROR_INIT;
+                if (status(plain, &error) != GRADSTEP_OK) continue;
+                auto const code = status(clipped, &error);
+                ++(code == GRADSTEP_OK ? working : rejected);
+                if (code == GRADSTEP_OK) continue;
+                CHECK(code == GRADSTEP_NOT_COMPILED);
+                std::string const message = error.message;
+                INFO(message);
+                CHECK(message.starts_with("clip: clip_value is not compiled for rule " + name));
+                CHECK(message.find("; expected clip_norm, clip_global_norm or clip_adaptive, or ") != message.npos);
+            }
+        return false;
+    });
+    CHECK(working >= 14);
+    CHECK(rejected >= 100);
+}
+
 TEST_CASE("An update of the C library that is refused has changed nothing", "[c]") {
     auto const initial = numbers<float>(12, 1), g = numbers<float>(12, 2);
     c_parameter const parameter = make(adam, initial, 4);

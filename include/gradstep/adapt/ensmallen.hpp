@@ -55,8 +55,8 @@ public:
         check_policy<double>(rule_);
         check_policy<double>(regularizer_);
     }
-    /// For ens::AdamType: as ensmallen, with epsilon-hat if the rule has it. Throws value_error for a
-    /// number out of range.
+    /// For ens::AdamType: with epsilon-hat, as in ensmallen, if the rule has it. Throws value_error
+    /// for a number out of range.
     update(double epsilon, double beta1, double beta2) requires(requires(Rule r) { r.beta1, r.beta2, r.epsilon; })
         : rule_{}, regularizer_{} {
         rule_.beta1 = beta1;

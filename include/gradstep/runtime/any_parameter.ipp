@@ -89,7 +89,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
 
 GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(optimizer_configuration const& from, any_span initial,
                                                      std::size_t rows, std::optional<std::size_t> width)
-    : any_parameter(any_updater(detail::policies_of_step(from), initial.type, from.options.element), initial,
+    : any_parameter(detail::updater_of_step(from, initial.type), initial,
                     {from.options.on_nonfinite, static_cast<std::uint64_t>(from.options.id)}, rows, width) {
     seed_ = static_cast<std::uint64_t>(from.options.seed);
     updater_.use_threads(from.options.threads);
@@ -141,7 +141,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::change_numbers(optimizer_configurati
         detail::fail<sequence_error>({"change_numbers"},
                                      {"rows that catch up have a history of steps with the numbers before"},
                                      {"\"catch_up\": \"touch_only\""});
-    any_updater next(detail::policies_of_step(from), updater_.storage(), from.options.element);
+    any_updater next = detail::updater_of_step(from, updater_.storage());
     detail::require_same_types(updater_, next);
     auto const limit = detail::limit_of_step(from.options.clip);
     next.seek(clock());

@@ -375,6 +375,9 @@ private:
 
 namespace detail {
 inline namespace GRADSTEP_RUNTIME_ABI {
+// The updater of the steps of an optimizer's text (`policies_of_step`). If the policies are
+// compiled and the clip is not, the error names the key "clip".
+any_updater updater_of_step(optimizer_configuration const& from, scalar storage);
 // Throws value_error unless two updaters differ only in their numbers and regularizers.
 void require_same_types(any_updater const& a, any_updater const& b);
 } // namespace GRADSTEP_RUNTIME_ABI

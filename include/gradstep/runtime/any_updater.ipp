@@ -153,6 +153,27 @@ GRADSTEP_DEFINE_RUNTIME void require_limitable(norm_limit const& limit, scalar s
         fail<value_error>({"clip"}, {"integers hold counts, which no norm scales"}, {"none"});
 }
 
+GRADSTEP_DEFINE_RUNTIME any_updater updater_of_step(optimizer_configuration const& from, scalar storage) {
+    element_form const form = from.options.element;
+    auto const explain = [&](not_compiled_error const&) {
+        if (!std::holds_alternative<clip_value>(from.options.clip)) return;
+        any_updater const without_clip(from.policies, storage, form); // else the error of the policies themselves
+        runtime::combination const wanted = combination_of(from.policies);
+        std::string others;
+        for (runtime::compiled_group const* const group : runtime::compiled_groups())
+            for (auto const& entry : group->entries)
+                if (group->storage == storage && group->form == form && entry.average == wanted.average &&
+                    entry.regularizer == runtime::any_compiled_regularizer)
+                    others += (others.empty() ? " or one of the rules " : ", ") + name_in_list<rules>(entry.rule);
+        fail<not_compiled_error>(
+            {"clip"},
+            {"clip_value is not compiled for rule ", name_in_list<rules>(wanted.rule),
+             from.policies.averages.empty() ? "" : " with an average", " on ", name_of_element(storage, form)},
+            {"clip_norm, clip_global_norm or clip_adaptive,", others.empty() ? " or no clip" : others});
+    };
+    return rethrow_as<not_compiled_error>([&] { return any_updater(policies_of_step(from), storage, form); }, explain);
+}
+
 } // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail
 } // namespace gradstep
@@ -174,7 +195,7 @@ GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(configuration policies, scalar 
 }
 
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(optimizer_configuration const& from, scalar storage)
-    : any_updater(detail::policies_of_step(from), storage, from.options.element) {
+    : any_updater(detail::updater_of_step(from, storage)) {
     limit_ = detail::limit_of_step(from.options.clip);
     detail::require_limitable(limit_, storage);
     options_ = from.options;

@@ -77,6 +77,9 @@ GRADSTEP_DEFINE json optimizer_schema() {
 GRADSTEP_DEFINE configuration policies_of_step(optimizer_configuration const& from) {
     configuration out = from.policies;
     if (auto const* const clip = std::get_if<clip_value>(&from.options.clip)) {
+        if (out.regularizer.parts().size() == any_regularizer::most)
+            fail<value_error>({"clip"}, {"clip_value acts beside ", any_regularizer::most, " regularizers"},
+                              {"at most ", any_regularizer::most - 1, " regularizers, or clip_norm"});
         std::vector<any_regularizer::part> parts{*clip};
         parts.insert(parts.end(), out.regularizer.parts().begin(), out.regularizer.parts().end());
         out.regularizer = any_regularizer(std::span<any_regularizer::part const>(parts));

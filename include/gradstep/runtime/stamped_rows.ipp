@@ -34,6 +34,7 @@ find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) 
     if (std::holds_alternative<exact>(policies.catch_up) && of.facts().is_no_op) return nullptr;
     runtime::combination const wanted = combination_of(policies);
     std::size_t const regularizer = index_of_regularizer(wanted.regularizers);
+    bool const clips = !wanted.regularizers.empty() && std::holds_alternative<clip_value>(wanted.regularizers[0]);
     std::string others;
     bool in_float32 = false;
     for (runtime::compiled_group const* const group : runtime::compiled_groups()) {
@@ -55,7 +56,8 @@ find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) 
                               describe(policies.rule), policies.averages.empty() ? "" : " with an average", ", ",
                               describe(policies.regularizer), ", ", name_of_element(of.storage(), of.form())},
                              {of.storage() == scalar::float64 && in_float32 ? float32_text : "touch_only",
-                              others.empty() ? "" : ", or for this rule ", others});
+                              others.empty() ? "" : ", or for this rule ", others,
+                              clips ? ", without clip_value, which the key \"clip\" adds too" : ""});
 }
 
 GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(any_updater const& of, std::uint64_t rows, std::size_t width)
