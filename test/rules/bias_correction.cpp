@@ -19,7 +19,7 @@ namespace {
 template <class Rule> Rule steady() {
     Rule rule{};
     if constexpr (std::is_same_v<Rule, gs::nadam>) rule.momentum_decay = 0;
-    if constexpr (std::is_same_v<Rule, gs::adabound>) rule.gamma = 1e30;
+    if constexpr (std::is_same_v<Rule, gs::adabound>) rule.gamma = 1e-40; // no bound holds
     return rule;
 }
 

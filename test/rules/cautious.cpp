@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <string>
 #include <vector>
 
 namespace gs = gradstep;
@@ -88,4 +89,36 @@ TEST_CASE("cautious: a rule whose step depends on the weight is refused", "[rule
     CHECK(refusal<gs::value_error>([] {
               gs::make_updater<float>(gs::cautious{gs::lion{.beta1 = 1}}, gs::constant{1});
           }) == "lion.beta1: 1 is out of range; expected [0, 1)");
+}
+
+TEST_CASE("cautious: around every rule that it accepts, a step is the rule's own or none", "[rules]") {
+    std::string accepted;
+    gs::rules::any([&]<class Rule>() {
+        if constexpr (gs::detail::moves_along_direction<Rule>) {
+            gs::cautious<Rule> const of{Rule{}, gs::rescaling::none};
+            try {
+                gs::check_policy<double>(of);
+            } catch (gs::value_error const&) {
+                return false;
+            }
+            std::string const name(gs::detail::type_name<Rule>());
+            accepted += name + ' ';
+            for (double const g : {0.5, -0.5, 0.0}) {
+                INFO(name << ", g = " << g);
+                auto own = gs::detail::initial_state(Rule{}, 0.75), state = own;
+                auto const c = of.template prepare<double>({2, 0.125});
+                double moved = 0.75, w = 0.75;
+                Rule::apply(c.rule, moved, g, own);
+                gs::cautious<Rule>::apply(c, 1.0, w, g, state);
+                CHECK(w == Approx((moved - 0.75) * g < 0 ? moved : 0.75).epsilon(1e-14));
+                gs::detail::host_each<gs::slot_count<Rule>>(
+                    [&](auto i) { CHECK(gs::detail::slot<i, Rule>(state) == gs::detail::slot<i, Rule>(own)); });
+            }
+        }
+        return false;
+    });
+    CHECK(accepted == "adabelief adabound adadelta adagrad adam adamax adan adapnm add_delta ademamix adopt amsgrad "
+                      "centered_momentum_rmsprop centered_rmsprop decayed_adagrad ftml laprop lion momentum "
+                      "momentum_rmsprop nadam nesterov nesterov_adam optimistic_adam optimistic_sgd pnm "
+                      "proximal_adagrad qhadam qhm radam rmsprop rprop sgd two_buffer_adagrad yogi ");
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cmath>
+#include <cstddef>
 
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
@@ -62,16 +63,20 @@ template <class Rule> struct cautious {
     static constexpr auto hyperparameters =
         hyperparameter_list{hyperparameter{"rule", &cautious::rule}, hyperparameter{"rescale", &cautious::rescale}};
     void check() const {
-        auto const step = [&](double w) {
+        auto const step = [&](double w) { // of the weight and the slots
+            std::array<double, 1 + slot_count<Rule>> out{};
             auto slots = detail::initial_state(rule, w);
             double to = w;
             Rule::apply(rule.template prepare<double>({2, 0.5}), to, 1.0, slots);
-            return to - w;
+            out[0] = to - w;
+            detail::host_each<slot_count<Rule>>([&](auto i) { out[1 + i] = detail::slot<i, Rule>(slots); });
+            return out;
         };
-        double const at_0 = step(0), at_1 = step(1);
-        if (std::abs(at_1 - at_0) > 1e-9 * (1 + std::abs(at_0)))
-            detail::fail<value_error>({"cautious.rule"}, {"the step depends on the weight"},
-                                      {"a rule that moves along a direction, such as adam, lion or momentum"});
+        auto const at_0 = step(0), at_1 = step(1);
+        for (std::size_t i = 0; i < at_0.size(); ++i)
+            if (std::abs(at_1[i] - at_0[i]) > 1e-9 * (1 + std::abs(at_0[i])))
+                detail::fail<value_error>({"cautious.rule"}, {"the step depends on the weight"},
+                                          {"a rule that moves along a direction, such as adam, lion or momentum"});
     }
 
     template <class X> using state = typename Rule::template state<X>;
