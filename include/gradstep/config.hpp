@@ -90,6 +90,9 @@ std::vector<scheduled_number> schedules_without_decay(configuration const& of);
 void visit_parts(configuration const& from, policy_visitor& to);
 // For `configuration_of_policies` and checkpoints.
 void visit_policies(configuration const& from, policy_visitor& to);
+// Throws value_error if a number that must be the same in all steps (ranges::constant) is another
+// one in `now` than in the configuration of earlier steps.
+void require_same_constants(configuration const& now, configuration const& before);
 
 json configuration_of(configuration const& from);
 template <class Updater>

@@ -11,6 +11,7 @@
 #include <gradstep/config/schema.hpp>
 #include <gradstep/config/text_file.hpp>
 #include <gradstep/config/write.hpp>
+#include <gradstep/core/constant_numbers.hpp>
 #include <gradstep/json/json.hpp>
 
 namespace gradstep {
@@ -97,6 +98,13 @@ GRADSTEP_DEFINE void visit_policies(configuration const& from, policy_visitor& t
     visit_regularizer(from, to);
     visit_policy(to, from.schedule);
     visit_policy(to, from.catch_up);
+}
+
+GRADSTEP_DEFINE void require_same_constants(configuration const& now, configuration const& before) {
+    policy_numbers of_now, of_before;
+    visit_policies(now, of_now);
+    visit_policies(before, of_before);
+    require_same_constants("", of_now, " now", of_before, " in earlier steps");
 }
 
 GRADSTEP_DEFINE std::vector<scheduled_number> schedules_without_decay(configuration const& of) {

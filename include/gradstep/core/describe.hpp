@@ -20,6 +20,8 @@ public:
     // words, lists and policies.
     virtual void begin(std::string_view name) = 0;
     virtual void hyperparameter(char const* name) = 0;
+    // Says that the value of this hyperparameter must be the same in all steps (ranges::constant).
+    virtual void constant() {}
     virtual void end() = 0;
     // Begins a list of values. With a name, they are the parts of a policy of this name, such as a
     // chain.
@@ -45,6 +47,11 @@ template <class T> constexpr bool is_nameless_function() {
            name.find("(lambda") != name.npos;
 }
 
+template <class Hyperparameter> void begin_hyperparameter(policy_visitor& to, Hyperparameter const& of) {
+    to.hyperparameter(of.name);
+    if constexpr (std::is_same_v<decltype(of.allowed), range>)
+        if (of.allowed.is_constant) to.constant();
+}
 template <class Policy> void visit_policy(policy_visitor& to, Policy const& policy);
 template <class Value> void visit_value(policy_visitor& to, Value const& value) {
     if constexpr (std::is_same_v<Value, bool>) {
@@ -80,7 +87,7 @@ template <class Policy> void visit_policy(policy_visitor& to, Policy const& poli
     } else {
         to.begin(type_name<Policy>());
         for_each_hyperparameter(policy, [&](auto const& m, auto const& value) {
-            to.hyperparameter(m.name);
+            begin_hyperparameter(to, m);
             visit_value(to, value);
         });
         to.end();
@@ -111,7 +118,7 @@ void visit_policy_with(policy_visitor& to, Policy const& policy, std::string con
         to.begin(type_name<Policy>());
         for_each_hyperparameter(policy, [&](auto const& m, auto const& value) {
             using value_type = std::remove_cvref_t<decltype(value)>;
-            to.hyperparameter(m.name);
+            begin_hyperparameter(to, m);
             if constexpr (lists_hyperparameters<value_type>) visit_policy_with(to, value, path + m.name + ".", instead);
             else if (!std::is_same_v<value_type, double> || !instead(path + m.name)) visit_value(to, value);
         });

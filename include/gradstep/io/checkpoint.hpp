@@ -42,6 +42,7 @@ public:
         source(checkpoint_files const& files, saved_state const& state) : files_(files), state_(state) {}
         saved_state const& state() const override { return state_; }
         std::string where() const override { return files_.file_.path() + ": " + in_quotes(state_.name); }
+        GRADSTEP_DEFINE void visit_policies(policy_visitor& to) const override;
         GRADSTEP_DEFINE void read(std::string_view slot, std::uint64_t offset, std::span<std::byte> to) const override;
 
     private:

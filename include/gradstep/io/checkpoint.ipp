@@ -127,6 +127,10 @@ GRADSTEP_DEFINE void checkpoint_files::source::read(std::string_view slot, std::
     files_.file_.read(*entries[static_cast<std::size_t>(state_.find(slot) - state_.tensors.data())], offset, to);
 }
 
+GRADSTEP_DEFINE void checkpoint_files::source::visit_policies(policy_visitor& to) const {
+    visit_policies_in_file(where(), state_.policies, to);
+}
+
 GRADSTEP_DEFINE checkpoint_files::source checkpoint_files::of(std::string_view name) const {
     saved_state const* const found = find(name);
     if (found == nullptr) refuse_missing(name);

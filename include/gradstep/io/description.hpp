@@ -13,9 +13,11 @@ inline namespace GRADSTEP_ABI {
 
 inline constexpr std::size_t longest_description = std::size_t{1} << 20;
 
-// The policies of a state as a configuration. Loading does not need them: empty if they are longer
-// than a quarter of longest_description, as with a schedule of many rates.
+// The policies of a state as a configuration. Empty if they are longer than a quarter of
+// longest_description, as with a schedule of many rates.
 std::string policies_in_file(saved_state const& of);
+// Visits them. `where` is for the error if they are no JSON.
+void visit_policies_in_file(std::string const& where, std::string const& policies, policy_visitor& to);
 std::string description_of(saved_state const& of, std::string policies);
 
 struct read_description {

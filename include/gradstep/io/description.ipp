@@ -29,6 +29,61 @@ GRADSTEP_DEFINE std::string policies_in_file(saved_state const& of) {
     }
     return policies.size() <= longest_description / 4 ? policies : "";
 }
+// Visits a value of a configuration.
+GRADSTEP_DEFINE void visit_json(json const& value, policy_visitor& to) {
+    if (value.is_number()) {
+        to.number(value.as<double>());
+    } else if (auto const* const items = value.get_if<json::array>()) {
+        to.begin_list({});
+        for (json const& item : *items) visit_json(item, to);
+        to.end_list();
+    } else if (value.is_object()) {
+        json const* const name = value.find("name");
+        json const* const parts = value.find("regularizers");
+        to.begin(name != nullptr && name->is_string() ? std::string_view(name->text()) : std::string_view());
+        if (parts != nullptr && parts->is_array()) {
+            for (json const& part : parts->items()) visit_json(part, to);
+        } else {
+            for (auto const& [key, inner] : value.members())
+                if (&inner != name) {
+                    to.hyperparameter(key.c_str());
+                    visit_json(inner, to);
+                }
+        }
+        to.end();
+    } else {
+        to.word(value.is_string() ? std::string_view(value.text()) : std::string_view());
+    }
+}
+GRADSTEP_DEFINE void visit_policies_in_file(std::string const& where, std::string const& policies, policy_visitor& to) {
+    if (policies.empty()) return;
+    json const all =
+        rethrow_as<value_error>([&] { return parse_json(policies); },
+                                [&](value_error const& wrong) {
+                                    throw_error<value_error>(joined({where, ": its policies: ", wrong.what()}));
+                                });
+    json const *const rule = all.find("rule"), *const average = all.find("average");
+    if (rule == nullptr) {
+        if (average != nullptr) visit_json(*average, to);
+        return;
+    }
+    json const one = average == nullptr || average->is_array() ? json() : json(json::array{*average});
+    json::array const none, &averages = average == nullptr    ? none
+                                        : average->is_array() ? average->items()
+                                                              : one.items();
+    for (std::size_t i = 0; i != averages.size(); ++i) {
+        to.begin("averaged");
+        to.hyperparameter("rule");
+    }
+    visit_json(*rule, to);
+    for (json const& each : averages) { // from the innermost one
+        to.hyperparameter("average");
+        visit_json(each, to);
+        to.end();
+    }
+    for (char const* const kind : {"regularizer", "schedule", "catch_up"})
+        if (json const* const policy = all.find(kind)) visit_json(*policy, to);
+}
 GRADSTEP_DEFINE std::string description_of(saved_state const& of, std::string policies) {
     json out;
     out["element"] = of.element;

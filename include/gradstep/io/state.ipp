@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/core/constant_numbers.hpp>
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/framed_bytes.hpp>
@@ -163,6 +164,7 @@ public:
 
     saved_state const& state() const override { return state_; }
     std::string where() const override { return "load_state: the blob"; }
+    void visit_policies(policy_visitor& to) const override { visit_policy_text(to, state_.policies); }
     void read(std::string_view slot, std::uint64_t offset, std::span<std::byte> to) const override {
         std::span<std::byte const> const all =
             data_[static_cast<std::size_t>(state_.find(slot) - state_.tensors.data())];

@@ -93,6 +93,8 @@ public:
     virtual ~saved_source() = default;
     virtual saved_state const& state() const = 0;
     virtual std::string where() const = 0; // for errors: "model.safetensors: deep.weight"
+    // Visits the saved policies, as far as they are known.
+    virtual void visit_policies(policy_visitor& to) const = 0;
     // Allocates nothing: memory that runs out leaves no load half done.
     virtual void read(std::string_view slot, std::uint64_t offset, std::span<std::byte> to) const = 0;
 };

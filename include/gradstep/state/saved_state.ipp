@@ -12,6 +12,7 @@
 
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/coded_block.hpp>
+#include <gradstep/core/constant_numbers.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/step_checks.hpp>
@@ -145,6 +146,12 @@ GRADSTEP_DEFINE void require_alike(saved_source const& from, saved_state const& 
         refuse({saved.rows ? "is a table" : "is a parameter"}, {saved.rows ? "a parameter" : "a table"});
     if (saved.element != own.element) refuse({"is of ", shortened(saved.element)}, {own.element});
     if (saved.rule != own.rule) refuse({"is of the rule ", shortened(saved.rule)}, {own.rule});
+    if (own.own_policies.visit != nullptr) {
+        policy_numbers now, before;
+        own.own_policies.visit(own.own_policies.of, now);
+        from.visit_policies(before);
+        require_same_constants(from.where() + ": ", now, " here", before, " in the saved state");
+    }
     // Files of earlier versions do not tell a shard; one of one rank is the whole.
     if (saved.shard && own.shard && *saved.shard != *own.shard)
         refuse({"is ", shard_text(*saved.shard)}, {shard_text(*own.shard)});
