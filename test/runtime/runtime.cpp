@@ -261,6 +261,8 @@ std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups
     static gs::runtime::compiled_group const* const all[] = {
         &gs::runtime::compiled_list<float, of_floats, gs::type_list<gs::none, gs::any_regularizer>>::group,
         &gs::runtime::compiled_list<gs::stochastic<gs::bfloat16>, sgd, gs::type_list<gs::none>>::group,
+        &gs::runtime::compiled_list<gs::stochastic<gs::bfloat16>, gs::type_list<gs::rowwise_adagrad>,
+                                    gs::type_list<gs::none>>::group,
         &gs::runtime::compiled_list<double, sgd, gs::type_list<gs::none>>::group,
         &gs::runtime::compiled_list<gs::bfloat16, sgd, gs::type_list<gs::none>>::group,
         &gs::runtime::compiled_list<std::int32_t, gs::type_list<gs::add_delta>, gs::type_list<gs::none>>::group,

@@ -30,6 +30,20 @@ struct element_words {
         return out;
     }
 
+    // The words of row `name` of a table, with `width` elements. Keys beyond 2^32 are mixed into the
+    // key: in the number of an element, their high bits would be lost.
+    GRADSTEP_HD element_words row(std::uint64_t name, std::uint64_t width) const {
+        if (name >> 32 == 0) return from(name * width);
+        element_words out = *this;
+        std::uint64_t z = name; // the finalizer of SplitMix64: different for different names
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+        z = (z ^ z >> 27) * 0x94d049bb133111eb;
+        z ^= z >> 31;
+        out.key[0] += static_cast<std::uint32_t>(z);
+        out.key[1] ^= static_cast<std::uint32_t>(z >> 32);
+        return out;
+    }
+
     static constexpr std::uint32_t carry = 0x9e3779b9;
     // The first count, for element i. Elements beyond 2^32 have another one.
     GRADSTEP_HD std::uint32_t begin(std::uint64_t i) const {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/core/hash.hpp>
 #include <gradstep/core/pack.hpp>
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/distributed/collectives.hpp>
@@ -77,7 +78,13 @@ template <class Table> class served_table final : public served_rows {
 
 public:
     served_table(wire_entry of, Table owned, std::size_t workers)
-        : served_rows(std::move(of), workers, can_evict), table_(std::move(owned)) {}
+        : served_rows(std::move(of), workers, can_evict), table_(std::move(owned)) {
+        // Without an id, it gets a hash of its name, as dense parameters do.
+        auto& own = table_.core();
+        if (own.options.id != 0 || table_.clock().step != 0) return;
+        own.options.id = gradstep::detail::hash_of(entry.name);
+        if constexpr (requires { own.stored; }) own.stored.core().options.id = own.options.id; // keyed
+    }
 
     void read(std::span<std::uint64_t const> keys, std::byte* to) const override {
         table_.rows(keys, std::span<storage>(reinterpret_cast<storage*>(to), keys.size() * table_.width()));

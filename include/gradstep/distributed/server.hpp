@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/hash.hpp>
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/distributed/any_messenger.hpp>
 #include <gradstep/distributed/communicator.hpp>
@@ -84,7 +85,8 @@ public:
         if (matrix_rule<rule> && !own.empty() && !known.is_known())
             detail::fail<value_error>({"add: ", entry.name}, {"initial has no shape, and the rule needs a matrix"},
                                       {"an xtensor or Eigen container"});
-        parameter<Updater> kept(optimizer, own, {.id = options.id, .shape = known});
+        std::uint64_t const id = options.id != 0 ? options.id : gradstep::detail::hash_of(entry.name);
+        parameter<Updater> kept(optimizer, own, {.id = id, .shape = known});
         if (own.empty() && !all.empty()) return add_elsewhere(std::move(entry.name));
         add_served(std::make_unique<detail::served_dense<Updater>>(std::move(entry), std::move(kept), num_workers(),
                                                                    options.delay_compensation));

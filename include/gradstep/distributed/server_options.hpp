@@ -39,7 +39,7 @@ struct served_options {
     /// The server then keeps a copy of the parameter for each worker. After a restart it has none
     /// until the worker's next pull.
     double delay_compensation = 0;
-    /// The same as parameter_options.id.
+    /// The same as parameter_options.id; 0: a hash of the name.
     std::uint64_t id = 0;
 };
 

@@ -155,7 +155,8 @@ public:
     void seek(gradstep::clock at);
     /// Replaces the hyperparameters by the numbers of `from`, from the next step on. Its rule,
     /// average and element must have the same types. Values, state and clock do not change. Throws
-    /// value_error for other types and for a number out of range, and not_compiled_error. Throws
+    /// value_error for other types, for a number out of range, and for another value of a number
+    /// that must be the same in all steps (ranges::constant), and not_compiled_error. Throws
     /// sequence_error between the halves of a step, while averages are applied, and if rows have a
     /// history of steps with the old numbers. Nothing has changed then.
     void change_numbers(optimizer_configuration const& from);
@@ -239,10 +240,12 @@ public:
     void resume(rows_type rows) { stamps_ = std::move(rows); }
     /// The id for random numbers, if the updater draws random bits.
     std::optional<std::uint64_t> drawing_id() const;
+    /// Adds the hash of a name to the id of the constructor, for random numbers of its own. If the
+    /// parameter has taken a step, or another id by `load`, it keeps that, unless `always`.
+    void set_name(std::string_view name, bool always = false);
     /// The seed of the run for random numbers.
     std::uint64_t seed() const { return seed_; }
-    /// The rows with pending steps, or null, for checkpoints. These checkpoints equal the
-    /// checkpoints of a gs::table.
+    /// The rows with pending steps, or null, for checkpoints, which equal those of a gs::table.
     rows_type* stamps() { return stamps_ ? &*stamps_ : nullptr; }
     rows_type const* stamps() const { return stamps_ ? &*stamps_ : nullptr; }
     /// The options of the constructor.
@@ -413,11 +416,13 @@ private:
     void run_rows(distinct_rows const& of, std::size_t first, std::size_t last, void* sum) const noexcept;
     void read_average(scalar type, void* out) const;
 
+    static void separate_ids(std::span<any_parameter* const> all);
+
     any_updater updater_;
     parameter_options options_;
+    std::uint64_t given_id_, seed_ = 0; // given_id_: by the constructor; options_.id can be another one
     std::size_t rows_, width_;
     bool has_rows_ = false; // else rows_ is 1, and width_ the number of all elements
-    std::uint64_t seed_ = 0;
     detail::norm_limit limit_ = {};
     detail::any_buffer values_, trained_; // trained_: while the average is applied
     detail::any_buffer kept_;             // the values before an ascent

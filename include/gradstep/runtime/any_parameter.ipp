@@ -18,6 +18,7 @@
 #include <gradstep/core/averaged_view.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/hash.hpp>
 #include <gradstep/core/extent.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/parameter_options.hpp>
@@ -59,8 +60,8 @@ GRADSTEP_DEFINE_RUNTIME detail::parameter_scratch& any_parameter::workspace::ope
 GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimizer, any_span initial,
                                                      parameter_options options, std::size_t rows,
                                                      std::optional<std::size_t> width)
-    : step_task(optimizer.facts().is_model_wise), updater_(optimizer), options_(options), rows_(rows),
-      width_(width.value_or(initial.size)), has_rows_(rows != 1) {
+    : step_task(optimizer.facts().is_model_wise), updater_(optimizer), options_(options), given_id_(options.id),
+      rows_(rows), width_(width.value_or(initial.size)), has_rows_(rows != 1) {
     if (initial.type != updater_.storage())
         detail::fail<value_error>({"initial"}, {"has elements of ", detail::enumerator(initial.type)},
                                   {detail::enumerator(updater_.storage())});
@@ -80,6 +81,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
     if (options_.on_nonfinite == nonfinite::propagate) options_.on_nonfinite = of_text.on_nonfinite;
     if (options_.id == 0) options_.id = static_cast<std::uint64_t>(of_text.id);
     limit_ = updater_.limit();
+    given_id_ = options_.id;
     use_own_threads();
     make_memory(initial.size);
     if (initial.size != 0 && initial.data != nullptr)
@@ -100,7 +102,8 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(optimizer_configuration con
 
 GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimizer, any_tensor const& memory,
                                                      parameter_options options)
-    : step_task(optimizer.facts().is_model_wise), updater_(optimizer), options_(options), rows_(1), width_(0) {
+    : step_task(optimizer.facts().is_model_wise), updater_(optimizer), options_(options), given_id_(options.id),
+      rows_(1), width_(0) {
     if (!std::holds_alternative<touch_only>(updater_.policies().catch_up))
         detail::fail<value_error>({"catch_up"}, {"a parameter of a model takes every step as a whole"}, {"touch_only"});
     limit_ = updater_.limit();
@@ -315,6 +318,10 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::resume(gradstep::clock at, std::opti
 
 GRADSTEP_DEFINE_RUNTIME std::optional<std::uint64_t> any_parameter::drawing_id() const {
     return updater_.facts().uses_id || compresses() ? std::optional(options_.id) : std::nullopt;
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::set_name(std::string_view name, bool always) {
+    if (always || (clock().step == 0 && options_.id == given_id_)) options_.id = given_id_ + detail::hash_of(name);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::copy_bytes(void* to, detail::any_buffer const& from) {

@@ -128,6 +128,7 @@ GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::row_tensor(std::si
 GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::row_of(runtime::erased_tensor all, std::size_t r) const {
     all.weight = static_cast<std::byte*>(all.weight) + r * width_ * size_of(updater_.storage());
     all.size = width_;
+    all.first = r * width_;
     for (std::size_t i = 0; i < updater_.slots(); ++i)
         all.slots[i] = static_cast<std::byte*>(all.slots[i]) +
                        (updater_.facts().is_row_slot(i) ? r : r * width_) * size_of(updater_.state_type());

@@ -72,8 +72,9 @@ struct any_tensor {
     any_span values, gradient;
     std::span<any_span const> slots;
     /// The id of the tensor for random numbers; it must differ between the tensors of a step.
-    /// By default it is the position of the tensor in the call (0 in a call with one tensor) plus
-    /// the `id` in the optimizer's text.
+    /// By default it is the number of tensors without an id to which the step was applied before,
+    /// in this call and in earlier calls, plus the `id` in the optimizer's text. Give ids if the
+    /// order of the tensors can change, or if several threads apply a step.
     std::optional<std::uint64_t> id = {};
     /// Multiplies the learning rate for this tensor; finite and >= 0. A call prepares the step once
     /// for each different value.
@@ -224,6 +225,11 @@ public:
     /// allow.
     static void settle(std::span<any_updater* const> by, std::span<runtime::erased_tensor const> tensors,
                        detail::executor_reference const* threads);
+    /// Returns the id of the first of `count` tensors without an id, to which the step is applied.
+    std::uint64_t take_ids(std::size_t count) const {
+        return first_id() + tensors_.count.fetch_add(count, std::memory_order_relaxed);
+    }
+    std::uint64_t first_id() const { return static_cast<std::uint64_t>(options_.id); }
     /// Throws sequence_error unless a step is prepared.
     void require_step(char const* call) const;
     /// Throws buffer_error or size_error unless the memory of a tensor exists, is aligned, and does
@@ -270,6 +276,16 @@ public:
 private:
     enum class prepared { no, yes, zeroes, settled };
 
+    // The tensors without an id to which a step was applied; a copy of an updater counts on.
+    struct tensor_count {
+        std::atomic<std::uint64_t> count = 0;
+        tensor_count() = default;
+        tensor_count(tensor_count const& other) : count(other.count.load(std::memory_order_relaxed)) {}
+        tensor_count& operator=(tensor_count const& other) {
+            count = other.count.load(std::memory_order_relaxed);
+            return *this;
+        }
+    };
     // The form that for_each_block_of needs.
     struct tensor_of_call {
         runtime::erased_tensor memory;
@@ -336,6 +352,7 @@ private:
     runtime::erased_step step_ = {};
     step_options step_options_ = {}; // of the prepared step
     mutable prepared prepared_ = prepared::no;
+    mutable tensor_count tensors_ = {};
     double decay_ = 1;                           // of with_decay, for numbers that follow schedules
     std::shared_ptr<configuration const> whole_; // the policies before with_decay; null if no number follows a schedule
 };
@@ -378,7 +395,8 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 // The updater of the steps of an optimizer's text (`policies_of_step`). If the policies are
 // compiled and the clip is not, the error names the key "clip".
 any_updater updater_of_step(optimizer_configuration const& from, scalar storage);
-// Throws value_error unless two updaters differ only in their numbers and regularizers.
+// Throws value_error unless updater b can continue after a: they differ only in regularizers and in
+// numbers, except those that must be the same in all steps.
 void require_same_types(any_updater const& a, any_updater const& b);
 } // namespace GRADSTEP_RUNTIME_ABI
 } // namespace detail

@@ -205,7 +205,7 @@ GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(optimizer_configuration const& 
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(any_updater const& other)
     : policies_(other.policies_), limit_(other.limit_), form_(other.form_), compiled_(other.compiled_->copy()),
       options_(other.options_), pool_(other.pool_), clock_(other.clock_), step_(other.step_),
-      step_options_(other.step_options_), prepared_(other.prepared_), decay_(other.decay_), whole_(other.whole_) {}
+      step_options_(other.step_options_), prepared_(other.prepared_), tensors_(other.tensors_), decay_(other.decay_), whole_(other.whole_) {}
 
 GRADSTEP_DEFINE_RUNTIME std::string any_updater::description() const {
     detail::policy_text out;
@@ -236,6 +236,7 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options options, tensor
     step_ = next;
     step_options_ = options;
     prepared_ = options.zero_gradient ? prepared::zeroes : prepared::yes;
+    tensors_ = {};
     clock_ = {now.step + 1, now.samples + options.samples, now.epoch, next.state};
     if (facts().is_model_wise) // the other entries are for the step alone
         for (std::size_t i = facts().clock_state_names.size(); i != clock_.state.size(); ++i) clock_.state[i] = 0;
@@ -308,6 +309,7 @@ GRADSTEP_DEFINE_RUNTIME void require_same_types(any_updater const& a, any_update
     if (types_of(a) != types_of(b))
         fail<value_error>({"change_numbers"}, {"the rule, the average or the element is another one"},
                           {"other numbers of the same policies"});
+    require_same_constants(b.policies(), a.policies());
 }
 
 } // namespace GRADSTEP_RUNTIME_ABI

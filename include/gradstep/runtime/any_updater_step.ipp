@@ -125,8 +125,9 @@ GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(any_
     detail::executor_reference const threads = own_threads();
     if (tensor.rate_scale != 1 || tensor.decay != 1 || tensor.step || !applies_directly())
         return apply_all({&tensor, 1}, &threads, detail::only_tensor);
-    runtime::erased_tensor const x = checked(tensor, true);
+    runtime::erased_tensor x = checked(tensor, true);
     compiled_->require_matrix(x, detail::only_tensor);
+    if (!tensor.id) x.id = take_ids(1);
     return apply_checked(x, &threads);
 }
 
@@ -240,9 +241,10 @@ any_updater::apply_all(std::span<any_tensor const> tensors, detail::executor_ref
                        std::size_t number) const {
     require_step("apply");
     checked_tensors all(*this, tensors.size(), number);
+    std::uint64_t const first_id = take_ids(tensors.size());
     for (std::size_t k = 0; k < tensors.size(); ++k) {
         runtime::erased_tensor x = checked(tensors[k], true, number + k);
-        if (!tensors[k].id) x.id += k;
+        if (!tensors[k].id) x.id = first_id + k;
         all.add(x, {tensors[k].rate_scale, tensors[k].decay, tensors[k].step});
     }
     return all.apply(threads);

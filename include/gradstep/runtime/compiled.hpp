@@ -41,6 +41,7 @@ template <class Regularizer> Regularizer regularizer_in(combination const& of) {
 template <class Updater> struct tensor_batch {
     prepared_step<Updater> const& of;
     slice<Updater> const& tensor;
+    std::uint64_t first = 0; // the number of its first element, for random numbers
 
     /// The bytes that a step reads and writes for one element. `count()` is 1, the number of
     /// tensors, and `size(k)` its number of elements. `visit(k, f)` calls f with its kernel.
@@ -49,9 +50,11 @@ template <class Updater> struct tensor_batch {
     std::size_t size(std::size_t) const { return tensor.weight.size(); }
     template <class F> GRADSTEP_INLINE void visit(std::size_t, F&& f) const {
         visit_gradient(of, tensor, of.own.rule, [&](auto gradient) GRADSTEP_INLINE_LAMBDA {
-            f(settled_kernel(make_kernel<typename Updater::regularizer_type>(
-                                 of, tensor, of.own.rule, of.own.regularizer, gradient, *tensor.id, of.now.t),
-                             of.own));
+            auto made = make_kernel<typename Updater::regularizer_type>(of, tensor, of.own.rule, of.own.regularizer,
+                                                                        gradient, *tensor.id, of.now.t);
+            if constexpr (requires { made.rounding.key; }) made.rounding = made.rounding.from(first);
+            if constexpr (requires { made.noise.key; }) made.noise = made.noise.from(first);
+            f(settled_kernel(made, of.own));
         });
     }
 };
@@ -200,7 +203,7 @@ public:
             this->step_->begin(this->slice_of(x))();
         } else if constexpr (is_row_wise) {
             auto const tensor = this->slice_of(x);
-            tensor_batch<Updater> const batch{this->step_->prepared(), tensor};
+            tensor_batch<Updater> const batch{this->step_->prepared(), tensor, x.first};
             batch.visit(0, [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA {
                 single<std::remove_cvref_t<decltype(kernel)>> const one{kernel, x.size, batch.bytes};
                 this->step_->backend().run_row_wise(one, detail::row_pointers(tensor));

@@ -87,6 +87,7 @@ struct erased_tensor {
     std::array<void*, most_slots> slots = {};
     std::uint64_t id = 0;       // for random numbers
     gradstep::shape shape = {}; // for rules that use it
+    std::uint64_t first = 0;    // the number of its first element, for random numbers: of a row of a tensor
 };
 
 /// The number of a step, from 1, its learning rate, and the state of the clock: a step_info without

@@ -32,6 +32,7 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME any_owning_task::any_owning_task(std::string of, any_parameter owned, tensor_options options)
     : parameter_task(std::move(of), owned.optimizer().facts().is_model_wise), parameter_(std::move(owned)),
       options_(options) {
+    parameter_.set_name(name, true);
     if (parameter_.stamps() != nullptr)
         fail<value_error>({name, ": catch_up"}, {"a parameter of a model takes every step as a whole"}, {"touch_only"});
     if (options_.decay == 1) return;
@@ -128,11 +129,10 @@ GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::restore() {
 
 GRADSTEP_DEFINE_RUNTIME any_parameter any_borrowing_task::made(std::string const& of, any_updater const& optimizer,
                                                                any_tensor const& given) {
-    auto const id = static_cast<std::uint64_t>(optimizer.options().id);
+    auto id = static_cast<std::uint64_t>(optimizer.options().id);
+    if (given.id) id = *given.id - hash_of(of); // set_name adds the hash
     std::optional<any_parameter> out;
-    with_context(
-        [&] { return of + ": "; },
-        [&] { out.emplace(optimizer, given, parameter_options{.id = given.id.value_or(id != 0 ? id : hash_of(of))}); });
+    with_context([&] { return of + ": "; }, [&] { out.emplace(optimizer, given, parameter_options{.id = id}); });
     return *std::move(out);
 }
 

@@ -1,11 +1,14 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
+#include <gradstep/core/random.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/model/blocks.hpp>
 #include <gradstep/model/norm_limit.hpp>
@@ -85,6 +88,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
         if (auto const found = driver.clip_by_own_limits(taken, threads, options.gradient_scale))
             with_context([&] { return number_of(found->task); },
                          [&] { detail::refuse_norm(found->norm, found->of_weights); });
+    separate_ids(all);
     driver.prepare_by(taken, [&](std::size_t k, double clip) {
         with_context([&] { return number_of(k); }, [&] { taken[k]->prepare(options, clip); });
     });
@@ -93,6 +97,35 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
     if (options.zero_gradient)
         for (detail::step_task const* const one : skipped) one->zero_gradient();
     driver.run(taken, threads);
+}
+
+// The words are a function of seed, step and id. The first one of equal ids keeps its id, and those
+// that have taken a step come first: ids do not change at resume. The others get an id of their
+// position and of the latest step of the call, so that parameters of later calls get others.
+GRADSTEP_DEFINE_RUNTIME void any_parameter::separate_ids(std::span<any_parameter* const> all) {
+    std::vector<std::uint64_t> taken;
+    std::int64_t latest = 0;
+    for (any_parameter const* const one : all) {
+        if (auto const id = one->drawing_id()) taken.push_back(*id);
+        latest = std::max(latest, one->clock().step);
+    }
+    std::sort(taken.begin(), taken.end());
+    if (std::adjacent_find(taken.begin(), taken.end()) == taken.end()) return;
+    std::unordered_set<std::uint64_t> known;
+    for (bool const has_begun : {true, false})
+        for (std::size_t k = 0; k < all.size(); ++k) {
+            any_parameter& one = *all[k];
+            bool const keeps = one.clock().step != 0 || one.options_.id != one.given_id_;
+            if (!one.drawing_id() || keeps != has_begun) continue;
+            auto const word = [](auto x, int at) {
+                return static_cast<std::uint32_t>(static_cast<std::uint64_t>(x) >> at);
+            };
+            for (std::uint32_t attempt = 0; !known.insert(one.options_.id).second; ++attempt) {
+                auto const random =
+                    philox4x32({{word(k, 0), attempt, word(latest, 0), word(latest, 32)}}, one.given_id_);
+                one.options_.id = std::uint64_t{random.word[1]} << 32 | random.word[0];
+            }
+        }
 }
 
 GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,

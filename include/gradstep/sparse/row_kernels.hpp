@@ -261,8 +261,8 @@ template <class Updater, class View, class Id> struct row_update {
         std::uint64_t const row = id(r);
         auto const at = rows.at(row);
         kernel<Gradient> out{rule, regularizer, at.weight, g, at.state, at.master, m};
-        if constexpr (traits::is_stochastic) out.rounding = rounding.from(rows.name_of(row) * rows.width);
-        if constexpr (noisy_rule<rule_type>) out.noise = noise.from(rows.name_of(row) * rows.width);
+        if constexpr (traits::is_stochastic) out.rounding = rounding.row(rows.name_of(row), rows.width);
+        if constexpr (noisy_rule<rule_type>) out.noise = noise.row(rows.name_of(row), rows.width);
         return out;
     }
 
