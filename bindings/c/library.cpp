@@ -25,3 +25,12 @@ gradstep_status gradstep_config_canonical(const char* config, size_t config_byte
     return guarded(error,
                    [&] { write_text(gradstep::to_json(read_config(config, config_bytes)), buffer, bytes, written); });
 }
+
+gradstep_status gradstep_config_check_change(const char* before, size_t before_bytes, const char* now, size_t now_bytes,
+                                             gradstep_error* error) {
+    using namespace gradstep::c;
+    return guarded(error, [&] {
+        auto const old = read_config(before, before_bytes), next = read_config(now, now_bytes);
+        of_config([&] { gradstep::detail::require_same_constants(next.policies, old.policies); });
+    });
+}

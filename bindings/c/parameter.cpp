@@ -480,6 +480,15 @@ gradstep_status gradstep_parameters_check_names(gradstep_parameter* const* param
     });
 }
 
+gradstep_status gradstep_parameters_set_names(gradstep_parameter* const* parameters, const char* const* names,
+                                              uint64_t n, gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const all = all_of(parameters, n);
+        auto const known = all_names(names, n);
+        for (std::size_t k = 0; k < n; ++k) all[k]->set_name(known[k]);
+    });
+}
+
 gradstep_status gradstep_file_names(const char* path, char* buffer, uint64_t bytes, uint64_t* written,
                                     gradstep_error* error) {
     return guarded(error, [&] {

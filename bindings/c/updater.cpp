@@ -129,13 +129,14 @@ void apply_all(held_updater const& own, char const* call, void* const* parameter
     if (own.updater.slots() != 0) require(slots, "slots", n);
     require_step(own, call);
     any_updater::checked_tensors tensors(own.updater, n, n == 1 ? gradstep::detail::only_tensor : 0);
+    std::uint64_t const first = options.ids == nullptr ? own.updater.take_ids(n) : own.updater.first_id();
     for (std::size_t k = 0; k < n; ++k) {
         tensor_extent const of = extent(k);
         require(parameters[k], "a parameter", of.count);
         require(gradients[k], "a gradient", of.count);
         erased_tensor added =
             tensor_of(own.updater, parameters[k], gradients[k], slots == nullptr ? nullptr : slots[k], of);
-        added.id = static_cast<std::uint64_t>(own.config.options.id) + k;
+        added.id = first + (options.ids == nullptr ? k : options.ids[k]);
         own.updater.require(added, true, k);
         any_updater::own_step step;
         if (options.rate_scales != nullptr) step.rate_scale = options.rate_scales[k];
@@ -334,6 +335,7 @@ gradstep_status gradstep_updater_set_numbers(gradstep_updater* updater, const ch
         auto& own = held(updater);
         auto next = with_numbers(own.config, paths, values, n);
         any_updater with_next = of_config([&] { return updater_of(next, own.updater.storage()); });
+        of_config([&] { gradstep::detail::require_same_constants(next.policies, own.config.policies); });
         with_next.seek(own.updater.clock());
         own.updater = std::move(with_next);
         own.model = any_updater::model_step::settles;
@@ -355,8 +357,8 @@ gradstep_status gradstep_updater_apply(const gradstep_updater* updater, void* pa
         require_no_shape(own, "apply");
         require_step(own, "apply");
         erased_tensor tensor = tensor_of(own.updater, parameter, gradient, slots, {static_cast<std::size_t>(count)});
-        tensor.id = static_cast<std::uint64_t>(own.config.options.id);
         own.updater.require(tensor, true);
+        tensor.id = own.updater.take_ids(1);
         with_threads(own, [&](auto const* threads) {
             if (own.updater.applies_directly()) {
                 own.updater.apply_checked(tensor, threads);

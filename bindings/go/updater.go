@@ -25,7 +25,7 @@ static gradstep_status apply_parts(uintptr_t updater, uint8_t* parameter, const 
                                    const double* rate_scales, const double* decays, const int64_t* steps, uint64_t n,
                                    uint64_t element_size, uint64_t slot_size, SLOTS, gradstep_error* error) {
     uint8_t* const slots[most_slots] = {a, b, c, d, e, f, g, h};
-    gradstep_tensor_options const options = {sizeof(gradstep_tensor_options), 0, rate_scales, decays, steps};
+    gradstep_tensor_options const options = {sizeof(gradstep_tensor_options), 0, rate_scales, decays, steps, NULL};
     void** const pointers = malloc((n + 1) * (3 + most_slots) * sizeof(void*)); // malloc(0) can return NULL
     if (pointers == NULL) {
         strcpy(error->message, "ApplyParts: there is no memory for the addresses of the parts");

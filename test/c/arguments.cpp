@@ -132,6 +132,7 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
 #define SPOIL(function, ...) spoilt(#function, function, __VA_ARGS__)
     using none = std::initializer_list<std::size_t>;
     SPOIL(gradstep_config_canonical, none{}, config.data(), config.size(), out.data(), bytes, &number);
+    SPOIL(gradstep_config_check_change, none{}, config.data(), config.size(), config.data(), config.size());
     SPOIL(gradstep_executor_from_callback, {2}, 2u, run_nothing, nullptr, &new_executor);
     SPOIL(gradstep_parameter_set_executor, {1}, p, host);
     SPOIL(gradstep_updater_set_executor, {1}, u, host);
@@ -168,6 +169,7 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_parameters_load_file_with, (none{4, 5, 8}), parameters, names, 1u, path.c_str(), nullptr, &outcome,
           out.data(), bytes, &number);
     SPOIL(gradstep_parameters_check_names, none{}, parameters, names, 1u);
+    SPOIL(gradstep_parameters_set_names, none{}, parameters, names, 1u);
     SPOIL(gradstep_file_names, none{}, path.c_str(), out.data(), bytes, &number);
     SPOIL(gradstep_parameter_set_shape, none{}, p, counts, 1u);
     SPOIL(gradstep_parameter_message_bound, none{}, trainer, &number);

@@ -201,6 +201,10 @@ void point_at(scene& s, void const* data) { s.out[0] = data == nullptr ? '0' : '
 
 line const lines[] = {
     {"gradstep_config_canonical", [](scene& s, gradstep_error* e) { return canonical(all_kinds, s, e); }},
+    {"gradstep_config_check_change",
+     [](scene&, gradstep_error* e) {
+         return gradstep_config_check_change(all_kinds.data(), all_kinds.size(), all_kinds.data(), all_kinds.size(), e);
+     }},
     {"gradstep_config_canonical", [](scene& s, gradstep_error* e) { return canonical(unknown_key, s, e); },
      GRADSTEP_BAD_CONFIG},
     {"gradstep_config_canonical", [](scene& s, gradstep_error* e) { return canonical(one_brace_more, s, e); },
@@ -333,6 +337,8 @@ line const lines[] = {
      GRADSTEP_OK, keep_state_and_go_on},
     {"gradstep_parameters_check_names",
      [](scene& s, gradstep_error* e) { return gradstep_parameters_check_names(s.both, s.names, 2, e); }},
+    {"gradstep_parameters_set_names",
+     [](scene& s, gradstep_error* e) { return gradstep_parameters_set_names(s.both, s.names, 2, e); }},
     {"gradstep_file_names",
      [](scene& s, gradstep_error* e) {
          return gradstep_file_names(s.path.c_str(), s.out.data(), s.out.size(), &s.number, e);
@@ -417,6 +423,8 @@ line const lines[] = {
          double const factors[] = {0.5, 0.25};
          gradstep_tensor_options options = GRADSTEP_TENSOR_OPTIONS_INIT;
          options.rate_scales = options.decays = factors;
+         std::uint64_t const ids[] = {4, 2};
+         options.ids = ids;
          return gradstep_updater_apply_with(s.new_updater, s.tensors, s.gradients, s.slots_of, s.counts_of, nullptr, 2,
                                             &options, e);
      },

@@ -189,6 +189,7 @@ class CTensorOptions(ctypes.Structure):
         ("rate_scales", ctypes.POINTER(ctypes.c_double)),
         ("decays", ctypes.POINTER(ctypes.c_double)),
         ("steps", ctypes.POINTER(ctypes.c_int64)),
+        ("ids", ctypes.c_void_p),
     ]
 
 
@@ -225,6 +226,7 @@ _at = ctypes.c_void_p  # an address as int, or None; also for handles and struct
 # The arguments before the last one, a gradstep_error. All these functions return a status.
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "config_canonical": (_text, ctypes.c_size_t, _at, _longs, _at),
+    "config_check_change": (_text, ctypes.c_size_t, _text, ctypes.c_size_t),
     "parameter_create": (_text, ctypes.c_size_t, _ints, _at, _longs, _longs, _at),
     "parameter_update": (_at, _at, _longs, _at),
     "parameter_update_rows": (_at, _at, _ints, _longs, _at, _longs, _at),
@@ -257,6 +259,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "parameters_save_file": (_at, _at, _longs, _text),
     "parameters_load_file": (_at, _at, _longs, _text),
     "parameters_check_names": (_at, _at, _longs),
+    "parameters_set_names": (_at, _at, _longs),
     "parameters_load_file_with": (_at, _at, _longs, _text, _at, _at, _at, _longs, _at),
     "file_names": (_text, _at, _longs, _at),
     "updater_create": (_text, ctypes.c_size_t, _ints, _at),

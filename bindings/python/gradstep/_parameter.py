@@ -581,6 +581,9 @@ class Model(Mapping[str, "Parameter | Table"]):
 
     parameters: a dict of parameters and tables by name.
 
+    A parameter that has not taken a step draws its random numbers (noise, stochastic rounding) by the first name that a model
+    gives it, so that parameters with the same configuration draw different numbers.
+
     A model is a read-only mapping. You can pickle and copy models: a copy has copies of all parameters.
     """
 
@@ -627,6 +630,9 @@ class Model(Mapping[str, "Parameter | Table"]):
         if name in self._parameters:
             raise error(Status.BAD_VALUE, f"{name}: is there already; expected another name")
         self._require_storable(name, parameter)
+        failure = new_error()
+        handles, names = (ctypes.c_void_p * 1)(parameter._handle), (ctypes.c_char_p * 1)(name.encode())
+        check(library.gradstep_parameters_set_names(handles, names, 1, ctypes.byref(failure)), failure)
         self._parameters[name] = parameter
         self._below.setdefault(name.rpartition("/")[0], []).append(name)
         return parameter

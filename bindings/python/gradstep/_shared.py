@@ -281,6 +281,15 @@ def canonical(config: Config) -> dict[str, Any]:
     return result
 
 
+def check_change(before: Config, now: Config) -> None:
+    """Raises `ConfigError` if state of the configuration `before` cannot be used with `now`.
+
+    The numbers that must be the same in all steps, such as initial values, must be equal.
+    """
+    old, new, failure = config_bytes(before), config_bytes(now), new_error()
+    check(library.gradstep_config_check_change(old, len(old), new, len(new), ctypes.byref(failure)), failure)
+
+
 class Handle:
     """Owns an object of the library. It is released with the last reference to the handle, or when the program ends."""
 

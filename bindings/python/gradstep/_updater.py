@@ -140,7 +140,8 @@ class Updater(Owner):
         gradient: as many elements of the same dtype.
         state: the arrays from `initialize`; None if the rule has no state.
 
-        With `"on_nonfinite": "skip"` or `"raise"`, a gradient with NaN or infinity changes neither parameter nor state.
+        If the rule draws random numbers, apply a step to the tensors in the same order every time, and on one thread: their ids are
+        a count. With `"on_nonfinite": "skip"` or `"raise"`, a gradient with NaN or infinity changes neither parameter nor state.
         """
         if self._needs_matrix or self._is_factored:
             return self.apply_many([parameter], [gradient], [state or {}])
@@ -168,7 +169,7 @@ class Updater(Owner):
         steps: the number of each tensor's step, from 1, such as a lower one of a tensor that joined later; None: the clock's.
 
         The clip "clip_global_norm" limits the norm of all gradients of the call. All arguments are checked before anything is
-        written. Tensor k is number k for stochastic rounding.
+        written. For random numbers, the tensors of a step are counted over all calls.
         """
         number = len(parameters)
         if states is None:

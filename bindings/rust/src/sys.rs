@@ -92,6 +92,7 @@ pub struct gradstep_tensor_options {
     pub rate_scales: *const f64,
     pub decays: *const f64,
     pub steps: *const i64,
+    pub ids: *const u64,
 }
 
 #[repr(C)]
@@ -143,6 +144,13 @@ extern "C" {
         buffer: *mut c_char,
         bytes: u64,
         written: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_config_check_change(
+        before: *const c_char,
+        before_bytes: usize,
+        now: *const c_char,
+        now_bytes: usize,
         error: *mut gradstep_error,
     ) -> gradstep_status;
     pub fn gradstep_executor_from_callback(
@@ -342,6 +350,12 @@ extern "C" {
         error: *mut gradstep_error,
     ) -> gradstep_status;
     pub fn gradstep_parameters_check_names(
+        parameters: *const *mut gradstep_parameter,
+        names: *const *const c_char,
+        n: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_parameters_set_names(
         parameters: *const *mut gradstep_parameter,
         names: *const *const c_char,
         n: u64,

@@ -312,6 +312,7 @@ impl<T: Element> Step<'_, T> {
             rate_scales: rate_scales.as_ptr(),
             decays: decays.as_ptr(),
             steps: steps.as_ptr(),
+            ids: null(),
         };
         call(|said| unsafe {
             let (c, n) = (self.updater.c.as_ptr(), counts.len() as u64);

@@ -18,16 +18,15 @@
  *
  *     "element": "plain"        "mixed" (float16, bfloat16: a master copy in float32) or
  *                               "stochastic" (rounded at random)
- *     "threads": 1              the threads of an update; 0: one per core that the process may use.
- *                               In a process that runs OpenMP they are OpenMP's threads, otherwise
- *                               the threads of one pool of the library
+ *     "threads": 1              the threads of an update; 0: one per core that the process may use;
+ *                               OpenMP's in a process that runs OpenMP, else of the library's pool
  *     "clip": {"name": "none"}  {"name": "clip_norm", "limit": 1}, "clip_global_norm", "clip_value",
  *                               or {"name": "clip_adaptive", "ratio": 0.01}: clips gradients
  *     "on_nonfinite": "propagate"
  *                               "skip": a gradient with NaN or infinity does not change its parameter
  *                               or tensor; "raise": the call fails before anything is written
- *     "seed": 0, "id": 0        for random numbers (stochastic rounding, the "sampled" selection of
- *                               dgc_momentum): of the run, and of this parameter in a model
+ *     "seed": 0, "id": 0        for random numbers (stochastic rounding, noise, sampled dgc_momentum):
+ *                               of the run, and of this parameter in a model
  */
 #ifndef GRADSTEP_C_GRADSTEP_H
 #define GRADSTEP_C_GRADSTEP_H
@@ -45,9 +44,8 @@
 extern "C" {
 #endif
 
-/* The ABI version that a program was compiled with; gradstep_abi_version() returns the library's. A
- * library with the same major and the same or a later minor number has every function and structure
- * member of this header. The major number is part of the SONAME. */
+/* The ABI version that a program was compiled with. A library of the same major version and the same
+ * or a later minor one has everything in this header. The major number is part of the SONAME. */
 #define GRADSTEP_ABI_MAJOR 0
 #define GRADSTEP_ABI_MINOR 4
 
@@ -112,9 +110,8 @@ enum gradstep_given { GRADSTEP_GIVEN_RATE = 1, GRADSTEP_GIVEN_EPOCH = 2, GRADSTE
  *     gradstep_step_options options = GRADSTEP_STEP_OPTIONS_INIT;
  *     options.rate = 0.01, options.given |= GRADSTEP_GIVEN_RATE;
  *
- * The library rejects a rate, an epoch or a loss that differs from GRADSTEP_STEP_OPTIONS_INIT
- * without its flag. Programs that were compiled with the header of ABI 0.1 have no flags: for them,
- * a rate of NaN and a negative epoch mean "not given". */
+ * A rate, an epoch or a loss without its flag must be as in GRADSTEP_STEP_OPTIONS_INIT. With the
+ * header of ABI 0.1 there are no flags: a rate of NaN and a negative epoch mean "not given". */
 typedef struct gradstep_step_options {
     uint32_t struct_size;
     int32_t reserved;      /* 0 */
@@ -156,9 +153,11 @@ typedef struct gradstep_tensor_options {
         decays; /* multiply the decay of the regularizer; finite, >= 0; 0: no decay, clipping stays; NULL: 1 */
     const int64_t*
         steps; /* numbers of the step, such as lower ones of a tensor that joined later; 0, NULL: the clock's */
+    const uint64_t* ids; /* tensor k draws random numbers as id "id" + ids[k]: if the order of tensors can change, or
+                            several threads apply a step; NULL: tensors are counted over all calls of a step */
 } gradstep_tensor_options;
 #define GRADSTEP_TENSOR_OPTIONS_INIT                                                                                   \
-    { sizeof(gradstep_tensor_options), 0, NULL, NULL, NULL }
+    { sizeof(gradstep_tensor_options), 0, NULL, NULL, NULL, NULL }
 
 typedef struct gradstep_parameter gradstep_parameter;
 typedef struct gradstep_updater gradstep_updater;
@@ -180,16 +179,20 @@ enum gradstep_feature {
 };
 /* Returns the sum of the features that the library has. */
 GRADSTEP_API uint64_t gradstep_features(void);
-/* Returns the instruction set of updates: "sse2", "avx2" (with FMA) or "avx512": the best that runs
- * here, or the one in the environment variable GRADSTEP_SIMD at the first call of the library. It
- * is "" if the variable names none that runs here: every create function then reports the error. */
+/* Returns the instruction set of updates, "sse2", "avx2" (with FMA) or "avx512": the best one here, or
+ * the environment variable's GRADSTEP_SIMD at the first call. "" if that one does not run here: every
+ * create function then reports the error. */
 GRADSTEP_API const char* gradstep_simd_level(void);
 
-/* Writes the complete configuration as the library reads it, with all defaults. `written` gets its
- * number of bytes without the terminating 0. If `bytes` is not enough for both, the code is
- * GRADSTEP_BAD_SIZE, and only `written` is written (buffer can then be NULL, with bytes = 0). */
+/* Writes the complete configuration with all defaults. `written` gets its number of bytes without the
+ * terminating 0. If `bytes` is not enough for both, the code is GRADSTEP_BAD_SIZE, and only `written`
+ * is written (buffer can then be NULL, with bytes = 0). */
 GRADSTEP_API gradstep_status gradstep_config_canonical(const char* config, size_t config_bytes, char* buffer,
                                                        uint64_t bytes, uint64_t* written, gradstep_error*);
+/* Checks whether state of the configuration `before` can be used with `now`: the numbers that must be
+ * the same in all steps, such as initial values, are equal (else GRADSTEP_BAD_CONFIG). Since ABI 0.4. */
+GRADSTEP_API gradstep_status gradstep_config_check_change(const char* before, size_t before_bytes, const char* now,
+                                                          size_t now_bytes, gradstep_error*);
 
 /* ---- Threads: `threads` of a configuration, or your own thread pool ---- */
 
@@ -198,12 +201,11 @@ typedef void (*gradstep_work)(void* task, uint64_t part);
 /* Your function that runs a task: it must call work(task, 0) to work(task, parts - 1) once each, on
  * any threads, and return when all calls have ended. */
 typedef void (*gradstep_run)(void* host, uint64_t parts, gradstep_work work, void* task);
-/* Creates an executor from your thread pool. The library calls run(host, parts, work, task) with
- * the `host` that you pass here. `concurrency` is the number of parts that run at once. */
+/* Creates an executor from your thread pool. The library calls run(host, parts, work, task).
+ * `concurrency` is the number of parts that run at once. */
 GRADSTEP_API gradstep_status gradstep_executor_from_callback(uint64_t concurrency, gradstep_run run, void* host,
                                                              gradstep_executor** out, gradstep_error*);
-/* Releases the executor. Parameters and updaters that use it keep it alive; your pool must exist as
- * long. NULL is allowed. */
+/* Releases the executor; those that use it keep it alive, and need your pool. NULL is allowed. */
 GRADSTEP_API void gradstep_executor_release(gradstep_executor*);
 /* Uses the executor instead of "threads", from the next update on. NULL: uses "threads" again. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_executor(gradstep_parameter*, gradstep_executor*, gradstep_error*);
@@ -221,23 +223,22 @@ GRADSTEP_API gradstep_status gradstep_parameter_create(const char* config, size_
 GRADSTEP_API gradstep_status gradstep_parameter_update(gradstep_parameter*, const void* gradient, uint64_t count,
                                                        const gradstep_step_options*, gradstep_error*);
 /* Takes one step of the rows in `ids`, id_count numbers of id_dtype, an integer type. gradient_rows
- * contains count = id_count * width elements, row by row. The gradients of a duplicate row are
- * added. Other rows do not change, except with "catch_up": "exact" or "replay": they get pending
- * steps, which are applied when a step contains the row, when it is read, and before there are more
- * than the history keeps. `flush` and a step of all elements apply them to all rows. */
+ * contains count = id_count * width elements, row by row. Gradients of a duplicate row are added.
+ * With catch_up "exact" or "replay", other rows get pending steps, which are applied when a step
+ * contains the row, when it is read, when the history is full, and by `flush` to all rows. */
 GRADSTEP_API gradstep_status gradstep_parameter_update_rows(gradstep_parameter*, const void* ids, int32_t id_dtype,
                                                             uint64_t id_count, const void* gradient_rows,
                                                             uint64_t count, const gradstep_step_options*,
                                                             gradstep_error*);
-/* Takes one step of n different parameters with any configurations. The threads of the parameter
- * with the most run them together. All are checked before any is written. No gradient can overlap a
- * parameter's memory. Parameters can share a gradient, except with zero_gradient. */
+/* Takes one step of n different parameters with any configurations, on the threads of the one with
+ * the most. All are checked before any is written. No gradient can overlap a parameter's memory. Only
+ * without zero_gradient can they share one. If parameters draw random numbers by equal ids, all but
+ * one, a trained one if there is any, get new ids, which they keep. */
 GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* const*, const void* const* gradients,
                                                         const uint64_t* counts, uint64_t n,
                                                         const gradstep_step_options*, gradstep_error*);
-/* Returns the values, row by row, with all pending steps applied, without a copy. They do not
- * change until a step, `apply_messages`, a load, `apply_average` or `restore`. The memory is valid
- * until `release` or a change of rows. */
+/* Returns the values, row by row, with pending steps applied, without a copy. The memory is valid
+ * until `release` or a change of rows, and changes in steps, loads, `apply_average` and `restore`. */
 GRADSTEP_API gradstep_status gradstep_parameter_values(gradstep_parameter*, const void** data, uint64_t* count,
                                                        gradstep_error*);
 /* Sets all values: `count` = rows * width elements of its dtype, after pending steps. A master copy
@@ -254,9 +255,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_rows(gradstep_parameter*, const 
 GRADSTEP_API gradstep_status gradstep_parameter_flush(gradstep_parameter*, gradstep_error*);
 /* Adds rows of its dtype behind the others; `count` is a multiple of a row's elements. `create`
  * defines rows; if it got one row, set_shape does, else each element is a row: create a table that
- * grows from one row with 0 rows. State follows its row (docs/how_to/growing_parameters.md), after
- * pending steps; new rows begin anew. Memory of `values` and `slot` is then invalid. A wrong count,
- * mask, order or id is GRADSTEP_BAD_SIZE or _BAD_VALUE. This and the next three: since ABI 0.3. */
+ * grows from one row with 0 rows. State follows its row (docs/how_to/growing_parameters.md); new rows
+ * begin anew. Memory of `values` and `slot` is then invalid. This and the next three: since ABI 0.3. */
 GRADSTEP_API gradstep_status gradstep_parameter_append(gradstep_parameter*, const void* values, uint64_t count,
                                                        gradstep_error*);
 /* Keeps the rows whose byte of the mask is not 0, in their order. */
@@ -271,26 +271,23 @@ GRADSTEP_API gradstep_status gradstep_parameter_reset(gradstep_parameter*, const
 /* Returns the number of slots of the state. */
 GRADSTEP_API gradstep_status gradstep_parameter_slot_count(const gradstep_parameter*, uint64_t* count, gradstep_error*);
 /* Returns a slot of the state, without pending steps and without a copy: in the order of the rule,
- * then the master copy. `data` is valid like the values. With catch_up "exact" or "replay",
- * functions that read values, `flush` and `average` change the state. info or data can be NULL. */
+ * then the master copy. `data` is valid like the values. info or data can be NULL. */
 GRADSTEP_API gradstep_status gradstep_parameter_slot(gradstep_parameter*, uint64_t index, gradstep_slot* info,
                                                      const void** data, gradstep_error*);
-/* Sets the shape of the values, for files and saved states. They contain the shape, and loading one
- * with another shape is an error. The product of the extents must be rows * width (dimensions = 0:
- * a single number). By default the shape is rows x width if `create` got other than 1 row and a
- * width above 1, else unknown: then only the number of elements must match. */
+/* Sets the shape of the values, which files and saved states contain, and loads compare. The product
+ * of the extents must be rows * width (dimensions = 0: a single number). By default it is rows x
+ * width if `create` got several rows wider than 1; else only the number of elements must match. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_shape(gradstep_parameter*, const uint64_t* extents,
                                                           uint64_t dimensions, gradstep_error*);
 /* Returns the progress of the run. */
 GRADSTEP_API gradstep_status gradstep_parameter_clock(const gradstep_parameter*, gradstep_clock*, gradstep_error*);
-/* Sets the clock to the progress of a run. With catch_up "exact" or "replay" the code is
- * GRADSTEP_BAD_SEQUENCE, because rows have a history of steps: use `load`. */
+/* Sets the clock to the progress of a run. With catch_up "exact", "replay": GRADSTEP_BAD_SEQUENCE. */
 GRADSTEP_API gradstep_status gradstep_parameter_seek(gradstep_parameter*, const gradstep_clock*, gradstep_error*);
 /* Changes n numbers of the configuration, from the next step on: values[k] replaces the number at
  * paths[k], which is written as in error messages: "rule.beta1", "schedule.rates[0]", "clip.limit",
- * "regularizer.regularizers[1].rate". Values, state and clock do not change. All numbers are
- * checked as in a configuration before any changes (GRADSTEP_BAD_CONFIG). If rows have a history of
- * steps (catch_up "exact" or "replay"), the code is GRADSTEP_BAD_SEQUENCE. Since ABI 0.2. */
+ * "regularizer.regularizers[1].rate". All are checked before any changes. GRADSTEP_BAD_CONFIG: out of
+ * range, or a number that must be the same in all steps, such as an initial value.
+ * GRADSTEP_BAD_SEQUENCE: rows have a history of steps (catch_up). Since ABI 0.2. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_numbers(gradstep_parameter*, const char* const* paths,
                                                             const double* values, uint64_t n, gradstep_error*);
 /* Writes the complete configuration as JSON. The buffer is as in gradstep_config_canonical. */
@@ -308,30 +305,33 @@ GRADSTEP_API gradstep_status gradstep_parameter_state_bytes(gradstep_parameter*,
 /* Serializes values (the trained ones), state and clock with a checksum, to resume bit for bit. */
 GRADSTEP_API gradstep_status gradstep_parameter_save(gradstep_parameter*, void* buffer, uint64_t bytes,
                                                      uint64_t* written, gradstep_error*);
-/* Restores values, state and clock from the bytes of `save`, of a parameter with the same size,
- * dtype and rule. If it rejects them, nothing changes. The numbers of the configuration do not
- * change, except that `seed` and `id` come from the state if they are used for random numbers. */
+/* Restores values, state and clock from the bytes of `save`, of a parameter with the same size, dtype,
+ * rule, and numbers that must be the same in all steps. If it rejects them, nothing changes. The
+ * configuration stays, except that `seed` and `id` come from the state if random numbers use them. */
 GRADSTEP_API gradstep_status gradstep_parameter_load(gradstep_parameter*, const void* buffer, uint64_t bytes,
                                                      gradstep_error*);
 /* Saves n named parameters to one safetensors file (docs/how_to/checkpoints.md), which any reader of
  * the format can open. It replaces the previous file when it is complete and on the disk. */
 GRADSTEP_API gradstep_status gradstep_parameters_save_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
-/* Loads a file of `save_file` that has exactly the names of n parameters, in any order. If the
- * system fails to read in the middle of the data (GRADSTEP_IO_ERROR), a part has been loaded. */
+/* Loads a file of `save_file` that has exactly the names of n parameters, in any order. If the system
+ * fails in the middle of the data (GRADSTEP_IO_ERROR), a part has been loaded. */
 GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
 /* Checks whether a file can contain n parameters with these names: non-empty UTF-8, not
  * "__metadata__", each once, and no "w/m" beside a "w" with a slot m. Nothing is written. */
 GRADSTEP_API gradstep_status gradstep_parameters_check_names(gradstep_parameter* const*, const char* const* names,
                                                              uint64_t n, gradstep_error*);
+/* Gives n parameters the ids of their names for random numbers: "id" plus a hash of the name. Call it
+ * before the first step: those that have taken one, or loaded another id, keep it. Since ABI 0.4. */
+GRADSTEP_API gradstep_status gradstep_parameters_set_names(gradstep_parameter* const*, const char* const* names,
+                                                           uint64_t n, gradstep_error*);
 /* What to do if the file does not contain the name of a parameter. */
 enum gradstep_load_missing { GRADSTEP_MISSING_ERROR = 0, GRADSTEP_MISSING_KEEP = 1 };
 /* What to do if no parameter has a name in the file. */
 enum gradstep_load_unexpected { GRADSTEP_UNEXPECTED_ERROR = 0, GRADSTEP_UNEXPECTED_IGNORE = 1 };
-/* What to do if values differ from the file in the first extent only. GRADSTEP_ROWS_RESIZE loads
- * the rows that both have, with their state. Additional rows of the parameter do not change. With
- * catch_up "exact" and "replay" the parameter must have at least as many rows as the file. */
+/* What to do if values differ from the file in the first extent only. GRADSTEP_ROWS_RESIZE loads the
+ * rows that both have; with catch_up "exact" and "replay" the file must not have more rows. */
 enum gradstep_load_rows { GRADSTEP_ROWS_ERROR = 0, GRADSTEP_ROWS_RESIZE = 1 };
 /* Options to load a part of a file, or with other names or numbers of rows. renamed_from[k] is a
  * name in the file, and renamed_to[k] the name of its parameter. Other names do not change. */
@@ -349,9 +349,8 @@ typedef struct gradstep_load_options {
 /* The result for each parameter. */
 enum gradstep_load_outcome { GRADSTEP_LOADED = 0, GRADSTEP_KEPT = 1, GRADSTEP_RESIZED = 2 };
 /* Like gradstep_parameters_load_file, with options (NULL: the defaults). outcomes gets n values of
- * enum gradstep_load_outcome. ignored gets the names in the file that were not loaded, each
- * followed by a 0: ignored_written bytes. All can be NULL (with ignored_bytes = 0). If
- * ignored_bytes is too small, the code is GRADSTEP_BAD_SIZE, and only this number is written. */
+ * enum gradstep_load_outcome, ignored the names in the file that were not loaded, each followed by a
+ * 0: ignored_written bytes. All can be NULL. If ignored_bytes is too small: GRADSTEP_BAD_SIZE. */
 GRADSTEP_API gradstep_status gradstep_parameters_load_file_with(gradstep_parameter* const*, const char* const* names,
                                                                 uint64_t n, const char* path,
                                                                 const gradstep_load_options*, int32_t* outcomes,
@@ -367,28 +366,25 @@ GRADSTEP_API void gradstep_parameter_release(gradstep_parameter*);
 /* ---- Compressed gradients: parameters of rule "dgc_momentum" (docs/how_to/compressed_gradients.md) ----
  *
  * The trainers of a model have one parameter each, with the same configuration and initial values.
- * In every step they send each other a message over your own network. For a single trainer,
- * gradstep_parameter_update does both phases. With several, it rejects a compressed step
- * (GRADSTEP_BAD_SEQUENCE). In a dense step (before the ramp, or below "dense_below" elements) it
- * uses its own gradient only: trainers diverge. Call compress and apply_messages in every step. */
+ * In every step they send each other a message over your own network: call compress and
+ * apply_messages. For a single trainer, gradstep_parameter_update does both. With several, it rejects
+ * a compressed step (GRADSTEP_BAD_SEQUENCE), and takes a dense step with its own gradient only. */
 
 /* Returns the largest size in bytes of the next message; with "selected": "exact", its exact size. */
 GRADSTEP_API gradstep_status gradstep_parameter_message_bound(const gradstep_parameter*, uint64_t* bytes,
                                                               gradstep_error*);
 /* The first phase of a step: adds the gradient to the state, advances the clock, and writes the
  * message for all trainers to `buffer`, `written` bytes. If `bytes` is below the bound, the code is
- * GRADSTEP_BAD_SIZE, and only `written` is written: it is the bound. If the gradient is not finite,
- * on_nonfinite "skip" makes a message without entries. If your thread pool fails in the middle
- * (GRADSTEP_EXECUTOR_FAILED), the clock has advanced and there is no message. */
+ * GRADSTEP_BAD_SIZE, and `written` is the bound. With on_nonfinite "skip", a gradient that is not
+ * finite makes a message without entries. After GRADSTEP_EXECUTOR_FAILED there is no message. */
 GRADSTEP_API gradstep_status gradstep_parameter_compress(gradstep_parameter*, const void* gradient, uint64_t count,
                                                          const gradstep_step_options*, void* buffer, uint64_t bytes,
                                                          uint64_t* written, gradstep_error*);
 /* The second phase: the mean of the messages of all trainers updates the values. n is
  * "num_trainers"; messages[k], of message_bytes[k] bytes at any address, is the message of rank k,
- * including this trainer's own. The bytes are validated: if they are not messages of this step and
- * this parameter, nothing changes, and you can call again with others. Between the phases you can
- * neither update nor save. If your thread pool fails in the middle (GRADSTEP_EXECUTOR_FAILED), a
- * part of the values may have changed, and no message is expected any more. */
+ * including this trainer's own. If they are not messages of this step and this parameter, nothing
+ * changes, and you can call again. Between the phases you can neither update nor save. After
+ * GRADSTEP_EXECUTOR_FAILED, a part of the values may have changed, and the step is over. */
 GRADSTEP_API gradstep_status gradstep_parameter_apply_messages(gradstep_parameter*, const void* const* messages,
                                                                const uint64_t* message_bytes, uint64_t n,
                                                                gradstep_error*);
@@ -431,17 +427,16 @@ GRADSTEP_API gradstep_status gradstep_updater_set_numbers(gradstep_updater*, con
 /* Like gradstep_parameter_config. */
 GRADSTEP_API gradstep_status gradstep_updater_config(const gradstep_updater*, char* buffer, uint64_t bytes,
                                                      uint64_t* written, gradstep_error*);
-/* Applies the step that next_step prepared to one tensor. The buffers must not overlap. Several
- * threads can apply the same step to different tensors. With on_nonfinite "skip" and "raise", a
- * non-finite gradient changes neither parameter nor slots; next_step has advanced the clock. */
+/* Applies the step that next_step prepared to one tensor. The buffers must not overlap. Threads can
+ * apply a step to different tensors. With on_nonfinite "skip" and "raise", a non-finite gradient
+ * changes neither parameter nor slots. For random numbers, the tensors of a step are counted. */
 GRADSTEP_API gradstep_status gradstep_updater_apply(const gradstep_updater*, void* parameter, const void* gradient,
                                                     void* const* slots, uint64_t count, gradstep_error*);
-/* Applies the step to n tensors in one call, which splits them over threads together. Tensor k is
- * number k for stochastic rounding. All are checked before any is written. The parameters and slots
- * of all tensors must not overlap each other or any gradient. Tensors can share a gradient, except
- * with zero_gradient. With on_nonfinite "skip" the other tensors are updated, with "raise" none is.
- * If the rule is model-wise, the call is the step of the whole model: apply each step once, on one
- * thread, and "skip" skips all tensors. After gradstep_updaters_settle it is part of the model. */
+/* Applies the step to n tensors in one call, which splits them over threads together. All are checked
+ * before any is written. Parameters and slots must not overlap each other or any gradient. Tensors
+ * can share a gradient, except with zero_gradient. With on_nonfinite "skip" the others are updated,
+ * with "raise" none is. If the rule is model-wise, the call is the step of the whole model, or after
+ * gradstep_updaters_settle a part: apply a step once, on one thread; "skip" skips all. */
 GRADSTEP_API gradstep_status gradstep_updater_apply_many(const gradstep_updater*, void* const* parameters,
                                                          const void* const* gradients, void* const* const* slots,
                                                          const uint64_t* counts, uint64_t n, gradstep_error*);
@@ -461,9 +456,8 @@ GRADSTEP_API gradstep_status gradstep_updater_apply_with(const gradstep_updater*
                                                          const void* const* gradients, void* const* const* slots,
                                                          const uint64_t* rows, const uint64_t* columns, uint64_t n,
                                                          const gradstep_tensor_options*, gradstep_error*);
-/* Settles the prepared steps of several updaters with the same model-wise rule as the step of one
- * model, whose tensors differ in dtype, rate or regularizer. Tensor k belongs to updaters[k]; all
- * have the same clock. Reads the tensors. Then apply each step to its tensors. Since ABI 0.3. */
+/* Settles the prepared steps of several updaters with the same model-wise rule and clock as the step
+ * of one model. Tensor k belongs to updaters[k]. Then apply each step. Since ABI 0.3. */
 GRADSTEP_API gradstep_status gradstep_updaters_settle(gradstep_updater* const* updaters, void* const* parameters,
                                                       const void* const* gradients, void* const* const* slots,
                                                       const uint64_t* counts, uint64_t n, gradstep_error*);

@@ -61,6 +61,8 @@ class Entry:
     ) -> None:
         what = self.what = f"parameter {position} of group {group.number}"
         self.parameter, self.group = parameter, group
+        # For random numbers: in any batch, and whatever other parameters there are.
+        self.id = (_memory.shard_number(parameter) << 48) + (group.number << 32) + position
         self.changes: dict[str, Any] = {}
         self.loads: list[Callable[[], Any]] = []  # copies before the step
         self.stores: list[Callable[[], Any]] = []  # copies after the step

@@ -69,6 +69,18 @@ def is_sharded(tensor: torch.Tensor) -> bool:
     return not all(placement.is_replicate() for placement in of_shards.placements)
 
 
+def shard_number(tensor: torch.Tensor) -> int:
+    """The number of the part of a DTensor that this process has; 0 for other tensors, and if every process has all of it."""
+    if not is_sharded(tensor):
+        return 0
+    of_shards: Any = tensor
+    mesh, number = of_shards.device_mesh, 0
+    for size, at, placement in zip(mesh.shape, mesh.get_coordinate() or (), of_shards.placements):
+        if not placement.is_replicate():
+            number = number * size + at
+    return number
+
+
 def local(tensor: torch.Tensor, what: str) -> torch.Tensor:
     """A tensor with memory: the tensor itself, or the local shard of a DTensor. On any device but meta."""
     if type(tensor) not in USUAL_TYPES:

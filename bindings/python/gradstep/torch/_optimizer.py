@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 
-from .._library import Status, error
+from .._library import ConfigError, Error, Status, error
+from .._shared import check_change
 from . import _memory, _rows
 from ._entries import Entry, Group, Sparse
 from ._steps import Models, Plan
-from ._updaters import Updater, number
+from ._updaters import Updater, number, snapshot
 
 
 def _increment_versions(parameters: list[torch.Tensor]) -> None:
@@ -74,13 +75,6 @@ def _uncompiled(step: Callable[..., Any]) -> Any:
 _MOST_UPDATERS = 100
 
 
-def _draws_random_numbers(policies: Mapping[str, Any]) -> bool:
-    """Whether a step depends on the ids of parameters, which then must differ between groups."""
-    rule = policies.get("rule")
-    is_noisy = isinstance(rule, Mapping) and rule.get("name") in ("sgld", "noisy_sgd")
-    return is_noisy or policies.get("element") == "stochastic"
-
-
 class Optimizer(torch.optim.Optimizer):
     """Runs any configuration of gradstep on torch's tensors on the CPU.
 
@@ -111,6 +105,7 @@ class Optimizer(torch.optim.Optimizer):
     _updaters: dict[Any, Updater]
     _plan: Plan | None
     _plan_for: int  # the number of threads
+    _known_policies: dict[int, Any]  # of the parameters with state, by their id()
     _kept: list[tuple[torch.Tensor, torch.Tensor]] | None = None  # the parameters before `ascend`, and their values
 
     def __init__(
@@ -184,10 +179,9 @@ class Optimizer(torch.optim.Optimizer):
         )
 
     def _updater(self, index: int, policies: Mapping[str, Any], dtype: torch.dtype, what: str) -> Updater:
-        """The updater of policies and a dtype. Groups share it if their results do not depend on the group."""
+        """The updater of policies and a dtype. Groups share it."""
         config = {
             "threads": self.threads or torch.get_num_threads(),
-            "id": index << 32 if _draws_random_numbers(policies) else 0,
             **policies,
             "schedule": {"name": "external"},
         }
@@ -439,6 +433,7 @@ class Optimizer(torch.optim.Optimizer):
         begun: dict[int, dict[str, Any]] = {}
         left_out: set[str | None] = set()  # the models with a gradient that is not finite
         groups = [self._group(index) for index in range(len(self.param_groups))]
+        policies = self._checked_policies(groups)
         models = Models(groups, [group["params"] for group in self.param_groups], self.state)
         for of_group, group in zip(map(models.begin_of, groups), self.param_groups):
             for position, parameter in enumerate(group["params"]):
@@ -454,6 +449,7 @@ class Optimizer(torch.optim.Optimizer):
         entries = [x for x in entries if x.updater.model is None or x.updater.model not in left_out]
         plan = Plan(entries, self._rate)
         plan.prepare(loss)
+        self._known_policies = policies
         changed = [x.parameter for x in entries] + [x.own for x in entries if x.own is not x.parameter]
         _increment_versions([x for x in changed if not x.is_inference()])
         for entry in entries:
@@ -462,6 +458,29 @@ class Optimizer(torch.optim.Optimizer):
         plan.run()
         if not models.advance_idle(plan, self.state) and self._can_keep(plan, entries):
             self._plan, self._plan_for = plan, self.threads or torch.get_num_threads()
+
+    def _checked_policies(self, groups: list[Group]) -> dict[int, Any]:
+        """The policies of every parameter by its id(). Raises if they are not those of its state: if a number has changed that must
+        be the same in all steps, such as an initial value.
+        """
+        known: dict[int, Any] = self.__dict__.get("_known_policies", {})
+        result: dict[int, Any] = {}
+        for group, options in zip(groups, self.param_groups):
+            now = snapshot(dict(group.policies))
+            equal: set[int] = set()  # the id() of policies with which these have been compared
+            for parameter in options["params"]:
+                before = known.get(id(parameter), now) if self.state.get(parameter) else now
+                result[id(parameter)] = before
+                if before is now or id(before) in equal:
+                    continue
+                if before != now:
+                    external = {"schedule": {"name": "external"}}
+                    try:
+                        check_change({**before, **external}, {**now, **external})
+                    except ConfigError as reason:
+                        raise error(Status.BAD_CONFIG, f"group {group.number}: {reason}") from None
+                equal.add(id(before))
+        return result
 
     def _can_keep(self, plan: Plan, entries: list[Entry]) -> bool:
         options_of = itemgetter(*[x for x in self.defaults if x not in self._rate_options or x in self._policy_options])
@@ -510,6 +529,12 @@ class Optimizer(torch.optim.Optimizer):
         loading = self.__dict__.pop("_loading", None)
         if loading is not None:
             self._restore_loaded(loading)
+        self._plan = None
+        self._known_policies = {}
+        try:
+            self._known_policies = self._checked_policies([self._group(index) for index in range(len(self.param_groups))])
+        except (Error, KeyError):  # the next step raises it
+            pass
 
     def __copy__(self) -> Any:
         """Returns an optimizer of the same parameters with its own state."""

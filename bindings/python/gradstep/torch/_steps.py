@@ -91,11 +91,14 @@ class _Batch:
         self.parameters = pointers(*[x.memory.data_ptr() for x in entries])
         self._slots = [self.updater.pointers(x.memory, x.slots) for x in entries]
         self.slots = pointers(*map(ctypes.addressof, self._slots))
-        self.counts = (ctypes.c_uint64 * self.number)(*[_memory.numbers(x.memory) for x in entries])
+        counts = ctypes.c_uint64 * self.number
+        self.counts = self.rows = counts(*[_memory.numbers(x.memory) for x in entries])
+        self.columns = None
         if self.updater.uses_shape:
             extents = [rows_and_columns(x.memory) for x in entries]
-            self.rows = (ctypes.c_uint64 * self.number)(*[rows for rows, _ in extents])
-            self.columns = (ctypes.c_uint64 * self.number)(*[columns for _, columns in extents])
+            self.rows = counts(*[rows for rows, _ in extents])
+            self.columns = counts(*[columns for _, columns in extents])
+        self.ids = counts(*[x.id for x in entries])
         self.gradients = array("Q", [x.gradient.data_ptr() for x in entries])
         self.cells = [x.cell for x in entries if x.cell is not None]
         self.rate_cells = [x.rate_cell for x in entries if x.rate_cell is not None]
@@ -147,10 +150,7 @@ class _Batch:
                 self.updater.next_step(self.after, self.rate, self.scale, self.kept)
             self.load()
         gradients = self.gradients.buffer_info()[0]
-        if self.updater.uses_shape:
-            self.updater.apply_matrices(self.parameters, gradients, self.slots, self.rows, self.columns, self.number)
-        else:
-            self.updater.apply(self.parameters, gradients, self.slots, self.counts, self.number)
+        self.updater.apply(self.parameters, gradients, self.slots, self.rows, self.columns, self.ids, self.number)
         for store in self.stores:
             store()
         if self.cells:

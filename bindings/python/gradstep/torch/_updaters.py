@@ -236,18 +236,10 @@ class Updater:
                 if slot.factor:
                     values.zero_()
 
-    def apply(self, parameters: Any, gradients: int, slots: Any, counts: Any, number: int) -> None:
-        """Applies the prepared step."""
-        status = library.gradstep_updater_apply_many(
-            self.handle, parameters, gradients, slots, counts, number, self.failure_at
-        )
-        if status:
-            check(status, self.failure)
-
-    def apply_matrices(self, parameters: Any, gradients: int, slots: Any, rows: Any, columns: Any, number: int) -> None:
-        """Applies the prepared step of a rule that uses shapes."""
-        status = library.gradstep_updater_apply_matrices(
-            self.handle, parameters, gradients, slots, rows, columns, number, self.failure_at
+    def apply(self, parameters: Any, gradients: int, slots: Any, rows: Any, columns: Any, ids: Any, number: int) -> None:
+        """Applies the prepared step. ids: what identifies each tensor for random numbers. columns: None unless the rule uses shapes."""
+        status = library.gradstep_updater_apply_with_ids(
+            self.handle, parameters, gradients, slots, rows, columns, ids, number, self.failure_at
         )
         if status:
             check(status, self.failure)
