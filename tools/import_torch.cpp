@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -98,7 +97,8 @@ struct group_rule {
     std::optional<nadam> product = {}; // of NAdam
     bool is_undamped_once = false;     // SGD with dampening, whose first gradient enters whole
     element_form form = element_form::plain;
-    std::uint64_t seed = 0, id = 0; // of stochastic rounding
+    std::uint64_t seed = 0, id = 0; // of random numbers
+    bool draws = false;             // noise
 };
 
 // Keys that every group can have: common options, options that change no number, and keys that
@@ -213,7 +213,6 @@ group_rule rule_of_config(group_reader const& group, std::size_t number, std::ve
         group.refuse("config", {"schedule is given, and the rate is lr"}, {"no schedule"});
     double const rate = group.number("lr");
     if (!ranges::non_negative.contains(rate)) group.refuse("lr", {rate}, {ranges::non_negative.text});
-    bool const has_id = config.find("id") != nullptr;
     config["schedule"] = {{"name", "constant"}, {"rate", rate}};
     optimizer_configuration const read = detail::rethrow_as<value_error>(
         [&] { return detail::read_optimizer(config, json_path("config")); },
@@ -235,7 +234,8 @@ group_rule rule_of_config(group_reader const& group, std::size_t number, std::ve
                         ".on_nonfinite: a checkpoint does not say it: give it to the new optimizer");
     out.form = read.options.element;
     out.seed = static_cast<std::uint64_t>(read.options.seed);
-    out.id = has_id ? static_cast<std::uint64_t>(read.options.id) : std::uint64_t{number} << 32;
+    out.id = static_cast<std::uint64_t>(read.options.id) + (std::uint64_t{number} << 32);
+    out.draws = std::visit([]<class Rule>(Rule const&) { return noisy_rule<Rule>; }, policies.rule);
     out.is_maximized = group.flag("maximize");
     return out;
 }
@@ -483,7 +483,6 @@ private:
             notes_.push_back(quoted + " had no gradient so far: it begins at step 0");
         if (rule.is_maximized)
             notes_.push_back(quoted + " is maximized: give its gradients the other sign, as by {.gradient_scale = -1}");
-        drawn_.push_back({has_state, size != 0});
         parameters_.push_back(std::move(out));
     }
 
@@ -517,18 +516,14 @@ private:
             refuse({in_quotes(to.state.name), " has state, and 0 steps"}, {"at least 1"});
     }
 
-    // Sets seed and id of stochastic rounding. gradstep.torch numbers the parameters of a group
-    // that have the same dtype and a gradient.
+    // Sets seed and id of stochastic rounding and noise: gradstep.torch numbers the parameters of a
+    // group.
     void number_draws(group_rule const& rule, std::size_t first) {
-        if (rule.form != element_form::stochastic) return;
-        std::map<std::string, std::uint64_t> moved, idle;
         for (std::size_t i = first; i < parameters_.size(); ++i) {
             saved_state& state = parameters_[i].state;
-            auto& count = drawn_[i].has_state ? moved : idle;
-            if (!state.element.starts_with("stochastic")) continue;
+            if (!rule.draws && !state.element.starts_with("stochastic")) continue;
             state.seed = rule.seed;
-            state.id = rule.id + count[state.element];
-            if (drawn_[i].is_drawn) ++count[state.element];
+            state.id = rule.id + (i - first);
         }
     }
 
@@ -618,10 +613,6 @@ private:
     std::string const optimizer_;
     bool has_counts_ = false, step_was_needed_ = false;
     std::vector<planned> parameters_;
-    struct drawn {
-        bool has_state, is_drawn; // had a gradient; has elements
-    };
-    std::vector<drawn> drawn_;
     std::vector<std::string> notes_;
     mutable std::vector<std::string> keys_; // of the state, for errors
     std::vector<safetensors_entry const*> used_;

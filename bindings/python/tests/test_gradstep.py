@@ -541,6 +541,91 @@ class Training(unittest.TestCase):
                 p.set_numbers(bad)
             self.assertEqual(p.config, before)
 
+    def test_numbers_that_must_be_the_same_in_all_steps(self):
+        """Of every rule and average: they are neither changed nor loaded into a configuration with another value."""
+        schema = json.loads((HEADER.parents[3] / "docs/reference/configuration.schema.json").read_text())["$defs"]
+        count = 0
+        for kind in ("rule", "average"):
+            for policy in schema[kind]["oneOf"]:
+                of_policy = policy.get("properties", {})
+                constant = [key for key, x in of_policy.items() if x.get("$comment") == "the same in all steps"]
+                for key in constant:
+                    name, default = of_policy["name"]["const"], of_policy[key].get("default", 0.5)
+                    before = {"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 0.5}}
+                    before[kind] = {"name": name, key: default}
+                    other = 0.75 * default if default else -0.25 if key == "lr_power" else 0.25
+                    now = {**before, kind: {"name": name, key: other}}
+                    error = f"{kind}.{key}: is .*; expected .*, since the state depends on this number"
+                    with self.subTest(name=name, key=key):
+                        try:
+                            p = gradstep.Parameter(before, shape=(3, 2))
+                        except gradstep.NotCompiledError:
+                            continue
+                        with self.assertRaisesRegex(gradstep.ConfigError, error):
+                            p.set_numbers({"schedule.rate": 0.25, f"{kind}.{key}": other})
+                        self.assertEqual(p.config["schedule"]["rate"], 0.5)
+                        p.set_numbers({"schedule.rate": 0.25, f"{kind}.{key}": default})
+                        with self.assertRaisesRegex(gradstep.InvalidError, error):
+                            gradstep.Parameter(now, shape=(3, 2)).load_state(p.save_state())
+                        gradstep.Parameter(before, shape=(3, 2)).load_state(p.save_state())
+                        with tempfile.TemporaryDirectory() as folder:
+                            p.save(f"{folder}/p.safetensors")
+                            with self.assertRaisesRegex(gradstep.InvalidError, error):
+                                gradstep.Parameter(now, shape=(3, 2)).load(f"{folder}/p.safetensors")
+                            gradstep.Parameter(before, shape=(3, 2)).load(f"{folder}/p.safetensors")
+                        try:
+                            u = gradstep.Updater(before, "float32")
+                        except gradstep.InvalidError:  # no rule of updaters
+                            continue
+                        with self.assertRaisesRegex(gradstep.ConfigError, error):
+                            u.set_numbers({f"{kind}.{key}": other})
+                        count += 1
+        self.assertGreater(count, 25)
+
+    def test_equal_parameters_draw_different_numbers(self):
+        g = numpy.zeros(64, numpy.float32)
+        for more in ({}, {"id": 7}):
+            noisy = config("sgld", 0.125, **more)
+            names = ["a", "b", "c"]
+
+            def model(names):
+                return gradstep.Model({name: gradstep.Parameter(noisy, shape=(64,)) for name in names})
+
+            def update(net, names):
+                net.update({name: g for name in names})
+
+            net, separate, beside = model(names), model(names), model(["new", *names])
+            update(net, names)
+            for name in reversed(names):
+                separate[name].update(g)
+            update(beside, ["c", "new", "a", "b"])
+            for name in names:  # its name alone decides
+                numpy.testing.assert_array_equal(net[name].values(), separate[name].values())
+                numpy.testing.assert_array_equal(net[name].values(), beside[name].values())
+            self.assertEqual(len({x.values().tobytes() for x in beside.values()}), 4)
+            with tempfile.TemporaryDirectory() as folder:
+                net.save(f"{folder}/net.safetensors")
+                resumed = model(["new", *names])
+                resumed.load(f"{folder}/net.safetensors", missing="keep")
+            for other in (resumed, pickle.loads(pickle.dumps(net)), copy.copy(net)):
+                update(other, [*other])
+            update(net, names)
+            for name in names:
+                numpy.testing.assert_array_equal(net[name].values(), resumed[name].values())
+
+    def test_tensors_of_an_updater_draw_different_numbers(self):
+        u, together = gradstep.Updater(config("sgld", 0.125), "float32"), gradstep.Updater(config("sgld", 0.125), "float32")
+        w, w2 = numpy.zeros((4, 16), numpy.float32), numpy.zeros((4, 16), numpy.float32)
+        g = numpy.zeros(16, numpy.float32)
+        for _ in range(2):
+            u.next_step()
+            for each in w:
+                u.apply(each, g)
+            together.next_step()
+            together.apply_many(list(w2), [g] * 4)
+        numpy.testing.assert_array_equal(w, w2)
+        self.assertEqual(len({each.tobytes() for each in w}), 4)
+
     def test_an_average(self):
         p = gradstep.Parameter(config("sgd", 1.0, average={"name": "polyak"}), shape=(2,))
         g = numpy.ones(2, numpy.float32)
