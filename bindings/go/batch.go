@@ -72,7 +72,8 @@ func baseOf(p AnyParameter) *parameter {
 }
 
 // Update takes one step of every parameter with the gradient in its Gradient(). The call uses the threads of the parameter with
-// the most threads. All parameters are checked before any is written.
+// the most threads. All parameters are checked before any is written. Parameters that draw random numbers get different ids, which
+// they keep.
 func (b *batch) Update(options ...Option) error {
 	if b == nil {
 		return notMade("batch", "NewBatch")

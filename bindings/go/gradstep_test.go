@@ -276,6 +276,34 @@ func TestRows(t *testing.T) {
 }
 
 // A batch gives the bits of single updates, whatever the elements and the optimizers are.
+func TestBatchDrawsDifferentNumbers(t *testing.T) {
+	make := func() *Parameter[float32] {
+		return must[*Parameter[float32]](t)(NewParameter(
+			`{"rule": {"name": "sgld"}, "schedule": {"name": "constant", "rate": 0.125}}`, []float32{0, 0, 0, 0, 0, 0, 0, 0}))
+	}
+	a, b, c, d := make(), make(), make(), make()
+	values := func(p *Parameter[float32]) []float32 { return must[[]float32](t)(p.Values()) }
+	first := must[*Batch](t)(NewBatch(a, b))
+	check(t, first.Update())
+	if reflect.DeepEqual(values(a), values(b)) {
+		t.Fatal("two parameters drew the same numbers")
+	}
+	check(t, c.UnmarshalBinary(must[[]byte](t)(a.MarshalBinary())))
+	check(t, d.UnmarshalBinary(must[[]byte](t)(b.MarshalBinary())))
+	added := make()
+	second := must[*Batch](t)(NewBatch(added, d, c))
+	for step := 0; step < 2; step++ {
+		check(t, first.Update())
+		check(t, second.Update())
+	}
+	if !reflect.DeepEqual(values(a), values(c)) || !reflect.DeepEqual(values(b), values(d)) {
+		t.Fatal("a run that resumes beside a new parameter draws other numbers")
+	}
+	if reflect.DeepEqual(values(added), values(d)) {
+		t.Fatal("a new parameter drew the numbers of another one")
+	}
+}
+
 func TestBatchIsEveryUpdate(t *testing.T) {
 	const momentum = `{"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 0.01}, "threads": 2}`
 	make := func() (*Parameter[float32], *Parameter[float64], *Parameter[float32]) {

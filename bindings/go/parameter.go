@@ -505,7 +505,8 @@ func (p *parameter) Seek(to Clock) error {
 //
 //	err := p.SetNumbers(map[string]float64{"rule.beta1": 0.85, "regularizer.rate": 0.01})
 //
-// All numbers are checked before any is changed (BadConfig). If inactive rows have a history of steps ("catch_up": "exact" or
+// All numbers are checked before any is changed (BadConfig); those that must be the same in all steps, such as initial values, do
+// not change. If inactive rows have a history of steps ("catch_up": "exact" or
 // "replay"), the code of the error is BadSequence.
 func (p *parameter) SetNumbers(numbers map[string]float64) error {
 	return p.call(func() C.gradstep_status {

@@ -234,3 +234,29 @@ TEST_CASE("Rows that catch up keep their numbers, and so does a parameter betwee
     CHECK(has(text_of(trainer), R"("mu":0.5)"));
     compress(trainer, g);
 }
+
+TEST_CASE("A number that must be the same in all steps does not change in C, and neither do the others", "[c]") {
+    auto const of = [](std::string const& alpha) {
+        return R"({"rule": {"name": "nadam", "momentum_decay": )" + alpha +
+               R"(}, "schedule": {"name": "constant", "rate": 0.5}})";
+    };
+    std::string const config = of("0.25"), other = of("0.5"),
+                      expected = "rule.momentum_decay: is 0.5 now, and 0.25 in earlier steps; expected 0.25, since the "
+                                 "state depends on this number";
+    c_parameter const x = make(config, numbers<float>(3, 1));
+    c_updater const u(config);
+    numbers_of const to{{"schedule.rate", 0.25}, {"rule.momentum_decay", 0.5}};
+    CHECK(has(refused(GRADSTEP_BAD_CONFIG, [&](gradstep_error* e) { return set(x, to, e); }), expected));
+    CHECK(has(refused(GRADSTEP_BAD_CONFIG, [&](gradstep_error* e) { return set(u, to, e); }), expected));
+    CHECK(text_of(x) == canonical(config));
+    CHECK(text_of(u) == canonical(config));
+    CHECK(has(refused(GRADSTEP_BAD_CONFIG,
+                      [&](gradstep_error* e) {
+                          return gradstep_config_check_change(config.data(), config.size(), other.data(), other.size(),
+                                                              e);
+                      }),
+              expected));
+    ok([&](gradstep_error* e) {
+        return gradstep_config_check_change(config.data(), config.size(), config.data(), config.size(), e);
+    });
+}

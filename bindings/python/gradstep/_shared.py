@@ -411,8 +411,8 @@ class Owner:
 
         numbers: the new value of each path in the configuration. Error messages use the same paths.
 
-        All numbers are checked before any is changed. Raises `ConfigError` if one is out of range, and `SequenceError` if
-        inactive rows have a history of steps ("catch_up": "exact" or "replay").
+        All numbers are checked before any is changed. Raises `ConfigError` if one is out of range, or must be the same in all steps
+        (such as an initial value), and `SequenceError` if inactive rows have a history of steps ("catch_up": "exact" or "replay").
         """
         n = len(numbers)
         for path in numbers:

@@ -384,8 +384,9 @@ impl<T: Element> Parameter<T> {
     /// Changes hyperparameters from the next step on, and keeps values, state and clock. Each number has a path in the
     /// configuration, as in error messages.
     ///
-    /// All numbers are checked before any is changed (`Code::BadConfig`). If inactive rows have a history of steps ("catch_up":
-    /// "exact" or "replay"), the code of the error is `Code::BadSequence`.
+    /// All numbers are checked before any is changed (`Code::BadConfig`); those that must be the same in all steps, such as initial
+    /// values, do not change. If inactive rows have a history of steps ("catch_up": "exact" or "replay"), the code of the error is
+    /// `Code::BadSequence`.
     ///
     /// ```
     /// # fn main() -> Result<(), gradstep::Error> {
@@ -481,7 +482,7 @@ unsafe impl Send for Update<'_> {}
 /// Takes one step of each of several parameters in one call. Their element types and optimizers can differ.
 ///
 /// The call splits the work over the threads of the parameter with the most threads. All parameters are checked before any is
-/// written.
+/// written. Parameters that draw random numbers get different ids, which they keep.
 ///
 /// ```
 /// # use gradstep::{update_all, Parameter, StepOptions};

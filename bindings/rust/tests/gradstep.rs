@@ -209,6 +209,26 @@ fn rows() -> Result<(), Error> {
 }
 
 #[test]
+fn update_all_draws_different_numbers() -> Result<(), Error> {
+    let noisy = r#"{"rule": {"name": "sgld"}, "schedule": {"name": "constant", "rate": 0.125}}"#;
+    let make = || Parameter::new(noisy, &[0.0f32; 16]);
+    let (mut a, mut b, g) = (make()?, make()?, [0.0; 16]);
+    update_all([a.with(&g), b.with(&g)], &default())?;
+    assert_ne!(a.values()?, b.values()?);
+    let (mut c, mut d, mut added) = (make()?, make()?, make()?);
+    c.load(&a.save()?)?;
+    d.load(&b.save()?)?;
+    for _ in 0..2 {
+        update_all([a.with(&g), b.with(&g)], &default())?;
+        update_all([added.with(&g), d.with(&g), c.with(&g)], &default())?;
+    }
+    assert_eq!(a.values()?, c.values()?);
+    assert_eq!(b.values()?, d.values()?);
+    assert_ne!(added.values()?, d.values()?);
+    Ok(())
+}
+
+#[test]
 fn update_all_is_every_update() -> Result<(), Error> {
     let make = || -> Result<_, Error> {
         let a = Parameter::new(ADAM, &values(1000, f64::sin))?;

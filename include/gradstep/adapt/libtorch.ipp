@@ -83,6 +83,7 @@ void Optimizer::save(::torch::serialize::OutputArchive& archive) const {
     ::torch::optim::serialize<OptimizerParamState, OptimizerOptions>(archive, *this);
 }
 void Optimizer::load(::torch::serialize::InputArchive& archive) {
+    updaters_ = nullptr; // of other options than the archive's
     ::torch::optim::serialize<OptimizerParamState, OptimizerOptions>(archive, *this);
 }
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from .._library import Status, check, error, library
+from .._library import CTensorOptions, Status, check, error, library
 from . import _memory
 from ._entries import Entry, Group
 from ._updaters import NO_NUMBERS, Updater, rows_and_columns, snapshot
@@ -98,7 +98,9 @@ class _Batch:
             extents = [rows_and_columns(x.memory) for x in entries]
             self.rows = counts(*[rows for rows, _ in extents])
             self.columns = counts(*[columns for _, columns in extents])
-        self.ids = counts(*[x.id for x in entries])
+        self._ids = counts(*[x.id for x in entries])
+        self._options = CTensorOptions(ctypes.sizeof(CTensorOptions), ids=ctypes.addressof(self._ids))
+        self.options = ctypes.byref(self._options)
         self.gradients = array("Q", [x.gradient.data_ptr() for x in entries])
         self.cells = [x.cell for x in entries if x.cell is not None]
         self.rate_cells = [x.rate_cell for x in entries if x.rate_cell is not None]
@@ -150,7 +152,7 @@ class _Batch:
                 self.updater.next_step(self.after, self.rate, self.scale, self.kept)
             self.load()
         gradients = self.gradients.buffer_info()[0]
-        self.updater.apply(self.parameters, gradients, self.slots, self.rows, self.columns, self.ids, self.number)
+        self.updater.apply(self.parameters, gradients, self.slots, self.rows, self.columns, self.number, self.options)
         for store in self.stores:
             store()
         if self.cells:

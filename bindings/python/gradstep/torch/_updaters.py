@@ -236,10 +236,10 @@ class Updater:
                 if slot.factor:
                     values.zero_()
 
-    def apply(self, parameters: Any, gradients: int, slots: Any, rows: Any, columns: Any, ids: Any, number: int) -> None:
-        """Applies the prepared step. ids: what identifies each tensor for random numbers. columns: None unless the rule uses shapes."""
-        status = library.gradstep_updater_apply_with_ids(
-            self.handle, parameters, gradients, slots, rows, columns, ids, number, self.failure_at
+    def apply(self, parameters: Any, gradients: int, slots: Any, rows: Any, columns: Any, number: int, options: Any) -> None:
+        """Applies the prepared step. columns: None unless the rule uses shapes. options: a gradstep_tensor_options."""
+        status = library.gradstep_updater_apply_with(
+            self.handle, parameters, gradients, slots, rows, columns, number, options, self.failure_at
         )
         if status:
             check(status, self.failure)

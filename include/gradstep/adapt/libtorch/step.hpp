@@ -18,6 +18,7 @@
 #include <gradstep/adapt/libtorch/kinds.hpp>
 #include <gradstep/adapt/libtorch/memory.hpp>
 #include <gradstep/adapt/libtorch/rows.hpp>
+#include <gradstep/config.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/hyperparameters.hpp>
@@ -133,12 +134,20 @@ private:
             of_group(g, [&] {
                 optimizer_configuration made =
                     Kind::configuration_of(*options, defaults == nullptr ? *options : *defaults);
+                if (g < groups_.size() && has_state(g))
+                    detail::require_same_constants(made.policies, groups_[g].configuration.policies);
                 nonfinite const mode = std::exchange(made.options.on_nonfinite, nonfinite::propagate);
                 group_type group{*options, std::move(made), mode};
                 if (g < groups_.size()) groups_[g] = std::move(group);
                 else groups_.push_back(std::move(group));
             });
         }
+    }
+    bool has_state(std::size_t g) const {
+        auto const& parameters = of_.param_groups()[g].params();
+        return std::any_of(parameters.begin(), parameters.end(), [&](Tensor const& one) {
+            return of_.state().count(one.unsafeGetTensorImpl()) != 0;
+        });
     }
     typed_updater& updater_of(std::size_t g, std::size_t position, at::ScalarType type) {
         std::size_t const element = index_of_element(type);
