@@ -432,6 +432,111 @@ class Adafactor(unittest.TestCase):
             gradstep.torch.Optimizer([pairs], config).step()
 
 
+class RandomNumbers(unittest.TestCase):
+    """The id of a tensor is its group and its position: equal tensors draw different numbers."""
+
+    NOISY = {"rule": {"name": "sgld"}}
+
+    @staticmethod
+    def step(optimizer, parameters: list) -> None:
+        for p in parameters:
+            p.grad = torch.zeros_like(p)
+        optimizer.step()
+
+    @staticmethod
+    def zeros(count: int, dtype: torch.dtype = torch.float32) -> list:
+        return [torch.zeros(16, dtype=dtype, requires_grad=True) for _ in range(count)]
+
+    def optimizer(self, groups: list, config: dict | None = None, lr: float = 0.125):
+        return gradstep.torch.Optimizer([{"params": x} for x in groups], config or self.NOISY, lr=lr)
+
+    def assert_different(self, parameters: list) -> None:
+        self.assertEqual(len({tuple(p.tolist()) for p in parameters}), len(parameters))
+
+    def test_tensors_of_all_batches_differ(self):
+        for config in (self.NOISY, {**self.NOISY, "id": 7}):
+            apart, shared = self.zeros(4), self.zeros(3)
+            memory = torch.zeros(32)
+            shared += [memory[:16].requires_grad_(), memory[8:24].requires_grad_()]  # one after the other
+            for parameters in (apart, shared):
+                optimizer = self.optimizer([parameters[:2], parameters[2:]], config)
+                for _ in range(2):
+                    self.step(optimizer, parameters)
+            self.assert_different(apart)
+            self.assert_different(shared[:3])
+            for a, b in zip(apart[:3], shared):
+                self.assertTrue(torch.equal(a, b))
+        # Another dtype is another batch.
+        wide, narrow = self.zeros(2), self.zeros(2, torch.float64)
+        self.step(self.optimizer([[wide[0], narrow[0], wide[1], narrow[1]]]), wide + narrow)
+        self.assert_different([x.float() for x in wide + narrow])
+
+    def test_a_resumed_run_draws_the_same_numbers(self):
+        for left_out in (None, 0):  # a parameter without a gradient
+            a, b, added = self.zeros(3), self.zeros(3), self.zeros(1)
+            first = self.optimizer([a[:2], a[2:]])
+            self.step(first, a)
+            second = self.optimizer([b[:2], b[2:]])
+            with torch.no_grad():
+                for x, y in zip(a, b):
+                    y.copy_(x)
+            second.load_state_dict(first.state_dict())
+            second.add_param_group({"params": added})
+            for _ in range(3):
+                for parameters, optimizer in ((a, first), (b + added, second)):
+                    for k, p in enumerate(parameters):
+                        p.grad = None if k == left_out else torch.zeros_like(p)
+                    optimizer.step()
+            for x, y in zip(a, b):
+                self.assertTrue(torch.equal(x, y))
+            self.assert_different(b + added)
+
+
+class ConstantNumbers(unittest.TestCase):
+    """Numbers that must be the same in all steps cannot change in the options of a group."""
+
+    CASES = [
+        ("NAdam", {"momentum_decay": 0.25}, "momentum_decay", 0.5, "rule.momentum_decay"),
+        ("Adagrad", {"initial_accumulator_value": 0.25}, "initial_accumulator_value", 0.5, "rule.initial_accumulator"),
+    ]
+
+    def test_groups_whose_numbers_change(self):
+        for name, arguments, key, other, path in self.CASES:
+            for keeps_plan in (True, False):
+                with self.subTest(name, keeps_plan=keeps_plan):
+                    parameters = start(torch.float32)
+                    optimizer = getattr(gradstep.torch, name)(parameters, lr=0.01, **arguments)
+                    group = optimizer.param_groups[0]
+                    group[key], before = other, group[key]
+                    group[key] = before  # before the first step, all is allowed
+                    steps(optimizer, parameters, 2)
+                    if not keeps_plan:
+                        optimizer.load_state_dict(optimizer.state_dict())
+                    values = [p.detach().clone() for p in parameters]
+                    group = optimizer.param_groups[0]
+                    group[key] = other
+                    with self.assertRaisesRegex(gradstep.ConfigError, f"group 0: {path}: is {other} now, and {arguments[key]} in"):
+                        steps(optimizer, parameters, 1)
+                    for p, value in zip(parameters, values):
+                        self.assertTrue(torch.equal(p, value))
+                    group[key] = arguments[key]
+                    steps(optimizer, parameters, 1)
+
+    def test_a_config_that_changes(self):
+        parameters = start(torch.float32)
+        config = {"rule": {"name": "schedule_free_adam", "beta1": 0.9}}
+        optimizer = gradstep.torch.Optimizer(parameters, config, lr=0.01)
+        steps(optimizer, parameters, 2)
+        optimizer.param_groups[0]["config"] = {"rule": {"name": "schedule_free_adam", "beta1": 0.9, "beta2": 0.5}}
+        steps(optimizer, parameters, 1)
+        for copied in (copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), lambda x: x):
+            other = copied(optimizer)
+            other.param_groups[0]["config"] = {"rule": {"name": "schedule_free_adam", "beta1": 0.5}}
+            own = other.param_groups[0]["params"]
+            with self.assertRaisesRegex(gradstep.ConfigError, "group 0: rule.beta1: is 0.5 now, and 0.9 in earlier steps"):
+                steps(other, own, 1)
+
+
 class NumbersOfTheClock(unittest.TestCase):
     """Rules that keep numbers in the clock: each parameter has its own, in its state."""
 

@@ -533,7 +533,7 @@ class Optimizer(torch.optim.Optimizer):
         self._known_policies = {}
         try:
             self._known_policies = self._checked_policies([self._group(index) for index in range(len(self.param_groups))])
-        except (Error, KeyError):  # the next step raises it
+        except (AttributeError, Error, KeyError, TypeError, ValueError):  # the next step raises it
             pass
 
     def __copy__(self) -> Any:
