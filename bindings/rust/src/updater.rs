@@ -52,6 +52,30 @@ struct SlotOf {
 }
 
 /// The optimizer state of one tensor, which [`Updater::initialize`] makes.
+///
+/// To resume from a file of your own, save values, slots and clock. Then initialize a state and copy the slots into it:
+///
+/// ```
+/// # use gradstep::{Clock, StepOptions, Updater};
+/// # fn main() -> Result<(), gradstep::Error> {
+/// # let config = r#"{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.25}}"#;
+/// # let mut trained = Updater::<f32>::new(config)?;
+/// # let (mut values, gradient) = (vec![1.0, 2.0, 3.0], vec![1.0, -1.0, 1.0]);
+/// # let mut state = trained.initialize(&values)?;
+/// # trained.next_step(&StepOptions::default())?.apply(&mut values, &gradient, &mut state)?;
+/// let m: Vec<f32> = state.slot("m").unwrap().as_slice().unwrap().to_vec();
+/// let v: Vec<f32> = state.slot("v").unwrap().as_slice().unwrap().to_vec();
+/// let clock = trained.clock()?;
+///
+/// let mut optimizer = Updater::<f32>::new(config)?; // in the next run
+/// optimizer.seek(clock)?;
+/// let mut resumed = optimizer.initialize(&values)?;
+/// resumed.slot_mut::<f32>("m").unwrap().copy_from_slice(&m);
+/// resumed.slot_mut::<f32>("v").unwrap().copy_from_slice(&v);
+/// # assert_eq!(state, resumed);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     count: usize,
@@ -65,6 +89,17 @@ impl State {
         let index = self.slots.iter().position(|slot| slot.name == name)?;
         let slot = &self.slots[index];
         unsafe { Values::at(slot.dtype, self.data[index].as_ptr().cast(), slot.len(self.count)) }
+    }
+    /// Returns the elements of a slot, to write to; `None` if there is no slot of this name, or if its elements are not of type
+    /// `S` (most are `f32`; [`State::slot`] says the type).
+    pub fn slot_mut<S: Element>(&mut self, name: &str) -> Option<&mut [S]> {
+        let index = self
+            .slots
+            .iter()
+            .position(|slot| slot.name == name && slot.dtype == S::DTYPE)?;
+        let len = self.slots[index].len(self.count);
+        // The memory has room for `len` elements of this dtype, is aligned to 8 bytes, and is borrowed mutably with `self`.
+        Some(unsafe { std::slice::from_raw_parts_mut(self.data[index].as_mut_ptr().cast(), len) })
     }
     /// Returns the names of the slots, in the order of the rule.
     pub fn names(&self) -> impl Iterator<Item = &str> {

@@ -1183,3 +1183,68 @@ fn executor() -> Result<(), Error> {
     assert_eq!(calls.load(Ordering::Relaxed), before);
     Ok(())
 }
+
+/// A state goes through bytes of the program's own and continues bit for bit, for a rule of each kind of slots.
+#[test]
+fn an_updater_resumes_from_slots() -> Result<(), Error> {
+    const N: usize = 5;
+    for (rule, element) in [
+        ("adam", "plain"),
+        ("lamb", "plain"),
+        ("adafactor", "plain"),
+        ("schedule_free_adam", "plain"),
+        ("prodigy", "plain"),
+        ("adam", "mixed"),
+    ] {
+        let config = format!(
+            r#"{{"rule": {{"name": "{rule}"}}, "schedule": {{"name": "constant", "rate": 0.125}}, "element": "{element}"}}"#
+        );
+        if element == "mixed" {
+            let halves = |f| -> Vec<BFloat16> {
+                values(N, f)
+                    .iter()
+                    .map(|x| BFloat16((x.to_bits() >> 16) as u16))
+                    .collect()
+            };
+            resumes(&config, halves(f64::cos), &halves(f64::sin))?;
+        } else {
+            resumes(&config, values(N, f64::cos), &values(N, f64::sin))?;
+        }
+    }
+    let mut state = Updater::<f32>::new(ADAM)?.initialize(&[1.0, 2.0])?;
+    assert!(state.slot_mut::<f32>("x").is_none());
+    assert!(state.slot_mut::<f64>("m").is_none());
+    assert_eq!(
+        Updater::<f32>::new(ADAM)?.initialize(&[])?.slot_mut::<f32>("m"),
+        Some(&mut [][..])
+    );
+    Ok(())
+}
+
+fn resumes<T: Element + PartialEq + std::fmt::Debug>(config: &str, mut w: Vec<T>, gradient: &[T]) -> Result<(), Error> {
+    let step = |u: &mut Updater<T>, w: &mut [T], state: &mut State| u.next_step(&default())?.apply(w, gradient, state);
+    let mut trained = Updater::<T>::new(config)?;
+    let mut state = trained.initialize(&w)?;
+    for _ in 0..3 {
+        step(&mut trained, &mut w, &mut state)?;
+    }
+    let slots: Vec<(String, Vec<f32>)> = state
+        .names()
+        .map(|name| (name.to_string(), state.slot(name).unwrap().as_slice().unwrap().to_vec()))
+        .collect();
+
+    let mut resumed = Updater::<T>::new(config)?;
+    resumed.seek(trained.clock()?)?;
+    let mut again = w.clone();
+    let mut restored = resumed.initialize(&again)?;
+    for (name, saved) in &slots {
+        restored.slot_mut::<f32>(name).unwrap().copy_from_slice(saved);
+    }
+    assert_eq!(state, restored, "{config}");
+    for _ in 0..3 {
+        step(&mut trained, &mut w, &mut state)?;
+        step(&mut resumed, &mut again, &mut restored)?;
+    }
+    assert_eq!((w, state), (again, restored), "{config}");
+    Ok(())
+}
