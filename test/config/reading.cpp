@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <gradstep/config.hpp>
@@ -209,6 +210,28 @@ TEST_CASE("a name or key that is unknown is refused with the nearest one", "[con
                    Catch::Matchers::StartsWith(std::string(key) + ": unknown key (it stands beside \"rule\", in what "
                                                                   "read_optimizer reads); expected rule, "));
     CHECK_THAT(refused(with("clip_norm", "1")), Catch::Matchers::StartsWith("clip_norm: unknown key (clipping by a "));
+    // In any case of letters.
+    for (auto const& [given, meant] : {std::pair{"Adam", "adam"}, {"AdaGrad", "adagrad"}, {"RMSprop", "rmsprop"}})
+        CHECK_THAT(refused(with_rule(R"({"name": ")" + std::string(given) + "\"}")),
+                   ContainsSubstring(std::string("\" is not a rule (did you mean \"") + meant + "\"?)"));
+    for (char const* const given : {"adamw", "AdamW", "ADAMW"})
+        CHECK_THAT(refused(with_rule(R"({"name": ")" + std::string(given) + "\"}")),
+                   ContainsSubstring("(it is adam with \"regularizer\": {\"name\": \"decoupled\""));
+    CHECK_THAT(refused(with_rule(R"({"dialect": "torch", "name": "AdamW"})")),
+               ContainsSubstring("(did you mean \"adamw\"?)"));
+    CHECK_THAT(refused(with_rule(R"({"name": "adam", "BETA_1": 0.9})")),
+               ContainsSubstring("(did you mean \"beta1\"?)"));
+    CHECK_THAT(refused(with("catch_up", "\"Exact\"")), ContainsSubstring("(did you mean \"exact\"?)"));
+    CHECK_THAT(refused(with("Weight_Decay", "1")), ContainsSubstring("(weight decay is a regularizer"));
+    gs::rules::any([&]<class Rule>() {
+        std::string const name(gs::detail::type_name<Rule>());
+        std::string upper = name;
+        for (char& x : upper)
+            if (x >= 'a' && x <= 'z') x = static_cast<char>(x - 'a' + 'A');
+        CHECK_THAT(refused(with_rule("{\"name\": \"" + upper + "\"}")),
+                   ContainsSubstring("(did you mean \"" + name + "\"?)"));
+        return false;
+    });
     CHECK(refused(with_rule(R"({"name": "sgd", "momentum": 0.9})")) == "rule.momentum: unknown key; expected name");
     CHECK_THAT(refused(with_rule(R"({"name": "adma"})")),
                Catch::Matchers::StartsWith("rule.name: \"adma\" is not a rule (did you mean \"adam\"?); expected "));

@@ -1,5 +1,6 @@
 // The safetensors format: what is written is read, what is not of the format is refused.
 #include <gradstep/io/safetensors.hpp>
+#include <gradstep/json/json.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -91,6 +92,46 @@ TEST_CASE("What a safetensors file is written from is read from it, each tensor 
     CHECK(data % 64 == 0);
     CHECK(reader.find("d")->begin % 8 == 0);
     CHECK(x->begin % 4 == 0);
+}
+
+TEST_CASE("A file of another kind is refused by the name of its kind", "[io][safetensors]") {
+    using namespace std::string_literals;
+    std::string const zip = "PK\x03\x04\x00\x00\x08\x08\x00\x00"s, more(200, '\x01');
+    struct {
+        std::string beginning, kind;
+    } const cases[] = {
+        {zip + "model/data.pkl", "a zip archive, as torch.save writes"},
+        {zip + "weight.npy", "an .npz file of numpy"},
+        {"\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19."s, "a pickle, as old versions of torch.save write"},
+        {"\x80\x05\x95\x0c\x00\x00\x00\x00\x00\x00\x00}"s, "a pickle, as old versions of torch.save write"},
+        {"GGUF\x03\x00\x00\x00"s, "a GGUF file"},
+        {"\x89HDF\r\n\x1a\n\x00\x00"s, "an HDF5 file"},
+        {"\x93NUMPY\x01\x00v\x00{'descr': '<f4'"s, "an .npy file of numpy"},
+        {"\x1f\x8b\x08\x00"s, "a gzip file"},
+        {"version https://git-lfs.github.com/spec/v1\noid sha256:",
+         "a pointer of Git LFS, whose file was not downloaded"},
+        {"<!DOCTYPE html>", "an HTML page"},
+        {"gs-state\x03\x00\x00\x00"s, "a saved state of gradstep"},
+    };
+    folder const in;
+    for (auto const& [beginning, kind] : cases)
+        for (std::string const& bytes : {beginning, beginning + more}) {
+            INFO(kind);
+            CHECK(refusal_of(in, bytes) == in / "hostile" + ": is " + kind + "; expected a safetensors file");
+            CHECK(refusal<gs::value_error>([&] { gs::detail::parse_json(bytes); }) ==
+                  "the document: is " + kind + "; expected JSON");
+        }
+    for (char const* const json : {"{}", "{\"weight_map\": {\"a\": \"b\"}}", "\n [1, 2, 3, 4, 5]"})
+        CHECK(refusal_of(in, json) == in / "hostile" + ": is JSON; expected a safetensors file");
+    // A file of the format, or of an unknown kind, is no other kind.
+    CHECK_THAT(refusal_of(in, std::string(200, '\x55')),
+               ContainsSubstring("is no safetensors file: the number at its "));
+    std::string const good = with_length("{}" + std::string(0x7b - 2, ' '));
+    write_bytes(in / "good", good); // whose first byte is {
+    CHECK_NOTHROW(gs::safetensors_reader(in / "good"));
+    CHECK_THAT(refusal_of(in, good.substr(0, 60)), ContainsSubstring("the header has 123 bytes; expected at most 52"));
+    CHECK_THAT(refusal<gs::value_error>([&] { gs::detail::parse_json(good); }),
+               ContainsSubstring("is a safetensors file"));
 }
 
 TEST_CASE("Whatever the format does not have is refused, by the name of the tensor", "[io][safetensors]") {

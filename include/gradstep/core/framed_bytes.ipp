@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +10,7 @@
 
 #include <gradstep/core/crc32c.hpp>
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/file_kind.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -38,8 +40,10 @@ GRADSTEP_DEFINE void byte_writer::align() {
 GRADSTEP_DEFINE void byte_reader::begin(std::string_view magic, std::size_t header_bytes) {
     if (all_.size() < header_bytes)
         refuse({"has ", all_.size(), " bytes"}, {"at least ", header_bytes, ", the header"});
-    if (std::memcmp(all_.data(), magic.data(), magic.size()) != 0)
-        refuse({"begins with other bytes"}, {"\"", magic, "\""});
+    if (std::memcmp(all_.data(), magic.data(), magic.size()) != 0) {
+        std::string_view const kind = kind_of_file(all_.first(std::min(all_.size(), kind_bytes)));
+        refuse({"begins with other bytes", kind.empty() ? "" : ": it is ", kind}, {"\"", magic, "\""});
+    }
     at_ = magic.size();
 }
 

@@ -13,6 +13,7 @@
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/file.hpp>
+#include <gradstep/core/file_kind.hpp>
 #include <gradstep/core/scalar.hpp>
 #include <gradstep/json/text.hpp>
 
@@ -232,23 +233,26 @@ GRADSTEP_DEFINE safetensors_reader::safetensors_reader(std::string const& path) 
     auto const refuse = [&](detail::message_part given, detail::message_part expected) {
         detail::fail<value_error>({path}, given, expected);
     };
-    std::array<std::byte, 8> length_bytes{};
-    if (file_.size() < length_bytes.size())
-        refuse({"the file has ", file_.size(), " bytes"}, {"at least 8, as a safetensors file has"});
-    file_.read(0, length_bytes);
+    std::array<std::byte, detail::kind_bytes> beginning{};
+    auto const first =
+        std::span(beginning).first(static_cast<std::size_t>(std::min<std::uint64_t>(file_.size(), beginning.size())));
+    file_.read(0, first);
     std::uint64_t length = 0;
-    for (std::size_t i = 8; i-- != 0;) length = length << 8 | std::to_integer<std::uint64_t>(length_bytes[i]);
+    for (std::size_t i = 8; i-- != 0;) length = length << 8 | std::to_integer<std::uint64_t>(beginning[i]);
+    // Checks the first byte of the header before it allocates: a sparse file can claim any length
+    // without having it.
+    bool const is_header = beginning[8] == std::byte('{');
+    if (file_.size() < 8 || length > safetensors_header_limit || !is_header)
+        if (std::string_view const kind = detail::kind_of_file(first); !kind.empty())
+            refuse({"is ", kind}, {"a safetensors file"});
+    if (file_.size() < 8) refuse({"the file has ", file_.size(), " bytes"}, {"at least 8, as a safetensors file has"});
     if (length > safetensors_header_limit)
-        refuse({"the header has ", length, " bytes"}, {"at most ", safetensors_header_limit});
+        refuse({"is no safetensors file: the number at its beginning, the length of the header, is ", length},
+               {"at most ", safetensors_header_limit});
     if (length > file_.size() - 8)
         refuse({"the header has ", length, " bytes"},
                {"at most ", file_.size() - 8, ", the bytes that the file has for it"});
-    // Checks the first byte before it allocates: a sparse file can claim any length without having
-    // it.
-    if (std::array<std::byte, 1> first{}; length != 0) {
-        file_.read(8, first);
-        if (first[0] != std::byte('{')) parse_safetensors_header("", 0, path);
-    }
+    if (!is_header) parse_safetensors_header("", 0, path);
     std::string json(static_cast<std::size_t>(length), '\0');
     file_.read(8, std::as_writable_bytes(std::span(json.data(), json.size())));
     data_at_ = 8 + length;

@@ -154,11 +154,14 @@ std::string shown(json const& value);
 
 // The edit distance of two words: insertions, deletions and replacements of letters.
 std::size_t distance(std::string_view a, std::string_view b);
+// The letters of ASCII in lower case.
+std::string lower_case(std::string_view word);
 // Where a configuration has what other frameworks pass to the optimizer, or treat as another
 // optimizer. Empty for other words.
 std::string_view advice_for(std::string_view word);
 // The hint of an error for an unknown word, in parentheses: where to look instead, or the nearest
-// allowed word if one is similar. Empty if there is no hint.
+// allowed word if one is similar. Upper and lower case are the same here: "AdamW" is "adamw". Empty
+// if there is no hint.
 std::string hint_for(std::string_view word, std::vector<std::string_view> const& allowed);
 // "a, b or c"
 std::string one_of(std::vector<std::string_view> const& allowed);

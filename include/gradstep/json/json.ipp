@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/file_kind.hpp>
 #include <gradstep/json/text.hpp>
 
 namespace gradstep {
@@ -129,6 +130,13 @@ GRADSTEP_DEFINE std::size_t distance(std::string_view a, std::string_view b) {
     return row.back();
 }
 
+GRADSTEP_DEFINE std::string lower_case(std::string_view word) {
+    std::string out(word);
+    for (char& x : out)
+        if (x >= 'A' && x <= 'Z') x = static_cast<char>(x - 'A' + 'a');
+    return out;
+}
+
 GRADSTEP_DEFINE std::string_view advice_for(std::string_view word) {
     static constexpr std::array<std::pair<std::string_view, std::string_view>, 8> all{{
         {"lr", "the learning rate is the schedule's"},
@@ -147,12 +155,14 @@ GRADSTEP_DEFINE std::string_view advice_for(std::string_view word) {
 
 GRADSTEP_DEFINE std::string hint_for(std::string_view word, std::vector<std::string_view> const& allowed) {
     if (allowed.empty()) return {};
-    word = word.substr(0, 64);
+    std::string const given = lower_case(word.substr(0, 64));
+    auto const distance_to = [&](std::string_view one) { return distance(given, lower_case(one)); };
     auto const nearest = std::min_element(allowed.begin(), allowed.end(),
-                                          [&](auto a, auto b) { return distance(word, a) < distance(word, b); });
-    if (auto const advice = advice_for(word); !advice.empty()) return joined({" (", advice, ")"});
-    if (distance(word, *nearest) <= std::max<std::size_t>(1, (nearest->size() + 1) / 3) ||
-        std::is_permutation(word.begin(), word.end(), nearest->begin(), nearest->end())) // "adma"
+                                          [&](auto a, auto b) { return distance_to(a) < distance_to(b); });
+    std::string const letters = lower_case(*nearest);
+    if (auto const advice = advice_for(given); !advice.empty() && given != letters) return joined({" (", advice, ")"});
+    if (distance(given, letters) <= std::max<std::size_t>(1, (letters.size() + 1) / 3) ||
+        std::is_permutation(given.begin(), given.end(), letters.begin(), letters.end())) // "adma"
         return joined({" (did you mean \"", *nearest, "\"?)"});
     return {};
 }
@@ -196,6 +206,10 @@ public:
         std::string_view const before = text_.substr(0, at);
         if (text_.empty()) {
             refuse({"the document"}, {"the text is empty"}, {"JSON"});
+            return;
+        }
+        if (std::string_view const kind = kind_of_file(text_.substr(0, kind_bytes)); !kind.empty() && kind != "JSON") {
+            refuse({"the document"}, {"is ", kind}, {"JSON"});
             return;
         }
         auto const line = 1 + std::count(before.begin(), before.end(), '\n');
