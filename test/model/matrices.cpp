@@ -156,6 +156,18 @@ TEST_CASE("Patterns of names", "[model]") {
     CHECK(gs::name_patterns{"*a*b*c"}.match("aabbabcc"));
     CHECK_FALSE(gs::name_patterns{"*a*b*c"}.match("aabbabcd"));
     CHECK(gs::name_patterns{"*"}.match(""));
+    // "?" is a character, of 1 to 4 bytes in UTF-8: a, \u00e9, \u20ac, \U0001f40d.
+    for (std::string const letter : {"a", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x90\x8d"}) {
+        CAPTURE(letter);
+        for (char const* const pattern : {"?", "*?", "?*", "*", "*?*"}) CHECK(gs::name_patterns{pattern}.match(letter));
+        for (char const* const pattern : {"??", "*??", "??*", "?*?"}) {
+            CHECK_FALSE(gs::name_patterns{pattern}.match(letter));
+            CHECK(gs::name_patterns{pattern}.match(letter + letter));
+        }
+        CHECK(gs::name_patterns{"x?.?y"}.match("x" + letter + "." + letter + "y"));
+        CHECK(gs::name_patterns{"*" + letter + "?"}.match(letter + letter));
+        CHECK_FALSE(gs::name_patterns{"*??c*"}.match(letter + "cd"));
+    }
 
     gs::name_patterns const unused{"*.bias", "haed.*"};
     CHECK(refusal<gs::value_error>([&] {

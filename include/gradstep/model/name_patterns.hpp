@@ -12,8 +12,8 @@ namespace gradstep {
 inline namespace GRADSTEP_ABI {
 
 /// Patterns of parameter names, to give groups of parameters different optimizers. In a pattern,
-/// `*` matches any text, also none, and `?` matches one character. All other characters match
-/// themselves.
+/// `*` matches any text, also none, and `?` matches one character, in UTF-8. All other characters
+/// match themselves.
 ///
 ///     gs::name_patterns adamw_takes{"*embed*", "*.bias", "*norm*", "head.*"};
 ///     for (auto const& x : tensors)

@@ -49,16 +49,25 @@ namespace detail {
 inline namespace GRADSTEP_ABI {
 
 GRADSTEP_DEFINE bool matches(std::string_view pattern, std::string_view name) {
+    // Behind the character of UTF-8 that begins at a byte of the name.
+    auto const after = [&](std::size_t at) {
+        do ++at;
+        while (at < name.size() && (static_cast<unsigned char>(name[at]) & 0xc0) == 0x80);
+        return at;
+    };
     std::size_t p = 0, n = 0, after_star = pattern.npos, retry = 0;
     while (n < name.size()) {
         if (p < pattern.size() && pattern[p] == '*') {
             after_star = ++p;
             retry = n;
-        } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+        } else if (p < pattern.size() && pattern[p] == '?') {
+            ++p;
+            n = after(n);
+        } else if (p < pattern.size() && pattern[p] == name[n]) {
             ++p, ++n;
         } else if (after_star != pattern.npos) { // the last star takes one more character
             p = after_star;
-            n = ++retry;
+            n = retry = after(retry);
         } else {
             return false;
         }
