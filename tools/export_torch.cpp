@@ -44,11 +44,12 @@ std::optional<typename Preset::arguments_type> arguments_of(typename Preset::rul
     return out;
 }
 
-// A number of the state that torch keeps for a whole tensor.
+// What torch keeps for a whole tensor: a number, or the numbers of a clock.
 struct single {
     std::string key;
-    double value;
+    std::vector<double> values;
     std::string_view dtype;
+    std::vector<std::uint64_t> shape = {};
 };
 // A parameter as an optimizer of torch has it.
 struct exported {
@@ -65,8 +66,10 @@ public:
             fail<value_error>({"--rate"}, {*options.rate, " is out of range"}, {ranges::non_negative.text});
         bool const is_known = is_torch_optimizer(options.optimizer) || options.optimizer == any_optimizer;
         if (!options.optimizer.empty() && !is_known)
-            fail<value_error>({"--optimizer"}, {in_quotes(options.optimizer), " is not known"},
-                              {"one of ", known_optimizers()});
+            fail<value_error>({"--optimizer"},
+                              {in_quotes(options.optimizer), " is not known",
+                               detail::hint_for(options.optimizer, known_optimizers())},
+                              {"one of ", detail::one_of(known_optimizers())});
         for (saved_state const& state : files_.states()) policies_.push_back(policies_of(state));
         if (policies_.empty()) fail<value_error>({path}, {"has no parameter"}, {"at least one"});
         choose();
@@ -140,10 +143,6 @@ private:
     configuration policies_of(saved_state const& state) const {
         if (state.rows) refuse(state, {"is a table"}, {"a parameter; torch's optimizers keep no state of tables"});
         if (state.find("") == nullptr) refuse(state, {"has no values"}, {"a parameter"});
-        if (!state.clock_state_names.empty())
-            refuse(state,
-                   {detail::shortened(state.rule), " keeps numbers in the clock: ", state.clock_state_names.front()},
-                   {"another rule, since a file for torch has no clock"});
         if (std::ranges::find(layouts, state.element, &layout::element) == layouts.end())
             refuse(state, {"is of ", detail::shortened(state.element)}, {"an element whose state torch keeps"});
         if (state.policies.empty())
@@ -199,7 +198,7 @@ private:
         return policies.schedule(state.clock);
     }
     static single step_of(saved_state const& state, std::string_view dtype) {
-        return {"step", static_cast<double>(state.clock.step), dtype};
+        return {"step", {static_cast<double>(state.clock.step)}, dtype};
     }
 
     static std::optional<exported> as_torch(std::string_view optimizer, saved_state const& state,
@@ -235,7 +234,7 @@ private:
             if (!betas.empty()) out.group["betas"] = std::move(betas);
             if constexpr (std::is_same_v<rule_type, nadam>)
                 out.numbers.push_back(
-                    {"mu_product", rule->momentum_product(static_cast<double>(state.clock.step)), "F32"});
+                    {"mu_product", {rule->momentum_product(static_cast<double>(state.clock.step))}, "F32"});
         });
         if (!is_same) return {};
         for (std::string_view option : form.when) {
@@ -284,8 +283,8 @@ private:
         to.group["lambd"] = lambd;
         to.group["alpha"] = schedule->b;
         to.group["t0"] = t0;
-        to.numbers.push_back({"eta", rate, "F32"});
-        to.numbers.push_back({"mu", 1 / std::max(1.0, step - t0), "F32"});
+        to.numbers.push_back({"eta", {rate}, "F32"});
+        to.numbers.push_back({"mu", {1 / std::max(1.0, step - t0)}, "F32"});
         return true;
     }
     // Weight decay, and of ASGD what stands beside it.
@@ -332,6 +331,10 @@ private:
         for (saved_tensor const& x : state.tensors)
             if (!x.slot.empty()) out.slots.emplace_back(x.slot, x.slot);
         out.numbers.push_back(step_of(state, "F64"));
+        if (!state.clock_state_names.empty()) {
+            auto const& kept = state.clock.state;
+            out.numbers.push_back({std::string(clock_key), {kept.begin(), kept.end()}, "F64", {kept.size()}});
+        }
         if (state.clock.step == 0) out.slots.clear(), out.numbers.clear();
         return out;
     }
@@ -346,14 +349,12 @@ private:
         }
     }
 
-    // Whether a slot is one number for the whole tensor.
-    static bool is_single(configuration const& policies, std::string_view slot) {
-        return std::visit(
-            [&]<class Rule>(Rule const&) {
-                if constexpr (row_slot_count<Rule> == 0) return false;
-                else return std::ranges::find(Rule::row_state_names, slot) != std::ranges::end(Rule::row_state_names);
-            },
-            policies.rule);
+    static slot_form form_of(configuration const& policies, std::string_view slot) {
+        std::string name;
+        auto const all =
+            std::visit([&](auto const& rule) { return slots_of(rule, name, std::identity()); }, policies.rule);
+        auto const found = std::ranges::find(all, slot, &torch_slot::here);
+        return found == all.end() ? slot_form::elements : found->form; // averages, master copies
     }
 
     void add_parameter(std::map<std::string, part>& to, std::size_t i, std::size_t index) const {
@@ -362,18 +363,18 @@ private:
         auto const add = [&](std::string const& name, char const* slot) {
             saved_tensor const* const x = state.find(slot);
             if (x == nullptr) refuse(state, {"the slot ", slot, " is missing"}, {"every slot of its rule"});
-            bool const is_of_elements = x->rows == state.find("")->rows && !is_single(policies_[i], slot);
-            bool const has_shape = state.shape && is_of_elements;
-            to[name] = {has_shape ? *state.shape : std::vector{x->rows}, &state, x, nullptr};
+            auto const shape =
+                shape_in_torch(form_of(policies_[i], slot), state.shape.value_or(std::vector{state.find("")->rows}));
+            if (shape) to[name] = {*shape, &state, x, nullptr}; // else a slot of other tensors, without numbers
         };
         add("parameters." + state.name, as.values_are_master ? "master" : "");
         std::string const start = joined({"state.", index, "."});
         for (auto const& [here, key] : as.slots) add(start + key, here.c_str());
-        for (single const& number : as.numbers) to[start + number.key] = {{}, nullptr, nullptr, &number};
+        for (single const& number : as.numbers) to[start + number.key] = {number.shape, nullptr, nullptr, &number};
     }
     static void write_number(safetensors_writer& to, single const& from) {
         auto const write = [&](auto x) { to.write(std::as_bytes(std::span(&x, 1))); };
-        from.dtype == "F32" ? write(static_cast<float>(from.value)) : write(from.value);
+        for (double const x : from.values) from.dtype == "F32" ? write(static_cast<float>(x)) : write(x);
     }
     void write_tensor(safetensors_writer& to, part const& from) const {
         constexpr std::uint64_t most = std::uint64_t{1} << 22;

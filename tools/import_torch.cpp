@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include <gradstep/core/step_checks.hpp>
 #include <gradstep/io/checkpoint.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
@@ -91,7 +92,9 @@ private:
 struct group_rule {
     std::string name;
     std::vector<torch_slot> slots;
-    std::vector<std::string_view> derived; // keys of the state that are computed here
+    std::vector<std::string_view> derived;       // keys of the state that are computed here
+    std::vector<std::string> clock_state_names;  // of what the rule keeps in the clock
+    void (*check_clock)(clock const&) = nullptr; // throws value_error for numbers that no run leaves there
     json configuration;
     bool is_maximized = false;
     std::optional<nadam> product = {}; // of NAdam
@@ -220,7 +223,14 @@ group_rule rule_of_config(group_reader const& group, std::size_t number, std::ve
     configuration const policies = detail::policies_of_step(read);
     group_rule out;
     auto const same_name = [](std::string_view slot) { return slot; };
-    std::visit([&](auto const& rule) { out.slots = slots_of(rule, out.name, same_name); }, policies.rule);
+    std::visit(
+        [&]<class Rule>(Rule const& rule) {
+            out.slots = slots_of(rule, out.name, same_name);
+            auto const names = detail::clock_state_names_of<Rule>();
+            out.clock_state_names.assign(names.begin(), names.end());
+            out.check_clock = &detail::check_clock_of<Rule>;
+        },
+        policies.rule);
     if (policies.averages.size() > 1) group.refuse("config", {"average: a list is given"}, {"one average"});
     for (any_average const& one : policies.averages)
         std::visit([&](auto const& average) { add_average(average, out.slots, out.name, same_name); }, one);
@@ -266,15 +276,16 @@ layout const& layout_for(std::string const& where, std::string_view dtype, eleme
     if (is_half && form != element_form::plain)
         fail<value_error>({where}, {"the element ", in_quotes(element)},
                           {own->element, ", as the config of its group says"});
-    std::string fitting;
+    std::vector<std::string_view> fitting;
     for (layout const& one : layouts) {
         if (!holds(one, dtype)) continue;
         if (one.element == element) return one;
-        fitting.append(fitting.empty() ? "" : ", ").append(one.element);
+        fitting.push_back(one.element);
     }
-    fail<value_error>(
-        {where}, {"is of ", dtype, ": the element ", in_quotes(element), " does not hold its numbers, or is not known"},
-        {"one of ", fitting});
+    fail<value_error>({where},
+                      {"is of ", dtype, ": the element ", in_quotes(element),
+                       " does not hold its numbers, or is not known", detail::hint_for(element, fitting)},
+                      {"one of ", detail::one_of(fitting)});
     return layouts[0];
 }
 
@@ -325,7 +336,9 @@ public:
         at_least_0("--samples", options.samples);
         at_least_0("--epoch", options.epoch);
         if (optimizer_ != any_optimizer && !is_torch_optimizer(optimizer_))
-            refuse({"the optimizer ", in_quotes(optimizer_), " is not known"}, {"one of ", known_optimizers()});
+            refuse({"the optimizer ", in_quotes(optimizer_), " is not known",
+                    detail::hint_for(optimizer_, known_optimizers())},
+                   {"one of ", detail::one_of(known_optimizers())});
         has_counts_ = std::ranges::any_of(file_.tensors(), [](safetensors_entry const& x) {
             return x.name.starts_with("state.") && x.name.ends_with(".step");
         });
@@ -398,6 +411,7 @@ private:
             for (torch_slot const& slot : rule.slots) keys_.push_back(slot.in_torch);
             for (std::string_view const key : rule.derived) keys_.emplace_back(key);
             if (rule.form == element_form::mixed) keys_.emplace_back("master");
+            if (!rule.clock_state_names.empty()) keys_.emplace_back(clock_key);
             json::array const &params = group.list("params"), &names = group.list("param_names");
             if (params.size() != names.size())
                 group.refuse("param_names", {"there are ", names.size(), " names for ", params.size(), " params"},
@@ -427,8 +441,7 @@ private:
         safetensors_entry const& values = find("parameters." + name);
         std::string const where = file_.path() + ": " + tensor(values.name);
         layout const& in = layout_for(where, values.dtype, rule.form, options_.element);
-        std::uint64_t size = 1;
-        for (std::uint64_t const extent : values.shape) size *= extent; // counted by the reader
+        std::uint64_t const size = elements_of(values.shape);
 
         planned out;
         out.state.name = std::move(name);
@@ -448,17 +461,26 @@ private:
             return x;
         };
         for (torch_slot const& slot : rule.slots) {
+            auto const shape = shape_in_torch(slot.form, values.shape);
+            if (!shape) { // of tensors that are a matrix, or are not
+                add(out, slot.here, in.state, 0, {});
+                continue;
+            }
             safetensors_entry const* const x = look_for(slot.in_torch);
-            if (x != nullptr) require_slot(*x, values, slot.is_single, in);
+            if (x != nullptr) require_slot(*x, values, *shape, in);
             bool const is_copy = x == nullptr && slot.begins_as_weights;
-            add(out, slot.here, in.state, slot.is_single ? 1 : size, {is_copy ? &values : x, slot.initial});
+            add(out, slot.here, in.state, elements_of(*shape), {is_copy ? &values : x, slot.initial});
         }
         if (in.has_master) {
             safetensors_entry const* const x = rule.form == element_form::mixed ? look_for("master") : nullptr;
-            if (x != nullptr) require_slot(*x, values, false, in);
+            if (x != nullptr) require_slot(*x, values, values.shape, in);
             add(out, "master", in.state, size, {x != nullptr ? x : &values});
         }
+        out.state.clock_state_names = rule.clock_state_names;
+        if (!rule.clock_state_names.empty())
+            if (auto const* const x = look_for(clock_key); x != nullptr) read_clock_state(out.state, *x);
         bool const has_all = missing.empty();
+        std::string const first_missing = has_all ? "" : missing.front();
         missing.clear();
         safetensors_entry const* const step = look_for("step");
         safetensors_entry const* product = nullptr;
@@ -467,13 +489,22 @@ private:
         read_clock(out, rule, step, has_state, has_all);
         // torch's SGD creates its buffer at the first gradient after momentum is set.
         bool const begins_buffer = optimizer_ == "SGD" && step != nullptr;
-        if (has_state && !has_all && !begins_buffer) refuse_missing(rule, state, in, out.state.name);
+        if (has_state && !has_all && !begins_buffer)
+            refuse({tensor(first_missing), " is missing"},
+                   {"one, as ", optimizer_, " keeps of ", in_quotes(out.state.name)});
         if (has_state && !has_all && rule.is_undamped_once && out.state.clock.step != 0) {
             notes_.push_back(
                 detail::joined({in_quotes(out.state.name), " has no momentum after ", out.state.clock.step,
                                 " steps: its clock begins at 0, so that its first gradient is not damped"}));
             out.state.clock.step = 0;
         }
+        if (has_state && !rule.clock_state_names.empty())
+            detail::rethrow_as<value_error>(
+                [&] { rule.check_clock(out.state.clock); },
+                [&](value_error const& wrong) {
+                    throw_error<value_error>(
+                        detail::joined({file_.path(), ": ", in_quotes(out.state.name), ": ", wrong.what()}));
+                });
         if (product != nullptr) require_product(*product, *rule.product, out.state.clock.step);
         out.state.clock.samples = options_.samples;
         out.state.clock.epoch = options_.epoch;
@@ -486,15 +517,19 @@ private:
         parameters_.push_back(std::move(out));
     }
 
-    // A parameter that never had a gradient has no state, except state that the constructor
-    // created.
-    [[noreturn]] void refuse_missing(group_rule const& rule, std::string const& state, layout const& in,
-                                     std::string const& name) const {
-        std::string first;
-        for (torch_slot const& slot : rule.slots)
-            if (first.empty() && file_.find(state + slot.in_torch) == nullptr) first = state + slot.in_torch;
-        if (first.empty() && in.has_master) first = state + "master";
-        refuse({tensor(first), " is missing"}, {"one, as ", optimizer_, " keeps of ", in_quotes(name)});
+    static std::uint64_t elements_of(std::vector<std::uint64_t> const& shape) { // counted by the reader
+        std::uint64_t out = 1;
+        for (std::uint64_t const extent : shape) out *= extent;
+        return out;
+    }
+
+    // What the rule keeps in the clock.
+    void read_clock_state(saved_state& to, safetensors_entry const& x) const {
+        std::array<double, std::tuple_size_v<decltype(clock::state)>> all{};
+        if (x.dtype != "F64" || x.shape != std::vector<std::uint64_t>{all.size()})
+            refuse({tensor(x.name), ": is of ", text_of(x.shape), " ", x.dtype}, {all.size(), " F64"});
+        file_.read(x, 0, std::as_writable_bytes(std::span(all)));
+        to.clock.state = all;
     }
 
     void read_clock(planned& to, group_rule const& rule, safetensors_entry const* step, bool has_state, bool has_all) {
@@ -537,18 +572,17 @@ private:
         if (x == nullptr) refuse({tensor(name), " is missing"}, {"a tensor for each name in param_groups"});
         return *x;
     }
-    void require_slot(safetensors_entry const& x, safetensors_entry const& values, bool is_single,
-                      layout const& in) const {
+    static std::string text_of(std::vector<std::uint64_t> const& shape) {
+        std::string out;
+        for (std::uint64_t const extent : shape) out.append(out.empty() ? "" : " x ").append(detail::text(extent));
+        return shape.empty() ? "1 number" : out;
+    }
+    void require_slot(safetensors_entry const& x, safetensors_entry const& values,
+                      std::vector<std::uint64_t> const& expected, layout const& in) const {
         if (!holds(in.state, x.dtype))
             refuse({tensor(x.name), ": is of ", x.dtype}, {in.state, ", or of less, for the element ", in.element});
-        std::vector<std::uint64_t> const expected = is_single ? std::vector<std::uint64_t>{1} : values.shape;
         if (x.shape == expected) return;
-        auto const text_of = [](std::vector<std::uint64_t> const& shape) {
-            std::string out;
-            for (std::uint64_t const extent : shape) out.append(out.empty() ? "" : " x ").append(detail::text(extent));
-            return shape.empty() ? "1 number" : out;
-        };
-        std::string const why = is_single ? "" : ", as " + in_quotes(values.name);
+        std::string const why = expected == values.shape ? ", as " + in_quotes(values.name) : "";
         fail<size_error>({file_.path(), ": ", tensor(x.name)}, {"is of ", text_of(x.shape)}, {text_of(expected), why});
     }
     std::array<std::byte, 8> number_in(safetensors_entry const& x) const {

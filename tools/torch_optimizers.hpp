@@ -17,7 +17,9 @@
 
 #include <gradstep/config.hpp>
 #include <gradstep/core/element.hpp>
+#include <gradstep/core/factored.hpp>
 #include <gradstep/core/kernel.hpp>
+#include <gradstep/core/shape.hpp>
 #include <gradstep/core/slots.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/dialects/torch.hpp>
@@ -78,16 +80,18 @@ inline constexpr std::array torch_forms{
     torch_form{"ASGD", "sgd", {}, {{{"average", "ax"}}}, decay::l2, {"lambd", "alpha", "t0"}, {"eta", "mu"}},
     torch_form{"SparseAdam", "sparse_adam", {}, {first_moment, second_moment}, decay::none},
 };
-/// The class of gradstep.torch whose groups have a configuration.
-inline constexpr std::string_view any_optimizer = "Optimizer";
+/// The class of gradstep.torch whose groups have a configuration. Its state has the numbers that a
+/// rule keeps in the clock under the name `clock_key`: as many of F64 as a clock has, 0 behind those
+/// of the rule.
+inline constexpr std::string_view any_optimizer = "Optimizer", clock_key = "clock";
 
-/// "SGD, RMSprop, ...", each name once.
-inline std::string known_optimizers() {
-    std::string out;
-    for (std::size_t i = 0; i < torch_forms.size(); ++i)
-        if (i == 0 || torch_forms[i].optimizer != torch_forms[i - 1].optimizer)
-            out.append(torch_forms[i].optimizer).append(", ");
-    return out.append(any_optimizer);
+/// The classes, each once.
+inline std::vector<std::string_view> known_optimizers() {
+    std::vector<std::string_view> out;
+    for (torch_form const& form : torch_forms)
+        if (out.empty() || out.back() != form.optimizer) out.push_back(form.optimizer);
+    out.push_back(any_optimizer);
+    return out;
 }
 inline bool is_torch_optimizer(std::string_view name) {
     return std::ranges::find(torch_forms, name, &torch_form::optimizer) != torch_forms.end();
@@ -100,11 +104,48 @@ template <class F> void with_preset(torch_form const& form, F const& f) {
     });
 }
 
+/// The numbers that a slot has.
+enum class slot_form {
+    elements, ///< one for each element
+    single,   ///< one for the whole tensor
+    rows,     ///< of a factored rule: one for each row of a matrix
+    columns,  ///< one for each column of a matrix
+    whole,    ///< one for each element of a tensor that is no matrix
+};
+constexpr slot_form form_of(factor_length length) {
+    if (length == factor_length::whole) return slot_form::whole;
+    return length == factor_length::rows ? slot_form::rows : slot_form::columns;
+}
+/// The shape of a slot in torch's state of a tensor with these extents; empty if such a tensor lacks
+/// the slot. The dimensions of a matrix after the first one are joined.
+inline std::optional<std::vector<std::uint64_t>> shape_in_torch(slot_form form,
+                                                                std::vector<std::uint64_t> const& extents) {
+    using shape = std::vector<std::uint64_t>;
+    bool const is_matrix = extents.size() > 1;
+    gradstep::shape const matrix = gradstep::shape::of(extents);
+    switch (form) {
+    case slot_form::elements:
+        return extents;
+    case slot_form::single:
+        return shape{1};
+    case slot_form::rows:
+        if (is_matrix) return shape{matrix.rows, 1};
+        return {};
+    case slot_form::columns:
+        if (is_matrix) return shape{1, matrix.cols};
+        return {};
+    case slot_form::whole:
+        break;
+    }
+    if (is_matrix) return {};
+    return extents;
+}
+
 /// A slot as a file has it.
 struct torch_slot {
     std::string here, in_torch;
-    bool is_single = false;         // one number for a whole tensor
-    bool begins_as_weights = false; // an average; else it begins with `initial` in all its elements
+    slot_form form = slot_form::elements;
+    bool begins_as_weights = false; // as an average; else it begins with `initial` in all its elements
     double initial = 0;
 };
 /// The slots of a rule and of the averages around it, by the names that name_in_torch(name) gives
@@ -114,16 +155,21 @@ std::vector<torch_slot> slots_of(Rule const& rule, std::string& name, Name const
     std::vector<torch_slot> out;
     name.clear();
     detail::append_policy_name<Rule>(name);
-    auto const add = [&](char const* here, double initial, bool is_single) {
-        out.push_back({here, std::string(name_in_torch(here)), is_single, false, initial});
+    auto const add = [&](char const* here, double initial, slot_form form, bool begins_as_weights = false) {
+        out.push_back({here, std::string(name_in_torch(here)), form, begins_as_weights, initial});
     };
-    auto first = detail::initial_state(rule, 0.0);
-    detail::host_each<slot_count<Rule>>(
-        [&](auto i) { add(Rule::state_names[i], static_cast<double>(detail::slot<i, Rule>(first)), false); });
+    auto of_0 = detail::initial_state(rule, 0.0), of_1 = detail::initial_state(rule, 1.0);
+    detail::host_each<slot_count<Rule>>([&](auto i) {
+        auto const at_0 = static_cast<double>(detail::slot<i, Rule>(of_0));
+        auto const at_1 = static_cast<double>(detail::slot<i, Rule>(of_1));
+        add(Rule::state_names[i], at_0, slot_form::elements, at_0 == 0 && at_1 == 1); // as z of schedule_free_sgd
+    });
     if constexpr (constexpr std::size_t slots = row_slot_count<Rule>; slots != 0) {
         auto row = detail::initial_row_state<double>(rule);
-        detail::host_each<slots>([&](auto i) { add(Rule::row_state_names[i], detail::nth<i, slots>(row), true); });
+        detail::host_each<slots>(
+            [&](auto i) { add(Rule::row_state_names[i], detail::nth<i, slots>(row), slot_form::single); });
     }
+    for (factor_slot const& slot : detail::factor_slots_of<Rule>()) add(slot.name, 0, form_of(slot.length));
     return out;
 }
 template <class Average, class Name>
@@ -131,7 +177,7 @@ void add_average(Average const&, std::vector<torch_slot>& slots, std::string& na
     name = detail::joined({"averaged{", name, ", ", detail::type_name<Average>(), "}"});
     for (char const* const slot : Average::state_names) {
         bool const is_sum = std::is_same_v<Average, window>; // the others begin as the weights
-        slots.push_back({slot, std::string(name_in_torch(slot)), false, !is_sum, 0});
+        slots.push_back({slot, std::string(name_in_torch(slot)), slot_form::elements, !is_sum, 0});
     }
 }
 
