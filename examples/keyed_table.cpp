@@ -1,6 +1,5 @@
 // A logistic regression on hashed features: a key gets a row when it was seen often enough, old
 // rows are evicted, and a replica that serves reads applies the changes.
-#include <gradstep/core/stable_hash.hpp>
 #include <gradstep/gradstep.hpp>
 #include <gradstep/keyed/striped.hpp>
 #include <gradstep/keyed_table.hpp>
