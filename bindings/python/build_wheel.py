@@ -1,10 +1,11 @@
 """The build backend (PEP 517) that pip calls for `pip install bindings/python`: the wheel, which is the package with libgradstep.so
 in a zip file, and the source distribution. It needs nothing but Python.
 
-The library is the one that the environment variable GRADSTEP_LIBRARY names. Without it, CMake builds the library into build/wheel:
-some minutes on two cores. It is for this processor and for others that have AVX2. GRADSTEP_CMAKE_ARGS holds further arguments for CMake:
-`"-DGRADSTEP_INSTRUCTION_SETS=sse2;avx2;avx512"` is for every x86-64 processor. pip hides what a backend prints, so progress goes to the
-terminal.
+The library is the one that the environment variable GRADSTEP_LIBRARY names. Without it, CMake builds the library into build/wheel, for
+one instruction set: AVX2, or SSE2 if this processor lacks AVX2. GRADSTEP_CMAKE_ARGS holds further arguments for CMake:
+`"-DGRADSTEP_INSTRUCTION_SETS=sse2;avx2;avx512"` is for every x86-64 processor, and takes three times as long. CMAKE_BUILD_PARALLEL_LEVEL
+is the number of compilers at once. pip hides what a backend prints without `pip install -v`, so progress also goes to the terminal, if
+there is one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import base64
 import hashlib
 import io
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -27,6 +29,7 @@ IN_SDIST = (HERE / "library").is_dir()
 ROOT = HERE / "library" if IN_SDIST else HERE.parents[1]
 SOURCES = ("CMakeLists.txt", "LICENSE", "cmake", "include", "bindings/c")  # that the library is built from
 PACKAGE = ("build_wheel.py", "pyproject.toml", "README.md", "gradstep")
+KIB_OF_JOB = 1 << 20  # the memory of a compiler: docs/start/install.md
 REQUIREMENTS = ["numpy>=1.23", 'ml_dtypes; extra == "bfloat16"', 'torch>=2.2; extra == "torch"']
 
 
@@ -53,15 +56,29 @@ def run(command: list[str]) -> int:
     return process.returncode
 
 
-def instruction_sets() -> str:
-    """Those of the levels avx2 and avx512 that this processor runs, as CMake's list; "" for its default."""
-    try:
-        flags = set(re.findall(r"\w+", re.search(r"^flags.*$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)[0]))
-    except (OSError, TypeError):
+AVX2 = {"avx2", "fma", "bmi1", "bmi2", "f16c", "movbe", "abm", "popcnt"}
+
+
+def instruction_set(machine: str, cpuinfo: str) -> str:
+    """The instruction set to compile for: of an x86-64 processor AVX2, or SSE2 if it lacks AVX2; "" for CMake's default."""
+    if machine not in ("x86_64", "AMD64"):
         return ""
-    avx2 = {"avx2", "fma", "bmi1", "bmi2", "f16c", "movbe", "abm", "popcnt"}
-    avx512 = avx2 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
-    return ";".join(name for name, needs in (("avx2", avx2), ("avx512", avx512)) if needs <= flags)
+    flags = re.search(r"^flags.*$", cpuinfo, re.MULTILINE)
+    return "avx2" if flags and AVX2 <= set(flags[0].split()) else "sse2"
+
+
+def jobs(processors: int, meminfo: str) -> int:
+    """How many compilers run at once: one for each processor, if there is memory for it."""
+    available = re.search(r"^MemAvailable:\s+(\d+) kB", meminfo, re.MULTILINE)
+    return max(1, min(processors, int(available[1]) // KIB_OF_JOB if available else processors))
+
+
+def text_of(path: str) -> str:
+    """The text of a file of /proc; empty if the system has no such file."""
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
 
 
 def library() -> Path:
@@ -83,13 +100,14 @@ def library() -> Path:
         "BUILD_C": "ON",
         **dict.fromkeys(("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "BUILD_TOOLS", "INSTALL", "CUDA"), "OFF"),
     }
-    if sets := instruction_sets():
-        wanted["INSTRUCTION_SETS"] = sets
+    if chosen := instruction_set(platform.machine(), text_of("/proc/cpuinfo")):
+        wanted["INSTRUCTION_SETS"] = chosen
     options = [f"-DGRADSTEP_{name}={value}" for name, value in wanted.items()]
     more = shlex.split(os.environ.get("GRADSTEP_CMAKE_ARGS", ""))  # of two values of an option, the last counts
+    number = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or str(jobs(len(os.sched_getaffinity(0)), text_of("/proc/meminfo")))
     for command in (
         ["cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release", *options, *more],
-        ["cmake", "--build", str(folder), "--target", "gradstep_c", "--parallel"],
+        ["cmake", "--build", str(folder), "--target", "gradstep_c", "--parallel", number],
     ):
         if run(command):
             raise SystemExit(
@@ -126,9 +144,27 @@ def metadata() -> str:
     return "\n".join(lines) + "\n\n" + description()
 
 
+def dist_info() -> dict[str, bytes]:
+    """The files of the folder NAME.dist-info, without RECORD."""
+    wheel = f"Wheel-Version: 1.0\nGenerator: gradstep\nRoot-Is-Purelib: false\nTag: {tag()}\n"
+    return {"METADATA": metadata().encode(), "WHEEL": wheel.encode(), "LICENSE": (ROOT / "LICENSE").read_bytes()}
+
+
+def tag() -> str:
+    return "py3-none-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
+
+
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: object = None) -> str:
+    """Writes the metadata alone. Without this hook, pip would compile to get it, and show "Preparing metadata" meanwhile."""
+    folder = Path(metadata_directory, f"gradstep-{version()}.dist-info")
+    folder.mkdir()
+    for name, content in dist_info().items():
+        (folder / name).write_bytes(content)
+    return folder.name
+
+
 def build_wheel(wheel_directory: str, config_settings: object = None, metadata_directory: object = None) -> str:
     """Writes the wheel into a folder; its name."""
-    tag = "py3-none-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
     folder = f"gradstep-{version()}.dist-info"
     files = {
         str(file.relative_to(HERE)): file.read_bytes()
@@ -136,10 +172,8 @@ def build_wheel(wheel_directory: str, config_settings: object = None, metadata_d
         if file.suffix == ".py" or file.name == "py.typed"
     }
     files["gradstep/libgradstep.so"] = library().read_bytes()
-    files[f"{folder}/METADATA"] = metadata().encode()
-    files[f"{folder}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: gradstep\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
-    files[f"{folder}/LICENSE"] = (ROOT / "LICENSE").read_bytes()
-    name = f"gradstep-{version()}-{tag}.whl"
+    files.update({f"{folder}/{file}": content for file, content in dist_info().items()})
+    name = f"gradstep-{version()}-{tag()}.whl"
     record = []
     with zipfile.ZipFile(Path(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as wheel:
         for path, content in files.items():
