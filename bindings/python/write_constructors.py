@@ -214,7 +214,10 @@ def files() -> dict[str, str]:
     out["dialects/__init__.py"] = (
         HEAD
         + '"""Configurations by the names of other frameworks: `gradstep.dialects.keras.adam(lr=1e-3)`."""\n\n'
-        + f"from . import {', '.join(names)}\n\n__all__ = [{', '.join(json.dumps(x) for x in names)}]\n"
+        + "from .._hints import attributes_of_module\n"
+        + f"from . import {', '.join(names)}\n\n__all__ = [{', '.join(json.dumps(x) for x in names)}]\n\n"
+        + f"for _module in {', '.join(names)}:\n"
+        + "    setattr(_module, \"__getattr__\", attributes_of_module(_module.__name__, _module.__all__))\n"
     )
     return out
 

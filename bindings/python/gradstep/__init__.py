@@ -15,12 +15,12 @@ The guides are docs/how_to/python.md and docs/how_to/pytorch.md. docs/reference/
 configuration.
 """
 
-import difflib
 from typing import TYPE_CHECKING
 
 from . import averages, clips, regularizers, rules, schedules
 from ._arrays import Array, Ids, SupportsDLPack
 from ._constructors import Options, Policy
+from ._hints import attributes_of_module
 from ._library import (
     ConfigError,
     DtypeError,
@@ -86,11 +86,8 @@ __all__ = [
 __all__ += rules.__all__
 
 if not TYPE_CHECKING:  # type checkers would take any name for one of the package
-
-    def __getattr__(name):
-        hint = ""
-        if name == "adamw":
-            hint = "; it is adam with regularizer=gradstep.regularizers.decoupled(0.01), or gradstep.dialects.torch.adamw"
-        elif near := difflib.get_close_matches(name, __all__, n=1):
-            hint = f"; did you mean {near[0]!r}?"
-        raise AttributeError(f"module 'gradstep' has no attribute {name!r}{hint}")
+    _hints = {"adamw": "it is adam with regularizer=gradstep.regularizers.decoupled(0.01), or gradstep.dialects.torch.adamw"}
+    __getattr__ = attributes_of_module(__name__, __all__, _hints)
+    setattr(rules, "__getattr__", attributes_of_module(rules.__name__, rules.__all__, _hints))
+    for _module in averages, clips, regularizers, schedules:
+        setattr(_module, "__getattr__", attributes_of_module(_module.__name__, _module.__all__))

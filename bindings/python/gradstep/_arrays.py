@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, Union
 
 import numpy
 
+from ._hints import did_you_mean
 from ._library import Error, Status, error
 from ._shared import integer
 
@@ -69,7 +70,9 @@ def dtype_of(name: Any) -> Dtype:
     try:
         return _BY_NUMPY[numpy.dtype(name)]
     except (KeyError, TypeError):
-        raise error(Status.UNSUPPORTED_TYPE, f"dtype: {name!r}; expected one of {', '.join(DTYPES)}") from None
+        raise error(
+            Status.UNSUPPORTED_TYPE, f"dtype: {name!r}{did_you_mean(name, DTYPES)}; expected one of {', '.join(DTYPES)}"
+        ) from None
 
 
 def dtype_of_code(code: int) -> Dtype:
@@ -255,9 +258,12 @@ def _scattered(what: str, remedy: str) -> Exception:
     )
 
 
-def checked(array: Array, what: str, dtype: Dtype, count: int | None, writable: bool = False) -> View:
-    """Like `view`, and checks that the array has `count` elements (None: any number) of `dtype`."""
-    if type(array) is numpy.ndarray and array.dtype is dtype.numpy and (count is None or array.size == count):
+def checked(
+    array: Array, what: str, dtype: Dtype, shape: tuple[int, ...] | None, writable: bool = False, *others: tuple[int, ...]
+) -> View:
+    """Like `view`, and checks that the array is of `dtype` and has `shape`, or one of `others`, or is flat: one dimension with as
+    many elements. None: any shape."""
+    if type(array) is numpy.ndarray and array.dtype is dtype.numpy and (shape is None or array.shape == shape):
         flags = array.flags
         if flags.c_contiguous and (flags.writeable or not writable):  # the usual case, without further look-ups
             return View(address_of(array), dtype, array.shape, flags.writeable, array)
@@ -265,14 +271,25 @@ def checked(array: Array, what: str, dtype: Dtype, count: int | None, writable: 
     if found.dtype is not dtype:
         hint = f"; use astype(numpy.{dtype.name})" if dtype.numpy is not None and isinstance(array, numpy.ndarray) else ""
         raise error(Status.UNSUPPORTED_TYPE, f"{what}: is of {found.dtype.name}; expected {dtype.name}{hint}")
-    if count is not None and found.size != count:
-        raise error(Status.BAD_SIZE, f"{what}: has {found.size} elements; expected {count}")
+    if shape is not None and found.shape != shape:
+        count = math.prod(shape)
+        if found.size != count:
+            raise error(Status.BAD_SIZE, f"{what}: has {found.size} elements; expected {count}")
+        require_shape(found, what, shape, *others)
     if writable and not found.writable:
         why = ""
         if not isinstance(array, numpy.ndarray) and _capsule_name(found.owner) != _VERSIONED:
             why = f" (a {type(array).__name__} does not say by DLPack 1.0 that it may be written)"
         raise error(Status.BAD_BUFFER, f"{what}: is read-only{why}; expected memory that may be written")
     return found
+
+
+def require_shape(found: View, what: str, *allowed: tuple[int, ...]) -> None:
+    """Raises if an array with the right number of elements has another shape of two or more dimensions: its elements can be in
+    another order, as those of a transposed matrix."""
+    if len(found.shape) > 1 and found.shape not in allowed:
+        shapes = " or ".join(map(str, dict.fromkeys(shape for shape in allowed if len(shape) > 1)))
+        raise error(Status.BAD_SIZE, f"{what}: has the shape {found.shape}; expected {f'{shapes}, or ' * bool(shapes)}one dimension")
 
 
 def ids_view(ids: Ids, what: str = "ids") -> View:

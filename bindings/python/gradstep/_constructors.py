@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union
 
+from ._hints import did_you_mean
 from ._shared import plain
 
 if TYPE_CHECKING:
@@ -49,10 +49,9 @@ HINTS = {
 
 
 def hint_for(name: str, allowed: Sequence[str]) -> str:
-    """What a caller may have meant by an unknown name, in brackets."""
-    near = difflib.get_close_matches(name, allowed, n=1)
-    hint = HINTS.get(name) or (f"did you mean {near[0]!r}?" if near else "")
-    return f" ({hint})" if hint else ""
+    """What a caller may have meant by an unknown argument, in brackets."""
+    hint = HINTS.get(name.lower())
+    return f" ({hint})" if hint else did_you_mean(name, allowed)
 
 
 def configuration(rule: Policy, lr: Rate, options: Options) -> dict[str, Any]:

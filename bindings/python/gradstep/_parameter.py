@@ -15,6 +15,7 @@ import numpy
 
 from . import _arrays
 from ._arrays import Array, Ids
+from ._hints import did_you_mean
 from ._library import CLoadOptions, CSlot, OutOfRangeError, Status, check, check_created, error, library, new_error
 from ._shared import (
     Config,
@@ -96,10 +97,8 @@ class _Values(Owner):
         """Copies memory of the library to `out`, or to a new array."""
         if out is None:
             out = _arrays.empty(shape, element)
-        count = math.prod(shape)
-        ctypes.memmove(
-            _arrays.checked(out, "out", element, count, writable=True).address, address, count * element.itemsize
-        )
+        found = _arrays.checked(out, "out", element, shape, writable=True)
+        ctypes.memmove(found.address, address, found.size * element.itemsize)
         return out
 
     def _values_address(self) -> int:
@@ -115,7 +114,7 @@ class _Values(Owner):
     def values(self, out: Any = None) -> Any:
         """Copies the values to `out`, or to a new numpy array, and returns it.
 
-        out: a writable array of the same dtype and number of elements.
+        out: a writable array of the same dtype, of the values' shape or flat.
 
         Pending steps of inactive rows are applied first.
         """
@@ -141,18 +140,19 @@ class _Values(Owner):
     def set_values(self, values: Array) -> None:
         """Sets all values.
 
-        values: an array of the same dtype and number of elements. Its shape is ignored.
+        values: an array of the same dtype, of the values' shape or flat.
 
         A master copy becomes the new values, too. The rest of the state, including momentum and averages, and the clock do not
         change. If the array is rejected, nothing changes.
         """
-        found = _arrays.checked(values, "values", self._element, self.size)
+        found = _arrays.checked(values, "values", self._element, self.shape)
         self._call("set_values", found.address, found.size)
 
     def append(self, values: Array) -> None:
         """Adds rows with these values behind the others, while training goes on.
 
-        values: an array of the same dtype. Its number of elements is a multiple of a row's.
+        values: an array of the same dtype, flat or of the shape of the values with another number of rows. Its number of elements
+            is a multiple of a row's.
 
         A row is an element of the first dimension of the shape. Values, state and averages follow their rows in `append`,
         `keep`, `permute` and `reset` (docs/how_to/growing_parameters.md), and `shape` is then the new one; the clock does not
@@ -162,6 +162,7 @@ class _Values(Owner):
         """
         self._require_no_view("append")
         found = _arrays.checked(values, "values", self._element, None)
+        _arrays.require_shape(found, "values", (found.shape[0] if found.shape else 1, *self.shape[1:]))
         self._call("append", found.address, found.size)
         of_row = math.prod(self.shape[1:])
         self._follow_rows(self._row_count() + (found.size // of_row if of_row else 0))
@@ -188,6 +189,7 @@ class _Values(Owner):
         """
         self._require_no_view("permute")
         found = _arrays.ids_view(order, "order")
+        _arrays.require_shape(found, "order")
         self._call("permute", found.address, found.dtype.code, found.size)
 
     def reset(self, rows: Ids) -> None:
@@ -197,6 +199,7 @@ class _Values(Owner):
         """
         self._require_no_view("reset")
         found = _arrays.ids_view(rows, "rows")
+        _arrays.require_shape(found, "rows")
         self._call("reset", found.address, found.dtype.code, found.size)
 
     def _row_count(self) -> int:
@@ -353,8 +356,8 @@ class Parameter(_Values):
     def update(self, gradient: Array, **options: Unpack[StepOptions]) -> None:
         """Updates all values with a gradient: one step.
 
-        gradient: as many elements as the values, of the same dtype, contiguous and on the CPU. It is not copied. Its shape is
-            ignored.
+        gradient: an array of the values' shape, or a flat one with as many elements; of the same dtype, contiguous and on the CPU.
+            It is not copied.
 
         The options are the members of `StepOptions`. Raises `DtypeError` or `InvalidError` if the gradient does not match, and
         `NotFiniteError` if it contains NaN or infinity and the configuration has `"on_nonfinite": "raise"`.
@@ -376,7 +379,7 @@ class Parameter(_Values):
         self._gradient = _nothing  # it was checked for the size before
 
     def _update_checked(self, gradient: Array, options: StepOptions) -> None:
-        found = _arrays.checked(gradient, "gradient", self._element, self.size, zeroes(options))
+        found = _arrays.checked(gradient, "gradient", self._element, self.shape, zeroes(options))
         if type(gradient) is numpy.ndarray:  # numpy does not move the memory of a referenced array
             self._gradient, self._gradient_at = weakref.ref(gradient), found.address
         status = _update(self._handle, found.address, self.size, options_address(options), self._failure_at)
@@ -390,7 +393,7 @@ class Parameter(_Values):
         `SequenceError`, or in a dense step uses this trainer's gradient only, so that the trainers diverge. The guide is
         docs/how_to/compressed_gradients.md.
         """
-        found = _arrays.checked(gradient, "gradient", self._element, self.size, zeroes(options))
+        found = _arrays.checked(gradient, "gradient", self._element, self.shape, zeroes(options))
         bound, written = ctypes.c_uint64(), ctypes.c_uint64()
         self._call("message_bound", ctypes.byref(bound))
         buffer = bytearray(bound.value)
@@ -457,13 +460,14 @@ class Table(_Values):
         """Updates the rows in `ids`: one step.
 
         ids: the indices of the rows, from 0: an integer array, a list or a range.
-        gradient_rows: `width` elements for each id, of the values' dtype. The gradients of a duplicate id are added.
+        gradient_rows: a row of `width` elements for each id, of the values' dtype: the shape is (number of ids, width), that of ids
+            with the width behind it, or flat. The gradients of a duplicate id are added.
 
         The options are the members of `StepOptions`. Raises `InvalidError` if an id is out of range; then nothing changes.
         """
         rows = _arrays.ids_view(ids)
-        count = rows.size * self.width
-        found = _arrays.checked(gradient_rows, "gradient_rows", self._element, count, zeroes(options))
+        shapes = (rows.size, self.width), (*rows.shape, self.width)
+        found = _arrays.checked(gradient_rows, "gradient_rows", self._element, shapes[0], zeroes(options), shapes[1])
         self._call(
             "update_rows", rows.address, rows.dtype.code, rows.size, found.address, found.size, options_address(options)
         )
@@ -484,12 +488,13 @@ class Table(_Values):
     def rows(self, ids: Ids, out: Any = None) -> Any:
         """Copies the rows in `ids`, in this order, to `out`, or to a new numpy array, and returns it.
 
-        out: a writable array of the values' dtype, with `width` elements for each id.
+        out: a writable array of the values' dtype, with a row for each id. Its shape is as in `update`.
         """
         rows = _arrays.ids_view(ids)
+        shape = (*rows.shape, self.width)
         if out is None:
-            out = _arrays.empty((*rows.shape, self.width), self._element)
-        found = _arrays.checked(out, "out", self._element, rows.size * self.width, writable=True)
+            out = _arrays.empty(shape, self._element)
+        found = _arrays.checked(out, "out", self._element, shape, True, (rows.size, self.width))
         self._call("rows", rows.address, rows.dtype.code, rows.size, found.address, found.size)
         return out
 
@@ -546,7 +551,10 @@ class LoadReport(NamedTuple):
 def _choice(given: object, name: str, allowed: tuple[str, ...]) -> int:
     """Converts a string to the number of a C enumeration."""
     if given not in allowed:
-        raise error(Status.BAD_VALUE, f"{name}: {given!r} is not known; expected {' or '.join(map(repr, allowed))}")
+        raise error(
+            Status.BAD_VALUE,
+            f"{name}: {given!r} is not known{did_you_mean(given, allowed)}; expected {' or '.join(map(repr, allowed))}",
+        )
     return allowed.index(str(given))
 
 
@@ -668,7 +676,7 @@ class Model(Mapping[str, "Parameter | Table"]):
     def update(self, gradients: Mapping[str, Array], **options: Unpack[StepOptions]) -> None:
         """Updates every parameter in `gradients` in one call of the library: one step of each.
 
-        gradients: a gradient for each name. Other parameters do not change.
+        gradients: a gradient for each name, as in `Parameter.update`. Other parameters do not change.
 
         The options are the members of `StepOptions`. The call uses the threads of the parameter with the most threads. All
         gradients are checked before anything is written. Update tables by their own `update`.
@@ -686,7 +694,7 @@ class Model(Mapping[str, "Parameter | Table"]):
             ):
                 addresses.append(parameter._gradient_at)
             else:
-                found = _arrays.checked(gradient, f"gradient of {name}", parameter._element, parameter.size, writable)
+                found = _arrays.checked(gradient, f"gradient of {name}", parameter._element, parameter.shape, writable)
                 if type(gradient) is numpy.ndarray:
                     parameter._gradient, parameter._gradient_at = weakref.ref(gradient), found.address
                 addresses.append(found.address)
@@ -712,7 +720,8 @@ class Model(Mapping[str, "Parameter | Table"]):
                 f"{name}: is a table; expected a Parameter; use model[{name!r}].update(ids, gradient_rows) for the rows of a table",
             )
         allowed = f"one of {', '.join(self._parameters)}" if self._parameters else "one that was added"
-        return error(Status.BAD_VALUE, f"{name}: is no parameter of the model; expected {allowed}")
+        hint = did_you_mean(name, self._parameters)
+        return error(Status.BAD_VALUE, f"{name}: is no parameter of the model{hint}; expected {allowed}")
 
     def _refuse_released(self) -> None:
         for name, parameter in self._parameters.items():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Union
 
 import numpy
 
+from ._hints import did_you_mean
 from ._library import GIVEN_EPOCH, GIVEN_LOSS, GIVEN_RATE, CClock, CStepOptions, Status, check, error, library, new_error
 
 if TYPE_CHECKING:
@@ -64,7 +65,10 @@ def c_options(options: Mapping[str, Any]) -> CStepOptions:
     """Makes the C structure from the given options and the defaults."""
     unknown = options.keys() - _OPTIONS.keys()
     if unknown:
-        raise TypeError(f"options: {sorted(unknown)[0]!r} is no option of a step; expected one of {', '.join(_OPTIONS)}")
+        first = sorted(unknown)[0]
+        raise TypeError(
+            f"options: {first!r} is no option of a step{did_you_mean(first, _OPTIONS)}; expected one of {', '.join(_OPTIONS)}"
+        )
     values = {**_OPTIONS, **options, "zero_gradient": zeroes(options)}
     given = 0
     for name, bit in _GIVEN.items():

@@ -137,8 +137,8 @@ class Updater(Owner):
         """Applies the step that `next_step` prepared to one tensor.
 
         parameter: the values, which are updated.
-        gradient: as many elements of the same dtype.
-        state: the arrays from `initialize`; None if the rule has no state.
+        gradient: an array of the same dtype, of the shape of the parameter or flat.
+        state: the arrays from `initialize`, of their shapes or flat; None if the rule has no state.
 
         If the rule draws random numbers, apply a step to the tensors in the same order every time, and on one thread: their ids are
         a count. With `"on_nonfinite": "skip"` or `"raise"`, a gradient with NaN or infinity changes neither parameter nor state.
@@ -146,7 +146,7 @@ class Updater(Owner):
         if self._needs_matrix or self._is_factored:
             return self.apply_many([parameter], [gradient], [state or {}])
         found = _arrays.checked(parameter, "parameter", self._element, None, writable=True)
-        of_gradient = _arrays.checked(gradient, "gradient", self._element, found.size, self._zeroes)
+        of_gradient = _arrays.checked(gradient, "gradient", self._element, found.shape, self._zeroes)
         slots, kept = self._addresses(state or {}, found, "")
         self._call("apply", found.address, of_gradient.address, slots, found.size)
         del kept
@@ -184,7 +184,7 @@ class Updater(Owner):
             _arrays.checked(x, f"parameters[{i}]", self._element, None, writable=True) for i, x in enumerate(parameters)
         ]
         found = [
-            _arrays.checked(x, f"gradients[{i}]", self._element, weights[i].size, self._zeroes)
+            _arrays.checked(x, f"gradients[{i}]", self._element, weights[i].shape, self._zeroes)
             for i, x in enumerate(gradients)
         ]
         slots = [self._addresses(x, weights[i], f"states[{i}]: ") for i, x in enumerate(states)]
@@ -226,12 +226,16 @@ class Updater(Owner):
                 f"{', '.join(slot.name for slot in self.slots) or 'nothing'}",
             )
         sizes = self._sizes(*_rows_and_columns(of)) if self._is_factored else [1 if x.single else of.size for x in self.slots]
-        views = [
-            _arrays.checked(
-                state[slot.name], f"{where}state {slot.name}", _arrays.dtype_of(slot.dtype), size, writable=True
+        views = []
+        for slot, size, is_factor in zip(self.slots, sizes, self._factors):
+            is_like_parameter = size == of.size and not is_factor
+            # Row statistics of torch have the shape (rows, 1), and are in the same order.
+            shapes = [of.shape] if is_like_parameter else [(size,), (size, 1), (1, size)]
+            views.append(
+                _arrays.checked(
+                    state[slot.name], f"{where}state {slot.name}", _arrays.dtype_of(slot.dtype), shapes[0], True, *shapes[1:]
+                )
             )
-            for slot, size in zip(self.slots, sizes)
-        ]
         return (ctypes.c_void_p * max(1, len(views)))(*[x.address for x in views]), views
 
 

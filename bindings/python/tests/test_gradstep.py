@@ -222,6 +222,35 @@ class Wheel(unittest.TestCase):
             shutil.copy(Path(scratch, "ninja"), cmake)
             self.assertRegex(self.said(PATH=scratch), "^cannot build libgradstep.so: `cmake -G ...` failed")
 
+    def test_the_instruction_set_is_that_of_the_machine(self):
+        sys.path.insert(0, str(HEADER.parents[3] / "bindings/python"))
+        import build_wheel
+
+        avx2 = "processor\t: 0\nflags\t\t: fpu sse2 " + " ".join(build_wheel.AVX2) + " avx512f avx512bw\n"
+        self.assertEqual(build_wheel.instruction_set("x86_64", avx2), "avx2")
+        for lacking in build_wheel.AVX2:
+            without = re.sub(rf"\b{lacking}\b", "", avx2)
+            self.assertEqual(build_wheel.instruction_set("x86_64", without), "sse2")
+        self.assertEqual(build_wheel.instruction_set("x86_64", ""), "sse2")
+        self.assertEqual(build_wheel.instruction_set("aarch64", "Features : asimd"), "")
+        memory = "MemTotal:       16000000 kB\nMemAvailable:    {} kB\n"
+        of_a_job = build_wheel.KIB_OF_JOB
+        for processors, available, expected in (8, 8 * of_a_job, 8), (8, 3 * of_a_job, 3), (8, 1000, 1), (1, 64 * of_a_job, 1):
+            self.assertEqual(build_wheel.jobs(processors, memory.format(available)), expected)
+        self.assertEqual(build_wheel.jobs(4, ""), 4)
+
+    def test_metadata_needs_no_library(self):
+        """pip asks for it first, and would show nothing else while it compiles."""
+        sys.path.insert(0, str(HEADER.parents[3] / "bindings/python"))
+        import build_wheel
+
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch, build_wheel.prepare_metadata_for_build_wheel(scratch))
+            self.assertEqual(folder.name, f"gradstep-{gradstep.__version__}.dist-info")
+            made = {file.name: file.read_bytes() for file in folder.iterdir()}
+            self.assertEqual(made, build_wheel.dist_info())
+            self.assertIn(b"\nName: gradstep\n", made["METADATA"])
+
     def test_a_library_that_is_no_file(self):
         for given in ("/nowhere/libgradstep.so", "/"):
             said = self.said(GRADSTEP_LIBRARY=given, PATH=os.environ["PATH"])
@@ -793,6 +822,84 @@ class Training(unittest.TestCase):
                 table.set_values(numpy.full((2, 1), 8, numpy.float32))
             self.assertEqual(table.row(1).tolist(), [row_1])
 
+    def test_another_shape_is_refused(self):
+        """Elements of a transposed matrix are in another order. A flat array has the order of the values."""
+
+        def each_call(shape, of_rows):
+            """A function for each call that takes an array of this many elements."""
+            kinds = {"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 0.5}}
+            dgc = gradstep.Parameter(config("dgc_momentum", 0.5), shape=shape)
+            p, updater = gradstep.Parameter(kinds, shape=shape), gradstep.Updater(kinds)
+            model, w = gradstep.Model({"p": gradstep.Parameter(kinds, shape=shape)}), numpy.zeros(shape, numpy.float32)
+            state = updater.initialize(w)
+            g = numpy.ones(shape, numpy.float32)
+            updater.next_step()
+            calls = {
+                "gradient": (p.update, lambda x: p.update(x, rate_scale=0.5), dgc.compress, lambda x: updater.apply(w, x, state)),
+                "gradient of p": (lambda x: model.update({"p": x}),),
+                "values": (p.set_values,),
+                "out": (p.values,),
+                "gradients[0]": (lambda x: updater.apply_many([w], [x], [state]),),
+                "state m": (lambda x: updater.apply(w, g, {"m": x}), lambda x: updater.initialize(w, {"m": x})),
+                "states[0]: state m": (lambda x: updater.apply_many([w], [g], [{"m": x}]),),
+            }
+            if of_rows:
+                table = gradstep.Table(kinds, shape=shape)
+                ids = range(shape[0])
+                calls["gradient_rows"] = (lambda x: table.update(ids, x),)
+                calls["out"] += (lambda x: table.rows(ids, x),)
+                calls["values"] += (table.set_values, lambda x: gradstep.Parameter(kinds, shape=shape).append(x))
+            return calls
+
+        for shape in (2, 3), (4, 1), (2, 3, 2), (6,), (), (1,), (0, 3):
+            size = math.prod(shape)
+            others = {tuple(reversed(shape)), (1, *shape), (*shape, 1), (1, size), (size, 1)} - {shape}
+            for name, calls in each_call(shape, len(shape) == 2).items():
+                for call in calls:
+                    for x in (numpy.ones(shape, numpy.float32), numpy.ones(size, numpy.float32), Foreign(numpy.ones(shape, "float32"))):
+                        if not (isinstance(x, Foreign) and ("out" in name or "state" in name)):  # which are written to
+                            call(x)
+                    for other in others:
+                        if len(other) < 2 or (name == "values" and other[1:] == shape[1:]):  # rows to append
+                            continue
+                        allowed = f"{re.escape(str(shape))}, or " if len(shape) > 1 else ""
+                        if name == "values":
+                            allowed = ""
+                        for x in numpy.ones(other, numpy.float32), Foreign(numpy.ones(other, numpy.float32)):
+                            with self.subTest(name=name, shape=shape, other=other):
+                                expected = f"^{re.escape(name)}: has the shape {re.escape(str(other))}; expected .*{allowed}one dimension$"
+                                self.refused(gradstep.InvalidError, ValueError, expected, call, x)
+        table = gradstep.Table(config("sgd", 1.0), shape=(5, 2))
+        ids = numpy.array([[0, 1, 2], [1, 2, 3]])
+        for shape in (6, 2), (2, 3, 2), (12,):  # a row for each id
+            table.update(ids, numpy.ones(shape, numpy.float32))
+            table.rows(ids, numpy.empty(shape, numpy.float32))
+        for shape in (2, 6), (3, 2, 2), (4, 3), (1, 12):
+            for call in table.update, table.rows:
+                with self.assertRaisesRegex(gradstep.InvalidError, r"has the shape \(.*expected \(.*2\) or \(.*2\), or one dimension$"):
+                    call(ids, numpy.ones(shape, numpy.float32))
+        p = gradstep.Parameter(config("sgd", 1.0), shape=(2, 3))
+        with self.assertRaisesRegex(gradstep.InvalidError, r"^values: has the shape \(3, 2\); expected \(3, 3\), or one dimension$"):
+            p.append(numpy.ones((3, 2), numpy.float32))
+        for call in p.permute, p.reset:  # as numpy.argwhere gives them
+            with self.assertRaisesRegex(gradstep.InvalidError, r"^(order|rows): has the shape \(1, 2\); expected one dimension$"):
+                call(numpy.array([[0, 1]]))
+        # Factored state is of one dimension, or of the shape that gradstep.torch has.
+        matrix, g = numpy.zeros((4, 3), numpy.float32), numpy.ones((4, 3), numpy.float32)
+        updater = gradstep.Updater(gradstep.adafactor(lr=0.5))
+        state = updater.initialize(matrix)
+        updater.next_step()
+        updater.apply(matrix, g, {**state, "r": state["r"].reshape(4, 1), "c": state["c"].reshape(1, 3)})
+        with self.assertRaisesRegex(gradstep.InvalidError, r"^states\[0\]: state r: has the shape \(2, 2\); expected \(4, 1\)"):
+            updater.apply(matrix, g, {**state, "r": state["r"].reshape(2, 2)})
+
+    def test_saved_states_have_a_shape(self):
+        saved = gradstep.Parameter(config("momentum", 1.0), shape=(2, 3)).save_state()
+        gradstep.Parameter(config("momentum", 1.0), shape=(2, 3)).load_state(saved)
+        for shape in (3, 2), (6,), (1, 6):
+            with self.assertRaisesRegex(gradstep.InvalidError, "shape"):
+                gradstep.Parameter(config("momentum", 1.0), shape=shape).load_state(saved)
+
     def test_rows_change_while_training(self):
         p = gradstep.Parameter(config("momentum", 1.0), numpy.ones((2, 3), numpy.float32))
         g = numpy.full(6, 2, numpy.float32)
@@ -1238,6 +1345,37 @@ class Constructors(unittest.TestCase):
             gradstep.adamw
         with self.assertRaisesRegex(AttributeError, r"no attribute 'momentun'; did you mean 'momentum'\?"):
             gradstep.momentun
+        for name in "AdamW", "ADAMW":
+            for module in gradstep, gradstep.rules:
+                with self.assertRaisesRegex(AttributeError, rf"no attribute '{name}'; it is adam with .*decoupled.*torch.adamw$"):
+                    getattr(module, name)
+        for module, name, meant in (
+            *((gradstep, name.upper(), name) for name in gradstep.rules.__all__),
+            (gradstep, "model", "Model"),
+            (gradstep.schedules, "Cosine", "cosine"),
+            (gradstep.regularizers, "L2", "l2"),
+            (gradstep.averages, "EMA", "ema"),
+            (gradstep.clips, "ClipNorm", "clip_norm"),
+            (dialects.torch, "AdamW", "adamw"),
+            (dialects.keras, "RMSprop", "rmsprop"),
+        ):
+            with self.assertRaisesRegex(AttributeError, f"no attribute '{name}'; did you mean '{meant}'"):
+                getattr(module, name)
+        with self.assertRaisesRegex(TypeError, r"'Beta1' is not an argument \(did you mean 'beta1'\?\)"):
+            gradstep.adam(0.1, Beta1=0.9)
+        with self.assertRaisesRegex(TypeError, r"'Weight_Decay' is not an argument \(weight decay is a regularizer"):
+            gradstep.adam(0.1, Weight_Decay=0.9)
+        with self.assertRaisesRegex(TypeError, r"'Rate_Scale' is no option of a step \(did you mean 'rate_scale'\?\)"):
+            p.update(numpy.ones(2), Rate_Scale=0.5)
+        with self.assertRaisesRegex(gradstep.DtypeError, r"dtype: 'BFloat16' \(did you mean 'bfloat16'\?\)"):
+            gradstep.Parameter(gradstep.sgd(lr=0.5), shape=2, dtype="BFloat16")
+        with self.assertRaisesRegex(gradstep.InvalidError, r"missing: 'Keep' is not known \(did you mean 'keep'\?\)"):
+            gradstep.Model({"p": p}).load("nothing", missing="Keep")
+        with self.assertRaisesRegex(gradstep.InvalidError, r"Weight: is no parameter of the model \(did you mean 'weight'\?\)"):
+            gradstep.Model({"weight": p}).update({"Weight": numpy.ones(2)})
+        for name, hint in (("Adam", r"did you mean \"adam\""), ("AdamW", "it is adam with"), ("FTRL", r"did you mean \"ftrl\"")):
+            with self.assertRaisesRegex(gradstep.ConfigError, hint):
+                gradstep.Parameter(config(name, 0.1), shape=2)
         with self.assertRaisesRegex(gradstep.ConfigError, r"config: 'adam' is not JSON; expected a dict"):
             gradstep.Parameter("adam", numpy.ones(2))
         for wrong in "null", "3":  # JSON, and no configuration

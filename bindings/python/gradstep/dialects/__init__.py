@@ -1,6 +1,10 @@
 # Written by bindings/python/write_constructors.py from docs/reference/configuration.schema.json.
 """Configurations by the names of other frameworks: `gradstep.dialects.keras.adam(lr=1e-3)`."""
 
+from .._hints import attributes_of_module
 from . import dlib, dynamicemb, ensmallen, fbgemm, keras, optax, paddle, tensorflow, torch
 
 __all__ = ["dlib", "dynamicemb", "ensmallen", "fbgemm", "keras", "optax", "paddle", "tensorflow", "torch"]
+
+for _module in dlib, dynamicemb, ensmallen, fbgemm, keras, optax, paddle, tensorflow, torch:
+    setattr(_module, "__getattr__", attributes_of_module(_module.__name__, _module.__all__))

@@ -14,6 +14,9 @@ except ModuleNotFoundError as reason:
         raise ModuleNotFoundError("gradstep.torch needs torch 2.2 or newer; pip install torch", name="torch") from None
     raise
 
+from typing import TYPE_CHECKING
+
+from .._hints import attributes_of_module
 from ._classes import SGD, Adagrad, Adam, AdamW, RMSprop, SparseAdam
 from ._memory import StateError
 from ._more import ASGD, Adadelta, Adafactor, Adamax, Muon, NAdam, RAdam
@@ -36,3 +39,6 @@ __all__ = [
     "SparseAdam",
     "StateError",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = attributes_of_module(__name__, __all__)
