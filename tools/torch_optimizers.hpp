@@ -80,9 +80,9 @@ inline constexpr std::array torch_forms{
     torch_form{"ASGD", "sgd", {}, {{{"average", "ax"}}}, decay::l2, {"lambd", "alpha", "t0"}, {"eta", "mu"}},
     torch_form{"SparseAdam", "sparse_adam", {}, {first_moment, second_moment}, decay::none},
 };
-/// The class of gradstep.torch whose groups have a configuration. Its state has the numbers that a
-/// rule keeps in the clock under the name `clock_key`: as many of F64 as a clock has, 0 behind those
-/// of the rule.
+/// The class of gradstep.torch whose groups have a configuration. Its state has the numbers that
+/// a rule keeps in the clock under the name `clock_key`: as many of F64 as a clock has. Those after
+/// the numbers of the rule are 0.
 inline constexpr std::string_view any_optimizer = "Optimizer", clock_key = "clock";
 
 /// The classes, each once.
@@ -116,8 +116,8 @@ constexpr slot_form form_of(factor_length length) {
     if (length == factor_length::whole) return slot_form::whole;
     return length == factor_length::rows ? slot_form::rows : slot_form::columns;
 }
-/// The shape of a slot in torch's state of a tensor with these extents; empty if such a tensor lacks
-/// the slot. The dimensions of a matrix after the first one are joined.
+/// The shape of a slot in torch's state of a tensor with these extents; empty if such a tensor
+/// lacks the slot. The dimensions of a matrix after the first one are joined.
 inline std::optional<std::vector<std::uint64_t>> shape_in_torch(slot_form form,
                                                                 std::vector<std::uint64_t> const& extents) {
     using shape = std::vector<std::uint64_t>;

@@ -286,7 +286,7 @@ def checked(
 
 def require_shape(found: View, what: str, *allowed: tuple[int, ...]) -> None:
     """Raises if an array with the right number of elements has another shape of two or more dimensions: its elements can be in
-    another order, as those of a transposed matrix."""
+    another order, as in a transposed matrix."""
     if len(found.shape) > 1 and found.shape not in allowed:
         shapes = " or ".join(map(str, dict.fromkeys(shape for shape in allowed if len(shape) > 1)))
         raise error(Status.BAD_SIZE, f"{what}: has the shape {found.shape}; expected {f'{shapes}, or ' * bool(shapes)}one dimension")

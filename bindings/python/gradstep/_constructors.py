@@ -49,7 +49,7 @@ HINTS = {
 
 
 def hint_for(name: str, allowed: Sequence[str]) -> str:
-    """What a caller may have meant by an unknown argument, in brackets."""
+    """The hint for an unknown argument, in brackets."""
     hint = HINTS.get(name.lower())
     return f" ({hint})" if hint else did_you_mean(name, allowed)
 

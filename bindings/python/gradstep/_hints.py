@@ -1,4 +1,4 @@
-"""What callers may have meant by an unknown name: the nearest known one, whatever its letters' case."""
+"""Hints of errors for an unknown name: the nearest known name. Upper and lower case are the same here."""
 
 from __future__ import annotations
 

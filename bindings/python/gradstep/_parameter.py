@@ -460,8 +460,8 @@ class Table(_Values):
         """Updates the rows in `ids`: one step.
 
         ids: the indices of the rows, from 0: an integer array, a list or a range.
-        gradient_rows: a row of `width` elements for each id, of the values' dtype: the shape is (number of ids, width), that of ids
-            with the width behind it, or flat. The gradients of a duplicate id are added.
+        gradient_rows: a row of `width` elements for each id, of the values' dtype. The shape is (number of ids, width) or
+            (*ids.shape, width), or the array is flat. The gradients of a duplicate id are added.
 
         The options are the members of `StepOptions`. Raises `InvalidError` if an id is out of range; then nothing changes.
         """
