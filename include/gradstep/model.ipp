@@ -198,6 +198,11 @@ GRADSTEP_DEFINE void model::reset_rows(name_patterns names, std::span<std::int64
     rearrange("reset", std::move(names), [&](std::size_t rows) { return detail::reset_rows(rows, ids); });
 }
 
+GRADSTEP_DEFINE void model::weights_set(name_patterns names) {
+    tasks_.require_idle("weights_set");
+    for (detail::parameter_task* const task : tasks_.matching(std::move(names), "weights_set")) task->weights_set();
+}
+
 GRADSTEP_DEFINE void model::set_shape(std::string_view name, std::vector<std::uint64_t> extents) {
     auto& task = tasks_[tasks_.index_of(name, "set_shape")];
     detail::require_shape(name, extents, task.size());

@@ -52,14 +52,9 @@ public:
     template <class Buffer>
     parameter(Updater const& optimizer, Buffer const& initial, parameter_options options = {})
         : updater_(optimizer), options_(options) {
-        using own = typename backend::memory_space;
-        using space = std::conditional_t<detail::lives_in<Buffer, own>, own, host_memory>;
-        auto const from = detail::as_span<storage const, space>(initial);
-        if (from.data() == nullptr && !from.empty())
-            detail::fail<buffer_error>({"initial"}, {"is null"}, {from.size(), " elements of memory"});
-        detail::require_layout(initial, from);
+        auto const from = given_values("initial", initial);
         set_shape(options.shape.is_known() ? options.shape : detail::shape_of(initial), from.size());
-        memory_.values = updater_.backend().copy_of(from, space{});
+        memory_.values = updater_.backend().copy_of(from, space_of<Buffer>{});
         make_state();
         updater_.seek({});
         call([&](auto... slots) { updater_.initialize(value_span(), slots...); });
@@ -180,6 +175,22 @@ public:
     std::span<storage const> memory() const {
         return {detail::traits_of<buffer<storage>>::data(memory_.values), size()};
     }
+    /// Sets all values, for example to pretrained ones, from a buffer as the constructor takes it.
+    /// The state follows as in `updater::weights_set`, and training goes on from the new values: the
+    /// master copy becomes them, and moments and the clock stay. The next step writes the
+    /// bfloat16_copy. Throws size_error, buffer_error, and sequence_error while an average is
+    /// applied, or between `ascend` and `descend`. Nothing has changed then.
+    template <class Buffer> void set_values(Buffer const& values) {
+        require_trained("set_values");
+        auto const from = given_values("set_values", values);
+        if (from.size() != size())
+            detail::fail<size_error>({"set_values"}, {"there are ", from.size(), " values"}, {size()});
+        auto const to = value_span();
+        if constexpr (!std::is_same_v<space_of<Buffer>, typename backend::memory_space>)
+            updater_.backend().copy_from_host(from, to.data());
+        else if (from.data() != to.data()) detail::copy(updater_.backend(), from, to);
+        detail::follow_weights(updater_, memory_.whole(), clock().step);
+    }
     /// Copies the values to a host buffer of the same size. Waits for a device.
     template <class Buffer> void copy_to(Buffer&& host) const {
         detail::require_lasting<Buffer>();
@@ -278,12 +289,7 @@ public:
     /// of the slots.
     std::span<state_type const> state(std::string_view name) const requires on_host {
         std::size_t const i = index_of(name);
-        if (i >= Updater::slots) {
-            std::string known;
-            for (char const* slot : Updater::state_names) known += (known.empty() ? "" : ", ") + std::string(slot);
-            detail::fail<value_error>({"state(\"", name, "\")"}, {"no such slot"},
-                                      {known.empty() ? "a slot of the rule, which has none" : "one of " + known});
-        }
+        if (i >= Updater::slots) detail::refuse_slot(name, Updater::state_names);
         return {memory_.state[i].data(), memory_.state[i].size()};
     }
 
@@ -299,8 +305,10 @@ public:
         });
         detail::visit_shape(to, options_.shape);
     }
-    /// Continues from a saved state: its clock, and the id if there is one.
-    void resume(gradstep::clock at, std::optional<std::uint64_t> id) {
+    /// Continues from a saved state: its clock, and the id if there is one. The state of the first
+    /// `loaded` elements belongs to it; averages of the others stay as they are.
+    void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::size_t loaded = SIZE_MAX) {
+        detail::keep_averages<Updater>(updater_, memory_.whole(), loaded, clock().step, at.step);
         updater_.seek(at);
         if (id) options_.id = *id;
     }
@@ -328,6 +336,17 @@ public:
     /// @endcond
 
 private:
+    // Where a buffer that a call takes lies.
+    template <class Buffer>
+    using space_of = std::conditional_t<detail::lives_in<Buffer, typename backend::memory_space>,
+                                        typename backend::memory_space, host_memory>;
+    template <class Buffer> static std::span<storage const> given_values(char const* name, Buffer const& values) {
+        auto const from = detail::as_span<storage const, space_of<Buffer>>(values);
+        if (from.data() == nullptr && !from.empty())
+            detail::fail<buffer_error>({name}, {"is null"}, {from.size(), " elements of memory"});
+        detail::require_layout(values, from);
+        return from;
+    }
     // Allocates the state for the shape.
     void make_state() {
         std::array<buffer<state_type>, Updater::slots> made;

@@ -19,6 +19,7 @@
 #include <gradstep/core/policy_checks.hpp>
 #include <gradstep/core/scheduled.hpp>
 #include <gradstep/core/step.hpp>
+#include <gradstep/core/tensor_state.hpp>
 #include <gradstep/core/weight_changes.hpp>
 #include <gradstep/regularizers/none.hpp>
 #include <gradstep/regularizers/without_decay.hpp>
@@ -147,23 +148,42 @@ public:
         move_to({});
     }
 
-    /// Sets the state buffers of one tensor to their values at step 0. These are zero, or values
-    /// that the rule defines, such as adagrad's initial accumulator. The master copy becomes the
-    /// parameter. On a device it is ordered with the steps. Throws size_error or buffer_error
+    /// Sets the state buffers of one tensor to their initial values. These are zero, or values that
+    /// the rule defines, such as adagrad's initial accumulator. The master copy becomes the
+    /// parameter. An average accounts for the steps that the clock has counted, as if the weights
+    /// had stood still. On a device it is ordered with the steps. Throws size_error or buffer_error
     /// before anything is written.
     template <class W, class... S>
     requires(sizeof...(S) != 0 || !detail::slices_of<W, updater>) void initialize(W&& weight, S&&... state) const {
         detail::require_lasting<W, S...>();
         detail::tensor<updater> const x(weight, state...);
-        initialize_all(&x, 1, detail::only_tensor);
+        for_each(&x, 1, detail::only_tensor, &detail::begin_state<updater>);
     }
     /// The same for many tensors in one call, with the arguments of a step: a range of slices, or
     /// one slice. It ignores the gradients.
     void initialize(std::span<slice<updater> const> tensors) const {
-        initialize_all(tensors.data(), tensors.size(), 0);
+        for_each(tensors.data(), tensors.size(), 0, &detail::begin_state<updater>);
     }
     template <std::same_as<slice<updater>> Slice> void initialize(Slice const& tensor) const {
-        initialize_all(&tensor, 1, detail::only_tensor);
+        for_each(&tensor, 1, detail::only_tensor, &detail::begin_state<updater>);
+    }
+
+    /// Call it after other code has set the weights of a tensor, for example from a file: it adapts
+    /// state that contains weights, and training goes on from the new ones. The master copy becomes
+    /// the weight. Each rule and average says what it does with its slots; most have none that
+    /// contain weights. Moments and the clock do not change. Throws the errors of `initialize`.
+    template <class W, class... S>
+    requires(sizeof...(S) != 0 || !detail::slices_of<W, updater>) void weights_set(W&& weight, S&&... state) const {
+        detail::require_lasting<W, S...>();
+        detail::tensor<updater> const x(weight, state...);
+        for_each(&x, 1, detail::only_tensor, &detail::follow_weights<updater>);
+    }
+    /// The same for many tensors, or for one slice, as `initialize`.
+    void weights_set(std::span<slice<updater> const> tensors) const {
+        for_each(tensors.data(), tensors.size(), 0, &detail::follow_weights<updater>);
+    }
+    template <std::same_as<slice<updater>> Slice> void weights_set(Slice const& tensor) const {
+        for_each(&tensor, 1, detail::only_tensor, &detail::follow_weights<updater>);
     }
 
     /// Sets only the state buffers, one for each slot: initialize_state(m, v). Throws the errors of
@@ -181,7 +201,7 @@ public:
             std::span<typename traits::storage> none(static_cast<typename traits::storage*>(nullptr), n);
             detail::tensor<updater> const x(none, state...);
             x.check({"gradient", nullptr, n, 0}, detail::only_tensor, false);
-            begin(x);
+            detail::begin_state(*this, x, 0);
         }
     }
 
@@ -325,46 +345,23 @@ private:
             "length of its own: give the parameter first, as initialize(w, m, v)");
         return may;
     }
-    // Tensors or slices. A pointer and a count, since a new type of std::span for each updater
-    // would dominate the time to compile. `number` is the number of the first one, for errors.
-    template <class Tensor> void initialize_all(Tensor const* tensors, std::size_t count, std::size_t number) const {
+    // Calls f(*this, tensor, number of its steps so far) for tensors or slices, after it has checked all. A
+    // pointer and a count, since a new type of std::span for each updater would dominate the time
+    // to compile. `number` is the number of the first one, for errors.
+    template <class Tensor>
+    void for_each(Tensor const* tensors, std::size_t count, std::size_t number,
+                  void (*f)(updater const&, detail::tensor<updater> const&, std::int64_t)) const {
         for (std::size_t k = 0; k != count; ++k) {
             if constexpr (std::is_same_v<Tensor, slice<updater>>) tensors[k].follow();
             tensors[k].check({"gradient", nullptr, tensors[k].weight.size(), 0}, number + k);
         }
-        for (std::size_t k = 0; k != count; ++k) begin(tensors[k]);
-    }
-    void begin(detail::tensor<updater> const& x) const {
-        if constexpr (detail::in_blocks<traits>) {
-            auto first = detail::initial_state(rule(), 0.0f);
-            detail::host_each<slots>([&](auto i) {
-                using parts = detail::parts_of<detail::map_of<Rule, i>>;
-                detail::fill_blocks(x.state[i], x.weight.size(), detail::slot<i, Rule>(first),
-                                    static_cast<std::uint8_t>(parts::zero_code));
-            });
-        } else if constexpr (requires { rule_.template initialize<float>(0.0f); }) {
-            begin(initialize_kernel<Element, Rule>{rule_, x.weight.data(), detail::state_pointers(x),
-                                                   detail::master_pointer(x)},
-                  x.weight.size());
-        } else if constexpr (slot_count<Rule> + traits::has_master != 0) {
-            using numbers = detail::initial_numbers<slot_count<Rule>>;
-            typename numbers::template state<typename traits::state*> pointers{};
-            for (std::size_t i = 0; i != slot_count<Rule>; ++i) pointers.slots[i] = x.state[i].data();
-            begin(initialize_kernel<Element, numbers>{numbers::of(rule()), x.weight.data(), pointers,
-                                                      detail::master_pointer(x)},
-                  x.weight.size());
+        for (std::size_t k = 0; k != count; ++k) {
+            std::int64_t steps = clock_.step;
+            if constexpr (std::is_same_v<Tensor, slice<updater>>)
+                if (tensors[k].step) steps = *tensors[k].step - 1;
+            f(*this, tensors[k], steps);
         }
-        if constexpr (factor_slot_count<Rule> != 0)
-            for (std::size_t i = 0; i != factor_slot_count<Rule>; ++i)
-                detail::fill(backend_, std::span<typename traits::state>(x.state[slot_count<Rule> + i]),
-                             typename traits::state(0));
-        if constexpr (row_slot_count<Rule> != 0)
-            begin(initialize_row_kernel<Element, Rule>{rule_, detail::row_pointers<updater>(x)}, 1);
     }
-    template <class Kernel> void begin(Kernel const& kernel, std::size_t n) const {
-        detail::run_single(backend_, kernel, n, sizeof(typename traits::storage) + state_bytes(1));
-    }
-
     GivenRule rule_;
     GivenRegularizer regularizer_;
     Schedule schedule_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <gradstep/averaging/ema.hpp>
+#include <gradstep/core/averaged_view.hpp>
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/scheduled.hpp>
@@ -37,6 +38,7 @@ namespace gradstep {
 ///   `lookahead`. With `pulls_every_step = true` it does so in every step: `towards_initial`;
 /// - `counts_steps = true`, which excludes it from `touch_only` tables: there, steps without a row
 ///   never happened for this row;
+/// - `weights_set(std::int64_t t, V w, state<V>& s) const`, as for a rule;
 /// - `arrival<T>`, `arrive<T>(t)` and `initialize(arrival<T>, V w)`, if the state depends on the
 ///   steps before a row joined the table.
 template <class A>
@@ -81,6 +83,20 @@ template <class Policy, class T> using arrival_of = typename arrival_type<Policy
 template <class T, class Policy> arrival_of<Policy, T> arrive([[maybe_unused]] Policy const& policy, std::int64_t t) {
     if constexpr (std::is_same_v<arrival_of<Policy, T>, no_arrival>) return {};
     else return policy.template arrive<T>(t);
+}
+
+// The same for a change of the clock.
+template <class Policy, class T> struct clock_change_type { using type = no_arrival; };
+template <class Policy, class T>
+requires(requires { typename Policy::template clock_change<T>; }) struct clock_change_type<Policy, T> {
+    using type = typename Policy::template clock_change<T>;
+};
+template <class Policy, class T> using clock_change_of = typename clock_change_type<Policy, T>::type;
+template <class T, class Policy>
+clock_change_of<Policy, T> change_clock([[maybe_unused]] Policy const& policy, [[maybe_unused]] std::int64_t from,
+                                        [[maybe_unused]] std::int64_t to) {
+    if constexpr (std::is_same_v<clock_change_of<Policy, T>, no_arrival>) return {};
+    else return policy.template change_clock<T>(from, to);
 }
 
 // The name of an average's slot, where Number counts the averages of a rule: "average", "average2";
@@ -164,6 +180,28 @@ template <class Rule, class Average> struct averaged {
         if constexpr (requires { rule.arrive(before.rule, w, s.rule()); }) rule.arrive(before.rule, w, s.rule());
         if constexpr (requires { Average::initialize(before.average, w); })
             s.average = Average::initialize(before.average, w);
+    }
+    // For rows that keep their state while the clock goes to another step: their averages stay.
+    static constexpr bool counts_in_state = detail::counts_in_state<Rule> || detail::counts_in_state<Average>;
+    template <class T> struct clock_change {
+        detail::clock_change_of<Rule, T> rule;
+        typename Average::template reading<T> before;
+        detail::arrival_of<Average, T> after;
+    };
+    template <class T> clock_change<T> change_clock(std::int64_t from, std::int64_t to) const {
+        return {detail::change_clock<T>(rule, from, to), average.template read<T>(from),
+                detail::arrive<T>(average, to)};
+    }
+    template <class T, pack V> GRADSTEP_HD static void clock_changed(clock_change<T> const& c, V w, state<V>& s) {
+        if constexpr (requires { Rule::clock_changed(c.rule, w, s.rule()); }) Rule::clock_changed(c.rule, w, s.rule());
+        if constexpr (detail::counts_in_state<Average>)
+            s.average = Average::initialize(c.after, Average::value(c.before, w, s.average));
+    }
+    template <pack V>
+    GRADSTEP_HD void weights_set(std::int64_t t, V w, state<V>& s) const
+        requires(detail::contains_weights<Rule> || detail::contains_weights<Average>) {
+        if constexpr (detail::contains_weights<Rule>) rule.weights_set(t, w, s.rule());
+        if constexpr (detail::contains_weights<Average>) average.weights_set(t, w, s.average);
     }
     static constexpr bool is_rare_slot(std::size_t i) {
         bool const is_averages = i - own_slots < average_slots; // unsigned: earlier slots wrap to large numbers

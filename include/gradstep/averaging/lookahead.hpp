@@ -37,6 +37,7 @@ struct lookahead {
     template <class X> struct state { X slow; };
     static constexpr std::array state_names{"slow"};
     template <pack V> GRADSTEP_HD static state<V> initialize(V w) { return {w}; }
+    template <pack V> GRADSTEP_HD void weights_set(std::int64_t, V w, state<V>& s) const { s.slow = w; }
     static constexpr bool is_rare_slot(std::size_t) { return true; }
 
     template <class T> struct coeffs {

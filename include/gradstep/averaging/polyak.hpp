@@ -29,6 +29,10 @@ struct polyak {
     template <class X> struct state { X average; };
     static constexpr std::array state_names{"average"};
     template <pack V> GRADSTEP_HD static state<V> initialize(V w) { return {w}; }
+    // Until a step is averaged, the average is the weight.
+    template <pack V> GRADSTEP_HD void weights_set(std::int64_t t, V w, state<V>& s) const {
+        if (t <= start) s.average = w;
+    }
 
     template <class T> struct coeffs { T share, keep; };
     template <class T> coeffs<T> prepare(step_info now) const {

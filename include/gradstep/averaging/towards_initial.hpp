@@ -42,6 +42,7 @@ struct towards_initial {
     template <class X> struct state { X initial; };
     static constexpr std::array state_names{"initial"};
     template <pack V> GRADSTEP_HD static state<V> initialize(V w) { return {w}; }
+    template <pack V> GRADSTEP_HD void weights_set(std::int64_t, V w, state<V>& s) const { s.initial = w; }
 
     template <class T> struct coeffs { T share; };
     template <class T> coeffs<T> prepare(step_info now) const {

@@ -53,6 +53,11 @@ template <class Rule> struct agc {
     template <std::size_t I, class S> GRADSTEP_HD static auto& slot(S& s) { return detail::slot<I, Rule>(s); }
     template <pack V> GRADSTEP_HD state<V> initialize(V w) const { return detail::initial_state(rule, w); }
 
+    template <pack V>
+    GRADSTEP_HD void weights_set(std::int64_t t, V w, state<V>& s) const requires(detail::contains_weights<Rule>) {
+        rule.weights_set(t, w, s);
+    }
+
     static constexpr bool takes_gradients_only = detail::takes_gradients_only<Rule>();
     static constexpr auto at_zero_gradient = detail::zero_gradient_effect_of<Rule>();
     state<double> decay() const requires(detail::decays_by_factors<Rule>) { return rule.decay(); }

@@ -35,6 +35,15 @@ template <class Updater, class Read> auto averages_on_host(Updater const& of, st
     return out;
 }
 
+// Whether a slot depends on the number of steps so far, as the sums of `window`.
+template <class Policy>
+inline constexpr bool counts_in_state = [] {
+    if constexpr (requires { Policy::counts_in_state; }) return Policy::counts_in_state;
+    else return requires {
+            typename Policy::template arrival<float>;
+        };
+}();
+
 // A rule for rows that join a table or a parameter after other steps: their state starts with what
 // the averages make of these steps (`arrival`). The average of a schedule-free rule starts at the
 // value of the row, as at step 0.

@@ -189,6 +189,10 @@ inline namespace GRADSTEP_ISA {
 ///   of them.
 /// - `initial() -> state<double>`: slots that do not start at zero. `initialize(V w) -> state<V>`
 ///   if they depend on the weight.
+/// - `weights_set(std::int64_t t, V w, state<V>& s) const`: after step t, other code has set the
+///   weight to w (updater::weights_set). It rewrites the slots that contain weights, or a function
+///   of weights, so that the next steps go on from w: without gradient and momentum they leave w. A
+///   rule whose `initialize` reads the weight needs it.
 /// - `after(coeffs<T> const&, V w, state<V>& s)`: runs last and sees the weight as it is stored.
 /// - `slot<I>(state)`: the I-th slot of a nested state.
 /// - `at_zero_gradient`, `decay`, `row_decay`, `check_decay`, `is_linear`, `step_bound`: what a

@@ -48,6 +48,12 @@ inline constexpr bool pulls_every_step = [] {
     else return false;
 }();
 
+// Whether the state contains weights, which follow a weight that other code sets (`weights_set`).
+template <class Rule>
+inline constexpr bool contains_weights = requires(Rule const& of, typename Rule::template state<float>& s) {
+    of.weights_set(std::int64_t(), 0.0f, s);
+};
+
 // If the loop of a rule is limited by the divider: how many of four packs compute their roots
 // without it. Otherwise -1.
 template <class Rule>
@@ -362,6 +368,38 @@ template <class Element, class Rule> struct initialize_kernel {
         detail::store_slots<Rule, V, true>(state, detail::initial_state(rule, w), i, which, slots{});
     }
 
+    /// See `update_kernel::is_aligned`.
+    template <std::size_t N> bool is_aligned() const {
+        return detail::is_aligned<N>(weight) && detail::is_aligned<N>(master) &&
+               detail::slots_are_aligned<N, Rule>(state, slots{});
+    }
+};
+
+/// Changes the state between steps: calls change(w, s) with the weight and the slots of each
+/// element. If `Change::weight_is_set`, other code has set the weight, and the master copy becomes
+/// the weight. Its `traits`, `slots` and `gradient_type` are the same as in `initialize_kernel`.
+template <class Element, class Rule, class Change> struct state_kernel {
+    using traits = element_traits<Element>;
+    using gradient_type = void;
+    using slots = std::make_index_sequence<slot_count<Rule>>;
+
+    Change change;
+    typename traits::storage const* weight;
+    typename Rule::template state<typename traits::state*> state;
+    typename traits::state* master;
+
+    /// See `update_kernel::at`.
+    template <pack V, class Which> GRADSTEP_HD void at(std::size_t i, Which which) const {
+        V w = pack_traits<V>::load(weight + i, which);
+        if constexpr (!Change::weight_is_set) w = detail::load_trained<traits, V>(weight, master, i, which);
+        else if constexpr (traits::has_master) pack_traits<V>::store(master + i, w, which);
+        typename Rule::template state<V> s;
+        if constexpr (requires { change(w, s); }) {
+            detail::load_slots<Rule, V, true>(state, s, i, which, slots{});
+            change(w, s);
+            detail::store_slots<Rule, V, true>(state, s, i, which, slots{});
+        }
+    }
     /// See `update_kernel::is_aligned`.
     template <std::size_t N> bool is_aligned() const {
         return detail::is_aligned<N>(weight) && detail::is_aligned<N>(master) &&

@@ -285,9 +285,10 @@ template <class V> GRADSTEP_HD typename pack_traits<V>::wide wide_product(V a, V
 template <class T> T never_zero(double epsilon) {
     return T(epsilon) < std::numeric_limits<T>::min() ? std::numeric_limits<T>::min() : T(epsilon);
 }
-/// The largest number of T. It is a variable, since kernels cannot call the functions of
-/// std::numeric_limits.
+/// The largest number of T, and the smallest normal one above 0. They are variables, since kernels
+/// cannot call the functions of std::numeric_limits.
 template <class T> inline constexpr T largest_number = std::numeric_limits<T>::max();
+template <class T> inline constexpr T smallest_number = std::numeric_limits<T>::min();
 /// a / b, or the largest number of T if the quotient is infinite. The product of the result with 0
 /// is thus 0 and not NaN.
 template <class T> GRADSTEP_HD T finite_quotient(T a, T b) { return math::min(math::div(a, b), largest_number<T>); }

@@ -309,7 +309,7 @@ GRADSTEP_DEFINE load_report model::load(std::string const& file, load_options co
     for (std::size_t i = 0; i < own.size(); ++i)
         if (of.from[i] != nullptr) detail::read_into(files_type::source(files, *of.from[i]), own[i]);
     for (std::size_t i = 0; i < own.size(); ++i)
-        if (of.from[i] != nullptr) tasks_[i].seek(of.from[i]->clock);
+        if (of.from[i] != nullptr) tasks_[i].resume(of.from[i]->clock, detail::values_to_load(own[i]));
     return std::move(of.report);
 }
 

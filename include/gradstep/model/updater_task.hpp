@@ -25,6 +25,7 @@
 #include <gradstep/core/slice.hpp>
 #include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/step_options.hpp>
+#include <gradstep/core/tensor_state.hpp>
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/core/zero_gradient.hpp>
 #include <gradstep/model/launch_batch.hpp>
@@ -213,6 +214,13 @@ public:
     bool reads_in_chunks() const override { return reads_chunks; }
     gradstep::clock clock() const override { return optimizer().clock(); }
     void seek(gradstep::clock at) override { optimizer().seek(at); }
+    void resume(gradstep::clock at, std::size_t loaded) override {
+        if (loaded < size()) keep_averages<Updater>(optimizer(), tensor({}), loaded, clock().step, at.step);
+        optimizer().seek(at);
+    }
+    void weights_set() override {
+        named([&] { optimizer().weights_set(tensor({})); });
+    }
     void append_slots(std::vector<std::string>& to) const override {
         for (char const* const slot : Updater::state_names) {
             to.emplace_back(slot);

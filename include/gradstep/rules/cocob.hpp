@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/hyperparameters.hpp>
@@ -44,23 +45,39 @@ struct cocob {
         using value_type = typename pack_traits<V>::value_type;
         return {V(value_type(epsilon)), V(0), V(0), V(0), w};
     }
+    // The bet stays, and w0 becomes the weight from which it leads to w.
+    template <pack V> GRADSTEP_HD void weights_set(std::int64_t, V w, state<V>& s) const {
+        using value_type = typename pack_traits<V>::value_type;
+        bet<V> const now(V(value_type(alpha)), V(smallest_number<value_type>), s);
+        s.w0 = math::fnma(now.share, now.wealth, w);
+    }
 
     template <class T> struct coeffs { T alpha, least, rate; };
     template <class T> coeffs<T> prepare(step_info now) const {
         return {T(alpha), never_zero<T>(epsilon), T(now.rate)};
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
-        using math::div, math::fnma, math::maximum;
+        using math::fnma, math::maximum;
         V const h = math::mul(V(c.rate), g), size = math::abs(h), before = w;
         s.largest = maximum(size, s.largest);
         s.sum = s.sum + size;
         s.reward = math::max(fnma(h, w - s.w0, s.reward), V(0));
         s.theta = s.theta - h;
-        V const largest = math::max(s.largest, V(c.least));
-        V const bet = div(s.theta, math::max(s.sum + largest, V(c.alpha) * largest));
-        w = math::fma(bet, div(largest + s.reward, largest), s.w0 + (w - w)); // 0, or NaN for infinity
+        bet<V> const now(V(c.alpha), V(c.least), s);
+        w = math::fma(now.share, now.wealth, s.w0 + (w - w)); // 0, or NaN for infinity
         w = math::select((h == V(0)) & (w == w), before, w);
     }
+
+private:
+    // w - w0 is share * wealth.
+    template <class V> struct bet {
+        V share, wealth;
+        GRADSTEP_HD bet(V alpha, V least, state<V> const& s) {
+            V const largest = math::max(s.largest, least);
+            share = math::div(s.theta, math::max(s.sum + largest, alpha * largest));
+            wealth = math::div(largest + s.reward, largest);
+        }
+    };
 };
 static_assert(rule<cocob>);
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <cstdint>
 #include <limits>
 
 #include <gradstep/core/concepts.hpp>
@@ -43,6 +44,13 @@ struct constant_rate_ftrl {
     static constexpr std::array state_names{"z", "n"};
     static constexpr int newton_roots = 0;
     GRADSTEP_HD state<double> initial() const { return {0, initial_accumulator}; }
+    // The z of a weight depends on the rate: the largest number tells the next step to compute it.
+    template <pack V> GRADSTEP_HD void weights_set(std::int64_t, V w, state<V>& s) const {
+        using value_type = typename pack_traits<V>::value_type;
+        V const zero(0), l1(value_type(this->l1));
+        V const of_zero = math::select(math::abs(s.z) <= l1, s.z, zero);
+        s.z = math::select(w == zero, of_zero, V(largest_number<value_type>));
+    }
 
     template <class T> struct coeffs { T l1, l2, beta, power, inverse_rate, shrinkage, moves; };
     template <class T> coeffs<T> prepare(step_info now) const {
@@ -53,7 +61,9 @@ struct constant_rate_ftrl {
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, V& w, V g, state<V>& s) {
         using namespace math;
         V const before = power(s.n, c.power), n = fma(g, g, s.n), after = power(n, c.power);
-        V const z = fnma((after - before) * V(c.inverse_rate), w, s.z + fma(V(c.shrinkage), w, g));
+        V const of_w = V(0) - fma(w, fma(V(c.beta) + before, V(c.inverse_rate), V(c.l2)), multiply_sign(V(c.l1), w));
+        V const z_before = select(abs(s.z) >= V(largest_number<T>), of_w, s.z);
+        V const z = fnma((after - before) * V(c.inverse_rate), w, z_before + fma(V(c.shrinkage), w, g));
         V const q = fma(V(c.beta) + after, V(c.inverse_rate), V(c.l2));
         V const shrunk = multiply_sign(max(abs(z) - V(c.l1), V(0)), z);
 

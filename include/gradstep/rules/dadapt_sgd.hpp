@@ -44,6 +44,8 @@ struct dadapt_sgd {
     template <class X> struct state { X s, x0; };
     static constexpr std::array state_names{"s", "x0"};
     template <pack V> GRADSTEP_HD state<V> initialize(V w) const { return {V(0), w}; }
+    // The weight follows x0 - s. s stays, since the estimate of d compares it with r.
+    template <pack V> GRADSTEP_HD void weights_set(std::int64_t, V w, state<V>& s) const { s.x0 = w + s.s; }
 
     static constexpr std::array clock_state_names{"d", "r", "g0_norm"};
     static constexpr bool clock_state_is_signed = true; // r

@@ -35,6 +35,7 @@ struct dowg {
     template <class X> struct state { X x0; };
     static constexpr std::array state_names{"x0"};
     template <pack V> GRADSTEP_HD state<V> initialize(V w) const { return {w}; }
+    template <pack V> GRADSTEP_HD void weights_set(std::int64_t, V w, state<V>& s) const { s.x0 = w; }
 
     static constexpr std::array clock_state_names{"squared_distance", "weighted_squares"};
     GRADSTEP_INLINE clock_state advance(step_info now) const {

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include <gradstep/core/concepts.hpp>
@@ -48,6 +49,11 @@ struct ftrl {
     static constexpr std::array state_names{"z", "n"};
     static constexpr int newton_roots = 0;
     GRADSTEP_HD state<double> initial() const { return {0, initial_accumulator}; }
+    // Only a weight of 0 reads z, and stays 0 if |z| <= l1.
+    template <pack V> GRADSTEP_HD void weights_set(std::int64_t, V w, state<V>& s) const {
+        V const zero(0), l1(typename pack_traits<V>::value_type(this->l1));
+        s.z = math::select((w == zero) & (math::abs(s.z) <= l1), s.z, zero);
+    }
 
     template <class T> struct coeffs {
         T l1, l2, beta, power, inverse_rate;

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include <gradstep/core/concepts.hpp>
@@ -46,6 +47,12 @@ struct group_ftrl {
     template <class X> struct state { X y, n; };
     static constexpr std::array state_names{"y", "n"};
     GRADSTEP_HD state<double> initial() const { return {0, initial_accumulator}; }
+    // The y of a weight that is at rest without l21.
+    template <pack V> GRADSTEP_HD void weights_set(std::int64_t, V w, state<V>& s) const {
+        V const zero(0), l1(typename pack_traits<V>::value_type(this->l1));
+        V const held = math::select(math::abs(s.y) <= l1, s.y, zero);
+        s.y = math::select(w == zero, held, zero - math::multiply_sign(l1, w));
+    }
 
     template <class T> struct coeffs { T l1, l2, l21, beta, inverse_rate, moves; };
     template <class T> coeffs<T> prepare(step_info now) const {

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 
 #include <gradstep/core/concepts.hpp>
@@ -35,6 +36,10 @@ struct madgrad {
     template <class X> struct state { X s, n, w0; };
     static constexpr std::array state_names{"s", "n", "w0"};
     template <pack V> GRADSTEP_HD state<V> initialize(V w) const { return {V(0), V(0), w}; }
+    template <pack V> GRADSTEP_HD void weights_set(std::int64_t, V w, state<V>& s) const {
+        s.s = V(0); // so that z is w
+        s.w0 = w;
+    }
     GRADSTEP_INLINE state<double> decay() const { return {1, 1, 1}; }
 
     template <class T> struct coeffs { T mu, rate, epsilon; };

@@ -59,6 +59,7 @@ struct prodigy {
     template <class X> struct state { X m, v, s, x0; };
     static constexpr std::array state_names{"m", "v", "s", "x0"};
     template <pack V> GRADSTEP_HD state<V> initialize(V w) const { return {V(0), V(0), V(0), w}; }
+    template <pack V> GRADSTEP_HD void weights_set(std::int64_t, V w, state<V>& s) const { s.x0 = w; }
 
     static constexpr std::array clock_state_names{"d", "d_max", "r"};
     static constexpr bool clock_state_is_signed = true; // r

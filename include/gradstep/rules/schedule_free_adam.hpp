@@ -55,6 +55,7 @@ struct schedule_free_adam {
     static constexpr std::array state_names{"z", "v"};
     static constexpr int newton_roots = 1;
     template <pack V> GRADSTEP_HD state<V> initialize(V w) const { return {w, V(0)}; }
+    template <pack V> GRADSTEP_HD void weights_set(std::int64_t, V w, state<V>& s) const { s.z = w; }
 
     static constexpr std::array clock_state_names = detail::schedule_free_clock;
     GRADSTEP_INLINE clock_state advance(step_info now) const { return weights().advanced(now.state, now.t, now.rate); }

@@ -44,6 +44,7 @@ struct schedule_free_sgd {
     template <class X> struct state { X z; };
     static constexpr std::array state_names{"z"};
     template <pack V> GRADSTEP_HD state<V> initialize(V w) const { return {w}; }
+    template <pack V> GRADSTEP_HD void weights_set(std::int64_t, V w, state<V>& s) const { s.z = w; }
 
     static constexpr std::array clock_state_names = detail::schedule_free_clock;
     GRADSTEP_INLINE clock_state advance(step_info now) const { return weights().advanced(now.state, now.t, now.rate); }

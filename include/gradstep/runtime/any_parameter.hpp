@@ -172,12 +172,14 @@ public:
     /// steps.
     any_span values();
     any_span values() const;
-    /// Sets all values, after a flush. A master copy becomes the new values. The rest of the state,
-    /// including averages, and the clock do not change. Throws value_error for values of another
-    /// type, size_error for another number of them, and buffer_error for memory that is missing,
+    /// Sets all values, after a flush. The state follows as in updater::weights_set, and training
+    /// goes on from the new values; moments and the clock stay. Throws value_error for values of
+    /// another type, size_error for another number, and buffer_error for memory that is missing,
     /// misaligned or overlaps the parameter's memory. Throws sequence_error while an average is
     /// applied, or between the halves of a step. Nothing has changed then.
     void set_values(any_span given);
+    /// Call it after your program has set values in its memory, for models (model::weights_set).
+    void weights_set();
     /// Applies the pending steps of every row, on the threads of an update. A second flush changes
     /// nothing. With touch_only there are no pending steps.
     void flush();
@@ -235,7 +237,11 @@ public:
     /// Describes the state to a visitor, for checkpoints.
     void describe_state(detail::state_visitor& to) const;
     /// Resumes from a saved state, for checkpoints: its clock, id and seed.
-    void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::optional<std::uint64_t> seed);
+    /// The state of the first `loaded` elements belongs to it; averages of the others stay as they are.
+    void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::optional<std::uint64_t> seed,
+                std::size_t loaded = SIZE_MAX);
+    /// The same for a model.
+    void resume(gradstep::clock at, std::size_t loaded);
     /// The same for the pending steps of rows.
     void resume(rows_type rows) { stamps_ = std::move(rows); }
     /// The id for random numbers, if the updater draws random bits.

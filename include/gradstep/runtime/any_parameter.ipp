@@ -179,13 +179,12 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::set_values(any_span given) {
     require_apart(memory);
     flush();
     if (given.size != 0) std::memcpy(values_.data(), given.data, bytes_of(given));
-    if (!updater_.facts().has_master) return;
-    detail::with_type(updater_.storage(), [&]<class S>() {
-        auto const* const from = static_cast<S const*>(given.data);
-        // For 16-bit values it is float.
-        auto* const master = static_cast<float*>(state_[updater_.slots() - 1].data());
-        for (std::size_t i = 0; i < given.size; ++i) master[i] = static_cast<float>(detail::widen(from[i]));
-    });
+    weights_set();
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::weights_set() {
+    require_trained("weights_set");
+    updater_.compiled().weights_set(tensor(nullptr), clock().step);
 }
 
 GRADSTEP_DEFINE_RUNTIME any_span any_parameter::state(std::string_view name) const {
@@ -310,10 +309,15 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::describe_state(detail::state_visitor
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::resume(gradstep::clock at, std::optional<std::uint64_t> id,
-                                                   std::optional<std::uint64_t> seed) {
-    updater_.seek(at);
+                                                   std::optional<std::uint64_t> seed, std::size_t loaded) {
+    resume(at, loaded);
     if (id) options_.id = *id;
     if (seed) seed_ = *seed;
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::resume(gradstep::clock at, std::size_t loaded) {
+    if (loaded < size()) updater_.compiled().keep_averages(tensor(nullptr), loaded, clock().step, at.step);
+    updater_.seek(at);
 }
 
 GRADSTEP_DEFINE_RUNTIME std::optional<std::uint64_t> any_parameter::drawing_id() const {

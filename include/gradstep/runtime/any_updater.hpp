@@ -153,8 +153,13 @@ public:
     /// Visits the policies, for checkpoints; see updater::visit_policies.
     void visit_policies(detail::policy_visitor& to) const { detail::visit_policies(policies_, to); }
 
-    /// Sets the state of a tensor to step 0. Throws the errors of `apply`.
-    void initialize(any_tensor const& tensor) const { compiled_->initialize(checked(tensor, false), 0); }
+    /// Sets the state of a tensor as updater::initialize does. Throws the errors of `apply`.
+    void initialize(any_tensor const& tensor) const { compiled_->initialize(checked(tensor, false), steps_of(tensor)); }
+    /// Call it after other code has set the weights of a tensor (updater::weights_set). Throws the
+    /// errors of `apply`.
+    void weights_set(any_tensor const& tensor) const {
+        compiled_->weights_set(checked(tensor, false), steps_of(tensor));
+    }
     /// Prepares the next step, like updater::next_step, and advances the clock. Throws the same
     /// errors; the clock is then unchanged.
     void next_step(step_options options = {}, tensor_options const& own = {});
@@ -320,6 +325,8 @@ private:
         std::vector<one> steps_;
         std::size_t last_clipped_ = 0; // of the updater's step
     };
+    // The number of steps of a tensor so far.
+    std::int64_t steps_of(any_tensor const& x) const { return x.step ? *x.step - 1 : clock_.step; }
     bool decays() const;
     configuration move_to(gradstep::clock now);
     static configuration policies_with(configuration of, double decay);

@@ -135,8 +135,15 @@ public:
         else return now.state;
     }
     void initialize(erased_tensor const& x, std::int64_t step) const override {
-        if constexpr (detail::keeps_average<rule>) detail::begin_state(updater_, slice_of(x), step);
-        else updater_.initialize(slice_of(x));
+        detail::begin_state<Updater>(updater_, slice_of(x), step);
+    }
+    void weights_set(erased_tensor const& x, std::int64_t step) const override {
+        if constexpr (detail::state_contains_weights<Updater>)
+            detail::follow_weights<Updater>(updater_, slice_of(x), step);
+    }
+    void keep_averages(erased_tensor const& x, std::size_t first, std::int64_t from, std::int64_t to) const override {
+        if constexpr (detail::counts_in_state<rule>)
+            detail::keep_averages<Updater>(updater_, slice_of(x), first, from, to);
     }
     void read_average([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] gradstep::clock at,
                       [[maybe_unused]] scalar type, [[maybe_unused]] void* out) const override {

@@ -66,6 +66,10 @@ public:
     bool reads_in_chunks() const override { return true; }
     gradstep::clock clock() const override { return parameter_.clock(); }
     void seek(gradstep::clock at) override { parameter_.optimizer().seek(at); }
+    void resume(gradstep::clock at, std::size_t loaded) override { parameter_.resume(at, loaded); }
+    void weights_set() override {
+        named([&] { parameter_.weights_set(); });
+    }
     type_id parameter_type() const override { return type_id_of<any_parameter>(); }
     void* owned_parameter() override { return static_cast<any_parameter*>(&parameter_); }
     std::string description() const override { return parameter_.optimizer().description(); }
@@ -150,6 +154,7 @@ public:
     type_id parameter_type() const override { return nullptr; }
     void* owned_parameter() override { return nullptr; }
     GRADSTEP_DEFINE_RUNTIME void visit_state(state_visitor& to) override;
+    GRADSTEP_DEFINE_RUNTIME void weights_set() override;
     bool average(type_id element, void* out) override;
     GRADSTEP_DEFINE_RUNTIME void apply_average() override;
     GRADSTEP_DEFINE_RUNTIME void restore() override;

@@ -112,6 +112,11 @@ GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::visit_state(state_visitor& to) 
     base::visit_state(to);
 }
 
+GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::weights_set() {
+    follow();
+    base::weights_set();
+}
+
 GRADSTEP_DEFINE_RUNTIME bool any_borrowing_task::average(type_id element, void* out) {
     follow();
     return base::average(element, out);

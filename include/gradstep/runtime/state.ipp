@@ -67,7 +67,7 @@ GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::finish_load(any_parame
         return pending.rows && (own.slot == "stamps" || own.slot == "history"); // they are there
     });
     read_into(from, pending.own);
-    x.resume(from.state().clock, from.state().id, from.state().seed);
+    x.resume(from.state().clock, from.state().id, from.state().seed, values_to_load(pending.own));
     if (pending.rows) x.resume(std::move(*pending.rows));
 }
 

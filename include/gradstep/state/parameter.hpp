@@ -36,7 +36,7 @@ template <class Updater> struct state_access<parameter<Updater>> {
         saved_state own = get(x, "load", none);
         bool const resized = fit(from, own, resizes);
         read_into(from, own);
-        x.resume(from.state().clock, from.state().id);
+        x.resume(from.state().clock, from.state().id, values_to_load(own));
         return resized;
     }
 };

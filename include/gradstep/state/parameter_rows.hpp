@@ -3,7 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <gradstep/core/averaged_view.hpp>
@@ -16,6 +19,7 @@
 #include <gradstep/core/row_order.hpp>
 #include <gradstep/core/shape.hpp>
 #include <gradstep/core/slice.hpp>
+#include <gradstep/core/tensor_state.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -27,11 +31,24 @@ inline namespace GRADSTEP_ISA {
                       {"none"});
 }
 
+// A name that is the name of no slot.
+[[noreturn, gnu::cold]] inline void refuse_slot(std::string_view name, std::span<char const* const> names) {
+    std::string known;
+    for (char const* slot : names) known += (known.empty() ? "" : ", ") + std::string(slot);
+    fail<value_error>({"state(\"", name, "\")"}, {"no such slot"},
+                      {known.empty() ? "a slot of the rule, which has none" : "one of " + known});
+}
+
 // The memory of a parameter.
 template <class Updater> struct parameter_memory {
     template <class T> using buffer = typename Updater::backend_type::template buffer<T>;
     buffer<typename Updater::traits::storage> values;
     std::array<buffer<typename Updater::traits::state>, Updater::slots> state;
+
+    tensor<Updater> whole() {
+        return [&]<std::size_t... I>(std::index_sequence<I...>) { return tensor<Updater>(values, state[I]...); }
+        (std::make_index_sequence<Updater::slots>{});
+    }
 };
 // The same after a change of its rows, and the shape.
 template <class Updater> struct rearranged_memory : parameter_memory<Updater> { gradstep::shape shape; };
@@ -83,31 +100,6 @@ void put_rows([[maybe_unused]] Backend const& by, std::span<std::size_t const> s
     }
 }
 
-// Sets the state of a tensor as it begins after `step` steps.
-template <class Updater>
-void begin_state(Updater const& by, tensor<Updater> const& x, [[maybe_unused]] std::int64_t step) {
-    using element = typename Updater::element_type;
-    auto const joins = arriving<typename Updater::traits::compute>(by.rule(), step);
-    initialize_kernel<element, std::remove_const_t<decltype(joins)>> const kernel{joins, x.weight.data(),
-                                                                                  state_pointers(x), master_pointer(x)};
-    run_single(by.backend(), kernel, x.weight.size(), Updater::bytes_per_element);
-}
-
-// Sets the state of all rows as it begins after the steps that the clock has counted.
-template <class Updater> void begin_rows(Updater const& by, parameter_memory<Updater>& memory) {
-    using backend = typename Updater::backend_type;
-    auto const begin = [&](auto weight, auto... slots) {
-        if constexpr (keeps_average<typename Updater::rule_type>)
-            begin_state(by, tensor<Updater>(weight, slots...), by.clock().step);
-        else by.initialize(weight, slots...);
-    };
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-        begin(std::span<typename Updater::traits::storage>(backend::data(memory.values), memory.values.size()),
-              std::span<typename Updater::traits::state>(backend::data(memory.state[I]), memory.state[I].size())...);
-    }
-    (std::make_index_sequence<Updater::slots>{});
-}
-
 // The memory of a parameter with shape `of` after a change of its rows; `added` is on the host.
 // Changes nothing.
 template <class Updater>
@@ -132,7 +124,7 @@ rearranged_memory<Updater> rearranged(Updater const& by, parameter_memory<Update
                 {backend::data(now.state[i]), now.state[i].size()}, {backend::data(out.state[i]), out.state[i].size()});
         });
     } else if constexpr (Updater::slots != 0) {
-        if (order.has_new_state()) begin_rows(by, out);
+        if (order.has_new_state()) begin_state(by, out.whole(), by.clock().step);
         std::size_t const everything[] = {0};
         for (std::size_t i = 0; i != Updater::slots; ++i) {
             std::size_t const each = state_width<Updater>(i, width, of);

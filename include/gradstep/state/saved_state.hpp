@@ -149,6 +149,8 @@ void keep_first(saved_tensor& x, std::uint64_t numbers);
 // The same as require_same. But if `resizes` and only the numbers of rows differ, it reduces `own`
 // to the rows that both have, and returns true. Without a known shape, a row is one element.
 bool fit(saved_source const& from, saved_state& own, bool resizes);
+// The number of values that a load writes, after `fit`.
+std::size_t values_to_load(saved_state const& own);
 // Writes everything to the state, once all is known to fit.
 void read_into(saved_source const& from, saved_state const& own);
 

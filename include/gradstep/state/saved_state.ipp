@@ -243,6 +243,13 @@ GRADSTEP_DEFINE bool fit(saved_source const& from, saved_state& own, bool resize
     return true;
 }
 
+GRADSTEP_DEFINE std::size_t values_to_load(saved_state const& own) {
+    saved_tensor const& values = *own.find("");
+    std::size_t bytes = 0;
+    for (saved_chunk const& chunk : values.chunks) bytes += chunk.size();
+    return bytes / values.element_bytes;
+}
+
 GRADSTEP_DEFINE void read_into(saved_source const& from, saved_state const& own) {
     for (saved_tensor const& x : own.tensors) {
         std::uint64_t offset = 0;
