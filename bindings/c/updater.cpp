@@ -113,11 +113,16 @@ void refuse_without_shape(char const* call, char const* expected) {
 void require_no_shape(held_updater const& by, char const* call) {
     if (by.updater.facts().uses_shape) refuse_without_shape(call, "gradstep_updater_apply_matrices");
 }
-void initialize(any_updater const& of, void const* parameter, void* const* slots, tensor_extent const& extent) {
+// A tensor for a call that takes no gradient.
+erased_tensor checked_tensor(any_updater const& of, void const* parameter, void* const* slots,
+                             tensor_extent const& extent) {
     require(parameter, "parameter", extent.count);
     erased_tensor const tensor = tensor_of(of, parameter, nullptr, slots, extent);
     of.require(tensor, false);
-    of.compiled().initialize(tensor, 0);
+    return tensor;
+}
+void initialize(any_updater const& of, void const* parameter, void* const* slots, tensor_extent const& extent) {
+    of.compiled().initialize(checked_tensor(of, parameter, slots, extent), of.clock().step);
 }
 // Applies the step to n tensors; extent(k) is the extent of tensor k.
 template <class Extent>
@@ -304,6 +309,14 @@ gradstep_status gradstep_updater_initialize_matrix(const gradstep_updater* updat
                                                    void* const* slots, uint64_t rows, uint64_t columns,
                                                    gradstep_error* error) {
     return guarded(error, [&] { initialize(held(updater).updater, parameter, slots, extent_of(rows, columns)); });
+}
+
+gradstep_status gradstep_updater_weights_set(const gradstep_updater* updater, const void* parameter, void* const* slots,
+                                             uint64_t rows, uint64_t columns, gradstep_error* error) {
+    return guarded(error, [&] {
+        any_updater const& of = held(updater).updater;
+        of.compiled().weights_set(checked_tensor(of, parameter, slots, extent_of(rows, columns)), of.clock().step);
+    });
 }
 
 gradstep_status gradstep_updater_next_step(gradstep_updater* updater, const gradstep_step_options* options,

@@ -363,8 +363,8 @@ func (p *Parameter[T]) Values() ([]T, error) {
 	return out, err
 }
 
-// SetValues sets all values, row by row: Len() elements. Pending steps are applied first. A master copy becomes the new values.
-// The rest of the state and the clock do not change.
+// SetValues sets all values, row by row: Len() elements. Pending steps are applied first. State that contains weights follows the new
+// values, such as a master copy. Moments and the clock do not change.
 func (p *Parameter[T]) SetValues(values []T) error {
 	count := C.uint64_t(len(values))
 	return p.call(func() C.gradstep_status {

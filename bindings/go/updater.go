@@ -15,6 +15,11 @@ static gradstep_status initialize_slots(uintptr_t updater, const uint8_t* parame
     void* const slots[most_slots] = {a, b, c, d, e, f, g, h};
     return gradstep_updater_initialize((gradstep_updater const*)updater, parameter, slots, count, error);
 }
+static gradstep_status weights_set(uintptr_t updater, const uint8_t* parameter, uint64_t count, SLOTS,
+                                   gradstep_error* error) {
+    void* const slots[most_slots] = {a, b, c, d, e, f, g, h};
+    return gradstep_updater_weights_set((gradstep_updater const*)updater, parameter, slots, count, 0, error);
+}
 static gradstep_status apply_slots(uintptr_t updater, uint8_t* parameter, const uint8_t* gradient, uint64_t count, SLOTS,
                                    gradstep_error* error) {
     void* const slots[most_slots] = {a, b, c, d, e, f, g, h};
@@ -165,7 +170,8 @@ func (u *updater) call(f func(*C.gradstep_error) C.gradstep_status) error {
 	return err
 }
 
-// Initialize returns the state of a tensor at step 0, in new slices. values are the initial values of the tensor.
+// Initialize returns the initial state of a tensor, in new slices. values are the initial values of the tensor. Averages account for
+// the steps of the clock so far.
 func (u *Updater[T]) Initialize(values []T) ([]Slot, error) {
 	if err := u.check(); err != nil {
 		return nil, err
@@ -191,6 +197,20 @@ func (u *Updater[T]) Initialize(values []T) ([]Slot, error) {
 		return nil, err
 	}
 	return state, nil
+}
+
+// WeightsSet adapts the state of a tensor after your program has set its values, for example from a file. Training goes on from the new
+// values: state that contains weights follows them, and a master copy becomes them. Moments and the clock do not change.
+func (u *Updater[T]) WeightsSet(values []T, state []Slot) error {
+	at, err := u.addresses(state, len(values))
+	if err != nil {
+		return err
+	}
+	count := C.uint64_t(len(values))
+	return u.call(func(said *C.gradstep_error) C.gradstep_status {
+		return C.weights_set(C.uintptr_t(uintptr(unsafe.Pointer(u.c))), bytesAt(values), count, at[0], at[1], at[2], at[3], at[4], at[5], at[6],
+			at[7], said)
+	})
 }
 
 // addresses returns the addresses of slots. It checks that they match the updater and `count` elements.

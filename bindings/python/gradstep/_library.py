@@ -268,6 +268,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "updater_slot_size": (_at, _longs, _longs, _longs, _at),
     "updater_initialize": (_at, _at, _at, _longs),
     "updater_initialize_matrix": (_at, _at, _at, _longs, _longs),
+    "updater_weights_set": (_at, _at, _at, _longs, _longs),
     "updater_next_step": (_at, _at),
     "updater_clock": (_at, _at),
     "updater_seek": (_at, _at),

@@ -142,8 +142,9 @@ class _Values(Owner):
 
         values: an array of the same dtype, of the values' shape or flat.
 
-        A master copy becomes the new values, too. The rest of the state, including momentum and averages, and the clock do not
-        change. If the array is rejected, nothing changes.
+        Training goes on from the new values: state that contains weights follows them, such as a master copy
+        (docs/how_to/checkpoints.md). Moments, averages of earlier steps, and the clock do not change. If the array is rejected,
+        nothing changes.
         """
         found = _arrays.checked(values, "values", self._element, self.shape)
         self._call("set_values", found.address, found.size)

@@ -102,7 +102,7 @@ class Updater(Owner):
     set_numbers.__doc__ = Owner.set_numbers.__doc__
 
     def initialize(self, parameter: Array, state: Mapping[str, Array] | None = None) -> Mapping[str, Array]:
-        """Returns the state of a tensor at step 0, a dict of arrays by slot name.
+        """Returns the initial state of a tensor, a dict of arrays by slot name. Averages account for the steps of the clock so far.
 
         parameter: the tensor's initial values.
         state: arrays to write the state into; None: new numpy arrays of the tensor's shape. Factored rules, such as adafactor, have
@@ -120,6 +120,23 @@ class Updater(Owner):
         self._call("initialize_matrix", found.address, slots, rows, columns)
         del kept
         return state
+
+    def weights_set(self, parameter: Array, state: Mapping[str, Array]) -> None:
+        """Call it after you have set the values of a tensor: state that contains weights follows them.
+
+            weights[:] = pretrained
+            adam.weights_set(weights, state)
+
+        parameter: the new values.
+        state: the arrays from `initialize`, which are updated.
+
+        Training goes on from the new values. A master copy becomes them; moments and the clock do not change. docs/how_to/checkpoints.md
+        says what each rule does.
+        """
+        found = _arrays.checked(parameter, "parameter", self._element, None)
+        slots, kept = self._addresses(state, found, "")
+        self._call("weights_set", found.address, slots, *_rows_and_columns(found))
+        del kept
 
     def next_step(self, **options: Unpack[StepOptions]) -> None:
         """Prepares the next step and advances the clock. Then call `apply` for every tensor of the model.

@@ -238,8 +238,8 @@ impl<T: Element> Parameter<T> {
         Ok(unsafe { slice(data.cast(), count as usize) })
     }
 
-    /// Sets all values, row by row: `len()` elements. Pending steps are applied first. A master copy becomes the new values.
-    /// The rest of the state and the clock do not change.
+    /// Sets all values, row by row: `len()` elements. Pending steps are applied first. State that contains weights follows the
+    /// new values, such as a master copy. Moments and the clock do not change.
     pub fn set_values(&mut self, values: &[T]) -> Result<(), Error> {
         let (data, count) = (values.as_ptr().cast(), values.len() as u64);
         call(|said| unsafe { sys::gradstep_parameter_set_values(self.c.as_ptr(), data, count, said) })

@@ -444,6 +444,14 @@ extern "C" {
         columns: u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
+    pub fn gradstep_updater_weights_set(
+        updater: *const gradstep_updater,
+        parameter: *const c_void,
+        slots: *const *mut c_void,
+        rows: u64,
+        columns: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
     pub fn gradstep_updater_next_step(
         updater: *mut gradstep_updater,
         options: *const gradstep_step_options,

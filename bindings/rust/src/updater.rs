@@ -171,7 +171,8 @@ impl<T: Element> Updater<T> {
         Ok(updater)
     }
 
-    /// Returns the state of a tensor at step 0. `values` are the initial values of the tensor.
+    /// Returns the initial state of a tensor. `values` are the initial values of the tensor. Averages account for the steps of the
+    /// clock so far.
     pub fn initialize(&self, values: &[T]) -> Result<State, Error> {
         let words = |slot: &SlotOf| (slot.len(values.len()) * size_of_dtype(slot.dtype) + 7) / 8;
         let data = self.slots.iter().map(|slot| vec![0u64; words(slot)]).collect();
@@ -186,6 +187,33 @@ impl<T: Element> Updater<T> {
             sys::gradstep_updater_initialize(self.c.as_ptr(), values.as_ptr().cast(), slots.as_ptr(), count, said)
         })?;
         Ok(state)
+    }
+
+    /// Adapts the state of a tensor after your program has set its values, for example from a file. Training goes on from the new
+    /// values: state that contains weights follows them, and a master copy becomes them. Moments and the clock do not change.
+    /// A state of another tensor is an error.
+    pub fn weights_set(&self, values: &[T], state: &mut State) -> Result<(), Error> {
+        self.check(values.len(), state)?;
+        let slots = state.pointers();
+        call(|said| unsafe {
+            let count = values.len() as u64;
+            sys::gradstep_updater_weights_set(self.c.as_ptr(), values.as_ptr().cast(), slots.as_ptr(), count, 0, said)
+        })
+    }
+
+    // Returns an error unless the state is one of a tensor of n elements.
+    fn check(&self, n: usize, state: &State) -> Result<(), Error> {
+        if state.count != n || state.slots != self.slots {
+            let slots: Vec<&str> = state.names().collect();
+            return Err(Error::new(
+                Code::BadSize,
+                format!(
+                    "state: is of a tensor of {} elements with slots {slots:?}; expected the state of this tensor of {n}",
+                    state.count
+                ),
+            ));
+        }
+        Ok(())
     }
 
     /// Prepares the next step and advances the clock. Then call [`Step::apply`] for every tensor of the model.
@@ -367,16 +395,6 @@ impl<T: Element> Step<'_, T> {
                 ),
             ));
         }
-        if state.count != n || state.slots != self.updater.slots {
-            let slots: Vec<&str> = state.names().collect();
-            return Err(Error::new(
-                Code::BadSize,
-                format!(
-                    "state: is of a tensor of {} elements with slots {slots:?}; expected the state of this tensor of {n}",
-                    state.count
-                ),
-            ));
-        }
-        Ok(())
+        self.updater.check(n, state)
     }
 }

@@ -50,7 +50,6 @@ extern "C" {
 #define GRADSTEP_ABI_MINOR 4
 
 typedef int32_t gradstep_status;
-
 enum gradstep_status_code {
     GRADSTEP_OK = 0,
     GRADSTEP_NULL_ARGUMENT = -1, /* a required pointer (or one in an array) is NULL; allowed if the count is 0 */
@@ -164,12 +163,10 @@ typedef struct gradstep_updater gradstep_updater;
 typedef struct gradstep_executor gradstep_executor;
 
 /* ---- The library ---- */
-
 /* Returns the ABI version of the library: major * 65536 + minor. */
 GRADSTEP_API uint32_t gradstep_abi_version(void);
 /* Returns the version of the library, such as "0.1.0". */
 GRADSTEP_API const char* gradstep_version(void);
-
 /* Optional features of the library. */
 enum gradstep_feature {
     GRADSTEP_FEATURE_ROWS = 1,        /* gradstep_parameter_update_rows */
@@ -241,8 +238,8 @@ GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* cons
  * until `release` or a change of rows, and changes in steps, loads, `apply_average` and `restore`. */
 GRADSTEP_API gradstep_status gradstep_parameter_values(gradstep_parameter*, const void** data, uint64_t* count,
                                                        gradstep_error*);
-/* Sets all values: `count` = rows * width elements of its dtype, after pending steps. A master copy
- * becomes the new values. Other state, also averages, and the clock stay. Since ABI 0.2. */
+/* Sets all values: `count` = rows * width elements of its dtype, after pending steps. State follows
+ * as in gradstep_updater_weights_set. Since ABI 0.2. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_values(gradstep_parameter*, const void* values, uint64_t count,
                                                            gradstep_error*);
 /* Copies row `id` with all pending steps applied: `width` elements. */
@@ -326,9 +323,8 @@ GRADSTEP_API gradstep_status gradstep_parameters_check_names(gradstep_parameter*
  * before the first step: those that have taken one, or loaded another id, keep it. Since ABI 0.4. */
 GRADSTEP_API gradstep_status gradstep_parameters_set_names(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, gradstep_error*);
-/* What to do if the file does not contain the name of a parameter. */
+/* What to do if the file lacks the name of a parameter, and if no parameter has a name in the file. */
 enum gradstep_load_missing { GRADSTEP_MISSING_ERROR = 0, GRADSTEP_MISSING_KEEP = 1 };
-/* What to do if no parameter has a name in the file. */
 enum gradstep_load_unexpected { GRADSTEP_UNEXPECTED_ERROR = 0, GRADSTEP_UNEXPECTED_IGNORE = 1 };
 /* What to do if values differ from the file in the first extent only. GRADSTEP_ROWS_RESIZE loads the
  * rows that both have; with catch_up "exact" and "replay" the file must not have more rows. */
@@ -399,17 +395,22 @@ GRADSTEP_API gradstep_status gradstep_updater_slot_count(const gradstep_updater*
 /* Returns the name and the dtype of a slot, and its count as documented in gradstep_slot. */
 GRADSTEP_API gradstep_status gradstep_updater_slot(const gradstep_updater*, uint64_t index, gradstep_slot* info,
                                                    gradstep_error*);
-/* Returns the number of elements of a slot for a tensor of rows x columns elements, or if columns
- * is 0, for a vector of `rows` elements. Factored rules (adafactor) can have 0. Since ABI 0.3. */
+/* Returns the number of elements of a slot for a tensor of rows x columns elements; columns 0: for a
+ * vector of `rows` elements. Factored rules (adafactor) can have 0. Since ABI 0.3. */
 GRADSTEP_API gradstep_status gradstep_updater_slot_size(const gradstep_updater*, uint64_t index, uint64_t rows,
                                                         uint64_t columns, uint64_t* count, gradstep_error*);
-/* Sets the slots of a tensor to step 0. slots: slot_count pointers, NULL if there are none. */
+/* Sets the slots of a new tensor: slot_count pointers. Averages account for the steps so far. */
 GRADSTEP_API gradstep_status gradstep_updater_initialize(const gradstep_updater*, const void* parameter,
                                                          void* const* slots, uint64_t count, gradstep_error*);
 /* The same with a shape, as in gradstep_updater_slot_size. Factored rules need it. Since ABI 0.3. */
 GRADSTEP_API gradstep_status gradstep_updater_initialize_matrix(const gradstep_updater*, const void* parameter,
                                                                 void* const* slots, uint64_t rows, uint64_t columns,
                                                                 gradstep_error*);
+/* Call it after you have set the weights of a tensor: slots that contain weights follow
+ * (docs/how_to/checkpoints.md). columns: 0 for a vector of `rows` elements. Since ABI 0.4. */
+GRADSTEP_API gradstep_status gradstep_updater_weights_set(const gradstep_updater*, const void* parameter,
+                                                          void* const* slots, uint64_t rows, uint64_t columns,
+                                                          gradstep_error*);
 /* Prepares the next step and advances the clock. Then call `apply` for every tensor, or if the rule
  * is model-wise (prodigy), apply_many once with all. With zero_gradient, they clear gradients. The
  * clips "clip_norm" and "clip_adaptive" limit each gradient's norm. "clip_global_norm" limits the
@@ -417,9 +418,8 @@ GRADSTEP_API gradstep_status gradstep_updater_initialize_matrix(const gradstep_u
  * GRADSTEP_BAD_VALUE. Before ABI 0.4, gradstep_updater_create rejects these clips. */
 GRADSTEP_API gradstep_status gradstep_updater_next_step(gradstep_updater*, const gradstep_step_options*,
                                                         gradstep_error*);
-/* Returns the progress of the run. */
+/* Return and set the progress of the run. After `seek`, call next_step. */
 GRADSTEP_API gradstep_status gradstep_updater_clock(const gradstep_updater*, gradstep_clock*, gradstep_error*);
-/* Sets the clock to the progress of a run. Call next_step next. */
 GRADSTEP_API gradstep_status gradstep_updater_seek(gradstep_updater*, const gradstep_clock*, gradstep_error*);
 /* Like gradstep_parameter_set_numbers. Call next_step next. Since ABI 0.2. */
 GRADSTEP_API gradstep_status gradstep_updater_set_numbers(gradstep_updater*, const char* const* paths,
