@@ -11,6 +11,7 @@
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/core/averaged_view.hpp>
 #include <gradstep/core/state_visitor.hpp>
+#include <gradstep/core/tensor_state.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/state/averager.hpp>
 
@@ -159,6 +160,18 @@ public:
         ++clock_.step;
     }
 
+    /// Call it after your program has set the weights, with the new ones. Until a step is averaged,
+    /// the average is then the new weights; a later one contains the weights of earlier steps. Throws
+    /// the errors of `add`.
+    template <class Updater> void weights_set(parameter<Updater> const& weights) { weights_set(weights.memory()); }
+    template <detail::contiguous_buffer Weights> void weights_set(Weights const& weights) {
+        auto const now = span_of(weights);
+        if (now.size() != size_) detail::fail<size_error>({"averager::weights_set"}, {now.size(), " weights"}, {size_});
+        way_.finish(adding());
+        way_.begin(source_, now, 1, following());
+        way_.finish(following());
+    }
+
     /// Returns a copy of the average after the steps so far, in the type of the state; waits for a
     /// device. Throws sequence_error before the first step.
     std::vector<state_type> average() {
@@ -233,6 +246,16 @@ private:
     void initialize(std::span<storage const> weights) {
         initialize_kernel<Element, rule_type> const kernel{rule_, weights.data(), state_pointers(), nullptr};
         detail::run_single(backend_, kernel, size_, sizeof(storage) + slots * sizeof(state_type));
+    }
+    auto following() const {
+        return [this](std::span<storage const> weights, std::int64_t) {
+            using change = detail::follow_weight<rule_type>;
+            if constexpr (detail::contains_weights<rule_type>)
+                detail::run_single(backend_,
+                                   state_kernel<Element, rule_type, change>{change{rule_, clock_.step}, weights.data(),
+                                                                            state_pointers(), nullptr},
+                                   size_, sizeof(storage) + 2 * slots * sizeof(state_type));
+        };
     }
     auto adding() const {
         return [this](std::span<storage const> weights, std::int64_t t) {

@@ -279,7 +279,7 @@ public:
 
     /// A state slot by name, checked at compile time: `state<"m">()`.
     template <fixed_string Name> std::span<state_type const> state() const requires on_host {
-        constexpr std::size_t i = index_of(Name.view());
+        constexpr std::size_t i = detail::slot_named<Updater>(Name.view());
         static_assert(
             i < Updater::slots,
             "gradstep: state: the updater has no state slot of this name; expected one of the rule's `state_names`");
@@ -288,7 +288,7 @@ public:
     /// A state slot by its name at run time. Throws value_error for an unknown name, with the names
     /// of the slots.
     std::span<state_type const> state(std::string_view name) const requires on_host {
-        std::size_t const i = index_of(name);
+        std::size_t const i = detail::slot_named<Updater>(name);
         if (i >= Updater::slots) detail::refuse_slot(name, Updater::state_names);
         return {memory_.state[i].data(), memory_.state[i].size()};
     }
@@ -392,11 +392,6 @@ private:
             });
         }
         return {};
-    }
-    static constexpr std::size_t index_of(std::string_view name) {
-        std::size_t i = 0;
-        while (i < Updater::slots && Updater::state_names[i] != name) ++i;
-        return i;
     }
     template <class G> slice<Updater> as_slice_of(G& gradient) {
         auto values = value_span();

@@ -237,6 +237,12 @@ public:
         require_trained("reset");
         rows_.reset(store_.rows(), ids);
     }
+    /// Sets the values of the rows in `ids`, for example to pretrained ones
+    /// (row_updater::set_rows).
+    template <class Ids, class Values> void set_rows(Ids&& ids, Values const& values) {
+        require_trained("set_rows");
+        rows_.set_rows(store_.rows(), ids, values);
+    }
 
     /// The number of rows, `num_rows()`; the elements of a row, `width()`; the `clock()`; the
     /// policies, `optimizer()`; and the `options()`.
@@ -311,23 +317,15 @@ public:
     /// A state slot by its name, without applying pending steps. Joins the rows of a table that
     /// grew, as `memory()` does.
     template <fixed_string Name> std::span<state_type const> state() requires on_host {
-        constexpr std::size_t i = index_of(Name.view());
-        static_assert(
-            i < Updater::slots,
-            "gradstep: state: the updater has no state slot of this name; expected one of the rule's `state_names`");
-        return memory().state[i];
+        return memory().state[slot_of<Name>()];
     }
     /// The same for a const table with one segment. Throws value_error if it has several.
     template <fixed_string Name> std::span<state_type const> state() const requires on_host {
-        constexpr std::size_t i = index_of(Name.view());
-        static_assert(
-            i < Updater::slots,
-            "gradstep: state: the updater has no state slot of this name; expected one of the rule's `state_names`");
         if (segments() != 1)
             detail::fail<value_error>({"state"},
                                       {"the rows of this table, which is const, lie in ", segments(), " segments"},
                                       {"1, as after memory()"});
-        return store_.rows().state[i];
+        return store_.rows().state[slot_of<Name>()];
     }
 
     /// @cond
@@ -354,9 +352,11 @@ public:
 private:
     using value_buffer = typename backend::template table_buffer<storage>;
 
-    static constexpr std::size_t index_of(std::string_view name) {
-        std::size_t i = 0;
-        while (i < Updater::slots && Updater::state_names[i] != name) ++i;
+    template <fixed_string Name> static constexpr std::size_t slot_of() {
+        constexpr std::size_t i = detail::slot_named<Updater>(Name.view());
+        static_assert(
+            i < Updater::slots,
+            "gradstep: state: the updater has no state slot of this name; expected one of the rule's `state_names`");
         return i;
     }
     // Adds rows, up to `rows`. begin(zeroed) writes them; `zeroed`: their memory is zero.

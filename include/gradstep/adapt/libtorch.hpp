@@ -210,6 +210,11 @@ public:
     /// give the group all of the defaults' options.
     void add_param_group(::torch::optim::OptimizerParamGroup const& group);
 
+    /// Call it after you have set weights of the parameters, for example by torch::load: state that
+    /// contains weights follows them, and training goes on from the new ones
+    /// (docs/how_to/checkpoints.md). Moments and step counts do not change. Throws the errors of
+    /// AdamW::step for a parameter with state; nothing has changed then.
+    void weights_set();
     /// Writes state and options to an archive.
     void save(::torch::serialize::OutputArchive& archive) const override;
     /// Reads state and options from an archive of `save`. Throws value_error for an archive of

@@ -62,6 +62,11 @@ void OptimizerOptions::inherit(OptimizerOptions const& from) {
     if (!sets_sparse_rows_ && !sparse_rows_) sparse_rows(from.sparse_rows());
 }
 
+void Optimizer::weights_set() {
+    at::NoGradGuard const no_gradients;
+    detail::libtorch::torch_step<detail::libtorch::any_kind>(*this, updaters_).weights_set();
+}
+
 Optimizer::Optimizer(std::vector<::torch::optim::OptimizerParamGroup> const& groups, OptimizerOptions defaults)
     : replacement(std::vector<::torch::optim::OptimizerParamGroup>(),
                   std::make_unique<OptimizerOptions>(std::move(defaults))) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include <gradstep/core/concepts.hpp>
@@ -63,6 +64,12 @@ template <std::size_t N, class F> GRADSTEP_INLINE void host_each(F&& f) {
     (std::make_index_sequence<N>{});
 }
 
+// The number of the slot of this name, or of all slots if there is none.
+template <class Updater> constexpr std::size_t slot_named(std::string_view name) {
+    std::size_t i = 0;
+    while (i < Updater::slots && Updater::state_names[i] != name) ++i;
+    return i;
+}
 // The names of the slots of a tensor: the rule's, those for a row, the factors, the master copy.
 template <class Rule, class Traits, std::size_t Slots> constexpr auto all_state_names() {
     std::array<char const*, Slots> names{};

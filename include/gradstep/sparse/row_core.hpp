@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +11,8 @@
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/row_order.hpp>
+#include <gradstep/core/sweep.hpp>
+#include <gradstep/core/tensor_state.hpp>
 #include <gradstep/sparse/checked_options.hpp>
 #include <gradstep/sparse/kept_history.hpp>
 #include <gradstep/sparse/row_engine.hpp>
@@ -211,6 +214,27 @@ template <class Updater, class CatchUp> struct row_core {
     template <class Id> void reset(memory_type const& rows, std::span<Id const> ids) const {
         engine_type::check(backend(), ids, num_rows(), std::nullopt);
         engine_type::begin(backend(), later_rows(), beginning(rows, true, step()), ids, row_bytes());
+    }
+    // Sets the values of the rows that ids name, in host memory, one after another: they catch up,
+    // and their state follows the new values.
+    template <class Id>
+    void set_rows(memory_type const& rows, std::span<Id const> ids, std::span<storage const> values) const {
+        using pack = typename backend_type::template pack<compute>;
+        using change = follow_weight<rule_type>;
+        engine_type::check(backend(), ids, num_rows(), std::nullopt);
+        catch_up_type const by = reader(rows);
+        for (std::size_t k = 0; k != ids.size(); ++k) {
+            auto const id = static_cast<std::uint64_t>(ids[k]);
+            by.template catch_up<pack>(id);
+            auto const row = by.rows.at(id);
+            std::copy_n(values.data() + k * width(), width(), row.weight);
+            std::int64_t const steps = by.rows.has_update_counts() ? *row.update_count : step();
+            if constexpr (state_contains_weights<Updater>)
+                sweep<pack>(
+                    state_kernel<typename Updater::element_type, rule_type, change>{change{updater.rule(), steps},
+                                                                                    row.weight, row.state, row.master},
+                    0, width());
+        }
     }
     // The initial values of rows that are added after construction.
     initial_values later_rows() const { return options.initial.is_container() ? initial_values{} : options.initial; }

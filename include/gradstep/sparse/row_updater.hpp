@@ -120,6 +120,26 @@ public:
         core_.reset(rows, id_span);
     }
 
+    /// Sets the values of the rows in `ids`, for example to pretrained ones: `values` contains
+    /// ids.size() x width elements. Pending steps of these rows are applied first. Their state
+    /// follows as in `updater::weights_set`: moments and averages of earlier steps stay. Set a row
+    /// by this function and not through its memory, whose pending steps are still to come. For host
+    /// memory. Throws value_error for an id out of range, size_error and buffer_error, before
+    /// anything is written.
+    template <class Ids, class Values> void set_rows(memory_type const& rows, Ids&& ids, Values const& values) const {
+        static_assert(std::is_same_v<typename Updater::backend_type::memory_space, host_memory>,
+                      "gradstep: set_rows: the rows are in memory of a device; expected a backend of the host");
+        auto const id_span = core_.shape.ids_of(ids);
+        core_.shape.check(rows);
+        auto const from = detail::as_span<storage const, host_memory>(values);
+        if (from.size() != id_span.size() * width())
+            detail::fail<size_error>({"set_rows"}, {from.size(), " values for ", id_span.size(), " rows"},
+                                     {id_span.size() * width()});
+        if (from.data() == nullptr && !from.empty())
+            detail::fail<buffer_error>({"set_rows"}, {"values is null"}, {from.size(), " elements of memory"});
+        core_.set_rows(rows, id_span, from);
+    }
+
     /// Updates the rows in `ids` by one step. `gradient_rows` contains ids.size() x width elements.
     /// `options` are as in `updater::next_step`. For each row, the step first catches up on pending
     /// steps. It then computes gradient_scale * (the sum or mean of the row's gradients), and

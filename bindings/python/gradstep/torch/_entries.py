@@ -205,16 +205,23 @@ class Entry:
                 new.copy_(old if old.layout is torch.strided else old.to_dense())
             self.changes[slot.name] = new if slot.single or slot.factor else _memory.wrapped_like(new, self.parameter)
             result.append(new)
-        if missing and wanted and not begun:
-            self.updater.initialize(memory if memory is self.own else memory.copy_(self.own), result)
-        elif missing and not self.group.counts:  # torch also starts each missing buffer at 0
+        is_new = bool(missing and wanted and not begun)
+        if not is_new and missing and not self.group.counts:  # torch also starts each missing buffer at 0
             self.loads += [x.zero_ for x in result]
         self.numbers: list[torch.Tensor] = []
         self._count(begun.get("step", state.get("step")), bool(missing), what)
         self.clock_cell = self._clock(begun.get("clock", state.get("clock")), what) if self.updater.keeps_clock else None
         kept = self.group.kept_rate
         self.rate_cell: Any = None if kept is None else self._kept_rate(kept, begun.get(kept, state.get(kept)), what)
+        if is_new:
+            self.updater.initialize(memory if memory is self.own else memory.copy_(self.own), result, self.after, self.kept)
         return result
+
+    def weights_set(self) -> None:
+        """Adapts the state to the weights, which other code has set."""
+        for load in self.loads:
+            load()
+        self.updater.weights_set(self.memory, self.slots, self.after, self.kept)
 
     @staticmethod
     def shaped_like(slot: Slot, memory: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

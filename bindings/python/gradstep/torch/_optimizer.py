@@ -324,6 +324,42 @@ class Optimizer(torch.optim.Optimizer):
                 parameter.copy_(before)
         self._kept = None
 
+    def weights_set(self, parameters: torch.Tensor | Iterable[torch.Tensor] | None = None) -> None:
+        """Call it after you have set weights, for example by `model.load_state_dict`: state that contains weights follows them.
+
+            model.load_state_dict(pretrained)
+            optimizer.weights_set()
+
+        parameters: the tensors whose weights were set; None: all.
+
+        Training goes on from the new weights. Without the call, schedule-free rules, madgrad, dadapt_sgd, cocob and the ftrl rules,
+        lookahead and master copies pull the weights back to the old ones. Moments and the step count do not change. Before the
+        first step there is no state, and the call has no effect. docs/how_to/checkpoints.md says what each rule does. Raises for
+        tensors and state that a step refuses, and between `ascend` and `descend`. Nothing has changed then.
+        """
+        self._require_trained("weights_set")
+        chosen = None if parameters is None else {id(x) for x in _rows.listed("weights_set", parameters)}
+        with torch.inference_mode(False), torch.no_grad():
+            entries = []
+            for index, of_group in enumerate(self.param_groups):
+                group = self._group(index)._replace(sparse=Sparse.REFUSED)
+                for position, parameter in enumerate(of_group["params"]):
+                    state = self.state.get(parameter)
+                    if chosen is not None and id(parameter) not in chosen:
+                        continue
+                    if chosen is not None:
+                        chosen.discard(id(parameter))
+                    if state and any(x is not None for x in state.values()):
+                        entries.append(Entry(parameter, torch.zeros_like(parameter), state, group, position, {}))
+            if chosen:
+                raise error(
+                    Status.BAD_VALUE, "weights_set: a tensor is no parameter of this optimizer; expected tensors of its param_groups"
+                )
+            self._plan = None  # its state can have new tensors
+            for entry in entries:
+                entry.weights_set()
+                self.state[entry.parameter].update(entry.changes)
+
     def append(self, rows: Mapping[torch.Tensor, torch.Tensor]) -> None:
         """Adds rows behind the others while the parameters train.
 
@@ -338,7 +374,7 @@ class Optimizer(torch.optim.Optimizer):
 
         Everything is checked and allocated before anything is changed. Raises for a tensor that is no parameter of this optimizer,
         has no dimension, is a DTensor, is in shared memory or shares its memory with another parameter, for values of another
-        shape, dtype or device, for new rows under the average `window`, and between `ascend` and `descend`.
+        shape, dtype or device, and between `ascend` and `descend`.
         """
         if not isinstance(rows, Mapping):
             raise error(Status.BAD_VALUE, f"append: rows is a {type(rows).__name__}; expected a dict of parameters and their new rows")

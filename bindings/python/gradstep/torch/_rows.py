@@ -14,7 +14,7 @@ import torch
 from .._library import Status, error
 from . import _memory
 from ._entries import Entry, Group
-from ._updaters import Slot, Updater
+from ._updaters import NO_NUMBERS, Slot, Updater
 
 _NEW = -1  # instead of a row: its state begins anew
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -186,14 +186,15 @@ class Change:
         slots = updater.slots_of(memory)
         first = [self._empty(slot, memory) for slot in slots]
         if slots and bool((self._order.state == _NEW).any()):
-            if _keeps_window(updater.canonical.get("average")):
-                raise error(
-                    Status.BAD_VALUE,
-                    f"{self._what}: the average is window, whose sums of new rows would lack the steps before; expected ema, polyak "
-                    "or no average",
-                )
-            updater.initialize(memory, first)
+            updater.initialize(memory, first, *self._clock())
         return {slot.name: x for slot, x in zip(slots, first)}
+
+    def _clock(self) -> tuple[int, tuple[float, ...] | None]:
+        """The number of steps, which averages account for. A rule with numbers in the clock has no such average."""
+        step = self._state.get("step")
+        if step is None or self._updater.keeps_clock:
+            return 0, NO_NUMBERS if self._updater.keeps_clock else None
+        return int(Entry.number_of("step", step, self._what, "a count of steps")), None
 
     @staticmethod
     def _empty(slot: Slot, memory: torch.Tensor) -> torch.Tensor:
@@ -220,13 +221,6 @@ class Change:
 def _settled(values: torch.Tensor) -> torch.Tensor:
     """Contiguous, without conjugations and negations that torch still has to compute."""
     return values.resolve_conj().resolve_neg().contiguous()
-
-
-def _keeps_window(average: Any) -> bool:
-    """Whether a part of a configuration's average has the name window."""
-    if isinstance(average, Mapping):
-        return average.get("name") == "window" or any(map(_keeps_window, average.values()))
-    return isinstance(average, (list, tuple)) and any(map(_keeps_window, average))
 
 
 def listed(call: str, parameters: Any) -> list[Any]:

@@ -197,11 +197,7 @@ class Updater:
     ) -> None:
         """Prepares step `after + 1`. kept: the numbers that the rule keeps in the clock, or None. loss: if the rule needs it."""
         if self.at != after or kept is not None:
-            self.at = None
-            self.clock.step = after
-            if kept is not None:
-                self.clock.state[:] = kept
-            self._call("seek", self.handle, ctypes.byref(self.clock))
+            self._move_to(after, kept)
         self.at = None
         self.options.rate, self.options.gradient_scale = rate, gradient_scale
         if loss is not None:
@@ -227,14 +223,28 @@ class Updater:
         at = dict(zip(self.slots_of(tensor), map(_memory.address_of, slots)))
         return (ctypes.c_void_p * max(1, len(self.slots)))(*map(at.get, self.slots))
 
-    def initialize(self, parameter: torch.Tensor, slots: list[torch.Tensor]) -> None:
-        """Writes the state at step 0."""
+    def _move_to(self, after: int, kept: tuple[float, ...] | None) -> None:
+        """Sets the library's clock. kept: the numbers that the rule keeps in the clock, or None."""
+        self.at = None
+        self.clock.step = after
+        if kept is not None:
+            self.clock.state[:] = kept
+        self._call("seek", self.handle, ctypes.byref(self.clock))
+
+    def initialize(self, parameter: torch.Tensor, slots: list[torch.Tensor], after: int, kept: tuple[float, ...] | None) -> None:
+        """Writes the state as it begins after this many steps."""
+        self._move_to(after, kept)
         rows, columns = rows_and_columns(parameter)
         self._call("initialize_matrix", self.handle, parameter.data_ptr(), self.pointers(parameter, slots), rows, columns)
         if parameter.numel() == 0:  # for the library it has no rows or columns
             for slot, values in zip(self.slots_of(parameter), slots):
                 if slot.factor:
                     values.zero_()
+
+    def weights_set(self, parameter: torch.Tensor, slots: list[torch.Tensor], after: int, kept: tuple[float, ...] | None) -> None:
+        """Adapts the state after this many steps to weights that other code has set."""
+        self._move_to(after, kept)
+        self._call("weights_set", self.handle, parameter.data_ptr(), self.pointers(parameter, slots), *rows_and_columns(parameter))
 
     def apply(self, parameters: Any, gradients: int, slots: Any, rows: Any, columns: Any, number: int, options: Any) -> None:
         """Applies the prepared step. columns: None unless the rule uses shapes. options: a gradstep_tensor_options."""

@@ -7,13 +7,16 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 
 #include <gradstep/adapt/libtorch/kinds.hpp>
 #include <gradstep/adapt/libtorch/memory.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/parameter_options.hpp>
+#include <gradstep/core/scalar.hpp>
 #include <gradstep/core/shape.hpp>
+#include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 
@@ -21,6 +24,10 @@
 namespace gradstep {
 namespace detail::libtorch {
 inline namespace GRADSTEP_ABI {
+
+inline any_span span_of(Tensor const& x, scalar type) {
+    return {type, x.data_ptr(), static_cast<std::size_t>(x.numel())};
+}
 
 // The step of one parameter.
 template <class State> struct entry {
@@ -37,7 +44,16 @@ template <class State> struct entry {
     clock_state clock = {};
 
     bool is_copy() const { return !weight.is_same(own); }
+    // The weights and these slots, for a call without a gradient.
+    any_tensor tensor(any_updater const& by, std::vector<any_span> const& of_slots) const {
+        return {span_of(weight, by.storage()), {}, of_slots, {}, 1, 1, number, shape};
+    }
 };
+template <class State> std::vector<any_span> spans_of(entry<State> const& x, any_updater const& by) {
+    std::vector<any_span> out;
+    for (std::size_t i = 0; i < by.slots(); ++i) out.push_back(span_of(x.slots[i], by.state_type()));
+    return out;
+}
 
 // Parameters that one call updates.
 struct batch {
@@ -56,12 +72,38 @@ struct batch {
                               {"one group of parameters of one dtype, with the same step"});
 }
 
-// The number that a closure returns, for rules that need the loss.
+// The loss of a step, from a closure.
 inline double number_of(Tensor const& loss) {
     if (!loss.defined() || loss.numel() != 1)
         detail::fail<value_error>({"step"}, {"the rule computes its step size from the loss, and none is given"},
                                   {"a closure that returns it"});
     return loss.item<double>();
+}
+
+// Throws unless a step can write a parameter.
+inline void require_writable(Tensor const& own, tensor_path const& here) {
+    require_apart(own, here);
+    if (own.is_inference() && !c10::InferenceMode::is_enabled())
+        detail::fail<buffer_error>({here.text()}, {"was made in inference mode"},
+                                   {"a tensor made outside, or a step inside"});
+}
+
+// Gives a step the values of a parameter, or a copy if the updater has another dtype or layout.
+template <class State> void take_weight(entry<State>& x, typed_updater const& updater) {
+    Tensor const& own = x.own;
+    bool const uses_shape = updater.by.facts().uses_shape;
+    bool const is_direct = own.scalar_type() == updater.type && !own.is_neg() &&
+                           (uses_shape ? own.is_contiguous() : own.is_non_overlapping_and_dense());
+    if (is_direct) x.weight = own;
+    else
+        x.weight =
+            (uses_shape ? at::empty(own.sizes(), own.options().dtype(updater.type)) : empty_like(own, updater.type))
+                .copy_(own);
+    if (uses_shape && own.dim() > 1 && !is_empty(own))
+        x.shape = {static_cast<std::size_t>(own.size(0)), static_cast<std::size_t>(own.numel() / own.size(0))};
+    if (updater.by.facts().needs_matrix && !x.shape.is_known())
+        detail::fail<size_error>({x.here.text()}, {"has the shape ", text_of(own.sizes())},
+                                 {"a matrix; give vectors to a group with another config"});
 }
 
 // Throws unless a gradient fits its parameter.

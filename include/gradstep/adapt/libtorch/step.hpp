@@ -74,6 +74,25 @@ public:
         for (row_change<Kind>& change : changes) change.take();
     }
 
+    // Adapts the state of all parameters that have one to weights that other code has set.
+    void weights_set() {
+        read_options();
+        for (std::size_t g = 0; g < of_.param_groups().size(); ++g)
+            for (std::size_t i = 0; i < of_.param_groups()[g].params().size(); ++i) {
+                Tensor const& own = of_.param_groups()[g].params()[i];
+                if (of_.state().find(own.unsafeGetTensorImpl()) == of_.state().end()) continue;
+                typed_updater& updater = checked_updater(g, i);
+                find_memory(entries_.emplace_back(), updater, {g, i});
+                updaters_.push_back(&updater);
+            }
+        for (std::size_t k = 0; k < entries_.size(); ++k) {
+            entry_type& x = entries_[k];
+            any_updater const& by = updaters_[k]->by;
+            by.weights_set(x.tensor(by, spans_of(x, by)));
+            commit(x, by);
+        }
+    }
+
     void take(Tensor const& loss) {
         collect();
         if (entries_.empty()) return;
@@ -188,14 +207,8 @@ private:
         if (!gradient.defined()) return;
         options_type const& options = *options_[g];
         tensor_path const here{g, position};
-        require_memory(own, {g, position, "the tensor"});
-        typed_updater& updater = updater_of(g, position, own.scalar_type());
+        typed_updater& updater = checked_updater(g, position);
         any_updater const& by = updater.by;
-        bool const is_dense = own.is_non_overlapping_and_dense();
-        require_apart(own, here);
-        if (own.is_inference() && !c10::InferenceMode::is_enabled())
-            detail::fail<buffer_error>({here.text()}, {"was made in inference mode"},
-                                       {"a tensor made outside, or a step inside"});
         sparse_gradients const how = sparse_of(by, options, here);
         require_gradient(gradient, own, how, {g, position, "the gradient"});
         if (!is_taken(gradient, groups_[g].on_nonfinite, here)) {
@@ -204,22 +217,7 @@ private:
         }
 
         entry_type& x = entries_.emplace_back();
-        x.here = here;
-        x.own = own;
-        bool const uses_shape = by.facts().uses_shape;
-        bool const is_direct =
-            own.scalar_type() == updater.type && !own.is_neg() && (uses_shape ? own.is_contiguous() : is_dense);
-        if (is_direct) x.weight = own;
-        else
-            x.weight =
-                (uses_shape ? at::empty(own.sizes(), own.options().dtype(updater.type)) : empty_like(own, updater.type))
-                    .copy_(own);
-        if (uses_shape && own.dim() > 1 && !is_empty(own))
-            x.shape = {static_cast<std::size_t>(own.size(0)), static_cast<std::size_t>(own.numel() / own.size(0))};
-        if (by.compiled().facts().needs_matrix && !x.shape.is_known())
-            detail::fail<size_error>({here.text()}, {"has the shape ", text_of(own.sizes())},
-                                     {"a matrix; give vectors to a group with another config"});
-        adopt_state(x, updater);
+        find_memory(x, updater, here);
         std::size_t const written = extents_.size();
         extents_.push_back(extent::of(own, true));
         for (std::size_t i = 0; i < by.slots(); ++i) {
@@ -234,6 +232,21 @@ private:
             take_rows(x, by, gradient);
         else add_gradient(x, gradient, written);
         join_batch(updater, Kind::rate_of(options, x.number), x);
+    }
+    // Checks the memory of a parameter, and returns its updater.
+    typed_updater& checked_updater(std::size_t g, std::size_t position) {
+        Tensor const& own = of_.param_groups()[g].params()[position];
+        require_memory(own, {g, position, "the tensor"});
+        typed_updater& updater = updater_of(g, position, own.scalar_type());
+        require_writable(own, {g, position});
+        return updater;
+    }
+    // Finds the values and the state of a parameter.
+    void find_memory(entry_type& x, typed_updater& updater, tensor_path const& here) {
+        x.here = here;
+        x.own = of_.param_groups()[here.group].params()[here.position];
+        take_weight(x, updater);
+        adopt_state(x, updater);
     }
 
     static sparse_gradients sparse_of(any_updater const& by, options_type const& options, tensor_path const& here) {
@@ -282,8 +295,7 @@ private:
         if (x.state != nullptr && !by.facts().clock_state_names.empty()) x.clock = Kind::clock_of(*x.state, x.here);
         if (x.state == nullptr && by.facts().is_model_wise) begin_with_model(x, by);
         if (missing != 0) {
-            std::vector<any_span> const slots = spans_of(x, by);
-            by.initialize({span_of(x.weight, by.storage()), {}, slots, {}, 1, 1, {}, x.shape});
+            by.initialize(x.tensor(by, spans_of(x, by)));
         }
     }
     static std::string names_of(any_updater const& by) {
@@ -349,15 +361,6 @@ private:
         step_options options{.rate = x.rate};
         if (x.by->needs_loss) options.loss = loss_;
         x.by->by.next_step(options);
-    }
-
-    static any_span span_of(Tensor const& x, scalar type) {
-        return {type, x.data_ptr(), static_cast<std::size_t>(x.numel())};
-    }
-    static std::vector<any_span> spans_of(entry_type const& x, any_updater const& by) {
-        std::vector<any_span> out;
-        for (std::size_t i = 0; i < by.slots(); ++i) out.push_back(span_of(x.slots[i], by.state_type()));
-        return out;
     }
 
     void run() {
@@ -429,6 +432,7 @@ private:
     kept_updaters<options_type>& kept_;
     std::vector<group_type>& groups_;
     std::vector<entry_type> entries_ = {};
+    std::vector<typed_updater*> updaters_ = {}; // of the entries, for weights_set
     std::vector<batch> batches_ = {};
     std::vector<extent> extents_ = {};
     std::vector<options_type const*> options_ = {}; // of the groups
