@@ -21,7 +21,8 @@ namespace gradstep {
 /// slow weights, which the paper evaluates; in steps that end a period, the weights equal them.
 /// Ranges: period >= 1, 0 < alpha <= 1.
 ///
-/// State: slow, initially the initial weights; only steps that end a period read and write it. In
+/// State: slow, initially the initial weights. If you set weights later, slow becomes the weights
+/// (`updater::weights_set`). Only steps that end a period read and write it. In
 /// tables, inactive rows are pulled too: `exact` and `replay` include this, and `touch_only`
 /// rejects it. `averager` rejects it, because it cannot change weights.
 /// Other frameworks: optax' `lookahead` has no default of either number, and can reset the state of

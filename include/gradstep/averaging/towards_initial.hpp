@@ -26,7 +26,8 @@ namespace gradstep {
 /// Ranges: rate >= 0, and lr * rate <= 1 at every step. A tensor's rate_scale scales the learning
 /// rate here too; its `decay` does not.
 ///
-/// State: initial, the initial weights, which no step writes. `average` and `apply_average` read
+/// State: initial, the initial weights, which no step writes. If you set weights later, for example
+/// to pretrained ones, they become the initial weights (`updater::weights_set`). `average` and `apply_average` read
 /// them; to read another average, put that one outside:
 /// `averaged{averaged{adam{}, towards_initial{0.01}}, ema{}}`. In tables, `initial` of a row is the
 /// value with which the row began. `exact` and `replay` include the steps of inactive rows; under

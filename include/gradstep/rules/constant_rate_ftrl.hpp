@@ -20,7 +20,9 @@ namespace gradstep {
 ///
 /// McMahan et al. 2013 (KDD), Algorithm 1, is beta = 1, lr_power = -0.5. State: z, initially zero
 /// for any weight, so that the first step forgets the initial weight; n, initially
-/// initial_accumulator. Ranges: l1, l2, beta, initial_accumulator, l2_shrinkage >= 0;
+/// initial_accumulator. If you set weights later (`updater::weights_set`), z becomes the largest
+/// number, except for a weight of 0; the next step replaces it by the z of the weight,
+/// -w * ((beta + n^p) / lr + l2) - sgn(w) * l1. So the step keeps the weight. Ranges: l1, l2, beta, initial_accumulator, l2_shrinkage >= 0;
 /// lr_power <= 0. With any lr_power except -0.5 the power is the standard library's, and its last
 /// bits depend on the library.
 ///
@@ -47,8 +49,8 @@ struct constant_rate_ftrl {
     // The z of a weight depends on the rate: the largest number tells the next step to compute it.
     template <pack V> GRADSTEP_HD void weights_set(std::int64_t, V w, state<V>& s) const {
         using value_type = typename pack_traits<V>::value_type;
-        V const zero(0), l1(value_type(this->l1));
-        V const of_zero = math::select(math::abs(s.z) <= l1, s.z, zero);
+        V const zero(0), least = V(value_type(l1));
+        V const of_zero = math::select(math::abs(s.z) <= least, s.z, zero);
         s.z = math::select(w == zero, of_zero, V(largest_number<value_type>));
     }
 

@@ -30,7 +30,8 @@ template <> inline constexpr std::array enumerators<dog_start>{"relative_distanc
 /// and evaluate an average of the weights (gs::averager), without which the authors do not
 /// recommend DoG.
 ///
-/// State: x0, the initial weight. max_distance and squares, initially 0, are the clock's state: a
+/// State: x0, the initial weight. If you set weights later, x0 becomes the weight
+/// (`updater::weights_set`). max_distance and squares, initially 0, are the clock's state: a
 /// checkpoint and `clock()` contain them, and `seek` needs them. Ranges: initial > 0, epsilon >= 0.
 /// Weight decay is `l2`; regularizers that change the weight itself (decoupled, after_step,
 /// cautious_decay, proximal, clamp_weight) are rejected, since their rate would not be the step

@@ -26,7 +26,8 @@ namespace gradstep {
 /// cancels. This form therefore needs no memory of it and one square root less. It does not change
 /// a weight at g = 0, bit for bit, and initial weights need no special z.
 ///
-/// State: z, initially zero; n, initially initial_accumulator. While the rate is 0, no weight
+/// State: z, initially zero; n, initially initial_accumulator. If you set weights later
+/// (`updater::weights_set`), z becomes 0, except for a weight of 0 with |z| <= l1. While the rate is 0, no weight
 /// changes, and the z of a nonzero weight is infinite, as in the paper's formula. Ranges:
 /// lr_power <= 0, all others >= 0; beta > 0 unless l2 > 0 or initial_accumulator^(-lr_power) > 0,
 /// since q = 0 gives 0 / 0 for a weight without gradient. With l2 = 0, a rate above 9e18 can still
@@ -51,8 +52,8 @@ struct ftrl {
     GRADSTEP_HD state<double> initial() const { return {0, initial_accumulator}; }
     // Only a weight of 0 reads z, and stays 0 if |z| <= l1.
     template <pack V> GRADSTEP_HD void weights_set(std::int64_t, V w, state<V>& s) const {
-        V const zero(0), l1(typename pack_traits<V>::value_type(this->l1));
-        s.z = math::select((w == zero) & (math::abs(s.z) <= l1), s.z, zero);
+        V const zero(0), least = V(typename pack_traits<V>::value_type(l1));
+        s.z = math::select((w == zero) & (math::abs(s.z) <= least), s.z, zero);
     }
 
     template <class T> struct coeffs {

@@ -28,7 +28,8 @@ namespace gradstep {
 /// The form with y is exact for any schedule and for weights that other code changes.
 ///
 /// State: y, initially zero, so that initial weights shrink in the first step if l1 or l21 is not
-/// 0; n, initially initial_accumulator. While the rate is 0, no weight changes, and y changes for
+/// 0; n, initially initial_accumulator. If you set weights later (`updater::weights_set`), y becomes
+/// -sgn(w) * l1, with which l1 leaves the weight; of a weight of 0, an |y| <= l1 stays. While the rate is 0, no weight changes, and y changes for
 /// weights that are 0. Ranges: all >= 0; beta > 0 unless l2 > 0 or initial_accumulator > 0, as in
 /// `ftrl`. Without gradient at a constant rate a weight does not move, except by rounding, so that
 /// `touch_only` is the policy for tables.
@@ -49,9 +50,9 @@ struct group_ftrl {
     GRADSTEP_HD state<double> initial() const { return {0, initial_accumulator}; }
     // The y of a weight that is at rest without l21.
     template <pack V> GRADSTEP_HD void weights_set(std::int64_t, V w, state<V>& s) const {
-        V const zero(0), l1(typename pack_traits<V>::value_type(this->l1));
-        V const held = math::select(math::abs(s.y) <= l1, s.y, zero);
-        s.y = math::select(w == zero, held, zero - math::multiply_sign(l1, w));
+        V const zero(0), least = V(typename pack_traits<V>::value_type(l1));
+        V const held = math::select(math::abs(s.y) <= least, s.y, zero);
+        s.y = math::select(w == zero, held, zero - math::multiply_sign(least, w));
     }
 
     template <class T> struct coeffs { T l1, l2, l21, beta, inverse_rate, moves; };

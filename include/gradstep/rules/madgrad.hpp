@@ -20,7 +20,8 @@ namespace gradstep {
 ///     z = w0 - s / (cbrt(n) + epsilon)
 ///     w <- mu * w + (1 - mu) * z
 ///
-/// State: s, n, initially zero; w0, the initial weight. Ranges: 0 <= mu < 1, epsilon >= 0 (with 0,
+/// State: s, n, initially zero; w0, the initial weight. If you set weights later, w0 becomes the
+/// weight and s 0 (`updater::weights_set`). Ranges: 0 <= mu < 1, epsilon >= 0 (with 0,
 /// a gradient whose square underflows moves a weight without bound). A rate of 0 leaves s and n,
 /// and w still moves to z. w is drawn to z, a function of the state, so the gradients that follow
 /// undo a decay of the weight itself: use `l2`, as the authors do. In tables, `replay` follows a

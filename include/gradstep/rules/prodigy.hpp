@@ -31,7 +31,7 @@ namespace gradstep {
 ///
 /// State: m, v, s, initially zero; x0, the initial weight. d, d_max (initially d0) and r
 /// (initially 0) are the clock's state: a checkpoint and `clock()` contain them, and `seek` needs
-/// them.
+/// them. If you set weights later, x0 becomes the weight (`updater::weights_set`), and d stays.
 /// Ranges: 0 <= beta1, beta2, beta3 < 1; epsilon >= 0; d0, d_coef > 0; growth_rate >= 1, or
 /// infinite. Model-wise: one call of a step is a whole model. Tables, averages around the rule and
 /// sharded training reject it.

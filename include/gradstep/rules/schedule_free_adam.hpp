@@ -28,8 +28,9 @@ namespace gradstep {
 /// average take into account.
 ///
 /// State: z, initially the weight; v, initially zero. W and h, initially 0, are the clock's state:
-/// a checkpoint and `clock()` contain them, and `seek` needs them. c does not depend on a constant
-/// rate_scale of a tensor. Ranges: 0 < beta1 <= 1, 0 <= beta2 < 1, epsilon and decay >= 0,
+/// a checkpoint and `clock()` contain them, and `seek` needs them. If you set weights later, z
+/// becomes the weight (`updater::weights_set`). c does not depend on a constant rate_scale of a
+/// tensor. Ranges: 0 < beta1 <= 1, 0 <= beta2 < 1, epsilon and decay >= 0,
 /// 0 <= step_power, rate_power <= 16. The decay is part of u, so no regularizer can replace it, and
 /// `decay = false` of a tensor does not leave it out. Regularizers that change the weight itself
 /// (decoupled, clamp_weight, ...) are rejected: they would move y, and leave z. Tables reject the
