@@ -303,6 +303,29 @@ TEST_CASE("rows that are distinct take the cheap form") {
     CHECK(listed(sorted) == row_list<std::int64_t>{{3, {1}}, {5, {0}}, {9, {2}}});
 }
 
+TEMPLATE_TEST_CASE("ids in ascending order take the cheap form, and only these", "", std::int32_t, std::int64_t,
+                   std::uint64_t) {
+    aggregator<TestType> a;
+    std::vector<position> const bags{0, 0, 1, 2};
+    std::vector<TestType> const ascending{0, 3, 5, 9};
+    for (auto const& rows :
+         {a.by_hash(ascending, bags.data(), none_ignored), a.by_radix(ascending, bags.data(), none_ignored, 10)}) {
+        CHECK(rows.ids == ascending.data());
+        CHECK(rows.begin == nullptr);
+        CHECK(rows.sources == bags.data());
+        CHECK(rows.count == 4);
+    }
+    // The last id breaks the order.
+    row_list<TestType> const once{{0, {0}}, {3, {1}}, {5, {2, 3}}};
+    std::vector<TestType> const twice{0, 3, 5, 5};
+    CHECK(listed(a.by_hash(twice, nullptr, none_ignored)) == once);
+    CHECK(listed(a.by_radix(twice, nullptr, none_ignored, 10)) == once);
+    std::vector<TestType> const back{1, 3, 5, 1};
+    row_list<TestType> const first_twice{{1, {0, 3}}, {3, {1}}, {5, {2}}};
+    CHECK(listed(a.by_hash(back, nullptr, none_ignored)) == first_twice);
+    CHECK(listed(a.by_radix(back, nullptr, none_ignored, 10)) == first_twice);
+}
+
 TEST_CASE("compact leaves the order and drops what is ignored") {
     std::vector<std::int32_t> const ids{5, -1, 3, -1, 9};
     std::vector<position> const bags{0, 0, 1, 1, 1};

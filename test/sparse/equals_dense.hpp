@@ -16,7 +16,7 @@ template <class Element, class Rule> void check_that_rows_equal_tensors(Rule con
     auto const plain = gs::make_updater<Element>(rule, regularizer, schedule, gs::serial_backend{});
     constexpr std::size_t num_rows = 29, k = 11;
 
-    for (std::size_t const width : {1u, 3u, 16u, 17u, 64u, 385u}) {
+    for (std::size_t const width : {1u, 3u, 4u, 8u, 16u, 17u, 64u, 385u}) {
         CAPTURE(width);
         auto const initial = weight_numbers<storage>(num_rows * width);
         gs::table table{optimizer, num_rows, width, gs::touch_only{}, {.initial = initial}};

@@ -139,6 +139,30 @@ TEST_CASE("short rows of a huge table, which are sorted, have the same bits on e
     CHECK(difference(row_of(sorted.memory().values, 0, 10'000), row_of(hashed.memory().values, 0, 10'000)) == "");
 }
 
+TEST_CASE("short rows that are in a batch once have the same bits on every backend") {
+    for (std::size_t const width : {1, 4, 7, 8}) {
+        CAPTURE(width);
+        std::size_t const first_rows = (std::size_t{5} << 20) / 4 / width, num_rows = 2 * first_rows, k = 5000;
+        auto const result = [&](auto const& rule, auto const& backend) {
+            auto const optimizer = gs::make_updater<float>(rule, gs::l2{0.01}, gs::constant{0.25}, backend);
+            gs::table table{optimizer, first_rows, width, gs::touch_only{}, {.initial = gs::uniform{-1, 1, 3}}};
+            table.grow(num_rows);                  // in two segments, since the first has 5 MiB
+            for (std::int64_t t = 1; t < 5; ++t) { // ascending ids, and others; every row, and pooled gradients
+                ids64 ids(k);
+                for (std::size_t p = 0; p < k; ++p)
+                    ids[p] = static_cast<std::int64_t>((t % 2 == 0 ? p * 31 : p * 7919) % num_rows);
+                ids64 const offsets{0, 7, static_cast<std::int64_t>(k)};
+                if (t == 3) table.update(ids, offsets, gradient_numbers<float>(2 * width, t));
+                else table.update(ids, gradient_numbers<float>(k * width, t));
+            }
+            return held(table);
+        };
+        gs::thread_pool pool(3);
+        CHECK(difference(result(gs::adagrad{}, gs::simd_backend{}), result(gs::adagrad{}, gs::serial_backend{})) == "");
+        CHECK(difference(result(gs::adam{}, gs::simd_backend{pool}), result(gs::adam{}, gs::serial_backend{})) == "");
+    }
+}
+
 // A batch is split by the hash of its ids, which is no secret.
 TEST_CASE("rows that are chosen to fall to one thread go to all of them, with the same bits") {
     constexpr std::size_t num_rows = 40'000, width = 64, threads = 4;

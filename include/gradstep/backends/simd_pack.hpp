@@ -123,6 +123,8 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
     static constexpr bool has_cached_body = avx512 && is_float;
     template <bool roots> using cached_body = lanes<simd<T, Arch, newton_divider<roots>>, 2>;
 #if GRADSTEP_AVX512
+    /// Half a register: the divider takes twice as long for all of it.
+    using short_pack = std::conditional_t<avx512 && std::is_floating_point_v<T>, simd<T, xsimd::avx2>, V>;
     static void prepare_cached_body() { detail::x86::look_up_newton_mode(); }
     static constexpr bool uses_newton = !std::is_same_v<Division, divider>;
     GRADSTEP_HD static void div_two(V a0, V b0, V a1, V b1, V& q0, V& q1) requires(uses_newton) {
@@ -348,7 +350,7 @@ private:
     GRADSTEP_HD static auto mask_of([[maybe_unused]] std::size_t count) {
         if constexpr (avx512) return static_cast<std::uint16_t>((1u << count) - 1);
 #if defined(__AVX2__)
-        else return detail::x86::first_lanes(count, T());
+        else return detail::x86::lanes_below(count, T());
 #endif
     }
     template <class F> static V lane_by_lane(V x, F const& f) {

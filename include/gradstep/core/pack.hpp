@@ -49,6 +49,7 @@ inline namespace GRADSTEP_ISA {
 ///     body<S>                             the best pack for a loop over memory of type S
 ///     has_cached_body, cached_body<roots>, prepare_cached_body()
 ///                                         optional: the best pack if the divider limits the loop
+///     short_pack                          optional: the best pack for rows that fit into it
 template <class V> struct pack_traits;
 
 /// All lanes of a pack take part in a load or store (the body of a loop).

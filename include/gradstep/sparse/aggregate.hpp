@@ -134,6 +134,7 @@ public:
     // Returns the rows in order of first occurrence, in time proportional to the number of ids,
     // even for adversarial ids.
     batch_rows<Id> by_hash(batch_rows<Id> const& taken) {
+        if (is_ascending(taken)) return taken;
         std::uint32_t* const row_of = row_of_.of_size(taken.count);
         auto const found = find_rows(taken, row_of);
         std::size_t const rows = found ? *found : find_rows_by_radix(taken, row_of);
@@ -146,6 +147,7 @@ public:
     // Returns the rows in ascending order, by a stable radix sort that starts at the least
     // significant digit. Suits huge tables of narrow rows: memory is then visited in order.
     batch_rows<Id> by_radix(batch_rows<Id> const& taken, std::uint64_t num_rows) {
+        if (is_ascending(taken)) return taken;
         int const bits = num_rows == 0 ? 0 : static_cast<int>(std::bit_width(num_rows - 1));
         if (bits <= 32) return merged(taken, sorted(short_records_, taken, bits));
         return merged(taken, sorted(long_records_, taken, bits));
@@ -256,6 +258,13 @@ public:
     static constexpr std::size_t most_probes(std::size_t ids) { return 4 * ids + 64; }
 
 private:
+    // Whether each id is larger than the one before: the ids are distinct, and in order.
+    static bool is_ascending(batch_rows<Id> const& taken) {
+        std::size_t p = 1;
+        while (p < taken.count && taken.ids[p - 1] < taken.ids[p]) ++p;
+        return p >= taken.count;
+    }
+
     // An entry of the hash table: the low half of the id | 1 + the number of its row. 0: empty.
     using entry = std::uint64_t;
 

@@ -248,12 +248,26 @@ template <class Updater, class View, class Id> struct row_update {
     template <pack V> GRADSTEP_INLINE void run(std::size_t r, missed const& m, compute* staged) const {
         std::size_t const first = first_source(r);
         prefetch_gradient(first + gradients_ahead);
-        if (source_count(r) == 1 && scale == compute(1)) {
-            run_kernel<V>(r, make_kernel(r, m, plain_gradient<storage>{gradient(first)}));
+        bool const stages = source_count(r) != 1 || scale != compute(1);
+        if (stages) stage<V>(r, staged);
+        if constexpr (std::is_same_v<storage, compute>) { // one copy of the kernel
+            run_kernel<V>(r, make_kernel(r, m, plain_gradient<compute>{stages ? staged : gradient(first)}));
         } else {
-            stage<V>(r, staged);
-            run_kernel<V>(r, make_kernel(r, m, plain_gradient<compute>{staged}));
+            if (stages) run_kernel<V>(r, make_kernel(r, m, plain_gradient<compute>{staged}));
+            else run_kernel<V>(r, make_kernel(r, m, plain_gradient<storage>{gradient(first)}));
         }
+    }
+
+    // Whether `run_one_pack` can update the rows: each is one pack, and no row needs anything else.
+    static constexpr bool has_one_pack = !row_wise_rule<rule_type> && std::is_empty_v<missed>;
+    template <pack V> bool is_one_pack() const {
+        constexpr bool masked = pack_traits<V>::template can_mask<storage>;
+        std::size_t const lanes = pack_traits<V>::size;
+        return (masked ? rows.width <= lanes : rows.width == lanes) && batch.begin == nullptr && scale == compute(1) &&
+               !rows.has_update_counts() && max_norm == 0;
+    }
+    template <pack V, class Which> GRADSTEP_INLINE void run_one_pack(std::size_t r, Which which) const {
+        make_kernel(r, plan(r), plain_gradient<storage>{gradient(r)}).template at<V>(0, which);
     }
 
     template <class Gradient>
@@ -335,13 +349,49 @@ private:
     }
 };
 
+// The pack for short rows.
+template <class V> struct short_pack_of { using type = V; };
+template <class V>
+requires(requires { typename pack_traits<V>::short_pack; }) struct short_pack_of<V> {
+    using type = typename pack_traits<V>::short_pack;
+};
+
+// The same as run_rows for rows of one pack, in half as many instructions: the processor then works
+// on several rows at once, and waits for its divider alone.
+template <pack V, class Update>
+GRADSTEP_INLINE void run_short_rows(Update const& shared, std::size_t first, std::size_t last) {
+    Update update = shared;
+    update.batch.begin = nullptr;
+    auto const lanes = [&] {
+        if constexpr (pack_traits<V>::template can_mask<typename Update::storage>)
+            return pack_traits<V>::first(update.rows.width);
+        else return all_lanes{};
+    }();
+    std::size_t const fetched = update.fetches_rows ? last : 0;
+    auto const fetch = [&](std::size_t r) GRADSTEP_INLINE_LAMBDA {
+        if (r >= fetched) return;
+        update.prefetch_last_step(r);
+        update.prefetch(r);
+    };
+    for (std::size_t r = first; r < first + rows_ahead; ++r) fetch(r);
+    for (std::size_t r = first; r < last; ++r) {
+        fetch(r + rows_ahead);
+        update.prefetch_gradient(r + gradients_ahead);
+        update.template run_one_pack<V>(r, lanes);
+    }
+}
+
 // Updates rows [first, last) of a batch. Plans several rows at a time, so that their exponentials
 // overlap, and prefetches every row while earlier rows are updated.
 template <pack V, class Update>
 GRADSTEP_INLINE void run_rows(Update const& shared, std::size_t first, std::size_t last,
                               typename Update::compute* staged) {
     constexpr std::size_t ahead = rows_ahead, together = 8; // twice as many plans are slower
-    Update const update = shared;                           // by value: its scalars stay in registers
+    if constexpr (Update::has_one_pack) {
+        using short_pack = typename short_pack_of<V>::type;
+        if (shared.template is_one_pack<short_pack>()) return run_short_rows<short_pack>(shared, first, last);
+    }
+    Update const update = shared; // by value: its scalars stay in registers
     for (std::size_t r = first; r < std::min(first + ahead, last); ++r) update.prefetch_last_step(r);
     for (std::size_t r = first; r < std::min(first + ahead, last); ++r) update.prefetch(r);
     std::size_t const source = update.first_source(first);
