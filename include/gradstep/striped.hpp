@@ -208,6 +208,48 @@ private:
     mutable std::unique_ptr<call_scratch> free_;
 };
 
+// A row_updater with the memory of its rows, as row_serializer and striped use a table.
+template <class Updater, class CatchUp> class rows_in_memory {
+    using rows_type = row_updater<Updater, CatchUp>;
+    using core_type = row_core<Updater, CatchUp>;
+
+public:
+    using updater_type = Updater;
+    using storage = typename rows_type::storage;
+    static constexpr bool on_host = std::is_same_v<typename Updater::backend_type::memory_space, host_memory>,
+                          plans_read_history = core_type::form == catch_up_form::steps;
+
+    rows_in_memory(rows_type&& of, row_memory<Updater> const& memory) : rows(std::move(of)), memory(memory) {
+        binding();
+    }
+    // The memory, checked: `alone` can have changed it.
+    row_memory<Updater> const& binding() const {
+        shape().check(memory);
+        return memory;
+    }
+    template <class Id>
+    auto begin(batch_rows<Id> const& batch, std::span<storage const> gradients, step_options const& options,
+               std::size_t left_out) {
+        return rows.core().begin(memory, batch, gradients, options, left_out);
+    }
+    auto reader() const { return rows.core().reader(memory); }
+    auto const& shape() const { return rows.core().shape; }
+    std::pair<std::uint64_t, std::uint64_t> stale_rows() const { return rows.stale_rows(); }
+    std::uint64_t num_rows() const { return rows.num_rows(); }
+    std::size_t width() const { return rows.width(); }
+    gradstep::clock clock() const { return rows.clock(); }
+    Updater const& optimizer() const { return rows.optimizer(); }
+    table_options const& options() const { return rows.options(); }
+
+    rows_type rows;
+    row_memory<Updater> memory;
+};
+// What striped<Table> owns.
+template <class Table> struct striped_rows { using type = Table; };
+template <class Updater, class CatchUp> struct striped_rows<row_updater<Updater, CatchUp>> {
+    using type = rows_in_memory<Updater, CatchUp>;
+};
+
 } // namespace GRADSTEP_ISA
 } // namespace detail
 
@@ -218,6 +260,18 @@ inline namespace GRADSTEP_ISA {
 ///     gs::striped shared{gs::table{optimizer, num_rows, width, gs::exact{}}};
 ///     shared.update(ids, gradient_rows);                  // from any thread
 ///     shared.alone([](auto& table) { table.flush(); });   // waits for running calls
+///
+/// With a row_updater it updates rows of memory that you own, which must outlive it:
+///
+///     gs::row_updater rows{optimizer, num_rows, width};
+///     auto memory = rows.memory(values, sums);
+///     rows.initialize(memory);
+///     gs::striped shared{std::move(rows), memory};
+///     shared.update(ids, gradient_rows);                  // from any thread
+///     shared.alone([](auto& rows, auto& memory) { rows.flush(memory); });
+///
+/// Other code can read or write this memory while no call runs, or within `alone`. At any other
+/// time that is a data race, also for a reader: read with `row` and `rows`.
 ///
 /// Guarantees: every batch is a step with its own number. Every row gets the batches that contain
 /// it in the order of these numbers, each as a whole. So no update is lost, and a row catches up
@@ -236,11 +290,13 @@ inline namespace GRADSTEP_ISA {
 /// Do not call it from within another call on the same thread (from a schedule, or from the f of
 /// `alone`): it would deadlock.
 template <class Table> class striped {
+    using rows_type = typename detail::striped_rows<Table>::type;
+    static constexpr bool owns_rows = std::is_same_v<rows_type, Table>;
     using updater_type = typename Table::updater_type;
     using backend_type = typename updater_type::backend_type;
     using engine_type = detail::host_rows<updater_type>;
-    using turns_type = detail::row_serializer<Table>;
-    using shape_type = std::remove_cvref_t<decltype(std::declval<Table const&>().shape())>;
+    using turns_type = detail::row_serializer<rows_type>;
+    using shape_type = std::remove_cvref_t<decltype(std::declval<rows_type const&>().shape())>;
     using shared_guard = detail::phase_fair_mutex::shared_guard;
 
 public:
@@ -251,7 +307,14 @@ public:
     /// stripes, 8 bytes each, rounded up to a power of two. By default there are as many as rows,
     /// but at least 2^12 and at most 2^18. Throws value_error unless they are in [1, 2^31].
     explicit striped(Table owned, std::optional<std::size_t> stripes = {})
-        : table_(std::move(owned)), turns_(stripes, table_.num_rows()) {}
+        : table_(std::move(owned)), turns_(stripes, table_.num_rows()) {
+        static_assert(owns_rows, "gradstep: striped: a row_updater has no rows; expected gs::striped{rows, memory}");
+    }
+    /// The same for rows of your memory, with the steps that `rows` has taken so far. It takes
+    /// ownership of the row_updater, not of the memory. Throws the errors of row_updater::memory.
+    explicit striped(Table rows, row_memory<updater_type> const& memory,
+                     std::optional<std::size_t> stripes = {}) requires(!owns_rows)
+        : table_(std::move(rows), memory), turns_(stripes, table_.num_rows()) {}
 
     /// table::update, from any thread. It checks its arguments before it writes anything.
     template <class Ids, class Gradients>
@@ -300,10 +363,12 @@ public:
     /// Returns f(table), with exclusive access: for flush, changes of rows, checkpoints. Running
     /// calls finish first. New calls wait until f has returned or thrown, and go before the next f:
     /// each thread that calls in a loop gets one call before f. Callers of `alone` are served in
-    /// order.
+    /// order. With rows of your memory it returns f(rows, memory), the row_updater and the
+    /// row_memory. To grow, or to move the memory, assign a new `rows.memory(...)` to `memory`.
     template <class F> decltype(auto) alone(F&& f) {
         detail::phase_fair_mutex::exclusive_guard const entered(turns_.phase);
-        return std::forward<F>(f)(table_);
+        if constexpr (owns_rows) return std::forward<F>(f)(table_);
+        else return std::forward<F>(f)(table_.rows, table_.memory);
     }
 
     /// The number of rows, `num_rows()`; the elements of a row, `width()`; and the `clock()`.
@@ -341,12 +406,16 @@ private:
         table_.shape().zero(backend(), gradients, options);
     }
 
-    Table table_;
+    rows_type table_;
     turns_type turns_;
 };
 template <class Updater, class CatchUp> striped(table<Updater, CatchUp>) -> striped<table<Updater, CatchUp>>;
 template <class Updater, class CatchUp>
 striped(table<Updater, CatchUp>, std::size_t) -> striped<table<Updater, CatchUp>>;
+template <class Updater, class CatchUp>
+striped(row_updater<Updater, CatchUp>, row_memory<Updater>) -> striped<row_updater<Updater, CatchUp>>;
+template <class Updater, class CatchUp>
+striped(row_updater<Updater, CatchUp>, row_memory<Updater>, std::size_t) -> striped<row_updater<Updater, CatchUp>>;
 
 } // namespace GRADSTEP_ISA
 } // namespace gradstep

@@ -305,3 +305,104 @@ TEST_CASE("striped: the shape and the clock may be asked for while another threa
     CHECK(shared.clock().step == 400);
     CHECK(shared.row(5)[0] == 400);
 }
+
+// The memory of the caller: what a table with several writers does.
+TEST_CASE("striped: rows of the caller's memory lose no update of several writers") {
+    auto const optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{0.125});
+    std::vector<float> values(rows * width);
+    gs::row_updater updater{optimizer, rows, width};
+    auto const memory = updater.memory(values);
+    gs::striped shared{std::move(updater), memory};
+    constexpr int writers = 4, steps = 300, batch = 8;
+    std::vector<std::vector<double>> named(writers, std::vector<double>(rows));
+    std::vector<int> torn(writers);
+    on_threads(writers, [&](int k) {
+        std::mt19937 random(static_cast<unsigned>(k));
+        std::vector<std::int32_t> ids(batch);
+        std::vector<float> const gradient(batch * width, -1.0f);
+        for (int s = 0; s < steps; ++s) {
+            for (auto& id : ids) {
+                id = static_cast<std::int32_t>(random() % 8); // few rows, so that writers meet
+                named[static_cast<std::size_t>(k)][static_cast<std::size_t>(id)] += 1;
+            }
+            shared.update(ids, gradient);
+            auto const row = shared.row(ids[0]);
+            for (float const w : row) torn[static_cast<std::size_t>(k)] += w != row[0];
+        }
+    });
+    CHECK(torn == std::vector<int>(writers));
+    CHECK(shared.clock().step == writers * steps);
+    for (std::size_t r = 0; r < rows; ++r) {
+        double times = 0;
+        for (auto const& of_writer : named) times += of_writer[r];
+        for (std::size_t i = 0; i < width; ++i) REQUIRE(static_cast<double>(values[r * width + i]) == times / 8);
+    }
+}
+
+TEST_CASE("striped: with one writer the bits of the caller's memory are those of a table") {
+    auto const optimizer = gs::make_updater<float>(gs::momentum{}, gs::l2{0.01}, gs::cosine{.rate = 0.1, .steps = 100});
+    for (std::size_t const columns : {std::size_t{4}, width}) {
+        gs::table_options const options{.initial = gs::uniform{-1, 1, 7}, .max_history = 32};
+        gs::table table{optimizer, rows, columns, gs::exact{}, options};
+        std::vector<float> values(table.values().begin(), table.values().end()), m(rows * columns);
+        std::vector<std::uint32_t> stamps(rows);
+        gs::row_updater updater{optimizer, rows, columns, gs::exact{}, options};
+        auto const memory = updater.memory(values, m, stamps);
+        updater.initialize(memory);
+        gs::striped shared{std::move(updater), memory};
+        std::mt19937 random(3);
+        std::normal_distribution<float> normal;
+        std::vector<std::int32_t> ids(6);
+        std::vector<std::int32_t> const offsets{0, 2};
+        std::vector<float> gradient(6 * columns), bags(2 * columns);
+        for (int s = 0; s < 200; ++s) {
+            for (auto& id : ids) id = static_cast<std::int32_t>(random() % 20);
+            for (auto& g : gradient) g = normal(random);
+            for (auto& g : bags) g = normal(random);
+            if (s % 3 == 0) {
+                table.update(ids, offsets, bags, {.gradient_scale = 0.5});
+                shared.update(ids, offsets, bags, {.gradient_scale = 0.5});
+            } else {
+                table.update(ids, gradient);
+                shared.update(ids, gradient);
+            }
+            REQUIRE(table.row(s % rows) == shared.row(s % rows));
+        }
+        CHECK(shared.clock() == table.clock());
+        shared.alone([](auto& rows, auto const& memory) { rows.flush(memory); });
+        auto const expected = table.values();
+        CHECK(std::memcmp(values.data(), expected.data(), expected.size_bytes()) == 0);
+    }
+}
+
+TEST_CASE("striped: rows of the caller's memory grow and move while a call is alone") {
+    auto const optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{1.0});
+    std::vector<float> values(rows * width);
+    gs::row_updater updater{optimizer, rows, width};
+    auto const memory = updater.memory(values);
+    gs::striped shared{std::move(updater), memory, 5};
+    std::vector<std::int64_t> const first{5}, added{rows + 3};
+    std::vector<float> const gradient(width, -1.0f);
+    shared.update(first, gradient);
+    CHECK_THROWS_AS(shared.update(added, gradient), gs::value_error);
+    shared.alone([&](auto& of, auto& memory) {
+        values.resize(2 * rows * width); // moves them
+        of.grow(2 * rows);
+        memory = of.memory(values);
+        of.initialize(memory, rows);
+    });
+    CHECK(shared.num_rows() == 2 * rows);
+    shared.update(added, gradient);
+    shared.update(first, gradient);
+    CHECK(shared.row(rows + 3) == std::vector<float>(width, 1));
+    CHECK(values[5 * width] == 2);
+
+    // A memory that does not hold the rows is refused before anything is written.
+    shared.alone([](auto& of, auto&) { of.grow(3 * rows); });
+    CHECK_THROWS_AS(shared.update(first, gradient), gs::size_error);
+    CHECK_THROWS_AS(shared.row(5), gs::size_error);
+    CHECK(shared.clock().step == 3);
+    CHECK(values[5 * width] == 2);
+    gs::row_updater longer{optimizer, 4 * rows, width};
+    CHECK_THROWS_AS((gs::striped{longer, memory}), gs::size_error);
+}
