@@ -219,9 +219,7 @@ public:
     static constexpr bool on_host = std::is_same_v<typename Updater::backend_type::memory_space, host_memory>,
                           plans_read_history = core_type::form == catch_up_form::steps;
 
-    rows_in_memory(rows_type&& of, row_memory<Updater> const& memory) : rows(std::move(of)), memory(memory) {
-        binding();
-    }
+    rows_in_memory(rows_type&& of, row_memory<Updater> const& its) : rows(std::move(of)), memory(its) { binding(); }
     // The memory, checked: `alone` can have changed it.
     row_memory<Updater> const& binding() const {
         shape().check(memory);
