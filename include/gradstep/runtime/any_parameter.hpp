@@ -384,12 +384,10 @@ private:
     // Adds the scale that clips the norm of this gradient alone.
     step_options clipped(step_options options);
     bool has_rows_of_their_own() const { return updater_.facts().is_row_wise && has_rows_ && width_ > 1; }
-
     void make_memory(std::size_t n);
     void make_state(std::size_t n, gradstep::shape const& of);
     void reshape(gradstep::shape const& of);
     void begin();
-
     void require_rows(char const* call) const;
     void require_trained(char const* call) const;
     void next_step(step_options options, tensor_options const& own);
@@ -411,8 +409,7 @@ private:
     // Sets the state as it begins after `step` steps.
     void begin_state(runtime::erased_tensor const& all, std::size_t rows, std::int64_t step) const;
 
-    // Numbers of any integer type, converted in `memory` if necessary; and the ids of rows,
-    // validated.
+    // Numbers of any integer type, converted in `memory` if necessary; and validated ids of rows.
     static std::span<std::int64_t const> numbers_of(any_span const& given, std::size_t rows, char const* call,
                                                     std::vector<std::int64_t>& memory);
     std::span<std::int64_t const> ids_of(any_span const& given, char const* call);
@@ -423,7 +420,6 @@ private:
     void read_average(scalar type, void* out) const;
 
     static void separate_ids(std::span<any_parameter* const> all);
-
     any_updater updater_;
     parameter_options options_;
     std::uint64_t given_id_, seed_ = 0; // given_id_: by the constructor; options_.id can be another one
@@ -433,10 +429,9 @@ private:
     detail::any_buffer values_, trained_; // trained_: while the average is applied
     detail::any_buffer kept_;             // the values before an ascent
     std::array<detail::any_buffer, runtime::most_slots> state_;
-    std::optional<detail::stamped_rows> stamps_;         // if rows have pending steps
-    bool average_is_applied_ = false, is_taken_ = false; // is_taken_: by update_all
-    bool is_ascended_ = false, reads_kept_ = false;      // reads_kept_: the weights are in kept_
-    bool is_locked_for_ascent_ = false;                  // ascended by the model
+    std::optional<detail::stamped_rows> stamps_;                                   // if rows have pending steps
+    bool average_is_applied_ = false, is_taken_ = false;                           // is_taken_: by update_all
+    bool is_ascended_ = false, is_locked_for_ascent_ = false, reads_kept_ = false; // the model's ascent; kept_
     std::optional<detail::executor_reference> threads_;
     any_span gradient_; // of this update, like the following members
     gradstep::clock before_;

@@ -18,8 +18,8 @@
 #include <gradstep/core/averaged_view.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/hash.hpp>
 #include <gradstep/core/extent.hpp>
+#include <gradstep/core/hash.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/saved_names.hpp>

@@ -205,7 +205,8 @@ GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(optimizer_configuration const& 
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(any_updater const& other)
     : policies_(other.policies_), limit_(other.limit_), form_(other.form_), compiled_(other.compiled_->copy()),
       options_(other.options_), pool_(other.pool_), clock_(other.clock_), step_(other.step_),
-      step_options_(other.step_options_), prepared_(other.prepared_), tensors_(other.tensors_), decay_(other.decay_), whole_(other.whole_) {}
+      step_options_(other.step_options_), prepared_(other.prepared_), tensors_(other.tensors_), decay_(other.decay_),
+      whole_(other.whole_) {}
 
 GRADSTEP_DEFINE_RUNTIME std::string any_updater::description() const {
     detail::policy_text out;

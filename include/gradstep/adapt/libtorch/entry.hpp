@@ -106,6 +106,23 @@ template <class State> void take_weight(entry<State>& x, typed_updater const& up
                                  {"a matrix; give vectors to a group with another config"});
 }
 
+// The names of all slots of an updater.
+template <class Kind> std::string names_of(any_updater const& by) {
+    std::string out;
+    for (std::size_t i = 0; i < by.slots(); ++i) out += (i == 0 ? "" : ", ") + std::string(Kind::name_of(by, i));
+    return out;
+}
+
+// Whether a sparse gradient updates its rows only. Throws if the rule looks at whole tensors.
+template <class Kind>
+sparse_gradients sparse_of(any_updater const& by, typename Kind::options_type const& options, tensor_path const& here) {
+    sparse_gradients const how = Kind::sparse(options);
+    if (how == sparse_gradients::rows && (by.facts().is_whole() || by.facts().is_model_wise))
+        detail::fail<value_error>({here.text()}, {"sparse_rows is true, and the rule looks at whole tensors"},
+                                  {"an elementwise rule, or sparse_rows false"});
+    return how;
+}
+
 // Throws unless a gradient fits its parameter.
 inline void require_gradient(Tensor const& gradient, Tensor const& own, sparse_gradients how, tensor_path const& here) {
     if (gradient.layout() != at::kSparse) require_memory(gradient, here);

@@ -164,9 +164,8 @@ private:
     }
     bool has_state(std::size_t g) const {
         auto const& parameters = of_.param_groups()[g].params();
-        return std::any_of(parameters.begin(), parameters.end(), [&](Tensor const& one) {
-            return of_.state().count(one.unsafeGetTensorImpl()) != 0;
-        });
+        return std::any_of(parameters.begin(), parameters.end(),
+                           [&](Tensor const& one) { return of_.state().count(one.unsafeGetTensorImpl()) != 0; });
     }
     typed_updater& updater_of(std::size_t g, std::size_t position, at::ScalarType type) {
         std::size_t const element = index_of_element(type);
@@ -209,7 +208,7 @@ private:
         tensor_path const here{g, position};
         typed_updater& updater = checked_updater(g, position);
         any_updater const& by = updater.by;
-        sparse_gradients const how = sparse_of(by, options, here);
+        sparse_gradients const how = sparse_of<Kind>(by, options, here);
         require_gradient(gradient, own, how, {g, position, "the gradient"});
         if (!is_taken(gradient, groups_[g].on_nonfinite, here)) {
             skipped_.push_back(&updater);
@@ -249,13 +248,6 @@ private:
         adopt_state(x, updater);
     }
 
-    static sparse_gradients sparse_of(any_updater const& by, options_type const& options, tensor_path const& here) {
-        sparse_gradients const how = Kind::sparse(options);
-        if (how == sparse_gradients::rows && (by.facts().is_whole() || by.facts().is_model_wise))
-            detail::fail<value_error>({here.text()}, {"sparse_rows is true, and the rule looks at whole tensors"},
-                                      {"an elementwise rule, or sparse_rows false"});
-        return how;
-    }
     // Finds the state of a parameter, or makes the state at step 0.
     void adopt_state(entry_type& x, typed_updater const& updater) {
         any_updater const& by = updater.by;
@@ -287,7 +279,7 @@ private:
         std::optional<std::int64_t> const steps = x.state == nullptr ? 0 : Kind::steps_of(*x.state);
         bool const is_first = missing != 0 || (x.state == nullptr && n != 0);
         if (x.state != nullptr && steps && missing != 0)
-            detail::fail<value_error>({x.here.text()}, {"its state lacks ", missing, " of ", names_of(by)},
+            detail::fail<value_error>({x.here.text()}, {"its state lacks ", missing, " of ", names_of<Kind>(by)},
                                       {"all of them, or no state"});
         if (steps && (*steps < 0 || *steps >= most_steps))
             detail::fail<value_error>({x.here.text()}, {"its step is ", *steps}, {"a count of steps"});
@@ -297,11 +289,6 @@ private:
         if (missing != 0) {
             by.initialize(x.tensor(by, spans_of(x, by)));
         }
-    }
-    static std::string names_of(any_updater const& by) {
-        std::string out;
-        for (std::size_t i = 0; i < by.slots(); ++i) out += (i == 0 ? "" : ", ") + std::string(Kind::name_of(by, i));
-        return out;
     }
     // A parameter without state begins at the step and the clock of its model.
     void begin_with_model(entry_type& x, any_updater const& by) const {
