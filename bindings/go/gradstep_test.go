@@ -147,6 +147,31 @@ func TestSetValues(t *testing.T) {
 	}
 }
 
+// State that contains weights follows values that are set, in the library's memory and in slices.
+func TestWeightsThatAreSet(t *testing.T) {
+	madgrad, zeros := `{"rule": {"name": "madgrad"}, "schedule": {"name": "constant", "rate": 0.125}}`, []float32{0, 0}
+	p := must[*Parameter[float32]](t)(NewParameter(madgrad, []float32{1, 2}))
+	u := must[*Updater[float32]](t)(NewUpdater[float32](madgrad))
+	values := []float32{1, 2}
+	state := must[[]Slot](t)(u.Initialize(values))
+	step := func(gradient []float32) {
+		check(t, p.Update(gradient))
+		check(t, u.NextStep())
+		check(t, u.Apply(values, gradient, state))
+	}
+	step([]float32{1, -1})
+	check(t, p.SetValues([]float32{7, 8}))
+	copy(values, []float32{7, 8})
+	check(t, u.WeightsSet(values, state))
+	for i := 0; i < 4; i++ {
+		step(zeros)
+	}
+	if got := must[[]float32](t)(p.Values()); !reflect.DeepEqual(got, []float32{7, 8}) || !reflect.DeepEqual(values, got) {
+		t.Fatal(got, values)
+	}
+	wants(t, u.WeightsSet(values[:1], state), BadSize)
+}
+
 // Rows that are added, removed, put in another order and reset take their state with them.
 func TestChangingRows(t *testing.T) {
 	momentum := `{"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 1}}`
@@ -644,7 +669,7 @@ func TestZeroValues(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	for i, err := range []error{p.Update(nil), p.UpdateRows(nil, nil), p.Read(func([]float32) {}), p.RowsInto(nil), p.Flush(),
 		p.Seek(Clock{}), p.ApplyAverage(), p.Restore(), p.SetValues(nil), p.Append(nil), p.Keep(nil), p.Permute(nil), p.Reset(), p.SetShape(), p.UnmarshalBinary(nil), p.Apply(nil), values, row, slots, clock, config, average,
-		state, message, b.Update(), u.NextStep(), u.Apply(nil, nil, nil), u.Seek(Clock{}), initialized, clockOfUpdater, configOfUpdater,
+		state, message, b.Update(), u.NextStep(), u.Apply(nil, nil, nil), u.WeightsSet(nil, nil), u.Seek(Clock{}), initialized, clockOfUpdater, configOfUpdater,
 		batch, batchOfNil, batchOfNothing, SaveFile(path, map[string]AnyParameter{"w": none}),
 		LoadFile(path, map[string]AnyParameter{"w": nil})} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) { wants(t, err, BadHandle, "zero value", "New") })

@@ -181,6 +181,7 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_updater_initialize, none{}, u, w.data(), slots, size);
     SPOIL(gradstep_updater_slot_size, none{}, u, 0u, size, 0u, &number);
     SPOIL(gradstep_updater_initialize_matrix, none{}, u, w.data(), slots, size, 0u);
+    SPOIL(gradstep_updater_weights_set, none{}, u, w.data(), slots, size, 0u);
     SPOIL(gradstep_updater_next_step, {1}, u, nullptr);
     SPOIL(gradstep_updater_clock, none{}, u, &clock);
     SPOIL(gradstep_updater_seek, none{}, u, &clock);

@@ -382,6 +382,10 @@ line const lines[] = {
      [](scene& s, gradstep_error* e) {
          return gradstep_updater_initialize_matrix(s.updater, s.w.data(), s.slots, scene::size, 1, e);
      }},
+    {"gradstep_updater_weights_set",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_updater_weights_set(s.updater, s.w.data(), s.slots, scene::size, 0, e);
+     }},
     {"gradstep_updater_next_step",
      [](scene& s, gradstep_error* e) { return gradstep_updater_next_step(s.updater, nullptr, e); }},
     {"gradstep_updater_clock",
@@ -399,9 +403,8 @@ line const lines[] = {
          return gradstep_parameter_set_numbers(s.clipped, s.paths, s.to_numbers, 1, e);
      }},
     {"gradstep_updater_config",
-     [](scene& s, gradstep_error* e) {
-         return gradstep_updater_config(s.updater, s.out.data(), s.out.size(), &s.number, e);
-     }},
+     [](scene& s,
+        gradstep_error* e) { return gradstep_updater_config(s.updater, s.out.data(), s.out.size(), &s.number, e); }},
     {"gradstep_updater_apply",
      [](scene& s,
         gradstep_error*

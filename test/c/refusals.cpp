@@ -701,8 +701,7 @@ TEST_CASE("A file that the C library cannot open says why by the number of the s
     CHECK(error.system_code == 0);
 }
 
-TEST_CASE("The values of a C parameter are set with their master copy; the state, the average and the clock stay",
-          "[c]") {
+TEST_CASE("The values of a C parameter are set with state that contains weights; moments and the clock stay", "[c]") {
     auto const initial = numbers<float>(7, 1), g = numbers<float>(7, 2), set = numbers<float>(7, 3);
     auto const set_values = [](c_parameter const& of, auto const& to) {
         ok([&](gradstep_error* e) { return gradstep_parameter_set_values(of, to.data(), to.size(), e); });
@@ -729,6 +728,22 @@ TEST_CASE("The values of a C parameter are set with their master copy; the state
         REQUIRE(bytes.size() == 28);
         std::memcpy(master.data(), bytes.data(), 28);
         for (std::size_t i = 0; i < 7; ++i) CHECK(master[i] == static_cast<float>(of_set[i]));
+    }
+    SECTION("rules and averages with weights in their state") {
+        auto const stays = [&](std::string const& rule, std::string const& more) {
+            for (int const before : {0, 3}) {
+                c_parameter const x = make(config_of(R"({"name": ")" + rule + R"("})", more), initial);
+                for (int t = 0; t < before; ++t) update(x, g);
+                set_values(x, set);
+                for (int t = 0; t < 12; ++t) update(x, std::vector<float>(7, 0.f));
+                CHECK(values<float>(x) == set);
+            }
+        };
+        for (char const* const rule :
+             {"schedule_free_sgd", "schedule_free_adam", "schedule_free_radam", "madgrad", "cocob", "dog", "ftrl"})
+            stays(rule, "");
+        stays("sgd", R"("average": {"name": "lookahead"})");
+        stays("sgd", R"("average": {"name": "towards_initial", "rate": 0.5})");
     }
     SECTION("an average") {
         c_parameter const averaged =

@@ -4,7 +4,6 @@
 #include <gradstep/averager.hpp>
 #include <gradstep/config/registry.hpp>
 #include <gradstep/gradstep.hpp>
-#include <gradstep/keyed_table.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -29,11 +28,11 @@ template <class Element, class Rule> auto updater_of(Rule const& rule, double ra
 template <class Rule> auto parameter_of(Rule const& rule, std::vector<float> const& initial, double rate = 0.125) {
     return gs::parameter{updater_of<float>(rule, rate), initial, {.shape = {rows, width}}};
 }
-template <class Parameter> void train(Parameter& x, std::uint64_t steps) {
-    for (std::uint64_t t = 1; t <= steps; ++t) x.update(numbers<float>(n, t), {.loss = 1.5});
+template <class Parameter> void train(Parameter& x, std::uint32_t steps) {
+    for (std::uint32_t t = 1; t <= steps; ++t) x.update(numbers<float>(n, t), {.loss = 1.5});
 }
-template <class Parameter> void stand_still(Parameter& x, int steps) {
-    for (int t = 0; t < steps; ++t) x.update(none, {.loss = 1.5});
+template <class Parameter> void stand_still(Parameter& x, std::uint32_t steps) {
+    for (std::uint32_t t = 0; t < steps; ++t) x.update(none, {.loss = 1.5});
 }
 template <class Parameter> std::vector<float> values(Parameter const& x) {
     return {x.values().begin(), x.values().end()};
@@ -94,10 +93,10 @@ TEST_CASE("A step without gradient leaves weights that were set", "[weights_set]
         bool const is_trained = gs::detail::contains_weights<Rule> && !std::is_same_v<Rule, gs::prodigy>;
         // x0 - s of dadapt_sgd is rounded twice; the z of constant_rate_ftrl, and its quotient, 4 times.
         constexpr bool rounds = std::is_same_v<Rule, gs::dadapt_sgd> || forgets_initial_weights<Rule>;
-        for (int const before : {0, 4}) {
+        for (std::uint32_t const before : {0u, 4u}) {
             CAPTURE(before);
             auto x = parameter_of(Rule{}, numbers<float>(n, 5));
-            if (is_trained) train(x, static_cast<std::uint64_t>(before));
+            if (is_trained) train(x, before);
             else stand_still(x, before);
             x.set_values(set);
             stand_still(x, 20);
@@ -154,7 +153,7 @@ TEST_CASE("Penalties of an ftrl rule leave weights that were set, as they leave 
 TEST_CASE("What changes weights leaves those that were set: lookahead and towards_initial", "[weights_set]") {
     auto const check = [](auto const& average) {
         auto const set = pretrained();
-        for (std::uint64_t const before : {0, 7}) {
+        for (std::uint32_t const before : {0u, 7u}) {
             auto x = parameter_of(gs::averaged{gs::sgd{}, average}, numbers<float>(n, 5));
             train(x, before);
             x.set_values(set);
@@ -249,7 +248,8 @@ TEST_CASE("Rows of tables are set with their state, after their pending steps", 
         table.update(one, numbers<float>(width, 9)); // row 3 misses it
         auto const other = table.row(0), set = pretrained();
         table.set_rows(both, set);
-        for (int t = 0; t < 12; ++t) table.update(t < 6 ? one : both, std::vector<float>((t < 6 ? 1 : 2) * width));
+        for (std::size_t t = 0; t < 12; ++t)
+            table.update(t < 6 ? one : both, std::vector<float>((t < 6 ? 1 : 2) * width));
         for (std::size_t i = 0; i < width; ++i) {
             CHECK(table.row(1)[i] == set[i]);
             CHECK(table.row(3)[i] == set[width + i]);
@@ -281,14 +281,6 @@ TEST_CASE("A row that is added has the average of a row that always stood there"
     all_are_7();
     table.update(first, zero);
     all_are_7();
-
-    gs::keyed_table keyed{optimizer, 1, gs::exact{}, {.initial = 7.0}};
-    for (std::uint64_t key = 1; key < 12; ++key) keyed.update(std::vector<std::uint64_t>{key}, zero);
-    std::vector<float> average(1);
-    for (std::uint64_t key = 1; key < 12; ++key) {
-        keyed.averages(std::vector<std::uint64_t>{key}, average);
-        CHECK(average[0] == 7);
-    }
 
     // A tensor that an updater takes over while it runs.
     auto window = updater_of<float>(gs::averaged{gs::sgd{}, gs::window{.rate = 0.15, .min = 4, .max = 8}});

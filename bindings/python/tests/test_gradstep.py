@@ -900,6 +900,64 @@ class Training(unittest.TestCase):
             with self.assertRaisesRegex(gradstep.InvalidError, "shape"):
                 gradstep.Parameter(config("momentum", 1.0), shape=shape).load_state(saved)
 
+    def test_every_rule_goes_on_from_values_that_are_set(self):
+        initial, values, zeros = (numpy.array(x, numpy.float32) for x in ([[1, -2, 3]], [[5, -0.25, 0]], [[0, 0, 0]]))
+        g = numpy.array([[0.5, -1, 2]], numpy.float32)
+        # fromage shrinks every weight; m of yogi begins above 0; these two have noise
+        others = {"sgld", "noisy_sgd", "fromage", "yogi", "dgc_momentum", "add_delta"}
+        with_weights = {"schedule_free_sgd", "schedule_free_adam", "schedule_free_radam", "madgrad", "cocob", "dog", "dowg", "ftrl"}
+        with_weights |= {"group_ftrl", "constant_rate_ftrl", "dadapt_sgd"}
+        averages = [None, *({"name": x} for x in ("lookahead", "ema", "polyak"))]
+        averages += [{"name": "towards_initial", "rate": 0.5}, {"name": "window", "rate": 0.5, "min": 2, "max": 4}]
+        for name in sorted(set(gradstep.rules.__all__) - others):
+            for average in averages:
+                for before in (0, 4):
+                    more = {} if average is None else {"average": average}
+                    try:
+                        p = gradstep.Parameter(config(name, 0.125, **more), initial)
+                    except (gradstep.NotCompiledError, gradstep.InvalidError):
+                        continue  # a combination that the library lacks
+                    with self.subTest(rule=name, average=average, before=before):
+                        for _ in range(before):
+                            p.update(g if name in with_weights or name == "sgd" else zeros, loss=1.5)
+                        p.set_values(values)
+                        if average is not None and (before == 0 or average["name"] in ("lookahead", "towards_initial")):
+                            numpy.testing.assert_array_equal(p.average(), values)
+                        for _ in range(12):
+                            p.update(zeros, loss=1.5)
+                        rtol = 1e-6 if name in ("dadapt_sgd", "constant_rate_ftrl", "group_ftrl") else 0
+                        numpy.testing.assert_allclose(p.values(), values, rtol=rtol, atol=rtol)
+
+    def test_an_updater_is_told_of_weights_that_are_set(self):
+        for rule, more in (("schedule_free_sgd", {}), ("madgrad", {}), ("sgd", {"average": {"name": "lookahead"}})):
+            updater = gradstep.Updater(config(rule, 0.125, **more))
+            w, zeros = numpy.ones(3, numpy.float32), numpy.zeros(3, numpy.float32)
+            state = updater.initialize(w)
+            updater.next_step()
+            updater.apply(w, w.copy(), state)
+            w[:] = 5, 6, 7
+            updater.weights_set(w, state)
+            for _ in range(12):
+                updater.next_step()
+                updater.apply(w, zeros, state)
+            self.assertEqual(w.tolist(), [5, 6, 7])
+        with self.assertRaises(gradstep.InvalidError):
+            updater.weights_set(w, {})
+
+    def test_added_rows_have_the_average_of_rows_that_stood_still(self):
+        window = {"average": {"name": "window", "rate": 0.15, "min": 4, "max": 8}}
+        with tempfile.TemporaryDirectory() as folder:
+            file = f"{folder}/saved.safetensors"
+            saved = gradstep.Model({"w": gradstep.Parameter(config("sgd", 0.125, **window), numpy.full((2, 1), 3, numpy.float32))})
+            for _ in range(9):
+                saved.update({"w": numpy.zeros((2, 1), numpy.float32)})
+            saved.save(file)
+            w = gradstep.Parameter(config("sgd", 0.125, **window), numpy.full((3, 1), 7, numpy.float32))
+            gradstep.Model({"w": w}).load(file, rows="resize")
+            for _ in range(6):
+                self.assertEqual(w.average().tolist(), [[3], [3], [7]])
+                w.update(numpy.zeros((3, 1), numpy.float32))
+
     def test_rows_change_while_training(self):
         p = gradstep.Parameter(config("momentum", 1.0), numpy.ones((2, 3), numpy.float32))
         g = numpy.full(6, 2, numpy.float32)

@@ -258,21 +258,50 @@ class Rows(unittest.TestCase):
         optimizer.keep([], four), optimizer.append({})
 
     def test_other_tensors_are_refused(self) -> None:
-        window = {"rule": ADAM, "average": {"name": "window", "rate": 0.5}}
-        p = torch.nn.Parameter(torch.ones(3))
-        optimizer = gradstep.torch.Optimizer([p], window)
-        steps(optimizer, [p], 1, 0)
-        for change in (lambda: optimizer.append({p: torch.ones(1)}), lambda: optimizer.reset(p, [1])):
-            with self.assertRaisesRegex(gradstep.InvalidError, "the average is window, whose sums of new rows"):
-                change()
-        optimizer.keep(p, [True, False, True])
-        steps(optimizer, [p], 1, 0)
         with torch.inference_mode():
             inside = torch.ones(3)
         sparse = torch.eye(3).to_sparse().requires_grad_()
         for other, said in ((inside, "was made in inference mode"), (sparse, "has the layout torch.sparse_coo")):
             with self.assertRaisesRegex(gradstep.InvalidError, f"keep: the tensor {said}"):
                 gradstep.torch.SGD([other]).keep(other, [True] * 3)
+
+    def test_new_rows_have_the_average_of_rows_that_stood_still(self) -> None:
+        window = {"rule": {"name": "sgd"}, "average": {"name": "window", "rate": 0.15, "min": 4, "max": 8}}
+        p = torch.nn.Parameter(torch.full((2,), 7.0))
+        optimizer = gradstep.torch.Optimizer([p], window)
+        for change in (None, lambda: optimizer.append({p: torch.full((2,), 7.0)}), lambda: optimizer.reset(p, [1])):
+            if change is not None:
+                change()
+            for _ in range(9):
+                p.grad = torch.zeros_like(p)
+                optimizer.step()
+                sums = sum(optimizer.state[p][f"sum_{i}"] for i in (1, 2, 3))
+                self.assertEqual((sums - sums[0]).abs().max(), 0)
+
+    def test_weights_that_are_set(self) -> None:
+        configs = [{"rule": {"name": x}} for x in ("schedule_free_sgd", "schedule_free_adam", "madgrad", "dadapt_sgd", "cocob")]
+        configs += [{"rule": {"name": "sgd"}, "average": {"name": "lookahead"}}]
+        for config in configs:
+            a, b = torch.nn.Parameter(torch.ones(2, 3)), torch.nn.Parameter(torch.ones(3))
+            optimizer = gradstep.torch.Optimizer([{"params": [a]}, {"params": [b], "lr": 0.05}], config, lr=0.1)
+            optimizer.weights_set()  # there is no state yet
+            steps(optimizer, [a, b], 3, 0)
+            with torch.no_grad():
+                a.fill_(5), b.fill_(-2)
+            optimizer.weights_set()
+            for _ in range(12):
+                a.grad, b.grad = torch.zeros_like(a), torch.zeros_like(b)
+                optimizer.step()
+            torch.testing.assert_close(a.detach(), torch.full((2, 3), 5.0), rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(b.detach(), torch.full((3,), -2.0), rtol=1e-6, atol=1e-6)
+            with torch.no_grad():
+                a.fill_(1), b.fill_(1)
+            optimizer.weights_set(a)
+            a.grad, b.grad = torch.zeros_like(a), None
+            optimizer.step()
+            torch.testing.assert_close(a.detach(), torch.ones(2, 3), rtol=1e-6, atol=1e-6)
+        with self.assertRaisesRegex(gradstep.InvalidError, "weights_set: a tensor is no parameter of this optimizer"):
+            optimizer.weights_set(torch.ones(3))
 
     def test_shards_are_refused(self) -> None:
         import torch.distributed as dist

@@ -104,6 +104,32 @@ fn update_is_adam() -> Result<(), Error> {
     Ok(())
 }
 
+/// State that contains weights follows values that are set, in the library's memory and in slices.
+#[test]
+fn weights_that_are_set() -> Result<(), Error> {
+    let madgrad = r#"{"rule": {"name": "madgrad"}, "schedule": {"name": "constant", "rate": 0.125}}"#;
+    let mut p = Parameter::new(madgrad, &[1.0f32, 2.0])?;
+    let mut updater = Updater::<f32>::new(madgrad)?;
+    let mut values = [1.0f32, 2.0];
+    let mut state = updater.initialize(&values)?;
+    let mut step = |gradient: &[f32], values: &mut [f32], set: Option<&[f32]>| -> Result<(), Error> {
+        if let Some(set) = set {
+            p.set_values(set)?;
+            values.copy_from_slice(set);
+            updater.weights_set(values, &mut state)?;
+        }
+        p.update(gradient, &default())?;
+        updater.next_step(&default())?.apply(values, gradient, &mut state)
+    };
+    step(&[1.0, -1.0], &mut values, None)?;
+    step(&[0.0, 0.0], &mut values, Some(&[7.0, 8.0]))?;
+    step(&[0.0, 0.0], &mut values, None)?;
+    assert_eq!(values, [7.0, 8.0]);
+    assert_eq!(p.values()?, &values[..]);
+    refused(updater.weights_set(&[1.0], &mut state), Code::BadSize, &[]);
+    Ok(())
+}
+
 /// Values that are set are trained on, with the state as it was.
 #[test]
 fn set_values() -> Result<(), Error> {

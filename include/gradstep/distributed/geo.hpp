@@ -30,7 +30,8 @@ inline namespace GRADSTEP_ISA {
 ///     local    = now + (local - snapshot)       keeps the change that was not sent
 ///     snapshot = now
 ///
-/// The rule's state and the clock are local to this worker. No change is lost: the next exchange
+/// The rule's state and the clock are local to this worker. If an exchange changes local weights,
+/// state that contains weights follows (`updater::weights_set`). No change is lost: the next exchange
 /// sends what this one did not. With one worker the result equals training without a server. It has
 /// the same bits if both differences are exact. This is true for weights that change by less than a
 /// factor of two between exchanges (Sterbenz). Otherwise each exchange adds an error of up to half
@@ -69,10 +70,14 @@ public:
         worker_.push(name_, std::as_const(scratch_));
         for (std::size_t i = 0; i != local.size(); ++i) snapshot_[i] = storage(wide(snapshot_[i]) + wide(scratch_[i]));
         worker_.pull(name_, scratch_);
+        bool has_moved = false;
         for (std::size_t i = 0; i != local.size(); ++i) {
-            local[i] = storage(wide(scratch_[i]) + (wide(local[i]) - wide(snapshot_[i])));
+            auto const now = storage(wide(scratch_[i]) + (wide(local[i]) - wide(snapshot_[i])));
+            has_moved = has_moved || wide(now) != wide(local[i]);
+            local[i] = now;
             snapshot_[i] = scratch_[i];
         }
+        if (has_moved) local_.set_values(local_.values()); // the state follows
     }
 
     /// The local weights.
