@@ -66,6 +66,7 @@ GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::finish_load(any_parame
     std::erase_if(pending.own.tensors, [&](saved_tensor const& own) {
         return pending.rows && (own.slot == "stamps" || own.slot == "history"); // they are there
     });
+    if (pending.resized) x.flush(); // the rows that stay lose no pending step
     read_into(from, pending.own);
     x.resume(from.state().clock, from.state().id, from.state().seed, values_to_load(pending.own));
     if (pending.rows) x.resume(std::move(*pending.rows));
