@@ -161,8 +161,8 @@ public:
     }
 
     /// Call it after your program has set the weights, with the new ones. Until a step is averaged,
-    /// the average is then the new weights; a later one contains the weights of earlier steps. Throws
-    /// the errors of `add`.
+    /// the average is then the new weights; a later one contains the weights of earlier steps.
+    /// Throws the errors of `add`.
     template <class Updater> void weights_set(parameter<Updater> const& weights) { weights_set(weights.memory()); }
     template <detail::contiguous_buffer Weights> void weights_set(Weights const& weights) {
         auto const now = span_of(weights);

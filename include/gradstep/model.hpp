@@ -228,11 +228,11 @@ public:
     /// name, or a negative count.
     void seek(std::string_view name, gradstep::clock at) { tasks_[tasks_.index_of(name, "seek")].seek(at); }
 
-    /// Call it after your program has set the weights of these parameters in its memory, for example
-    /// from a file: net.weights_set({"*"}). It adapts their state as updater::weights_set does.
-    /// Parameters that the model owns have `set_values`. Throws value_error for a pattern that
-    /// matches no name, the errors of `update` for memory that does not fit, and sequence_error
-    /// while a step is pending or averages are applied.
+    /// Call it after your program has set the weights of these parameters in its memory, for
+    /// example from a file: net.weights_set({"*"}). It adapts their state as updater::weights_set
+    /// does. Parameters that the model owns have `set_values`. Throws value_error for a pattern
+    /// that matches no name, the errors of `update` for memory that does not fit, and
+    /// sequence_error while a step is pending or averages are applied.
     void weights_set(name_patterns names);
 
     /// Sets the shape of a parameter's values, which checkpoints then contain. `load` rejects a

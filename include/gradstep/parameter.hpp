@@ -176,8 +176,8 @@ public:
         return {detail::traits_of<buffer<storage>>::data(memory_.values), size()};
     }
     /// Sets all values, for example to pretrained ones, from a buffer as the constructor takes it.
-    /// The state follows as in `updater::weights_set`, and training goes on from the new values: the
-    /// master copy becomes them, and moments and the clock stay. The next step writes the
+    /// The state follows as in `updater::weights_set`, and training goes on from the new values:
+    /// the master copy becomes them, and moments and the clock stay. The next step writes the
     /// bfloat16_copy. Throws size_error, buffer_error, and sequence_error while an average is
     /// applied, or between `ascend` and `descend`. Nothing has changed then.
     template <class Buffer> void set_values(Buffer const& values) {

@@ -345,9 +345,9 @@ private:
             "length of its own: give the parameter first, as initialize(w, m, v)");
         return may;
     }
-    // Calls f(*this, tensor, number of its steps so far) for tensors or slices, after it has checked all. A
-    // pointer and a count, since a new type of std::span for each updater would dominate the time
-    // to compile. `number` is the number of the first one, for errors.
+    // Calls f(*this, tensor, number of its steps so far) for tensors or slices, after it has
+    // checked all. A pointer and a count, since a new type of std::span for each updater would
+    // dominate the time to compile. `number` is the number of the first one, for errors.
     template <class Tensor>
     void for_each(Tensor const* tensors, std::size_t count, std::size_t number,
                   void (*f)(updater const&, detail::tensor<updater> const&, std::int64_t)) const {

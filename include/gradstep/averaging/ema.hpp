@@ -26,8 +26,9 @@ namespace gradstep {
 /// by 1.7e-4 of w.
 /// Ranges: 0 <= decay < 1, start >= 0.
 ///
-/// State: average, initially the initial weights. If you set weights until step `start`, the average
-/// becomes the weights (`updater::weights_set`); later, the weights of earlier steps stay in it.
+/// State: average, initially the initial weights. If you set weights until step `start`, the
+/// average becomes the weights (`updater::weights_set`); later, the weights of earlier steps stay
+/// in it.
 /// Other frameworks: Keras' and torch's averages have no debias and begin with the weights of the
 /// first step (start = 1). Optax' `ema` divides when it is read. TensorFlow's uses min(decay,
 /// (1 + t) / (10 + t)).

@@ -18,10 +18,9 @@ namespace gradstep {
 /// the last place, typically about sqrt(k/3): 100 000 steps in float cost 1e-5 of it. For longer
 /// runs use `window`, which folds its sums, or double. Range: start >= 0.
 ///
-/// State: average, initially the initial weights. If you set weights until step `start`, the average
-/// becomes the weights (`updater::weights_set`); later, the weights of earlier steps stay in it. A
-/// `touch_only` table rejects it: it counts all
-/// steps, but an inactive row does not.
+/// State: average, initially the initial weights. If you set weights until step `start`, the
+/// average becomes the weights (`updater::weights_set`); later, the weights of earlier steps stay
+/// in it. A `touch_only` table rejects it: it counts all steps, but an inactive row does not.
 /// Other frameworks: torch's AveragedModel divides by k; this average multiplies by 1 / k.
 struct polyak {
     std::int64_t start = 0;

@@ -27,8 +27,8 @@ namespace gradstep {
 /// rate here too; its `decay` does not.
 ///
 /// State: initial, the initial weights, which no step writes. If you set weights later, for example
-/// to pretrained ones, they become the initial weights (`updater::weights_set`). `average` and `apply_average` read
-/// them; to read another average, put that one outside:
+/// to pretrained ones, they become the initial weights (`updater::weights_set`). `average` and
+/// `apply_average` read them; to read another average, put that one outside:
 /// `averaged{averaged{adam{}, towards_initial{0.01}}, ema{}}`. In tables, `initial` of a row is the
 /// value with which the row began. `exact` and `replay` include the steps of inactive rows; under
 /// `touch_only` a row decays in the steps that contain it. `averager` rejects it, because it cannot

@@ -24,9 +24,10 @@ namespace gradstep {
 /// and the sums.
 ///
 /// State: sum_1, sum_2, sum_3, initially zero; most steps change sum_1 only. Before the first step,
-/// the average equals the weights. If you set weights later, the weights of earlier steps stay in it. A `touch_only` table rejects it, like `polyak`. Ranges:
-/// 0 < rate <= 1, 1 <= min <= max. Other frameworks: this is Paddle's ModelAverage, which stores
-/// the counts in addition to the sums and rounds rate * t down.
+/// the average equals the weights. If you set weights later, the weights of earlier steps stay in
+/// it. A `touch_only` table rejects it, like `polyak`. Ranges: 0 < rate <= 1, 1 <= min <= max.
+/// Other frameworks: this is Paddle's ModelAverage, which stores the counts in addition to the sums
+/// and rounds rate * t down.
 struct window {
     double rate = missing;
     std::int64_t min = 10000, max = 10000;

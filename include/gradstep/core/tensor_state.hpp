@@ -96,8 +96,8 @@ template <class Rule, class T> struct follow_clock {
         Rule::clock_changed(scalars, w, s);
     }
 };
-// Keeps the averages of the elements from `first` on as they are, while the clock goes from one step
-// to another.
+// Keeps the averages of the elements from `first` on as they are, while the clock goes from one
+// step to another.
 template <class Updater>
 void keep_averages([[maybe_unused]] Updater const& by, [[maybe_unused]] tensor<Updater> const& x,
                    [[maybe_unused]] std::size_t first, [[maybe_unused]] std::int64_t from,

@@ -61,7 +61,8 @@ public:
 
     virtual gradstep::clock clock() const = 0;
     virtual void seek(gradstep::clock) = 0;
-    // The same after a load of the first `loaded` elements: averages of the others stay as they are.
+    // The same after a load of the first `loaded` elements: averages of the others stay as they
+    // are.
     virtual void resume(gradstep::clock, std::size_t loaded) = 0;
     virtual void weights_set() = 0;             // adapts the state to weights that the application has set
     virtual type_id parameter_type() const = 0; // of the parameter that it owns; null over the application's memory

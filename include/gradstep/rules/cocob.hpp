@@ -21,9 +21,9 @@ namespace gradstep {
 ///
 /// State: largest, initially epsilon; sum, reward, theta, initially zero; w0, the initial weight.
 /// Where h = 0 nothing changes. If you set weights later (`updater::weights_set`), w0 becomes what
-/// the formula needs for the weight, and the bet goes on. Ranges: alpha > 0, epsilon >= 0. The weight is a function of the
-/// state, so a decay of the weight itself is lost at the next gradient: use `l2`. An infinite
-/// weight becomes NaN.
+/// the formula needs for the weight, and the bet goes on. Ranges: alpha > 0, epsilon >= 0. The
+/// weight is a function of the state, so a decay of the weight itself is lost at the next gradient:
+/// use `l2`. An infinite weight becomes NaN.
 /// Other frameworks: this is optax.contrib.cocob, which also scales gradients by the rate; a
 /// constant factor of all gradients has no effect except through epsilon.
 struct cocob {

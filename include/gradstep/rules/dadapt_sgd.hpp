@@ -27,11 +27,11 @@ namespace gradstep {
 /// State: s, initially zero, which contains the rates of its steps; x0, the initial weight. d,
 /// initially d0, r and g0_norm, initially 0, are the clock's state: a checkpoint and `clock()`
 /// contain them, and `seek` needs them. If you set weights later, x0 becomes w + s, so that w stays
-/// up to rounding (`updater::weights_set`). Ranges: 0 <= mu < 1, d0 > 0; growth_rate >= 1, or infinite.
-/// The weight follows x0 - s, so regularizers that change the weight itself (decoupled, after_step,
-/// cautious_decay, proximal, clamp_weight) are rejected: `l2` is the weight decay. Model-wise: one
-/// call of a step is a whole model. Tables, averages around the rule and sharded training reject
-/// it.
+/// up to rounding (`updater::weights_set`). Ranges: 0 <= mu < 1, d0 > 0; growth_rate >= 1, or
+/// infinite. The weight follows x0 - s, so regularizers that change the weight itself (decoupled,
+/// after_step, cautious_decay, proximal, clamp_weight) are rejected: `l2` is the weight decay.
+/// Model-wise: one call of a step is a whole model. Tables, averages around the rule and sharded
+/// training reject it.
 /// Other frameworks: equal to dadaptation.DAdaptSGD, where mu is `momentum`, except that its first
 /// g0_norm is of the gradient without weight decay, and that it stops at a gradient of 0.
 struct dadapt_sgd {

@@ -17,12 +17,13 @@ namespace gradstep {
 ///     weighted_squares <- weighted_squares + squared_distance * |g|^2
 ///     w <- w - lr * squared_distance / (sqrt(weighted_squares) + epsilon) * g
 ///
-/// Use the schedule `constant{1}`. State: x0, the initial weight. If you set weights
-/// later, x0 becomes the weight (`updater::weights_set`). squared_distance, initially `initial`, and weighted_squares, initially 0, are the clock's state: a checkpoint and `clock()`
-/// contain them, and `seek` needs them. Ranges: initial > 0, epsilon >= 0. Weight decay is `l2`;
-/// decoupled, after_step, cautious_decay, proximal and clamp_weight are rejected, as by dog.
-/// Model-wise: one call of a step is a whole model. Tables, averages around the rule and sharded
-/// training reject it.
+/// Use the schedule `constant{1}`. State: x0, the initial weight. If you set weights later, x0
+/// becomes the weight (`updater::weights_set`). squared_distance, initially `initial`, and
+/// weighted_squares, initially 0, are the clock's state: a checkpoint and `clock()` contain them,
+/// and `seek` needs them. Ranges: initial > 0, epsilon >= 0. Weight decay is `l2`; decoupled,
+/// after_step, cautious_decay, proximal and clamp_weight are rejected, as by dog. Model-wise: one
+/// call of a step is a whole model. Tables, averages around the rule and sharded training reject
+/// it.
 /// Other frameworks: equal to optax.contrib.dowg, where initial is `init_estim_sq_dist`, by default
 /// its eps. The paper has no epsilon.
 struct dowg {

@@ -27,12 +27,12 @@ namespace gradstep {
 /// a weight at g = 0, bit for bit, and initial weights need no special z.
 ///
 /// State: z, initially zero; n, initially initial_accumulator. If you set weights later
-/// (`updater::weights_set`), z becomes 0, except for a weight of 0 with |z| <= l1. While the rate is 0, no weight
-/// changes, and the z of a nonzero weight is infinite, as in the paper's formula. Ranges:
-/// lr_power <= 0, all others >= 0; beta > 0 unless l2 > 0 or initial_accumulator^(-lr_power) > 0,
-/// since q = 0 gives 0 / 0 for a weight without gradient. With l2 = 0, a rate above 9e18 can still
-/// make q underflow to 0. The paper's lr_power is -0.5, the square root. Any other power is the
-/// standard library's, and its last bits depend on the library.
+/// (`updater::weights_set`), z becomes 0, except for a weight of 0 with |z| <= l1. While the rate
+/// is 0, no weight changes, and the z of a nonzero weight is infinite, as in the paper's formula.
+/// Ranges: lr_power <= 0, all others >= 0; beta > 0 unless l2 > 0 or
+/// initial_accumulator^(-lr_power) > 0, since q = 0 gives 0 / 0 for a weight without gradient. With
+/// l2 = 0, a rate above 9e18 can still make q underflow to 0. The paper's lr_power is -0.5, the
+/// square root. Any other power is the standard library's, and its last bits depend on the library.
 /// Other frameworks: TensorFlow, Keras and Paddle use the current rate for all steps
 /// (`constant_rate_ftrl`), beta = 0, an n that starts at 0.1, and count l2 twice.
 struct ftrl {

@@ -28,11 +28,11 @@ namespace gradstep {
 /// The form with y is exact for any schedule and for weights that other code changes.
 ///
 /// State: y, initially zero, so that initial weights shrink in the first step if l1 or l21 is not
-/// 0; n, initially initial_accumulator. If you set weights later (`updater::weights_set`), y becomes
-/// -sgn(w) * l1, with which l1 leaves the weight; of a weight of 0, an |y| <= l1 stays. While the rate is 0, no weight changes, and y changes for
-/// weights that are 0. Ranges: all >= 0; beta > 0 unless l2 > 0 or initial_accumulator > 0, as in
-/// `ftrl`. Without gradient at a constant rate a weight does not move, except by rounding, so that
-/// `touch_only` is the policy for tables.
+/// 0; n, initially initial_accumulator. If you set weights later (`updater::weights_set`), y
+/// becomes -sgn(w) * l1, with which l1 leaves the weight; of a weight of 0, an |y| <= l1 stays.
+/// While the rate is 0, no weight changes, and y changes for weights that are 0. Ranges: all >= 0;
+/// beta > 0 unless l2 > 0 or initial_accumulator > 0, as in `ftrl`. Without gradient at a constant
+/// rate a weight does not move, except by rounding, so that `touch_only` is the policy for tables.
 /// Other frameworks: the authors' tfplus has beta = 0, an n that starts at 0.1, and counts l2
 /// twice. With l21 = 0 it is `ftrl`, except for initial weights and rounding.
 struct group_ftrl {

@@ -33,8 +33,9 @@ namespace gradstep {
 /// with sgd_phase.
 ///
 /// State: z, initially the weight; v, initially zero. W and h, initially 0, are the clock's state.
-/// If you set weights later, z becomes the weight (`updater::weights_set`). Ranges, decay, regularizers and tables as in `schedule_free_adam`; beta2 > 0.6, below which rho
-/// never exceeds 4.
+/// If you set weights later, z becomes the weight (`updater::weights_set`). Ranges, decay,
+/// regularizers and tables as in `schedule_free_adam`; beta2 > 0.6, below which rho never exceeds
+/// 4.
 /// Other frameworks: equal to schedulefree.RAdamScheduleFree, where decay is `weight_decay`,
 /// step_power `r`, rate_power `weight_lr_power`, and sgd_phase the opposite of `silent_sgd_phase`.
 struct schedule_free_radam {

@@ -25,11 +25,12 @@ namespace gradstep {
 ///
 /// State: z, initially the weight. W and h, initially 0, are the clock's state: a checkpoint and
 /// `clock()` contain them, and `seek` needs them. If you set weights later, z becomes the weight
-/// (`updater::weights_set`). c does not depend on a constant rate_scale of a tensor. Ranges: 0 < beta <= 1, 0 <= step_power, rate_power <= 16. The decay of the paper is
-/// `l2`. Regularizers that change the weight itself (decoupled, clamp_weight, ...) are rejected:
-/// they would move y, and leave z. Tables reject it: without gradient, y moves towards z. Other
-/// frameworks: equal to schedulefree.SGDScheduleFree, where beta is `momentum`, step_power `r` and
-/// rate_power `weight_lr_power`; optax.contrib.schedule_free_sgd has no step_power.
+/// (`updater::weights_set`). c does not depend on a constant rate_scale of a tensor. Ranges: 0 <
+/// beta <= 1, 0 <= step_power, rate_power <= 16. The decay of the paper is `l2`. Regularizers that
+/// change the weight itself (decoupled, clamp_weight, ...) are rejected: they would move y, and
+/// leave z. Tables reject it: without gradient, y moves towards z. Other frameworks: equal to
+/// schedulefree.SGDScheduleFree, where beta is `momentum`, step_power `r` and rate_power
+/// `weight_lr_power`; optax.contrib.schedule_free_sgd has no step_power.
 struct schedule_free_sgd {
     double beta = 0.9, step_power = 0, rate_power = 2;
     static constexpr auto hyperparameters =

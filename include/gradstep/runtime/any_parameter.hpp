@@ -236,8 +236,8 @@ public:
 
     /// Describes the state to a visitor, for checkpoints.
     void describe_state(detail::state_visitor& to) const;
-    /// Resumes from a saved state, for checkpoints: its clock, id and seed.
-    /// The state of the first `loaded` elements belongs to it; averages of the others stay as they are.
+    /// Resumes from a saved state, for checkpoints: its clock, id and seed. The state of the first
+    /// `loaded` elements belongs to it; averages of the others stay as they are.
     void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::optional<std::uint64_t> seed,
                 std::size_t loaded = SIZE_MAX);
     /// The same for a model.

@@ -129,8 +129,8 @@ public:
     /// Adapts the state after this many steps to weights that other code has set. The master copy
     /// becomes the weight.
     virtual void weights_set(erased_tensor const&, [[maybe_unused]] std::int64_t step) const {}
-    /// Keeps the averages of the elements from `first` on as they are, while the clock goes from one
-    /// step to another.
+    /// Keeps the averages of the elements from `first` on as they are, while the clock goes from
+    /// one step to another.
     virtual void keep_averages(erased_tensor const&, [[maybe_unused]] std::size_t first,
                                [[maybe_unused]] std::int64_t from, [[maybe_unused]] std::int64_t to) const {}
     /// Returns the state of the clock after a step: `now` has the state before it, and the rate
