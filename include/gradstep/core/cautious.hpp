@@ -52,7 +52,8 @@ concept moves_along_direction = rule<Rule> && applies_elementwise<Rule> && !sett
 /// `cautious_lion`, which compute the same.
 ///
 /// Reads the gradient and the state twice. With g = 0 the weight stays, so that tables can catch up
-/// exactly if the rule's slots decay by factors. Throws value_error if the rule's step depends on
+/// exactly if the rule's slots decay by factors. A NaN in a gradient makes the factor NaN. Throws
+/// value_error if the rule's step depends on
 /// the weight.
 template <class Rule> struct cautious {
     static_assert(detail::moves_along_direction<Rule>,
@@ -103,16 +104,16 @@ template <class Rule> struct cautious {
 
     template <class X> struct partial_sums { X taken; };
     template <class T, pack V> GRADSTEP_HD static partial_sums<V> accumulate(coeffs<T> const& c, V, V g, state<V> s) {
-        V const move = advance(c, g, s);
-        return {math::select(is_left_out(move, g), V(0), V(1))};
+        V const along = sign_along(advance(c, g, s), g);
+        return {math::select(along >= V(0), V(0), V(0) - along)}; // a NaN stays
     }
     template <class T, class Row>
     GRADSTEP_HD static T finalize(coeffs<T> const& c, partial_sums<double> row, double width, Row&) {
-        return T(math::div(width, math::max(row.taken + double(c.more), math::mul(double(c.least), width))));
+        return T(math::div(width, math::maximum(row.taken + double(c.more), math::mul(double(c.least), width))));
     }
     template <class T, pack V> GRADSTEP_HD static void apply(coeffs<T> const& c, T settled, V& w, V g, state<V>& s) {
         V const move = advance(c, g, s);
-        w = math::select(is_left_out(move, g), w, math::fma(V(settled), move, w));
+        w = math::select(sign_along(move, g) >= V(0), w, math::fma(V(settled), move, w));
     }
 
 private:
@@ -122,11 +123,9 @@ private:
         Rule::apply(c.rule, move, g, s);
         return move;
     }
-    // Whether the weight would not move against its gradient. By signs, since the product could
-    // underflow. A NaN is not left out.
-    template <pack V> GRADSTEP_HD static auto is_left_out(V move, V g) {
-        return math::sign(move) * math::sign(g) >= V(0);
-    }
+    // 1 if the weight would move along its gradient, -1 against it, 0 if not at all. A product of
+    // the two could underflow.
+    template <pack V> GRADSTEP_HD static V sign_along(V move, V g) { return math::sign(move) * math::sign(g); }
 };
 template <class Rule> cautious(Rule) -> cautious<Rule>;
 template <class Rule> cautious(Rule, rescaling) -> cautious<Rule>;

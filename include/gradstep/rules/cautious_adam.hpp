@@ -17,7 +17,7 @@ namespace gradstep {
 ///
 /// State: m, v, initially zero. Ranges and bias_correction as in `adam`. Without gradient a weight
 /// stays, and m and v decay: tables support `exact`. The sign of a product decides, also if the
-/// product underflows; a NaN reaches the weight.
+/// product underflows. A NaN in a gradient makes k NaN.
 /// Other frameworks: mean in timm's cadamw and the authors' program, whose epsilon_place is hat;
 /// count in the paper and in pytorch_optimizer. The authors' program decays after the step
 /// (`after_step`), timm before it.
