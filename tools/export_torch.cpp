@@ -159,9 +159,11 @@ private:
             refuse(state, {"its schedule is the program's own"},
                    {"a schedule of torch; give --rate, the learning rate"});
         if (options_.rate) document["schedule"] = {{"name", "constant"}, {"rate", *options_.rate}};
-        return detail::rethrow_as<value_error>(
+        configuration out = detail::rethrow_as<value_error>(
             [&] { return detail::read_configuration(document, json_path("policies")); },
             [&](value_error const& wrong) { throw_error<value_error>(place(state) + ": " + wrong.what()); });
+        if (out.averages.size() > 1) refuse(state, {"has ", out.averages.size(), " averages"}, {"at most one"});
+        return out;
     }
 
     // The class that keeps the state of all parameters.
@@ -205,6 +207,7 @@ private:
                                             configuration const& policies, bool takes_master) {
         layout const& in = *std::ranges::find(layouts, state.element, &layout::element);
         if (in.element.starts_with("stochastic") || (in.has_master && !takes_master)) return {};
+        if (!policies.scheduled.empty()) return {}; // schedules of other numbers than the rate
         for (torch_form const& form : torch_forms) {
             if (form.optimizer != optimizer) continue;
             std::optional<exported> out = as_form(form, state, policies);

@@ -18,6 +18,7 @@
 
 #include "support/catch.hpp"
 #include "support/folder.hpp"
+#include "support/refusal.hpp"
 
 namespace gs = gradstep;
 
@@ -210,4 +211,25 @@ TEST_CASE("A parameter of every rule that had no gradient begins as a new one", 
         }
         return false;
     });
+}
+
+TEST_CASE("Policies that no class of torch has are for gradstep.torch.Optimizer, or refused", "[io][import_torch]") {
+    folder const in;
+    auto const exported = [&](std::string const& more) {
+        saved_state state = state_of<gs::adam>({6}, 3);
+        state.own_policies = {};
+        state.policies = R"({"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.125})" + more + "}";
+        gs::detail::checkpoint_files::save(in / "first", std::span(&state, 1),
+                                           [](saved_state const&, saved_tensor const& x, auto const& write) {
+                                               auto const all = numbers_of(x.slot, x.size());
+                                               write(std::as_bytes(std::span(all)));
+                                           });
+        return gs::tools::export_torch(in / "first", in / "torch", {}).at(0);
+    };
+    CHECK(exported("") == "for Adam: 1 parameter in 1 group");
+    CHECK(exported(R"(, "regularizer": {"name": "decoupled", "rate": {"name": "constant", "rate": 0.5}})") ==
+          "for gradstep.torch.Optimizer: 1 parameter in 1 group");
+    CHECK(refusal<gs::value_error>([&] {
+              exported(R"(, "average": [{"name": "ema", "decay": 0.5}, {"name": "polyak"}])");
+          }) == in / "first" + ": \"adam.6\": has 2 averages; expected at most one");
 }

@@ -200,6 +200,9 @@ class Updater(Owner):
         weights = [
             _arrays.checked(x, f"parameters[{i}]", self._element, None, writable=True) for i, x in enumerate(parameters)
         ]
+        for i, x in enumerate(weights):
+            if self._needs_matrix and len(x.shape) < 2:
+                raise error(Status.BAD_SIZE, f"parameters[{i}]: has the shape {tuple(x.shape)}; expected a matrix")
         found = [
             _arrays.checked(x, f"gradients[{i}]", self._element, weights[i].shape, self._zeroes)
             for i, x in enumerate(gradients)
@@ -219,9 +222,6 @@ class Updater(Owner):
             else:
                 self._call("apply_with", *addresses, sizes, None, number, ctypes.byref(options))
             return
-        for i, x in enumerate(weights):
-            if self._needs_matrix and len(x.shape) < 2:
-                raise error(Status.BAD_SIZE, f"parameters[{i}]: has the shape {tuple(x.shape)}; expected a matrix")
         extents = [_rows_and_columns(x) for x in weights]
         shapes = counts(*[rows for rows, _ in extents]), counts(*[columns for _, columns in extents])
         self._call("apply_with", *addresses, *shapes, number, options and ctypes.byref(options))

@@ -529,7 +529,7 @@ class Training(unittest.TestCase):
         self.assertEqual(p.values()[0], -2.5)
         p.seek(gradstep.Clock(step=100))
         self.assertEqual(p.clock.step, 100)
-        with self.assertRaisesRegex(TypeError, "options: 'ratescale' is no option of a step; expected one of gradient_scale, rate_scale"):
+        with self.assertRaisesRegex(TypeError, r"options: 'ratescale' is no option of a step \(did you mean 'rate_scale'\?\); expected one of gradient"):
             p.update(g, ratescale=2)
         before = p.values().copy(), p.clock
         for bad, says in (
@@ -828,14 +828,18 @@ class Training(unittest.TestCase):
         def each_call(shape, of_rows):
             """A function for each call that takes an array of this many elements."""
             kinds = {"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 0.5}}
-            dgc = gradstep.Parameter(config("dgc_momentum", 0.5), shape=shape)
             p, updater = gradstep.Parameter(kinds, shape=shape), gradstep.Updater(kinds)
             model, w = gradstep.Model({"p": gradstep.Parameter(kinds, shape=shape)}), numpy.zeros(shape, numpy.float32)
             state = updater.initialize(w)
             g = numpy.ones(shape, numpy.float32)
             updater.next_step()
             calls = {
-                "gradient": (p.update, lambda x: p.update(x, rate_scale=0.5), dgc.compress, lambda x: updater.apply(w, x, state)),
+                "gradient": (
+                    p.update,
+                    lambda x: p.update(x, rate_scale=0.5),
+                    lambda x: gradstep.Parameter(config("dgc_momentum", 0.5), shape=shape).compress(x),
+                    lambda x: updater.apply(w, x, state),
+                ),
                 "gradient of p": (lambda x: model.update({"p": x}),),
                 "values": (p.set_values,),
                 "out": (p.values,),
@@ -868,7 +872,8 @@ class Training(unittest.TestCase):
                         for x in numpy.ones(other, numpy.float32), Foreign(numpy.ones(other, numpy.float32)):
                             with self.subTest(name=name, shape=shape, other=other):
                                 expected = f"^{re.escape(name)}: has the shape {re.escape(str(other))}; expected .*{allowed}one dimension$"
-                                self.refused(gradstep.InvalidError, ValueError, expected, call, x)
+                                with self.assertRaisesRegex(gradstep.InvalidError, expected):
+                                    call(x)
         table = gradstep.Table(config("sgd", 1.0), shape=(5, 2))
         ids = numpy.array([[0, 1, 2], [1, 2, 3]])
         for shape in (6, 2), (2, 3, 2), (12,):  # a row for each id

@@ -1226,7 +1226,7 @@ fn an_updater_resumes_from_slots() -> Result<(), Error> {
             r#"{{"rule": {{"name": "{rule}"}}, "schedule": {{"name": "constant", "rate": 0.125}}, "element": "{element}"}}"#
         );
         if element == "mixed" {
-            let halves = |f| -> Vec<BFloat16> {
+            let halves = |f: fn(f64) -> f64| -> Vec<BFloat16> {
                 values(N, f)
                     .iter()
                     .map(|x| BFloat16((x.to_bits() >> 16) as u16))
