@@ -30,6 +30,8 @@ __all__ = [
     "adopt",
     "amsgrad",
     "came",
+    "cautious_adam",
+    "cautious_lion",
     "centered_momentum_rmsprop",
     "centered_rmsprop",
     "cocob",
@@ -95,6 +97,7 @@ def adabelief(
     beta2: Number = 0.999,
     epsilon: Number = 1e-16,
     epsilon_root: Number = 1e-16,
+    bias_correction: bool = True,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `adabelief`: Zhuang et al. 2020, arXiv:2010.07468, algorithm 2
@@ -105,6 +108,8 @@ def adabelief(
     beta2: decay of the average of (g - m)^2, per step (>= 0 and < 1).
     epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
     epsilon_root: added to the average of (g - m)^2 in every step, and stays in it (>= 0).
+    bias_correction: whether the averages are corrected for their beginning at 0; `false` in BERT's Adam and
+        by default in mlx.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -114,6 +119,7 @@ def adabelief(
             "beta2": beta2,
             "epsilon": epsilon,
             "epsilon_root": epsilon_root,
+            "bias_correction": bias_correction,
         },
         lr,
         options,
@@ -128,6 +134,7 @@ def adabound(
     epsilon: Number = 1e-08,
     gamma: Number = 0.001,
     final_ratio: Number = 100.0,
+    bias_correction: bool = True,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `adabound`: Luo et al. 2019, arXiv:1902.09843, algorithm 2 (docs/reference/rules.md#adabound).
@@ -138,6 +145,8 @@ def adabound(
     epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
     gamma: speed at which the bounds of the rate narrow, per step (> 0).
     final_ratio: final rate of every weight, as a multiple of the learning rate (> 0).
+    bias_correction: whether the averages are corrected for their beginning at 0; `false` in BERT's Adam and
+        by default in mlx.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -148,6 +157,7 @@ def adabound(
             "epsilon": epsilon,
             "gamma": gamma,
             "final_ratio": final_ratio,
+            "bias_correction": bias_correction,
         },
         lr,
         options,
@@ -242,6 +252,7 @@ def adam(
     beta2: Number = 0.999,
     epsilon: Number = 1e-08,
     epsilon_place: Literal["outside", "inside", "hat"] = "outside",
+    bias_correction: bool = True,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `adam`: Kingma & Ba 2015, arXiv:1412.6980, algorithm 1 (docs/reference/rules.md#adam).
@@ -252,6 +263,8 @@ def adam(
     epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
     epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
         outside, before bias correction.
+    bias_correction: whether the averages are corrected for their beginning at 0; `false` in BERT's Adam and
+        by default in mlx.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -261,6 +274,7 @@ def adam(
             "beta2": beta2,
             "epsilon": epsilon,
             "epsilon_place": epsilon_place,
+            "bias_correction": bias_correction,
         },
         lr,
         options,
@@ -274,6 +288,7 @@ def adamax(
     beta2: Number = 0.999,
     epsilon: Number = 1e-08,
     epsilon_place: Literal["outside", "inside", "accumulated"] = "outside",
+    bias_correction: bool = True,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `adamax`: Kingma & Ba 2015, algorithm 2 (docs/reference/rules.md#adamax).
@@ -284,6 +299,8 @@ def adamax(
     epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
     epsilon_place: where `epsilon` is added: `outside` the maximum, `inside` it (to abs(g)), or `accumulated`
         (to the stored u).
+    bias_correction: whether the averages are corrected for their beginning at 0; `false` in BERT's Adam and
+        by default in mlx.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -293,6 +310,7 @@ def adamax(
             "beta2": beta2,
             "epsilon": epsilon,
             "epsilon_place": epsilon_place,
+            "bias_correction": bias_correction,
         },
         lr,
         options,
@@ -308,6 +326,7 @@ def adan(
     epsilon: Number = 1e-08,
     epsilon_root: Number = 0.0,
     difference_weight: Literal["beta2", "one_minus_beta2"] = "beta2",
+    bias_correction: bool = True,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `adan`: Xie et al. 2022, arXiv:2208.06677, algorithm 1 (docs/reference/rules.md#adan).
@@ -320,6 +339,8 @@ def adan(
     epsilon_root: added inside the root (>= 0).
     difference_weight: weight of the difference of gradients in a step: `beta2`, as in the paper, or
         `one_minus_beta2`, as in optax.
+    bias_correction: whether the averages are corrected for their beginning at 0; `false` in BERT's Adam and
+        by default in mlx.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -331,6 +352,7 @@ def adan(
             "epsilon": epsilon,
             "epsilon_root": epsilon_root,
             "difference_weight": difference_weight,
+            "bias_correction": bias_correction,
         },
         lr,
         options,
@@ -446,6 +468,7 @@ def amsgrad(
     epsilon: Number = 1e-08,
     epsilon_place: Literal["outside", "inside", "hat"] = "outside",
     maximum_of: Literal["raw", "corrected"] = "raw",
+    bias_correction: bool = True,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `amsgrad`: Reddi, Kale & Kumar 2018, algorithm 2 (docs/reference/rules.md#amsgrad).
@@ -457,6 +480,8 @@ def amsgrad(
     epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
         outside, before bias correction.
     maximum_of: what the maximum is taken of: the `raw` second moment, or the bias-`corrected` one.
+    bias_correction: whether the averages are corrected for their beginning at 0; `false` in BERT's Adam and
+        by default in mlx.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -467,6 +492,7 @@ def amsgrad(
             "epsilon": epsilon,
             "epsilon_place": epsilon_place,
             "maximum_of": maximum_of,
+            "bias_correction": bias_correction,
         },
         lr,
         options,
@@ -508,6 +534,68 @@ def came(
         lr,
         options,
     )
+
+
+def cautious_adam(
+    lr: Rate,
+    *,
+    beta1: Number = 0.9,
+    beta2: Number = 0.999,
+    epsilon: Number = 1e-08,
+    epsilon_place: Literal["outside", "inside", "hat"] = "outside",
+    bias_correction: bool = True,
+    rescale: Literal["mean", "count", "none"] = "mean",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `cautious_adam`: Liang et al. 2024, arXiv:2411.16085, algorithm 1
+    (docs/reference/rules.md#cautious_adam).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
+        outside, before bias correction.
+    bias_correction: whether the averages are corrected for their beginning at 0; `false` in BERT's Adam and
+        by default in mlx.
+    rescale: how much longer the other steps become: by n / max(k, 0.001 n) (`mean`), by n / (k + 1)
+        (`count`), or not (`none`), where k of n elements take their step.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration(
+        {
+            "name": "cautious_adam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "epsilon_place": epsilon_place,
+            "bias_correction": bias_correction,
+            "rescale": rescale,
+        },
+        lr,
+        options,
+    )
+
+
+def cautious_lion(
+    lr: Rate,
+    *,
+    beta1: Number = 0.9,
+    beta2: Number = 0.99,
+    rescale: Literal["mean", "count", "none"] = "mean",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The rule `cautious_lion`: Liang et al. 2024, arXiv:2411.16085, algorithm 1
+    (docs/reference/rules.md#cautious_lion).
+
+    lr: the learning rate, a number or a schedule of `gradstep.schedules`.
+    beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
+    beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
+    rescale: how much longer the other steps become: by n / max(k, 0.001 n) (`mean`), by n / (k + 1)
+        (`count`), or not (`none`), where k of n elements take their step.
+    options: what else a configuration has, as `gradstep.Options` lists it.
+    """
+    return configuration({"name": "cautious_lion", "beta1": beta1, "beta2": beta2, "rescale": rescale}, lr, options)
 
 
 def centered_momentum_rmsprop(
@@ -966,6 +1054,7 @@ def lamb(
     beta2: Number = 0.999,
     epsilon: Number = 1e-06,
     decay: Number = 0.0,
+    bias_correction: bool = True,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `lamb`: You et al. 2020, arXiv:1904.00962, algorithm 2 (docs/reference/rules.md#lamb).
@@ -975,6 +1064,8 @@ def lamb(
     beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
     epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
     decay: weight decay, which is part of the norm (>= 0).
+    bias_correction: whether the averages are corrected for their beginning at 0; `false` in BERT's Adam and
+        by default in mlx.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -984,6 +1075,7 @@ def lamb(
             "beta2": beta2,
             "epsilon": epsilon,
             "decay": decay,
+            "bias_correction": bias_correction,
         },
         lr,
         options,
@@ -996,6 +1088,7 @@ def laprop(
     beta1: Number = 0.9,
     beta2: Number = 0.999,
     epsilon: Number = 1e-15,
+    bias_correction: bool = True,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `laprop`: Ziyin, Wang & Ueda 2020, arXiv:2002.04839, algorithm 1
@@ -1005,9 +1098,21 @@ def laprop(
     beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
     beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
     epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    bias_correction: whether the averages are corrected for their beginning at 0; `false` in BERT's Adam and
+        by default in mlx.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
-    return configuration({"name": "laprop", "beta1": beta1, "beta2": beta2, "epsilon": epsilon}, lr, options)
+    return configuration(
+        {
+            "name": "laprop",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "bias_correction": bias_correction,
+        },
+        lr,
+        options,
+    )
 
 
 def lars(
@@ -1267,6 +1372,7 @@ def nadam(
     epsilon: Number = 1e-08,
     momentum_decay: float = 0.004,
     epsilon_place: Literal["outside", "inside", "hat"] = "outside",
+    bias_correction: bool = True,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `nadam`: Dozat 2016 (docs/reference/rules.md#nadam).
@@ -1278,6 +1384,8 @@ def nadam(
     momentum_decay: speed at which the momentum rises towards `beta1`, per step (>= 0).
     epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
         outside, before bias correction.
+    bias_correction: whether the averages are corrected for their beginning at 0; `false` in BERT's Adam and
+        by default in mlx.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -1288,6 +1396,7 @@ def nadam(
             "epsilon": epsilon,
             "momentum_decay": momentum_decay,
             "epsilon_place": epsilon_place,
+            "bias_correction": bias_correction,
         },
         lr,
         options,
@@ -1331,6 +1440,7 @@ def nesterov_adam(
     epsilon: Number = 1e-08,
     epsilon_place: Literal["outside", "inside", "hat"] = "outside",
     momentum_bias: Literal["this_step", "next_step"] = "this_step",
+    bias_correction: bool = True,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `nesterov_adam`: Dozat 2016, with a constant momentum (docs/reference/rules.md#nesterov_adam).
@@ -1342,6 +1452,8 @@ def nesterov_adam(
     epsilon_place: where `epsilon` is added: `outside` the root, or `inside` it; `hat`, where it is allowed:
         outside, before bias correction.
     momentum_bias: step of the momentum's bias correction: `this_step` or `next_step`.
+    bias_correction: whether the averages are corrected for their beginning at 0; `false` in BERT's Adam and
+        by default in mlx.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -1352,6 +1464,7 @@ def nesterov_adam(
             "epsilon": epsilon,
             "epsilon_place": epsilon_place,
             "momentum_bias": momentum_bias,
+            "bias_correction": bias_correction,
         },
         lr,
         options,
@@ -1716,6 +1829,7 @@ def rowwise_adam(
     beta1: Number = 0.9,
     beta2: Number = 0.999,
     epsilon: Number = 1e-08,
+    bias_correction: bool = True,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `rowwise_adam` (docs/reference/rules.md#rowwise_adam).
@@ -1724,9 +1838,21 @@ def rowwise_adam(
     beta1: decay of the first moment, the average of the gradient, per step (>= 0 and < 1).
     beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
     epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
+    bias_correction: whether the averages are corrected for their beginning at 0; `false` in BERT's Adam and
+        by default in mlx.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
-    return configuration({"name": "rowwise_adam", "beta1": beta1, "beta2": beta2, "epsilon": epsilon}, lr, options)
+    return configuration(
+        {
+            "name": "rowwise_adam",
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+            "bias_correction": bias_correction,
+        },
+        lr,
+        options,
+    )
 
 
 def rowwise_rmsprop(
@@ -1933,6 +2059,7 @@ def stable_adamw(
     beta2: Number = 0.99,
     epsilon: Number = 1e-08,
     weight_decay: Number = 0.0,
+    bias_correction: bool = True,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `stable_adamw`: Wortsman et al. 2023, arXiv:2304.13013, algorithm 2
@@ -1943,6 +2070,8 @@ def stable_adamw(
     beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
     epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
     weight_decay: weight decay, at the lowered rate (>= 0).
+    bias_correction: whether the averages are corrected for their beginning at 0; `false` in BERT's Adam and
+        by default in mlx.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -1952,6 +2081,7 @@ def stable_adamw(
             "beta2": beta2,
             "epsilon": epsilon,
             "weight_decay": weight_decay,
+            "bias_correction": bias_correction,
         },
         lr,
         options,
@@ -1997,6 +2127,7 @@ def yogi(
     beta2: Number = 0.999,
     epsilon: Number = 0.001,
     initial_accumulator: float = 1e-06,
+    bias_correction: bool = True,
     **options: Unpack[Options],
 ) -> dict[str, Any]:
     """The rule `yogi`: Zaheer et al. 2018, algorithm 2 (docs/reference/rules.md#yogi).
@@ -2006,6 +2137,8 @@ def yogi(
     beta2: decay of the second moment, the average of the squared gradient, per step (>= 0 and < 1).
     epsilon: added to the divisor, so that small gradients do not give unbounded steps (>= 0).
     initial_accumulator: value of both moments before the first step (>= 0).
+    bias_correction: whether the averages are corrected for their beginning at 0; `false` in BERT's Adam and
+        by default in mlx.
     options: what else a configuration has, as `gradstep.Options` lists it.
     """
     return configuration(
@@ -2015,6 +2148,7 @@ def yogi(
             "beta2": beta2,
             "epsilon": epsilon,
             "initial_accumulator": initial_accumulator,
+            "bias_correction": bias_correction,
         },
         lr,
         options,
