@@ -123,7 +123,7 @@ template <class T, class Arch, class Division> struct pack_traits<simd<T, Arch, 
     static constexpr bool has_cached_body = avx512 && is_float;
     template <bool roots> using cached_body = lanes<simd<T, Arch, newton_divider<roots>>, 2>;
 #if GRADSTEP_AVX512
-    /// Half a register: the divider takes twice as long for all of it.
+    /// Half a register: the divider is slower for all of it.
     using short_pack = std::conditional_t<avx512 && std::is_floating_point_v<T>, simd<T, xsimd::avx2>, V>;
     static void prepare_cached_body() { detail::x86::look_up_newton_mode(); }
     static constexpr bool uses_newton = !std::is_same_v<Division, divider>;
