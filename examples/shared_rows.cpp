@@ -89,13 +89,11 @@ int main() {
         for (unsigned k = 0; k < threads; ++k) workers.emplace_back(train, k + 2);
     }
 
-    // [after]
     // No call runs any more, so that the arrays can be read.
     auto const similarity = [&](std::size_t a, std::size_t b) {
         auto const row = [&](std::size_t word) { return std::span<float const>(input).subspan(word * width, width); };
         return dot(row(a), row(b)) / std::sqrt(dot(row(a), row(a)) * dot(row(b), row(b)));
     };
-    // [after]
     float within = 0, between = 0;
     std::size_t pairs_within = 0, pairs_between = 0;
     for (std::size_t a = 0; a < words; ++a)

@@ -26,7 +26,8 @@ inline namespace GRADSTEP_ISA {
 ///     rows.update(memory, ids, gradient_rows);
 ///
 /// `update`, `flush` and `restore` are not thread-safe; reads can run concurrently with each other.
-/// For concurrent updates use `gs::striped`.
+/// For concurrent updates use `gs::striped{rows, memory}`. Under touch_only, several threads can
+/// also have a row_updater each over the same memory, as long as no row is in two threads at once.
 template <class Updater, class CatchUp> class row_updater {
     using core_type = detail::row_core<Updater, CatchUp>;
     using history_type = typename core_type::history_type;
