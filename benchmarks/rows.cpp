@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <initializer_list>
 #include <iterator>
 #include <memory>
@@ -13,6 +14,8 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <immintrin.h>
 
 #include <gradstep/gradstep.hpp>
 #include <gradstep/table.hpp>
@@ -322,6 +325,87 @@ void what_a_row_keeps(report& out, options const& o) {
     }
 }
 
+/// Adagrad as libffm's loop has it, for rows whose width is a multiple of 4. With the root of the
+/// rule, the bits of a table; libffm itself takes an estimate of 1 / root.
+template <bool estimates> class adagrad_loop {
+public:
+    adagrad_loop(std::size_t num_rows, std::size_t width)
+        : width_(width), weights_(num_rows * width), sums_(num_rows * width) {}
+
+    void operator()(rows::batch const& b) {
+        __m128 const step = _mm_set1_ps(static_cast<float>(rate.rate)), epsilon = _mm_set1_ps(1e-10f);
+        for (std::size_t k = 0; k < b.ids.size(); ++k) {
+            std::size_t const row = static_cast<std::size_t>(b.ids[k]) * width_;
+            for (std::size_t i = 0; i < width_; i += 4) {
+                float *const w = &weights_[row + i], *const s = &sums_[row + i];
+                __m128 const g = _mm_loadu_ps(&b.gradient[k * width_ + i]), sum = _mm_fmadd_ps(g, g, _mm_loadu_ps(s));
+                __m128 const change =
+                    estimates ? _mm_mul_ps(g, _mm_rsqrt_ps(sum)) : _mm_div_ps(g, _mm_add_ps(_mm_sqrt_ps(sum), epsilon));
+                _mm_storeu_ps(s, sum);
+                _mm_storeu_ps(w, _mm_fnmadd_ps(step, change, _mm_loadu_ps(w)));
+            }
+        }
+    }
+    rows::array const& weights() const { return weights_; }
+
+private:
+    std::size_t width_;
+    rows::array weights_, sums_;
+};
+
+/// Rows of few floats in the caches, as factorization machines have them: what a table costs beside
+/// a plain loop, and beside one with several writers.
+void short_rows(report& out, options const& o) {
+    constexpr std::size_t num_rows = 4096, size = 1482; // the rows of an instance of 39 fields
+    for (std::size_t const width : {4, 8, 16, 64}) {
+        std::string const name = "adagrad rows, 4096 x " + std::to_string(width) + " in the caches: ",
+                          root = name + "update / loop", estimate = name + "update / loop with an estimated root",
+                          any = name + "sum, ids in any order / assume_unique",
+                          ascending = name + "sum, ascending ids / assume_unique", striped = name + "striped / update",
+                          time = name + "time";
+        if (!out.wants(root) && !out.wants(estimate) && !out.wants(any) && !out.wants(ascending) &&
+            !out.wants(striped) && !out.wants(time))
+            continue;
+        workload const w(num_rows, width, batches::distinct(num_rows, size, 2));
+        auto sorted_ids = batches::distinct(num_rows, size, 2);
+        for (auto& ids : sorted_ids) std::sort(ids.begin(), ids.end());
+        workload const sorted(num_rows, width, std::move(sorted_ids));
+        auto const updater = gs::make_updater<float>(gs::adagrad{}, rate);
+        {
+            auto t = table(w, updater);
+            adagrad_loop<false> loop(num_rows, width);
+            for (int k = 0; k < 3; ++k)
+                for (rows::batch const& b : w.batches) t.update(b.ids, b.gradient), loop(b);
+            if (!std::ranges::equal(t.values(), loop.weights()))
+                std::printf("%sthe loop has other bits\n", name.c_str());
+        }
+        // Many batches a call, so that the clock costs nothing.
+        auto const often = [](workload const& of, auto step) {
+            return [&of, step = std::move(step)]() mutable {
+                for (int k = 0; k < 64; ++k) step(of.batches[static_cast<std::size_t>(k) % 2]);
+            };
+        };
+        auto const update = [](auto t) {
+            return [t = std::make_shared<decltype(t)>(std::move(t))](rows::batch const& b) {
+                t->update(b.ids, b.gradient);
+            };
+        };
+        auto const shared = std::make_shared<gs::striped<decltype(table(w, updater))>>(table(w, updater));
+        auto const t = interleave({often(w, update(table(w, updater))), often(w, adagrad_loop<false>(num_rows, width)),
+                                   often(w, adagrad_loop<true>(num_rows, width)),
+                                   often(w, update(table(w, updater, gs::duplicates::sum))),
+                                   often(sorted, update(table(w, updater, gs::duplicates::sum))),
+                                   often(w, [shared](rows::batch const& b) { shared->update(b.ids, b.gradient); })},
+                                  o.rounds, measure::cpu_time);
+        out.line(root, ratio(t[0], t[1]), width == 4 ? std::optional(2.0) : std::nullopt);
+        out.line(estimate, ratio(t[0], t[2]));
+        out.line(any, ratio(t[3], t[0]));
+        out.line(ascending, ratio(t[4], t[0]));
+        out.line(striped, ratio(t[5], t[0]));
+        out.line(time, scaled(quartiles(t[0]), 1e9 / (64.0 * size)), {}, "ns a row");
+    }
+}
+
 } // namespace
 
 void sparse_rows(report& out, options const& o) {
@@ -333,6 +417,9 @@ void sparse_rows(report& out, options const& o) {
     against_plain_adagrad(out, o);
     table_size(out, o);
     what_a_row_keeps(out, o);
+
+    out.section("short rows in the caches, batches of 1482, one thread, CPU time");
+    short_rows(out, o);
 
     out.section("grouping the ids of a batch on two threads, CPU time");
     grouping_by_parts(out, o);
