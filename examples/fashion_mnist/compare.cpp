@@ -100,7 +100,8 @@ void print_table(std::vector<trainings> const& all, options const& chosen) {
         all.front().of_seed.front().parameters, memory_level(all.front().of_seed.front().memory.kept()).c_str());
 }
 
-/// Prints the hash of a training by one thread and by all of them; false if it is not the known one.
+/// Prints the hash of a training by one thread and by all of them; false if it is not the known
+/// one.
 bool print_hash() {
     std::size_t const threads = std::max(2u, std::thread::hardware_concurrency());
     std::uint64_t const alone = hash_of_training(1), together = hash_of_training(threads);

@@ -1,5 +1,5 @@
-// The demo with every optimizer that it knows: ./dev demo --optimizers NAME,... builds it when a name
-// is not one of the six.
+// The demo with every optimizer that it knows: ./dev demo --optimizers NAME,... builds it when a
+// name is not one of the six.
 
 #include <utility>
 

@@ -6,7 +6,7 @@
 /// A hash of the weights after 100 steps of AdamW on so many threads.
 std::uint64_t hash_of_training(std::size_t threads);
 
-/// What it is on every machine with a fused multiply-add, by every instruction set, compiler and
+/// The hash on every machine with a fused multiply-add, by every instruction set, compiler and
 /// number of threads.
 inline constexpr std::uint64_t known_hash = 0x4a22372f05306e6c;
 

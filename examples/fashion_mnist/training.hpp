@@ -58,5 +58,6 @@ score evaluate(network& net, image_set const& set);
 
 /// Trains a fresh network, of which each trainer has a copy, with the optimizer that `make`
 /// attaches; nothing if interrupted.
-/// Afterwards takes more steps to measure the update alone, and in turn with it plain_loop of the same name.
+/// Afterwards takes more steps to measure the update alone, and in turn with it plain_loop of the
+/// same name.
 std::optional<result> train(std::string const& name, make_learner const& make, task const& work, progress& bar);

@@ -36,8 +36,8 @@ public:
     /// Everything is checked before anything is written. Throws buffer_error for a sparse gradient
     /// and for a tensor that is not on the CPU or has no memory, size_error for a gradient or a
     /// state of another shape, and value_error for another dtype, for an option out of range, for
-    /// an incomplete state, and for a `config` in which a number has changed that must be the same in
-    /// all steps. The message has the number of the parameter and of its group.
+    /// an incomplete state, and for a `config` in which a number has changed that must be the same
+    /// in all steps. The message has the number of the parameter and of its group.
     ::torch::Tensor step(LossClosure closure = nullptr) override;
 
     /// Adds rows behind the others: the first tensor of each pair is a parameter, and the second

@@ -177,17 +177,18 @@ enum gradstep_feature {
 /* Returns the sum of the features that the library has. */
 GRADSTEP_API uint64_t gradstep_features(void);
 /* Returns the instruction set of updates, "sse2", "avx2" (with FMA) or "avx512": the best one here, or
- * the environment variable's GRADSTEP_SIMD at the first call. "" if that one does not run here: every
- * create function then reports the error. */
+ * the environment variable's GRADSTEP_SIMD at the first call. "" if that one does not run here:
+ * every create function then reports the error. */
 GRADSTEP_API const char* gradstep_simd_level(void);
 
 /* Writes the complete configuration with all defaults. `written` gets its number of bytes without the
- * terminating 0. If `bytes` is not enough for both, the code is GRADSTEP_BAD_SIZE, and only `written`
- * is written (buffer can then be NULL, with bytes = 0). */
+ * terminating 0. If `bytes` is not enough for both, the code is GRADSTEP_BAD_SIZE, and only
+ * `written` is written (buffer can then be NULL, with bytes = 0). */
 GRADSTEP_API gradstep_status gradstep_config_canonical(const char* config, size_t config_bytes, char* buffer,
                                                        uint64_t bytes, uint64_t* written, gradstep_error*);
 /* Checks whether state of the configuration `before` can be used with `now`: the numbers that must be
- * the same in all steps, such as initial values, are equal (else GRADSTEP_BAD_CONFIG). Since ABI 0.4. */
+ * the same in all steps, such as initial values, are equal (else GRADSTEP_BAD_CONFIG). Since ABI
+ * 0.4. */
 GRADSTEP_API gradstep_status gradstep_config_check_change(const char* before, size_t before_bytes, const char* now,
                                                           size_t now_bytes, gradstep_error*);
 
@@ -228,14 +229,15 @@ GRADSTEP_API gradstep_status gradstep_parameter_update_rows(gradstep_parameter*,
                                                             uint64_t count, const gradstep_step_options*,
                                                             gradstep_error*);
 /* Takes one step of n different parameters with any configurations, on the threads of the one with
- * the most. All are checked before any is written. No gradient can overlap a parameter's memory. Only
- * without zero_gradient can they share one. If parameters draw random numbers by equal ids, all but
- * one, a trained one if there is any, get new ids, which they keep. */
+ * the most. All are checked before any is written. No gradient can overlap a parameter's memory.
+ * Only without zero_gradient can they share one. If parameters draw random numbers by equal ids,
+ * all but one, a trained one if there is any, get new ids, which they keep. */
 GRADSTEP_API gradstep_status gradstep_parameters_update(gradstep_parameter* const*, const void* const* gradients,
                                                         const uint64_t* counts, uint64_t n,
                                                         const gradstep_step_options*, gradstep_error*);
 /* Returns the values, row by row, with pending steps applied, without a copy. The memory is valid
- * until `release` or a change of rows, and changes in steps, loads, `apply_average` and `restore`. */
+ * until `release` or a change of rows, and changes in steps, loads, `apply_average` and
+ * `restore`. */
 GRADSTEP_API gradstep_status gradstep_parameter_values(gradstep_parameter*, const void** data, uint64_t* count,
                                                        gradstep_error*);
 /* Sets all values: `count` = rows * width elements of its dtype, after pending steps. State follows
@@ -252,8 +254,9 @@ GRADSTEP_API gradstep_status gradstep_parameter_rows(gradstep_parameter*, const 
 GRADSTEP_API gradstep_status gradstep_parameter_flush(gradstep_parameter*, gradstep_error*);
 /* Adds rows of its dtype behind the others; `count` is a multiple of a row's elements. `create`
  * defines rows; if it got one row, set_shape does, else each element is a row: create a table that
- * grows from one row with 0 rows. State follows its row (docs/how_to/growing_parameters.md); new rows
- * begin anew. Memory of `values` and `slot` is then invalid. This and the next three: since ABI 0.3. */
+ * grows from one row with 0 rows. State follows its row (docs/how_to/growing_parameters.md); new
+ * rows begin anew. Memory of `values` and `slot` is then invalid. This and the next three: since
+ * ABI 0.3. */
 GRADSTEP_API gradstep_status gradstep_parameter_append(gradstep_parameter*, const void* values, uint64_t count,
                                                        gradstep_error*);
 /* Keeps the rows whose byte of the mask is not 0, in their order. */
@@ -282,8 +285,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_clock(const gradstep_parameter*,
 GRADSTEP_API gradstep_status gradstep_parameter_seek(gradstep_parameter*, const gradstep_clock*, gradstep_error*);
 /* Changes n numbers of the configuration, from the next step on: values[k] replaces the number at
  * paths[k], which is written as in error messages: "rule.beta1", "schedule.rates[0]", "clip.limit",
- * "regularizer.regularizers[1].rate". All are checked before any changes. GRADSTEP_BAD_CONFIG: out of
- * range, or a number that must be the same in all steps, such as an initial value.
+ * "regularizer.regularizers[1].rate". All are checked before any changes. GRADSTEP_BAD_CONFIG: out
+ * of range, or a number that must be the same in all steps, such as an initial value.
  * GRADSTEP_BAD_SEQUENCE: rows have a history of steps (catch_up). Since ABI 0.2. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_numbers(gradstep_parameter*, const char* const* paths,
                                                             const double* values, uint64_t n, gradstep_error*);
@@ -304,7 +307,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_save(gradstep_parameter*, void* 
                                                      uint64_t* written, gradstep_error*);
 /* Restores values, state and clock from the bytes of `save`, of a parameter with the same size, dtype,
  * rule, and numbers that must be the same in all steps. If it rejects them, nothing changes. The
- * configuration stays, except that `seed` and `id` come from the state if random numbers use them. */
+ * configuration stays, except that `seed` and `id` come from the state if random numbers use
+ * them. */
 GRADSTEP_API gradstep_status gradstep_parameter_load(gradstep_parameter*, const void* buffer, uint64_t bytes,
                                                      gradstep_error*);
 /* Saves n named parameters to one safetensors file (docs/how_to/checkpoints.md), which any reader of
@@ -320,7 +324,8 @@ GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* c
 GRADSTEP_API gradstep_status gradstep_parameters_check_names(gradstep_parameter* const*, const char* const* names,
                                                              uint64_t n, gradstep_error*);
 /* Gives n parameters the ids of their names for random numbers: "id" plus a hash of the name. Call it
- * before the first step: those that have taken one, or loaded another id, keep it. Since ABI 0.4. */
+ * before the first step: those that have taken one, or loaded another id, keep it. Since ABI
+ * 0.4. */
 GRADSTEP_API gradstep_status gradstep_parameters_set_names(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, gradstep_error*);
 /* What to do if the file lacks the name of a parameter, and if no parameter has a name in the file. */
@@ -345,8 +350,8 @@ typedef struct gradstep_load_options {
 /* The result for each parameter. */
 enum gradstep_load_outcome { GRADSTEP_LOADED = 0, GRADSTEP_KEPT = 1, GRADSTEP_RESIZED = 2 };
 /* Like gradstep_parameters_load_file, with options (NULL: the defaults). outcomes gets n values of
- * enum gradstep_load_outcome, ignored the names in the file that were not loaded, each followed by a
- * 0: ignored_written bytes. All can be NULL. If ignored_bytes is too small: GRADSTEP_BAD_SIZE. */
+ * enum gradstep_load_outcome, ignored the names in the file that were not loaded, each followed by
+ * a 0: ignored_written bytes. All can be NULL. If ignored_bytes is too small: GRADSTEP_BAD_SIZE. */
 GRADSTEP_API gradstep_status gradstep_parameters_load_file_with(gradstep_parameter* const*, const char* const* names,
                                                                 uint64_t n, const char* path,
                                                                 const gradstep_load_options*, int32_t* outcomes,
@@ -363,8 +368,9 @@ GRADSTEP_API void gradstep_parameter_release(gradstep_parameter*);
  *
  * The trainers of a model have one parameter each, with the same configuration and initial values.
  * In every step they send each other a message over your own network: call compress and
- * apply_messages. For a single trainer, gradstep_parameter_update does both. With several, it rejects
- * a compressed step (GRADSTEP_BAD_SEQUENCE), and takes a dense step with its own gradient only. */
+ * apply_messages. For a single trainer, gradstep_parameter_update does both. With several, it
+ * rejects a compressed step (GRADSTEP_BAD_SEQUENCE), and takes a dense step with its own gradient
+ * only. */
 
 /* Returns the largest size in bytes of the next message; with "selected": "exact", its exact size. */
 GRADSTEP_API gradstep_status gradstep_parameter_message_bound(const gradstep_parameter*, uint64_t* bytes,
@@ -435,8 +441,8 @@ GRADSTEP_API gradstep_status gradstep_updater_apply(const gradstep_updater*, voi
 /* Applies the step to n tensors in one call, which splits them over threads together. All are checked
  * before any is written. Parameters and slots must not overlap each other or any gradient. Tensors
  * can share a gradient, except with zero_gradient. With on_nonfinite "skip" the others are updated,
- * with "raise" none is. If the rule is model-wise, the call is the step of the whole model, or after
- * gradstep_updaters_settle a part: apply a step once, on one thread; "skip" skips all. */
+ * with "raise" none is. If the rule is model-wise, the call is the step of the whole model, or
+ * after gradstep_updaters_settle a part: apply a step once, on one thread; "skip" skips all. */
 GRADSTEP_API gradstep_status gradstep_updater_apply_many(const gradstep_updater*, void* const* parameters,
                                                          const void* const* gradients, void* const* const* slots,
                                                          const uint64_t* counts, uint64_t n, gradstep_error*);

@@ -11,8 +11,8 @@ namespace gradstep {
 namespace detail {
 inline namespace GRADSTEP_ABI {
 
-// Collects the numbers of the policies that it visits: rule, regularizer, schedule, catch-up policy,
-// or one average. The paths are those of a configuration: "rule.beta1", "average.rate".
+// Collects the numbers of the policies that it visits: rule, regularizer, schedule, catch-up
+// policy, or one average. Paths are as in a configuration: "rule.beta1", "average.rate".
 class policy_numbers final : public policy_visitor {
 public:
     struct entry {
@@ -54,8 +54,8 @@ private:
 // Visits policies in the text of `policy_text`.
 void visit_policy_text(policy_visitor& to, std::string_view text);
 
-// Throws value_error for the first number that must be the same in all steps (ranges::constant), and
-// that both have, with different values. Numbers that only one of them has are ignored: earlier
+// Throws value_error for the first number that must be the same in all steps (ranges::constant),
+// and that both have, with different values. Numbers that only one of them has are ignored: earlier
 // versions have fewer. `where` is the beginning of the error, and `of_now` and `of_before` say what
 // has the values: "rule.beta1: is 0.5 here, and 0.9 in the file".
 void require_same_constants(std::string_view where, policy_numbers const& now, char const* of_now,

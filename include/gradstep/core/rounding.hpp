@@ -30,8 +30,8 @@ struct element_words {
         return out;
     }
 
-    // The words of row `name` of a table, with `width` elements. Keys beyond 2^32 are mixed into the
-    // key: in the number of an element, their high bits would be lost.
+    // The words of row `name` of a table, with `width` elements. Keys beyond 2^32 are mixed into
+    // the key: in the number of an element, their high bits would be lost.
     GRADSTEP_HD element_words row(std::uint64_t name, std::uint64_t width) const {
         if (name >> 32 == 0) return from(name * width);
         element_words out = *this;

@@ -251,7 +251,7 @@ public:
     void set_name(std::string_view name, bool always = false);
     /// The seed of the run for random numbers.
     std::uint64_t seed() const { return seed_; }
-    /// The rows with pending steps, or null, for checkpoints, which equal those of a gs::table.
+    /// The rows with pending steps, or null, for checkpoints, which equal a gs::table's.
     rows_type* stamps() { return stamps_ ? &*stamps_ : nullptr; }
     rows_type const* stamps() const { return stamps_ ? &*stamps_ : nullptr; }
     /// The options of the constructor.

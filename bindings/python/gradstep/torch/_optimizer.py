@@ -496,7 +496,7 @@ class Optimizer(torch.optim.Optimizer):
             self._plan, self._plan_for = plan, self.threads or torch.get_num_threads()
 
     def _checked_policies(self, groups: list[Group]) -> dict[int, Any]:
-        """The policies of every parameter by its id(). Raises if they are not those of its state: if a number has changed that must
+        """The policies of every parameter by its id(). Raises if they do not fit its state: if a number has changed that must
         be the same in all steps, such as an initial value.
         """
         known: dict[int, Any] = self.__dict__.get("_known_policies", {})
