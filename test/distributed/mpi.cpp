@@ -34,10 +34,12 @@ void silent_rank() {
         std::vector<float> values(1 << 20); // more than MPI sends without the other side
         auto sums = gd::begin_all_reduce(by, 9, std::span(values), gd::reduction::sum);
         auto const begin = std::chrono::steady_clock::now();
-        auto const sentence = refusal<gd::rank_error>([&] { gd::finish(by, sums, "the gradient of w"); });
-        require_contains(sentence,
-                         "the gradient of w: rank " + std::to_string(last) + " has not taken part within 200 ms");
-        require(std::chrono::steady_clock::now() - begin < 20s, "the timeout");
+        auto const expected = "the gradient of w: rank " + std::to_string(last) + " has not taken part within 200 ms";
+        std::string sentence; // the first waits can also miss ranks that are slow
+        for (gd::detail::deadline const until(20s); sentence.find(expected) == sentence.npos && !until.has_passed();)
+            sentence = refusal<gd::rank_error>([&] { gd::finish(by, sums, "the gradient of w"); });
+        require_contains(sentence, expected);
+        require(std::chrono::steady_clock::now() - begin < 40s, "the timeout");
     }
     auto barrier = gd::begin_barrier(steady, 0);
     gd::finish(steady, barrier, "the barrier");

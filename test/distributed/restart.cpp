@@ -224,7 +224,7 @@ TEST_CASE("a job ends of which one server has its file of the end, and the other
           "[distributed][restart]") {
     temporary_file const first("server_of_the_end"), second("server_before_it");
     for (int life = 0; life != 2; ++life) {
-        gd::thread_ranks(3, std::chrono::seconds(2)).run([&](gd::thread_communicator& by) {
+        gd::thread_ranks(3).run([&](gd::thread_communicator& by) {
             if (by.rank() == 2) {
                 gd::worker worker(by, {.num_servers = 2});
                 std::vector<std::int64_t> dense(9000, 1);

@@ -1,8 +1,12 @@
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <distributed/server_properties.hpp>
 #include <gradstep/distributed/geo.hpp>
@@ -373,6 +377,53 @@ TEST_CASE("what does not fit a parameter is refused, with the rank and the value
     ++table.session;
     CHECK(table.server.handle(1, table.push(1, 0)).empty()); // of another life of rank 1
     CHECK(table.weights() == before);
+}
+
+TEST_CASE("a server takes no messages of another job, and answers a worker of an earlier one",
+          "[distributed][server][refuses]") {
+    using gd::detail::wire_kind;
+    gd::server server(0, 3, {.job = 2});
+    add_both(server);
+    auto const said = [&](wire_kind kind, std::uint32_t job, std::uint64_t session) {
+        gd::detail::wire_header h;
+        h.kind = kind;
+        h.rank = 1;
+        h.job = job;
+        h.session = session;
+        return server.handle(1, gd::detail::wire_text(h, gd::detail::wire_description(1, 3)));
+    };
+    auto const answer = [&](std::vector<gd::outgoing> const& all) {
+        REQUIRE(all.size() == 1);
+        return gd::detail::wire_message::read(all[0].bytes, 0);
+    };
+    CHECK(answer(said(wire_kind::hello, 2, 77)).header.kind == wire_kind::welcome);
+    CHECK(said(wire_kind::hello, 3, 79).empty()); // the worker sends it again in that job
+    CHECK(said(wire_kind::alive, 1, 77).empty());
+    auto const refused = said(wire_kind::hello, 1, 76);
+    CHECK(answer(refused).header.kind == wire_kind::refusal);
+    CHECK(answer(refused).header.session == 76); // not for the session that this rank has here
+    CHECK_THAT(std::string(answer(refused).text()),
+               ContainsSubstring("rank 1: job: 1 has ended; expected 2, the job of this server"));
+    // What another session on these ranks has to read goes to this rank again at the end.
+    std::vector<std::vector<std::byte>> sent;
+    for (auto const& kind : {wire_kind::refusal, wire_kind::begun}) {
+        gd::detail::wire_header h;
+        h.kind = kind;
+        sent.push_back(gd::detail::wire_text(h, "of a server of the next job"));
+        gd::server server_1(1, 3, {.num_servers = 2});
+        CHECK(server_1.handle(0, sent.back()).empty());
+        gd::detail::wire_header of_worker;
+        of_worker.rank = 2;
+        of_worker.session = 5;
+        of_worker.kind = wire_kind::hello;
+        server_1.handle(2, gd::detail::wire_text(of_worker, gd::detail::wire_description(2, 3)));
+        of_worker.kind = wire_kind::stop;
+        auto const last = server_1.handle(2, gd::detail::wire_text(of_worker, {}));
+        REQUIRE(server_1.finished());
+        bool const is_kept =
+            std::ranges::any_of(last, [&](gd::outgoing const& one) { return one.to == 1 && one.bytes == sent.back(); });
+        CHECK(is_kept == (kind == wire_kind::refusal));
+    }
 }
 
 TEST_CASE("a name that no checkpoint can hold is refused when it is added to a server",
@@ -877,7 +928,7 @@ TEST_CASE("a push that the transport could not send is not sent twice: the worke
           "[distributed][failure]") {
     std::int64_t counted = 0;
     std::string sentence;
-    gd::thread_ranks(2, 500ms).run([&](gd::thread_communicator& by) {
+    gd::thread_ranks(2).run([&](gd::thread_communicator& by) {
         std::vector<std::int64_t> w(1), one{1};
         if (by.rank() == 1) {
             failing_messenger ranks{by};
