@@ -634,6 +634,32 @@ TEST_CASE("A parameter that gets its first gradient later has its own count of s
     }
 }
 
+TEST_CASE("Training goes on from weights that are set between two steps") {
+    for (char const* const config : {R"({"rule": {"name": "schedule_free_sgd"}})", R"({"rule": {"name": "madgrad"}})",
+                                     R"({"rule": {"name": "sgd"}, "average": {"name": "lookahead"}})"}) {
+        at::Tensor w = at::ones({2, 3}), b = at::ones({3});
+        w.set_requires_grad(true);
+        b.set_requires_grad(true);
+        ours::Optimizer optimizer(std::vector<at::Tensor>{w, b}, {config, 0.125});
+        optimizer.weights_set(); // there is no state yet
+        auto const step = [&](double gradient) {
+            w.mutable_grad() = at::full({2, 3}, gradient);
+            b.mutable_grad() = at::full({3}, gradient);
+            optimizer.step();
+        };
+        for (int t = 0; t < 3; ++t) step(0.5);
+        {
+            at::NoGradGuard const no_gradients;
+            w.fill_(5);
+            b.fill_(-2);
+        }
+        optimizer.weights_set();
+        for (int t = 0; t < 12; ++t) step(0);
+        CHECK(at::equal(w, at::full({2, 3}, 5.0)));
+        CHECK(at::equal(b, at::full({3}, -2.0)));
+    }
+}
+
 TEST_CASE("What a step cannot update throws one sentence, and nothing is written") {
     Tensor good = leaf(torch::ones({3})), bad = leaf(torch::ones({2, 3}));
     auto const options = theirs::AdamWOptions(0.1);

@@ -164,6 +164,49 @@ TEST_CASE("Rows that both have are loaded where their number has changed, if it 
     CHECK(first(values(without, "bias"), 4) == values(saved, "bias"));
 }
 
+TEST_CASE("The averages of rows that a file lacks stay as they are", "[io][checkpoint]") {
+    folder const in;
+    using gs::averaged, gs::sgd, gs::window, gs::ema;
+    // The sums of a window count the steps of the clock, which comes from the file.
+    auto const optimizer = gs::make_updater<float>(
+        averaged{averaged{sgd{}, window{.rate = 0.15, .min = 4, .max = 8}}, ema{}}, gs::constant{1});
+    auto const of_window =
+        gs::make_updater<float>(averaged{sgd{}, window{.rate = 0.15, .min = 4, .max = 8}}, gs::constant{1});
+    gs::load_options const resize{.rows = gs::changed_rows::resize};
+    auto const check = [&](auto const& by) {
+        gs::parameter saved{by, std::vector<float>{3, 3}};
+        for (int t = 0; t < 9; ++t) saved.update(std::vector<float>(2));
+        saved.save(in / "alone");
+        gs::model net;
+        net.add("w", saved);
+        net.save(in / "model");
+        for (int const steps : {0, 1, 6}) {
+            gs::parameter alone{by, std::vector<float>{1, 1, 7}};
+            for (int t = 0; t < steps; ++t) alone.update(std::vector<float>(3));
+            gs::model of_alone;
+            of_alone.add("w", alone);
+            alone.load(in / "alone", resize);
+            of_alone.load(in / "model", resize);
+            for (int t = 0; t < 9; ++t) {
+                CHECK(alone.average() == std::vector<float>{3, 3, 7});
+                CHECK(of_alone.average("w") == std::vector<float>{3, 3, 7});
+                alone.update(std::vector<float>(3));
+                of_alone.update({{"w", std::vector<float>(3)}});
+            }
+        }
+        // An average that differs from the weight stays, too.
+        gs::parameter moved{by, std::vector<float>{0, 0, 0}};
+        moved.update(std::vector<float>{0, 0, -4});
+        moved.update(std::vector<float>{0, 0, -4});
+        float const before = moved.average()[2];
+        moved.load(in / "alone", resize);
+        CHECK(moved.average() == std::vector<float>{3, 3, before});
+        CHECK(moved.values()[2] == 8);
+    };
+    check(optimizer);
+    check(of_window);
+}
+
 TEST_CASE("Files and states carry shapes, which are compared where both know them", "[io][checkpoint]") {
     folder const in;
     gs::model saved = trained({{"w", 6}});

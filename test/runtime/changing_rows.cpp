@@ -46,9 +46,11 @@ template <class Updater> std::vector<std::vector<float>> contents(gs::parameter<
     return out;
 }
 
-// Calls f with changes of rows, which the last parameters of a test follow.
+// Calls f with changes of rows and of all values, which the last parameters of a test follow.
 template <class F> void for_each_change(F const& f) {
+    f([](auto& x) { x.set_values(numbers<float>(x.size(), 4)); });
     f([](auto& x) { x.append(numbers<float>(2 * width, 5)); });
+    f([](auto& x) { x.set_values(numbers<float>(x.size(), 8)); });
     f([](auto& x) { x.keep(std::array{false, true, true, false, true, false}); });
     f([](auto& x) { x.permute(std::array{2, 0, 1}); });
     f([](auto& x) { x.reset(std::vector<std::uint32_t>{1}); });
@@ -95,6 +97,7 @@ TEST_CASE("rows of an any_parameter take their state with them, as those of a gs
     same_as_types(gs::make_updater<float>(gs::averaged{gs::adam{}, gs::ema{}}, gs::constant{0.125}),
                   read("adam", R"("average": {"name": "ema"}, )"));
     same_as_types(gs::make_updater<float>(gs::adafactor{}, gs::constant{0.125}), read("adafactor"));
+    same_as_types(gs::make_updater<float>(gs::schedule_free_adam{}, gs::constant{0.125}), read("schedule_free_adam"));
 }
 
 TEST_CASE("one row without a shape is a vector", "[runtime][rows]") {
