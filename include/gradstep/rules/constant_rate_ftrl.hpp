@@ -21,10 +21,12 @@ namespace gradstep {
 /// McMahan et al. 2013 (KDD), Algorithm 1, is beta = 1, lr_power = -0.5. State: z, initially zero
 /// for any weight, so that the first step forgets the initial weight; n, initially
 /// initial_accumulator. If you set weights later (`updater::weights_set`), z becomes the largest
-/// number, except for a weight of 0; the next step replaces it by the z of the weight,
-/// -w * ((beta + n^p) / lr + l2) - sgn(w) * l1. So the step keeps the weight. Ranges: l1, l2, beta, initial_accumulator, l2_shrinkage >= 0;
-/// lr_power <= 0. With any lr_power except -0.5 the power is the standard library's, and its last
-/// bits depend on the library.
+/// number, except for a weight of 0. The next step replaces it by the z that belongs to the weight:
+///
+///     z = -w * ((beta + n^p) / lr + l2) - sgn(w) * l1
+///
+/// Ranges: l1, l2, beta, initial_accumulator, l2_shrinkage >= 0; lr_power <= 0. With any lr_power
+/// except -0.5 the power is the standard library's, and its last bits depend on the library.
 ///
 /// While the rate is 0, no weight changes. A weight does not change either while q, the divisor of
 /// z, is 0 (no gradient yet, beta = 0, l2 = 0) or infinite. A square that overflows (in float, the
