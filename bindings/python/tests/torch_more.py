@@ -467,7 +467,7 @@ class RandomNumbers(unittest.TestCase):
             for a, b in zip(apart[:3], shared):
                 self.assertTrue(torch.equal(a, b))
         # Another dtype is another batch.
-        wide, narrow = self.zeros(2), self.zeros(2, torch.float64)
+        wide, narrow = self.zeros(2), self.zeros(2, torch.float16)
         self.step(self.optimizer([[wide[0], narrow[0], wide[1], narrow[1]]]), wide + narrow)
         self.assert_different([x.float() for x in wide + narrow])
 

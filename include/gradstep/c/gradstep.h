@@ -44,8 +44,8 @@
 extern "C" {
 #endif
 
-/* The ABI version that a program was compiled with. A library of the same major version and the same
- * or a later minor one has everything in this header. The major number is part of the SONAME. */
+/* The ABI version that a program was compiled with. A library of the same major version and the
+ * same or a later minor one has all of this header. The major number is part of the SONAME. */
 #define GRADSTEP_ABI_MAJOR 0
 #define GRADSTEP_ABI_MINOR 4
 
@@ -274,9 +274,9 @@ GRADSTEP_API gradstep_status gradstep_parameter_slot_count(const gradstep_parame
  * then the master copy. `data` is valid like the values. info or data can be NULL. */
 GRADSTEP_API gradstep_status gradstep_parameter_slot(gradstep_parameter*, uint64_t index, gradstep_slot* info,
                                                      const void** data, gradstep_error*);
-/* Sets the shape of the values, which files and saved states contain, and loads compare. The product
- * of the extents must be rows * width (dimensions = 0: a single number). By default it is rows x
- * width if `create` got several rows wider than 1; else only the number of elements must match. */
+/* Sets the shape of the values, which files and saved states contain, and loads compare. The
+ * product of the extents must be rows * width (dimensions = 0: a single number). By default it is
+ * rows x width if `create` got several rows wider than 1; else any shape matches. */
 GRADSTEP_API gradstep_status gradstep_parameter_set_shape(gradstep_parameter*, const uint64_t* extents,
                                                           uint64_t dimensions, gradstep_error*);
 /* Returns the progress of the run. */
@@ -311,12 +311,12 @@ GRADSTEP_API gradstep_status gradstep_parameter_save(gradstep_parameter*, void* 
  * them. */
 GRADSTEP_API gradstep_status gradstep_parameter_load(gradstep_parameter*, const void* buffer, uint64_t bytes,
                                                      gradstep_error*);
-/* Saves n named parameters to one safetensors file (docs/how_to/checkpoints.md), which any reader of
- * the format can open. It replaces the previous file when it is complete and on the disk. */
+/* Saves n named parameters to one safetensors file (docs/how_to/checkpoints.md), which any reader
+ * of the format can open. It replaces the previous file when it is complete and on the disk. */
 GRADSTEP_API gradstep_status gradstep_parameters_save_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
-/* Loads a file of `save_file` that has exactly the names of n parameters, in any order. If the system
- * fails in the middle of the data (GRADSTEP_IO_ERROR), a part has been loaded. */
+/* Loads a file of `save_file` that has exactly the names of n parameters, in any order. If the
+ * system fails in the middle of the data (GRADSTEP_IO_ERROR), a part has been loaded. */
 GRADSTEP_API gradstep_status gradstep_parameters_load_file(gradstep_parameter* const*, const char* const* names,
                                                            uint64_t n, const char* path, gradstep_error*);
 /* Checks whether a file can contain n parameters with these names: non-empty UTF-8, not
@@ -331,8 +331,8 @@ GRADSTEP_API gradstep_status gradstep_parameters_set_names(gradstep_parameter* c
 /* What to do if the file lacks the name of a parameter, and if no parameter has a name in the file. */
 enum gradstep_load_missing { GRADSTEP_MISSING_ERROR = 0, GRADSTEP_MISSING_KEEP = 1 };
 enum gradstep_load_unexpected { GRADSTEP_UNEXPECTED_ERROR = 0, GRADSTEP_UNEXPECTED_IGNORE = 1 };
-/* What to do if values differ from the file in the first extent only. GRADSTEP_ROWS_RESIZE loads the
- * rows that both have; with catch_up "exact" and "replay" the file must not have more rows. */
+/* What to do if values differ from the file in the first extent only. GRADSTEP_ROWS_RESIZE loads
+ * the rows that both have; with catch_up "exact" and "replay" the file must not have more rows. */
 enum gradstep_load_rows { GRADSTEP_ROWS_ERROR = 0, GRADSTEP_ROWS_RESIZE = 1 };
 /* Options to load a part of a file, or with other names or numbers of rows. renamed_from[k] is a
  * name in the file, and renamed_to[k] the name of its parameter. Other names do not change. */

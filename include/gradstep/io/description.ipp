@@ -57,11 +57,8 @@ GRADSTEP_DEFINE void visit_json(json const& value, policy_visitor& to) {
 }
 GRADSTEP_DEFINE void visit_policies_in_file(std::string const& where, std::string const& policies, policy_visitor& to) {
     if (policies.empty()) return;
-    json const all =
-        rethrow_as<value_error>([&] { return parse_json(policies); },
-                                [&](value_error const& wrong) {
-                                    throw_error<value_error>(joined({where, ": its policies: ", wrong.what()}));
-                                });
+    json all;
+    with_context([&] { return where + ": its policies: "; }, [&] { all = parse_json(policies); });
     json const *const rule = all.find("rule"), *const average = all.find("average");
     if (rule == nullptr) {
         if (average != nullptr) visit_json(*average, to);
@@ -83,6 +80,7 @@ GRADSTEP_DEFINE void visit_policies_in_file(std::string const& where, std::strin
     }
     for (char const* const kind : {"regularizer", "schedule", "catch_up"})
         if (json const* const policy = all.find(kind)) visit_json(*policy, to);
+        else to.word({});
 }
 GRADSTEP_DEFINE std::string description_of(saved_state const& of, std::string policies) {
     json out;

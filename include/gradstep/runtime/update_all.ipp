@@ -101,28 +101,33 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
 
 // The words are a function of seed, step and id. The first one of equal ids keeps its id, and those
 // that have taken a step come first: ids do not change at resume. The others get an id of their
-// position and of the latest step of the call, so that parameters of later calls get others.
+// position and of the latest step of the call, so that parameters of other calls have others. So do
+// new parameters without an id of their own, beside those that have taken steps.
 GRADSTEP_DEFINE_RUNTIME void any_parameter::separate_ids(std::span<any_parameter* const> all) {
-    std::vector<std::uint64_t> taken;
+    std::vector<std::uint64_t> ids;
     std::int64_t latest = 0;
     for (any_parameter const* const one : all) {
-        if (auto const id = one->drawing_id()) taken.push_back(*id);
+        if (!one->drawing_id()) continue;
+        ids.push_back(one->options_.id);
         latest = std::max(latest, one->clock().step);
     }
-    std::sort(taken.begin(), taken.end());
-    if (std::adjacent_find(taken.begin(), taken.end()) == taken.end()) return;
+    auto const is_new = [](any_parameter const& x) { return x.clock().step == 0 && x.options_.id == x.given_id_; };
+    auto const is_late = [&](any_parameter const& x) { return latest != 0 && x.given_id_ == 0 && is_new(x); };
+    std::sort(ids.begin(), ids.end());
+    if (std::adjacent_find(ids.begin(), ids.end()) == ids.end() &&
+        std::none_of(all.begin(), all.end(), [&](auto const* x) { return x->drawing_id() && is_late(*x); }))
+        return;
     std::unordered_set<std::uint64_t> known;
-    for (bool const has_begun : {true, false})
+    for (bool const of_new : {false, true})
         for (std::size_t k = 0; k < all.size(); ++k) {
             any_parameter& one = *all[k];
-            bool const keeps = one.clock().step != 0 || one.options_.id != one.given_id_;
-            if (!one.drawing_id() || keeps != has_begun) continue;
-            auto const word = [](auto x, int at) {
-                return static_cast<std::uint32_t>(static_cast<std::uint64_t>(x) >> at);
-            };
-            for (std::uint32_t attempt = 0; !known.insert(one.options_.id).second; ++attempt) {
-                auto const random =
-                    philox4x32({{word(k, 0), attempt, word(latest, 0), word(latest, 32)}}, one.given_id_);
+            if (!one.drawing_id() || is_new(one) != of_new) continue;
+            bool const moves = is_late(one);
+            for (std::uint32_t attempt = 0; (moves && attempt == 0) || !known.insert(one.options_.id).second;
+                 ++attempt) {
+                auto const low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
+                auto const t = static_cast<std::uint64_t>(latest);
+                auto const random = philox4x32({{low(k), attempt, low(t), low(t >> 32)}}, one.given_id_);
                 one.options_.id = std::uint64_t{random.word[1]} << 32 | random.word[0];
             }
         }
