@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <span>
 #include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include <gradstep/io/checkpoint.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
@@ -162,6 +165,9 @@ private:
         configuration out = detail::rethrow_as<value_error>(
             [&] { return detail::read_configuration(document, json_path("policies")); },
             [&](value_error const& wrong) { throw_error<value_error>(place(state) + ": " + wrong.what()); });
+        if (std::holds_alternative<dgc_momentum>(out.rule))
+            refuse(state, {"is of the rule dgc_momentum, which sends messages"},
+                   {"another rule; torch's optimizers send none"});
         if (out.averages.size() > 1) refuse(state, {"has ", out.averages.size(), " averages"}, {"at most one"});
         return out;
     }

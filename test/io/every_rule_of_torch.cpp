@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <export_torch.hpp>
@@ -49,6 +50,13 @@ std::vector<float> numbers_of(std::string const& name, std::uint64_t count) {
     return out;
 }
 
+// Calls f for every rule of the registry that gradstep.torch.Optimizer has: it sends no messages.
+template <class F> void each_rule(F const& f) {
+    gs::rules::any([&]<class Rule>() {
+        if constexpr (!std::is_same_v<Rule, gs::dgc_momentum>) f.template operator()<Rule>();
+        return false;
+    });
+}
 template <class Rule> using updater_of = decltype(gs::make_updater<float>(Rule{}, gs::constant{0.125}));
 
 // The state of a parameter of this rule, as it is saved after some steps.
@@ -94,11 +102,10 @@ TEST_CASE("Every rule goes to gradstep.torch.Optimizer and back", "[io][import_t
     constexpr std::int64_t steps = 7;
     folder const in;
     std::vector<saved_state> before;
-    gs::rules::any([&]<class Rule>() {
+    each_rule([&]<class Rule>() {
         for (shape const& extents : shapes) before.push_back(state_of<Rule>(extents, steps));
-        return false;
     });
-    REQUIRE(before.size() == gs::rules::size * shapes.size());
+    REQUIRE(before.size() == (gs::rules::size - 1) * shapes.size());
     gs::detail::checkpoint_files::save(in / "first", before,
                                        [](saved_state const& state, saved_tensor const& x, auto const& write) {
                                            auto const all = numbers_of(state.name + x.slot, x.size());
@@ -116,7 +123,7 @@ TEST_CASE("Every rule goes to gradstep.torch.Optimizer and back", "[io][import_t
                 "state." + std::to_string(group.find("params")->items()[i].as<std::uint64_t>()) + ".";
     }
     std::size_t expected = 0;
-    gs::rules::any([&]<class Rule>() {
+    each_rule([&]<class Rule>() {
         for (shape const& extents : shapes) {
             saved_state const state = state_of<Rule>(extents, steps);
             INFO(state.name);
@@ -139,7 +146,6 @@ TEST_CASE("Every rule goes to gradstep.torch.Optimizer and back", "[io][import_t
                 require(start.at(state.name) + x.slot, "F32", wanted);
             }
         }
-        return false;
     });
     CHECK(torch.tensors().size() == expected);
 
@@ -171,9 +177,8 @@ TEST_CASE("Every rule goes to gradstep.torch.Optimizer and back", "[io][import_t
 TEST_CASE("A parameter of every rule that had no gradient begins as a new one", "[io][import_torch]") {
     folder const in;
     std::vector<saved_state> before;
-    gs::rules::any([&]<class Rule>() {
+    each_rule([&]<class Rule>() {
         for (shape const& extents : shapes) before.push_back(state_of<Rule>(extents, 0));
-        return false;
     });
     gs::detail::checkpoint_files::save(in / "first", before,
                                        [](saved_state const& state, saved_tensor const& x, auto const& write) {
@@ -185,7 +190,7 @@ TEST_CASE("A parameter of every rule that had no gradient begins as a new one", 
     CHECK(torch.tensors().size() == before.size()); // the parameters alone
     gs::tools::import_torch(in / "torch", in / "second", {});
     gs::detail::checkpoint_files const second(in / "second");
-    gs::rules::any([&]<class Rule>() {
+    each_rule([&]<class Rule>() {
         using updater = updater_of<Rule>;
         for (shape const& extents : shapes) {
             std::string const name = name_of(gs::detail::type_name<Rule>(), extents);
@@ -209,7 +214,6 @@ TEST_CASE("A parameter of every rule that had no gradient begins as a new one", 
                 }
             }
         }
-        return false;
     });
 }
 

@@ -1217,7 +1217,7 @@ fn an_updater_resumes_from_slots() -> Result<(), Error> {
     for (rule, element) in [
         ("adam", "plain"),
         ("lamb", "plain"),
-        ("adafactor", "plain"),
+        ("rowwise_adam", "plain"),
         ("schedule_free_adam", "plain"),
         ("prodigy", "plain"),
         ("adam", "mixed"),
