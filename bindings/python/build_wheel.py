@@ -29,7 +29,7 @@ IN_SDIST = (HERE / "library").is_dir()
 ROOT = HERE / "library" if IN_SDIST else HERE.parents[1]
 SOURCES = ("CMakeLists.txt", "LICENSE", "cmake", "include", "bindings/c")  # that the library is built from
 PACKAGE = ("build_wheel.py", "pyproject.toml", "README.md", "gradstep")
-KIB_OF_JOB = 1 << 20  # the memory of a compiler: docs/start/install.md
+KIB_OF_JOB = 2 << 20  # the memory of a compiler: docs/start/install.md
 REQUIREMENTS = ["numpy>=1.23", 'ml_dtypes; extra == "bfloat16"', 'torch>=2.2; extra == "torch"']
 
 
@@ -98,7 +98,7 @@ def library() -> Path:
     folder = (HERE if IN_SDIST else ROOT) / "build/wheel"
     wanted = {
         "BUILD_C": "ON",
-        **dict.fromkeys(("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "BUILD_TOOLS", "INSTALL", "CUDA"), "OFF"),
+        **dict.fromkeys(("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "BUILD_TOOLS", "INSTALL", "CUDA", "KEYED"), "OFF"),
     }
     if chosen := instruction_set(platform.machine(), text_of("/proc/cpuinfo")):
         wanted["INSTRUCTION_SETS"] = chosen
