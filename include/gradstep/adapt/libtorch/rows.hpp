@@ -121,12 +121,11 @@ public:
             bool const is_used = i != by.slots();
             auto const n = static_cast<std::size_t>(own.numel());
             std::size_t const length = is_used ? by.slot_size(i, n, shape_of_rows(own)) : n;
+            if (is_used && by.facts().is_row_slot(i)) return; // belongs to all rows
             Tensor next = is_used ? first[i] : at::zeros(values_.sizes(), slot.options());
-            if (n == 0) { // all rows are new
-                if (is_used && slot.numel() == next.numel()) return;
-            } else {
+            if (n != 0 && !is_empty(values_)) { // otherwise no row stays
                 auto const width = n / static_cast<std::size_t>(own.size(0));
-                if (is_used && by.facts().slot_width(i, width, shape_of_rows(own)) == 0) return; // belongs to all rows
+                if (is_used && by.facts().slot_width(i, width, shape_of_rows(own)) == 0) return; // of columns
                 require_slot(slot, length == n ? own : at::empty({static_cast<std::int64_t>(length)}),
                              {here.group, here.position, "its state", name.c_str()});
                 Tensor const old = of.kept.defined() ? slot.index_select(0, of.kept) : slot;
