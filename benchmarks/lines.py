@@ -28,8 +28,9 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 class Lines:
     """Adds lines to a file, each as soon as it is measured; without a file only their verdicts are given.
 
-    A line has "section", "what", "measured", "low" and "high" (the quartiles), "unit" ("" for a ratio), where there is a bound "at_most" or
-    "at_least" and a "verdict" ("ok" or "MISS"), and what `more` says. Before them comes {"about": {...}}: versions by name.
+    A line has "section", "what", "measured", "low" and "high" (the quartiles), "unit" ("" for a ratio, "count" for
+    whole numbers), where there is a bound "at_most" or "at_least" and a "verdict" ("ok" or "MISS"), and what `more` says. Before them
+    comes {"about": {...}}: versions by name.
     """
 
     def __init__(self, path: str | None, about: dict[str, str]) -> None:

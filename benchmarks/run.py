@@ -24,6 +24,7 @@
   keyed [ARGUMENTS]            tables indexed by keys beside tables indexed by rows, and their index beside other hash maps
   gpu [--only PART]            updates on the GPU of this machine beside its copy of as many bytes; many tensors, norms, tables
   peers gpu [ARGUMENTS]        steps on the GPU beside torch's, with the torch of python3 (./dev bench peers gpu --help)
+  reproducible [ARGUMENTS]     whether AdamW gives the same bits for every instruction set, number of threads and split, beside torch
   dlib, ensmallen [ARGUMENTS]  steps of these frameworks beside gradstep's in them
   report [ARGUMENTS]           all benchmarks except before, dlib, ensmallen, gpu, libtorch, simulate and rounding: one page with the machine,
                                versions, tables and pictures in build/report; --without PART leaves one out
@@ -152,6 +153,12 @@ def python(*arguments: str) -> NoReturn:
     become(program, PACKAGE / "benchmarks/steps.py", *arguments, **environment, **gradstep_python("release"))
 
 
+def reproducible(*arguments: str) -> NoReturn:
+    dev("need", "build", "aarch64")
+    python, environment = torch_python(ROOT / "build/peers", "benchmarks/peers/requirements.txt")
+    become(python, ROOT / "benchmarks/reproducible.py", *arguments, **environment)
+
+
 # The other commands.
 
 def callers(*arguments: str) -> None:
@@ -235,7 +242,7 @@ def rounding(*arguments: str) -> NoReturn:
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    "peers": peers, "python": python, "report": report, "simulate": simulate, "keyed": keyed, "distributed": distributed,
+    "peers": peers, "python": python, "reproducible": reproducible, "report": report, "simulate": simulate, "keyed": keyed, "distributed": distributed,
     "rounding": rounding, "callers": callers, "before": before, "libtorch": bench_libtorch,
     "compile": lambda *arguments: become(ROOT / "benchmarks/compile_time.py", *arguments),
     "dlib": lambda *arguments: run_built("gradstep_bench_dlib", *arguments),

@@ -42,8 +42,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
 
 
+def of_line(line: Line, name: str) -> str:
+    """A number of a line. Those with the unit "count" are whole numbers."""
+    return str(line[name]) if line["unit"] == "count" else number(line[name])
+
+
 def bound(line: Line) -> str:
-    return next((f"{words} {number(line[name])}" for name, words in (("at_most", "at most"), ("at_least", "at least"))
+    return next((f"{words} {of_line(line, name)}" for name, words in (("at_most", "at most"), ("at_least", "at least"))
                  if name in line), "")
 
 
@@ -51,9 +56,13 @@ def verdict(line: Line) -> str:
     return "**missed**" if line.get("verdict") == "MISS" else line.get("verdict", "")
 
 
+def measured(line: Line) -> str:
+    """The number with its unit."""
+    return of_line(line, "measured") + (f" {cell(line['unit'])}" if line["unit"] not in ("", "count") else "")
+
+
 def row(line: Line) -> list[str]:
-    unit = f" {cell(line['unit'])}" if line["unit"] else ""
-    return [cell(line["what"]), number(line["measured"]) + unit, f"{number(line['low'])} to {number(line['high'])}", bound(line),
+    return [cell(line["what"]), measured(line), f"{of_line(line, 'low')} to {of_line(line, 'high')}", bound(line),
             verdict(line)]
 
 
@@ -111,7 +120,7 @@ def grid(lines: Sequence[Line]) -> str | None:
         out = [cell(name.removesuffix(f": {measure}") if measure else name) + (f" ({own})" if own else "")]
         for column in columns:
             line = cells.get(column)
-            said = "" if line is None else number(line["measured"]) + (f" {cell(line['unit'])}" if line["unit"] else "")
+            said = "" if line is None else measured(line)
             if line is not None and not own and not of_column[column] and bound(line):
                 said += f" ({bound(line)})"
             out.append(said + (" **missed**" if line is not None and line.get("verdict") == "MISS" else ""))

@@ -33,6 +33,7 @@ PARTS = (
     Part("checkpoint", "Checkpoints", ("checkpoint",), QUICK, 1),
     Part("callers", "The C library, and its callers", ("callers",), QUICK, 3),
     Part("python", "Steps through Python", ("python",), ("--rounds", "3"), 2),
+    Part("reproducible", "The same bits on every machine", ("reproducible",), QUICK, 5, svg=True),
     Part("compile", "What an include costs to compile", ("compile",), ("--rounds", "1"), 3),
     Part("compile-rules", "What each rule costs to compile", ("compile", "--rules", "--rounds", "3"), ("--rounds", "1"), 6),
     Part("compile-choice", "72 updaters in one file", ("compile", "--choice"), (), 1),
