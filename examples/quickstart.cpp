@@ -27,14 +27,14 @@ void backward(std::vector<float> const& w, std::vector<float>& gradient) {
 int main() {
     constexpr std::size_t n = 2;
     // [quickstart]
-    auto adamw = gs::make_updater<float>(gs::adam{}, gs::decoupled{1e-4}, gs::cosine{.rate = 0.1, .steps = 500});
+    auto adamw = gs::make_updater<float>(gs::adam{}, gs::decoupled{0.01}, gs::cosine{.rate = 1e-3, .steps = 10'000});
     std::vector<float> w(n), gradient(n), m(n), v(n); // weights, gradient, and the two state buffers of Adam
     adamw.initialize(w, m, v);
-    for (int t = 0; t < 500; ++t) {
+    for (int t = 0; t < 10'000; ++t) {
         backward(w, gradient); // yours
         adamw.next_step()(w, gradient, m, v);
     }
+    std::printf("slope %.2f, intercept %.2f\n", w[0], w[1]);
     // [quickstart]
-    std::printf("y = %.2f x + %.2f\n", w[0], w[1]);
     return std::abs(w[0] - 2) < 0.01f && std::abs(w[1] + 1) < 0.01f ? 0 : 1;
 }

@@ -21,23 +21,24 @@ func gradientOf(w, gradient []float32) {
 
 func Example() {
 	// [train]
-	const adam = `{"rule": {"name": "adam"}, "schedule": {"name": "cosine", "rate": 0.1, "steps": 500}}`
-	line, err := gradstep.NewParameter(adam, []float32{0, 0})
+	const adamw = `{"rule": {"name": "adam"}, "regularizer": {"name": "decoupled", "rate": 0.01},
+		"schedule": {"name": "cosine", "rate": 1e-3, "steps": 10000}}`
+	line, err := gradstep.NewParameter(adamw, []float32{0, 0})
 	if err != nil {
 		log.Fatal(err) // for example "rule.beta1: 1.5 is out of range; expected [0, 1)"
 	}
 	defer line.Close()
 	gradient := make([]float32, 2)
-	for t := 0; t < 500; t++ {
+	for t := 0; t < 10000; t++ {
 		line.Read(func(w []float32) { gradientOf(w, gradient) })
 		if err := line.Update(gradient); err != nil {
 			log.Fatal(err)
 		}
 	}
+	line.Read(func(w []float32) { fmt.Printf("slope %.2f, intercept %.2f\n", w[0], w[1]) })
 	// [train]
-	w, _ := line.Values()
-	fmt.Printf("y = %.2f x + %.2f\n", w[0], w[1])
-	// Output: y = 2.00 x + -1.00
+
+	// Output: slope 2.00, intercept -1.00
 }
 
 func ExampleBatch() {

@@ -4,7 +4,7 @@
 Usage: draw.py [NAME...]    without NAME: all of them
 
 Each function of DRAWINGS returns the SVG. Colours follow the reader's light or dark theme (prefers-color-scheme). `speed` takes its
-numbers from the blocks `<!-- report: ... -->` of README.md, so run it after `./dev bench report --docs`.
+numbers from a block `<!-- report: ... -->` of docs/explanation/benchmarks.md, so run it after `./dev bench report --docs`.
 """
 
 from __future__ import annotations
@@ -195,8 +195,10 @@ def which_executor() -> str:
 def which_optimizer() -> str:
     return tree("Which optimizer to try first", 840,
                 ("Sparse ids: clicks, recommendations?", "ftrl, adagrad, rowwise_adagrad", "ftrl for weights, the others for embeddings"),
-                ("More than 8192 samples in a batch?", "lamb, or lars", "if a scaled rate and a longer warmup diverge"),
+                ("Several thousand samples in a batch?", "lamb, or lars", "if a scaled rate and a longer warmup diverge"),
                 ("Too little memory for Adam's state?", "adam on block8<float>, or lion", "8-bit state, or one slot"),
+                ("No time to tune the learning rate?", "prodigy, or schedule_free_adam", "Adam that estimates its rate; or needs no schedule"),
+                ("Large hidden matrices?", "muon, and AdamW for the rest", "if products of matrices cost little beside the network"),
                 ("A convolutional network from scratch?", "nesterov with l2", "warmup, then cosine"),
                 ("", "adam with decoupled (AdamW)", "warmup, then cosine"))
 
@@ -224,9 +226,12 @@ def windows() -> str:
                text(16, 18, "Which steps an average covers, over the steps of a run", "small", "start"), *parts)
 
 
+PAGE = "docs/explanation/benchmarks.md"
+
+
 def measured(pattern: str) -> dict[str, dict[str, float]]:
-    """A table of README.md whose heading matches: numbers by row and column."""
-    lines = (ROOT / "README.md").read_text().splitlines()
+    """A table of PAGE whose heading matches: numbers by row and column."""
+    lines = (ROOT / PAGE).read_text().splitlines()
     for at, line in enumerate(lines):
         if line.startswith("| ") and re.search(pattern, line):
             columns = [cell.strip() for cell in line.strip("| ").split(" | ")][1:]
@@ -238,28 +243,30 @@ def measured(pattern: str) -> dict[str, dict[str, float]]:
                 found = {column: re.match(r"[\d.]+", cell) for column, cell in zip(columns, cells)}
                 rows[name] = {column: float(number[0]) for column, number in found.items() if number}
             return rows
-    raise SystemExit(f"draw.py: README.md: no table matches '{pattern}'; expected one in a block of ./dev bench report")
+    raise SystemExit(f"draw.py: {PAGE}: no table matches '{pattern}'; expected one in a block of ./dev bench report")
 
 
 def speed() -> str:
-    """Bars: the time of a step of AdamW, that of gradstep.torch being 1."""
+    """Bars: the time of a step of AdamW relative to the same step of gradstep.torch, to two digits."""
     ratios = measured(r"gradstep\.torch / of torch\.optim")
     default, fused = (next(row for name, row in ratios.items() if name.startswith(f"torch {kind}, 1 thread")) for kind in ("default", "fused"))
-    groups = [(size, [("torch.optim.AdamW", 1 / default[size], False), ("torch, fused=True", 1 / fused[size], False),
-                      ("gradstep.torch.AdamW", 1.0, True)]) for size in default if size in fused]
-    most = max(value for _, bars in groups for _, value, _ in bars)
-    left, width, y, parts = 190, 480, 50, []
-    for size, bars in groups:
+    sizes = [size for size in default if size in fused]
+    most = max(1 / default[size] for size in sizes)
+    left, width, y, parts = 250, 440, 66, []
+    kinds = (("torch.optim.AdamW", "bar", 1), ("the same with fused=True", "bar", 0.5), ("gradstep.torch.AdamW", "bar-ours", 1))
+    for k, (name, kind, opacity) in enumerate(kinds):
+        x = 16 + 210 * k
+        parts += [f'<rect class="{kind}" fill-opacity="{opacity}" x="{x}" y="38" width="14" height="14" rx="2"/>', text(x + 20, 50, name, "small", "start")]
+    for size in sizes:
         count, each = size.split(" x ")
-        parts.append(text(16, y + 4, f"{int(count):,} tensors of {int(each):,} floats".replace(",", " "), "title", "start"))
-        for k, (name, value, is_ours) in enumerate(bars):
-            top = y + 14 + 24 * k
-            parts += [text(left - 10, top + 13, name, "small", "end"),
-                      f'<rect class="{"bar-ours" if is_ours else "bar"}" x="{left}" y="{top}" width="{value / most * width:.1f}" height="17" rx="2"/>',
-                      text(left + value / most * width + 8, top + 13, f"{value:.2f}", "small", "start")]
-        y += 108
+        parts.append(text(left - 12, y + 29, f"{int(count):,} tensors of {int(each):,} floats".replace(",", " "), anchor="end"))
+        for k, ((_, kind, opacity), value) in enumerate(zip(kinds, (1 / default[size], 1 / fused[size], 1.0))):
+            top = y + 16 * k
+            parts += [f'<rect class="{kind}" fill-opacity="{opacity}" x="{left}" y="{top}" width="{value / most * width:.1f}" height="13" rx="2"/>',
+                      text(left + value / most * width + 8, top + 11, f"{value:.2g}", "small", "start")]
+        y += 60
     return svg(760, y, "Time of a step of AdamW in PyTorch on the CPU, relative to gradstep.torch",
-               text(16, 22, "Time of a step of AdamW on the CPU, one thread; gradstep.torch = 1; shorter is better", "small", "start"), *parts)
+               text(16, 22, "Time of a step of AdamW on one CPU thread, gradstep = 1: shorter is faster", "title", "start"), *parts)
 
 
 DRAWINGS = {each.__name__: each for each in (

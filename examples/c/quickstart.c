@@ -27,23 +27,23 @@ static void check(gradstep_status status) {
 
 int main(void) {
     // [quickstart]
-    const char adamw[] = "{\"rule\": {\"name\": \"adam\"}, \"regularizer\": {\"name\": \"decoupled\", \"rate\": 1e-4},"
-                         " \"schedule\": {\"name\": \"cosine\", \"rate\": 0.1, \"steps\": 500}}";
+    const char adamw[] = "{\"rule\": {\"name\": \"adam\"}, \"regularizer\": {\"name\": \"decoupled\", \"rate\": 0.01},"
+                         " \"schedule\": {\"name\": \"cosine\", \"rate\": 1e-3, \"steps\": 10000}}";
     const float initial[2] = {0, 0};
     gradstep_parameter* line = NULL;
     check(gradstep_parameter_create(adamw, strlen(adamw), GRADSTEP_FLOAT32, initial, 1, 2, &line, &error));
     const void* w = NULL; // the values, in the library's memory
     uint64_t count = 0;
     float gradient[2];
-    for (int t = 0; t < 500; ++t) {
+    for (int t = 0; t < 10000; ++t) {
         check(gradstep_parameter_values(line, &w, &count, &error));
         backward(w, gradient); // yours
         check(gradstep_parameter_update(line, gradient, 2, NULL, &error));
     }
-    // [quickstart]
     check(gradstep_parameter_values(line, &w, &count, &error));
     const float* const values = w;
-    printf("y = %.2f x + %.2f\n", values[0], values[1]);
+    printf("slope %.2f, intercept %.2f\n", values[0], values[1]);
+    // [quickstart]
     int const good = fabsf(values[0] - 2) < 0.01f && fabsf(values[1] + 1) < 0.01f;
     gradstep_parameter_release(line);
     return good ? 0 : 1;

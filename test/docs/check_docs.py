@@ -3,7 +3,8 @@
 
 Every rule in include/gradstep/rules has a heading in docs/reference/rules.md and a line in test/support/oracles; every
 regularizer and schedule has a heading in its page. A code block under `<!-- FILE [NAME] -->` is the part of FILE between
-the lines `// [NAME]`, in Python `# [NAME]`, and every part marked in an example is shown by a page. Every relative link of
+the lines `// [NAME]`, in Python `# [NAME]`, and every part marked in an example is shown by a page. A block under
+`<!-- output of FILE -->` is what FILE prints (check_output.py). Every relative link of
 a Markdown file leads to a file, and its #anchor to a heading. docs/reference/cmake.md lists the
 options and targets of the CMake files. Measured times and ratios stand in blocks that `./dev bench report --docs` fills
 (numbers_outside_blocks).
@@ -56,7 +57,7 @@ def missing_policies() -> list[str]:
 
 
 # What the pages say about the number of rules: the text, and how many rules it names besides.
-COUNTS = {**{page: (r"LAMB and (\d+) more", 4) for page in ("README.md", "docs/index.md", "bindings/go/README.md",
+COUNTS = {**{page: (r"Adagrad and (\d+) more", 4) for page in ("README.md", "docs/index.md", "bindings/go/README.md",
                                                             "bindings/python/README.md", "bindings/rust/README.md")},
           "docs/start/features.md": (r"\[(\d+) rules\]", 0)}
 
@@ -89,6 +90,14 @@ def rules_outside_tables() -> list[str]:
                 if f"| [`{name}`](#{name}) |" not in of_all]
     return problems + [f"docs/reference/rules.md: \"Rows that catch up\" lacks {name}" for name in sorted(policies("rules"))
                        if f"`{name}`" not in of_rows]
+
+
+def wrong_combinations() -> list[str]:
+    """Rules that reject `decoupled`: those with takes_gradients_only, and those that docs/reference/compiled_combinations.md lists."""
+    text = (ROOT / "docs/reference/compiled_combinations.md").read_text()
+    told = set(re.findall(r"`(\w+)`", text.split("### Rules that reject `decoupled`")[1].split(":", 1)[1].split(". ")[0]))
+    are = {header.stem for header in (ROOT / "include/gradstep/rules").glob("*.hpp") if "takes_gradients_only = true" in header.read_text()}
+    return [f"docs/reference/compiled_combinations.md: rules that reject decoupled: expected {', '.join(sorted(are))}"] if told != are else []
 
 
 def marked_parts(file: Path) -> dict[str, str]:
@@ -131,6 +140,18 @@ def stale_code() -> list[str]:
                 problems.append(f"{page.relative_to(ROOT)}: the code block is not the part [{name}] of {source}")
             unshown.discard((source, name))
     return problems + [f"{source}: no page shows the part marked [{name}]" for source, name in sorted(unshown)]
+
+
+def wrong_outputs() -> list[str]:
+    """Blocks `<!-- output of FILE -->` whose file is missing. Tests compare those of programs (check_output.py); in Go the file has
+    the output too, which `go test` compares."""
+    problems = []
+    for page in pages():
+        for source, shown in re.findall(r"^<!-- output of (\S+) -->\n```text\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+            file = ROOT / source
+            if not file.exists() or (file.suffix == ".go" and f"// Output: {shown}" not in file.read_text()):
+                problems.append(f"{page.relative_to(ROOT)}: {source} does not print \"{shown.strip()}\"")
+    return problems
 
 
 def broken_links() -> list[str]:
@@ -247,7 +268,7 @@ def main() -> int:
     if "--write" in sys.argv:
         write_code()
         write_counts()
-    checks = (stale_licences, stale_versions, missing_policies, rules_outside_tables, wrong_counts, stale_code, broken_links,
+    checks = (stale_licences, stale_versions, missing_policies, rules_outside_tables, wrong_combinations, wrong_counts, stale_code, wrong_outputs, broken_links,
               wrong_cmake, measured_numbers)
     problems = [problem for check in checks for problem in check()]
     for problem in problems:

@@ -1474,11 +1474,15 @@ def gradstep_dialects() -> list:
 
 class Documentation(unittest.TestCase):
     def test_the_ten_lines_run(self):
-        pages = [(HEADER.parents[3] / page).read_text() for page in ("README.md", "bindings/python/README.md", "docs/how_to/python.md")]
+        pages = [(HEADER.parents[3] / page).read_text()
+                 for page in ("README.md", "bindings/python/README.md", "docs/how_to/python.md", "docs/index.md")]
         blocks = [re.search(r"```python\n(import gradstep, numpy\n.*?)```", page, flags=re.DOTALL)[1] for page in pages]
         self.assertEqual(set(blocks), {blocks[0]})
-        names: dict = {"print": lambda *_: None}
+        printed: list[str] = []
+        names: dict = {"print": lambda x: printed.append(f"```text\n{x}\n```")}
         exec(blocks[0], names)
+        for page in pages:
+            self.assertIn(printed[0], page)
         self.assertLess(numpy.abs(names["w"].values() - [1.0, -2.0, 0.5]).max(), 0.01)
 
 

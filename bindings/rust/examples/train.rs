@@ -17,19 +17,21 @@ fn gradient_of(w: &[f32]) -> [f32; 2] {
 
 // [train]
 fn train() -> Result<Vec<f32>, Error> {
-    let adam = r#"{"rule": {"name": "adam"}, "schedule": {"name": "cosine", "rate": 0.1, "steps": 500}}"#;
-    let mut line = Parameter::new(adam, &[0.0, 0.0])?; // fails for example with "rule.beta1: 1.5 is out of range; expected [0, 1)"
-    for _ in 0..500 {
+    let adamw = r#"{"rule": {"name": "adam"}, "regularizer": {"name": "decoupled", "rate": 0.01},
+        "schedule": {"name": "cosine", "rate": 1e-3, "steps": 10000}}"#;
+    let mut line = Parameter::new(adamw, &[0.0, 0.0])?; // or an error such as "rule.beta1: 1.5 is out of range; expected [0, 1)"
+    for _ in 0..10_000 {
         let gradient = gradient_of(line.values()?);
         line.update(&gradient, &StepOptions::default())?;
     }
-    Ok(line.values()?.to_vec())
+    let w = line.values()?;
+    println!("slope {:.2}, intercept {:.2}", w[0], w[1]);
+    Ok(w.to_vec())
 }
 // [train]
 
 fn main() -> Result<(), Error> {
     let w = train()?;
-    println!("y = {:.2} x + {:.2}", w[0], w[1]);
     assert!((w[0] - 2.0).abs() < 0.01 && (w[1] + 1.0).abs() < 0.01);
     Ok(())
 }
