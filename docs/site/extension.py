@@ -1,5 +1,5 @@
-"""What the site needs beside MyST and Breathe: the API of headers, links to sources, files of the root as pages, and directives that
-GitHub hides."""
+"""What the site needs beside MyST and Breathe: the API of headers, links to sources, files of the root as pages, tabs for languages, and
+directives that GitHub hides."""
 
 import os
 import re
@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
+from breathe.renderer.sphinxrenderer import SphinxRenderer
 from docutils import nodes
 from pygments.lexers import get_lexer_for_filename
 from pygments.util import ClassNotFound
@@ -28,12 +29,46 @@ def shown_members(entity: reference.Entity) -> list[str]:
     return list(dict.fromkeys(shown))
 
 
+def without_detail(tree: ElementTree.ElementTree) -> list[tuple[ElementTree.Element, ElementTree.Element]]:
+    """Names what it can without namespace detail, and returns, with their parents, the members that only gradstep's own code calls."""
+    def has_detail(element: ElementTree.Element | None) -> bool:
+        return element is not None and "detail::" in "".join(element.itertext())
+
+    def replace(element: ElementTree.Element, text: str) -> None:
+        tail = element.tail
+        element.clear()
+        element.text, element.tail = text, tail
+
+    out = []
+    for element in tree.iter():
+        for parameter in element.findall("templateparamlist/param"):
+            if has_detail(parameter.find("type")):
+                replace(parameter.find("type"), "class")
+            if has_detail(parameter.find("defval")):
+                replace(parameter.find("defval"), "implementation_defined")
+        out += [(element, clause) for clause in element.findall("requiresclause") if has_detail(clause)]
+    for section in tree.iter("sectiondef"):
+        for member in section.findall("memberdef"):
+            for parameter in member.findall("param"):
+                if has_detail(parameter.find("defval")):
+                    replace(parameter.find("defval"), "implementation_defined")
+            if has_detail(member.find("initializer")):
+                member.remove(member.find("initializer"))
+            is_free = section.get("kind") in ("var", "typedef")
+            if has_detail(member.find("type")) and (member.get("kind") == "typedef" or is_free):
+                replace(member.find("type"), "implementation_defined")
+            elif has_detail(member.find("type")) or any(has_detail(parameter.find("type")) for parameter in member.findall("param")):
+                out.append((section, member))
+    return out
+
+
 def tidy_xml(app):
-    """Takes out of Doxygen's XML what is private, where Breathe finds it by the name of a public overload, and values that
-    are code (a lambda, a requires-expression), which Sphinx does not parse."""
+    """Takes out of Doxygen's XML what is private, where Breathe finds it by the name of a public overload, values that are code (a
+    lambda, a requires-expression), which Sphinx does not parse, and what namespace detail has."""
     for file in reference.XML.glob("*.xml"):
         tree = ElementTree.parse(file)
-        out = [(compound, section) for compound in tree.iter("compounddef") for section in compound.findall("sectiondef")
+        out = without_detail(tree)
+        out += [(compound, section) for compound in tree.iter("compounddef") for section in compound.findall("sectiondef")
                if section.get("kind").startswith("private")]
         out += [(variable, value) for variable in tree.iter("memberdef") for value in variable.findall("initializer")
                 if re.search(r"\[\]|\brequires\b", "".join(value.itertext()))]
@@ -44,7 +79,7 @@ def tidy_xml(app):
 
 
 class Api(SphinxDirective):
-    """What headers offer. Its content is patterns under include/gradstep, one a line."""
+    """What headers offer. Its content is lines of reference.Listing."""
 
     has_content = True
 
@@ -52,18 +87,19 @@ class Api(SphinxDirective):
         entities = reference.read()
         overloads = Counter(each.name for each in entities)
         out = []
-        for pattern in self.content:
-            for header in reference.matching_headers(pattern):
+        for listing in reference.listings(self.content):
+            for header in reference.matching_headers(listing.pattern):
                 self.env.note_dependency(str(reference.INCLUDE / header))
-                for each in entities:
-                    if each.header == header and each.is_documented and not each.is_specialization:
-                        out += self.parse_text_to_nodes(self.breathe(each, overloads[each.name] > 1))
+                shown = [each for each in entities if each.header == header and each.is_documented and not each.is_specialization
+                         and each.short_name not in listing.hidden]
+                for each in sorted(shown, key=lambda each: listing.place(each.short_name)):
+                    out += self.parse_text_to_nodes(self.breathe(each, overloads[each.name] > 1, listing.hidden))
         return out
 
     @staticmethod
-    def breathe(entity: reference.Entity, is_overloaded: bool) -> str:
+    def breathe(entity: reference.Entity, is_overloaded: bool, hidden: set[str]) -> str:
         name = entity.name + (entity.arguments if is_overloaded else "")
-        members = shown_members(entity) if entity.kind in reference.CLASSES else []
+        members = [x for x in shown_members(entity) if x not in hidden] if entity.kind in reference.CLASSES else []
         options = f":members: {', '.join(members)}\n:undoc-members:\n" if members else ""
         if entity.kind == "namespace":
             options = ":desc-only:\n"
@@ -138,6 +174,20 @@ def source_pages(app):
         yield source_page(path), {"title": path, "body": f"<h1>{path}</h1>\n{code(app, path)}"}, "page.html"
 
 
+LANGUAGE = r"<details(?: open)?><summary><b>([^<]+)</b></summary>\n(.*?)^</details>\n"
+
+
+def language_tabs(app, docname, content):
+    """Shows blocks `<details><summary><b>LANGUAGE</b></summary> ... </details>` that follow each other as tabs. Tabs of the same language
+    change together on all pages."""
+    def as_tabs(match: re.Match[str]) -> str:
+        items = re.findall(LANGUAGE, match[0], flags=re.MULTILINE | re.DOTALL)
+        tabs = "".join(f":::{{tab-item}} {name}\n:sync: {name.lower()}\n{text}:::\n" for name, text in items)
+        return f"::::{{tab-set}}\n{tabs}::::\n"
+
+    content[0] = re.sub(rf"(?:^{LANGUAGE})+", as_tabs, content[0], flags=re.MULTILINE | re.DOTALL)
+
+
 def hidden_directives(app, docname, content):
     """`<!--{toctree} ... -->` and `<!--{api} ... -->` are directives here and nothing on GitHub. The tables that GitHub shows
     below the latter (write_reference.py) are left out."""
@@ -197,6 +247,7 @@ def navigation_of_titles(app, page, template, context, doctree):
 
 
 def setup(app):
+    SphinxRenderer.sections = sorted(SphinxRenderer.sections, key=lambda section: section[0].value == "public-type")  # types come last
     app.gradstep_sources = set()
     app.gradstep_titles = None
     app.add_directive("api", Api)
@@ -205,6 +256,7 @@ def setup(app):
     app.connect("builder-inited", tidy_xml)
     app.connect("source-read", files_outside)
     app.connect("source-read", hidden_directives)
+    app.connect("source-read", language_tabs)
     app.connect("missing-reference", resolve_source)
     app.connect("html-collect-pages", source_pages)
     app.connect("html-page-context", navigation_of_titles, priority=400)  # before the theme asks for it

@@ -112,10 +112,29 @@ def names_in_code(entities: Iterable[Entity]) -> set[str]:
     return {found.strip() for each in entities for code in each.code for found in name.findall(code)}
 
 
+@dataclass
+class Listing:
+    """A line of an `<!--{api}` block: `PATTERN [NAME...] [-NAME...]`. Of the headers that the pattern names, the declarations with these
+    names come first, in this order, and those with a minus are left out, also as members of classes."""
+
+    pattern: str
+    first: list[str]
+    hidden: set[str]
+
+    def place(self, name: str) -> int:
+        return self.first.index(name) if name in self.first else len(self.first)
+
+
+def listings(block: str | Iterable[str]) -> list[Listing]:
+    lines = block.splitlines() if isinstance(block, str) else block
+    words = [line.split() for line in lines if line.strip()]
+    return [Listing(line[0], [x for x in line[1:] if x[0] != "-"], {x[1:] for x in line[1:] if x[0] == "-"}) for line in words]
+
+
 def page_patterns(page: Path) -> list[str]:
-    """The lines of the `<!--{api}` blocks of a page: what headers under include/gradstep it describes."""
+    """The patterns of the `<!--{api}` blocks of a page: what headers under include/gradstep it describes."""
     blocks = re.findall(r"^<!--\{api\}\n(.*?)^-->", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    return [pattern for block in blocks for pattern in block.split()]
+    return [each.pattern for block in blocks for each in listings(block)]
 
 
 def matching_headers(pattern: str) -> list[str]:

@@ -11,11 +11,14 @@ options, and the tables of cpp/*.md from the headers that each page names in `<!
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from reference import Listing, listings, matching_headers
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "include"
@@ -44,6 +47,16 @@ def whole(text: str) -> str:
         else:
             out += ("<br>" if out else "") + re.sub(r":$", ".", re.sub(r"\s+", " ", part).strip())
     return out
+
+
+def linked(text: str) -> str:
+    """The text of a docstring in which "docs/how_to/x.md" is a link with the title of that page."""
+    def link(match: re.Match) -> str:
+        page = ROOT / match[1]
+        title = re.search(r"^# (.+)", page.read_text(), flags=re.MULTILINE)[1]
+        return f"[{title}]({os.path.relpath(page, PAGES)}{match[2] or ''})"
+
+    return re.sub(r"^(?!#).*", lambda line: re.sub(r"`?\b(docs/[\w/]+\.md)(#[\w-]+)?`?", link, line[0]), text, flags=re.MULTILINE)
 
 
 def cell(text: str) -> str:
@@ -103,6 +116,12 @@ def name_of(declaration: str) -> str:
     text = re.sub(r"^\s*template <.*?> ", "", declaration)
     match = re.search(r"using (\w+) =|([\w~]+) ?\(|(\w+)(?: = .*)?;?\s*$", text)
     return next(filter(None, match.groups()), "") if match else ""
+
+
+def name_of_entity(each: Entity) -> str:
+    """The name of a class, a concept, an enumeration, or as `name_of`."""
+    found = re.search(r"(?:^|> )(?:class|struct|concept|enum class|enum) (\w+)", re.sub(r"^template <.*?> (?=class|struct|concept)", "", each.declaration))
+    return found[1] if found else name_of(each.declaration)
 
 
 def tidy(declaration: str) -> str:
@@ -180,10 +199,44 @@ def entities(header: Path) -> list[Entity]:
     return out
 
 
-def table_of_header(header: str) -> str:
-    found = entities(INCLUDE / header)
+def without_detail(declaration: str) -> str:
+    """A declaration without what namespace detail has. What is left of it then is for gradstep's own code."""
+    text = re.sub(r"\btemplate <detail::[\w:]+ ", "template <class ", declaration)
+    text = re.sub(r"(using \w+ = ).*detail::.*", r"\1implementation_defined", text)
+    text = re.sub(r" requires detail::[\w:]+<\w+>", "", text)
+    text = re.sub(r"^constexpr detail::\w+ (?=\w+$)", "constexpr implementation_defined ", text)
+    at = 0
+    while found := re.search(r" requires\(| = ", text[at:]):  # the end of a condition, and of a default or a value
+        begin, end, depth = at + found.start(), at + found.end(), found[0].endswith("(")
+        while end < len(text) and (depth > 0 or text[end] not in ",>)"):
+            depth += (text[end] in "(<{") - (text[end] in ")>}")
+            end += 1
+            if found[0].endswith("(") and depth == 0:
+                break
+        if "detail::" in text[begin:end]:
+            of_argument = found[0] == " = " and end < len(text)
+            text, at = text[:begin] + (" = implementation_defined" if of_argument else "") + text[end:], begin + 1
+        else:
+            at = begin + len(found[0])
+    return text
+
+
+def order_of_members(member: Entity) -> int:
+    """Functions before data and constants, and types last."""
+    return 2 if "using " in member.declaration else 1 if "static constexpr" in member.declaration and "(" not in member.declaration else 0
+
+
+def table_of_header(header: str, listing: Listing) -> str:
+    found = [each for each in entities(INCLUDE / header) if name_of_entity(each) not in listing.hidden]
     if not found:
         return ""
+    found.sort(key=lambda each: listing.place(name_of_entity(each)))
+    for each in [*found, *(member for each in found for member in each.members)]:
+        each.declaration = without_detail(each.declaration)
+    for each in found:
+        each.members = sorted((member for member in each.members if "detail::" not in member.declaration
+                               and name_of(member.declaration) not in listing.hidden), key=order_of_members)
+    found = [each for each in found if "detail::" not in each.declaration or re.search(r"(?:^|> )(class|struct) ", each.declaration)]
     out = f"\n**[{header}](../../../include/{header})**\n\n| declaration | what it is |\n|---|---|\n"
     for each in found:
         scope = f"{each.scope}: " if each.scope else ""
@@ -198,10 +251,8 @@ def cpp_page(page: Path) -> str:
     text = re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), "", page.read_text(), flags=re.DOTALL)
 
     def with_tables(match: re.Match) -> str:
-        headers = []
-        for pattern in match.group(1).split():
-            headers += sorted(str(path.relative_to(INCLUDE)) for path in (INCLUDE / "gradstep").glob(pattern))
-        return match.group(0) + BEGIN + "".join(map(table_of_header, headers)) + END
+        tables = [table_of_header(header, listing) for listing in listings(match.group(1)) for header in matching_headers(listing.pattern)]
+        return match.group(0) + BEGIN + "".join(tables) + END
 
     return re.sub(r"^<!--\{api\}\n(.*?)^-->\n", with_tables, text, flags=re.MULTILINE | re.DOTALL)
 
@@ -426,7 +477,7 @@ def python_signature(function: ast.FunctionDef, name: str) -> str:
 
 
 def python_class(name: str, classes: dict[str, ast.ClassDef]) -> tuple[str, list[tuple[str, str]]]:
-    """The rows of a class: its constructor, and the members of it and of its private bases."""
+    """The constructor of a class, and its members and those of its private bases with their docstrings."""
     rows: list[tuple[str, str]] = []
     fields: list[tuple[str, str]] = []
     seen: set[str] = set()
@@ -446,7 +497,7 @@ def python_class(name: str, classes: dict[str, ast.ClassDef]) -> tuple[str, list
                             fields.append((x.targets[0].attr, x.about))
                 if item.name in without_text:
                     at = next(i for i, (row, _) in enumerate(rows) if row.startswith(item.name + "("))
-                    rows[at] = rows[at][0], whole(ast.get_docstring(item) or "")
+                    rows[at] = rows[at][0], ast.get_docstring(item) or ""
                     without_text.discard(item.name)
                 if item.name in seen:
                     continue
@@ -455,7 +506,7 @@ def python_class(name: str, classes: dict[str, ast.ClassDef]) -> tuple[str, list
                 if item.name.startswith("_") or any("setter" in x or "overload" in x for x in decorators):
                     seen.discard(item.name) if any("overload" in x for x in decorators) else None
                     continue
-                about = whole(ast.get_docstring(item) or "")
+                about = ast.get_docstring(item) or ""
                 if not about:
                     without_text.add(item.name)
                 if "property" in decorators:
@@ -495,9 +546,11 @@ def python_list(title: str, names: list[str], modules: dict[str, ast.Module]) ->
             out += f"\n### {name}\n```python\nclass {name}{f'({bases})' if bases else ''}\n"
             out += (f"    {name}{constructor}\n" if constructor else "") + "```\n"
             out += python_text(doc) + "\n"
-            if rows:
-                out += "\n| member | what it is |\n|---|---|\n"
-                out += "".join(f"| {code(x)} | {cell(y)} |\n" for x, y in rows)
+            data, methods = [row for row in rows if "(" not in row[0]], [row for row in rows if "(" in row[0]]
+            if data:
+                out += "\n| attribute | what it is |\n|---|---|\n" + "".join(f"| {code(x)} | {cell(whole(y))} |\n" for x, y in data)
+            for signature, about in methods:  # a list, since a column of a table breaks a signature into words
+                out += f"\n- `{signature}`\n" + textwrap.indent("\n" + python_text(about), "  ").rstrip(" ") + "\n"
         elif name in functions:
             out += f"\n### {name}\n```python\n{name}{python_signature(functions[name], name)}\n```\n"
             out += python_text(ast.get_docstring(functions[name]) or "") + "\n"
@@ -710,8 +763,8 @@ def links(text: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    out = {PAGES / "c_api.md": c_page(), PAGES / "python_api.md": python_page(), PAGES / "go_api.md": go_page(),
-           PAGES / "rust_api.md": rust_page(), PAGES / "options.md": options_page()}
+    out = {PAGES / "c_api.md": linked(c_page()), PAGES / "python_api.md": linked(python_page()), PAGES / "go_api.md": linked(go_page()),
+           PAGES / "rust_api.md": linked(rust_page()), PAGES / "options.md": options_page()}
     for page in sorted((PAGES / "cpp").glob("*.md")):
         out[page] = cpp_page(page)
     return out
