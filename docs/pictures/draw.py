@@ -85,7 +85,7 @@ def overview() -> str:
         840, 240, "Your framework computes gradients; gradstep turns weights, gradients and state into new weights",
         box(8, 40, 176, 130, "Your framework", "tensors, autograd,", "data, threads, network"),
         box(262, 30, 304, 150, "gradstep", "scale · clip · decay", "update by AdamW, FTRL, Adagrad, ...", "average · round · zero the gradient",
-            "one pass over memory", kind="ours"),
+            "one fused step", kind="ours"),
         box(642, 40, 176, 130, "Your memory", "weights", "optimizer state"),
         arrow(186, 82, 258, 82), text(222, 72, "gradients", "small"),
         arrow(568, 82, 638, 82), text(604, 72, "new", "small"),
