@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -79,6 +80,31 @@ TEST_CASE("cautious_adam and cautious_lion have the bits of cautious around the 
     CHECK(trained(gs::cautious_adam{}) == trained(gs::cautious<gs::adam>{}));
     CHECK(trained(gs::cautious_lion{0.5, 0.75, none}) == trained(gs::cautious{gs::lion{0.5, 0.75}, none}));
     CHECK(trained(gs::cautious_lion{}) != trained(gs::lion{}));
+}
+
+// A table against one updater for each row, which gets a gradient of 0 in the steps that the row
+// misses.
+TEST_CASE("cautious: rows catch up exactly, since a weight without gradient stays", "[rules]") {
+    constexpr std::size_t rows = 3, width = 5, steps = 30;
+    auto const optimizer =
+        gs::make_updater<double>(gs::cautious_adam{}, gs::decoupled{0.1}, gs::constant{0.25}, gs::serial_backend{});
+    gs::table table{optimizer, rows, width, gs::exact{}, {.initial = numbers(rows * width, 1)}};
+    std::vector<numbers> w(rows, numbers(width, 1)), m(rows, numbers(width)), v = m;
+    auto dense = optimizer;
+    for (std::size_t t = 1; t <= steps; ++t) {
+        std::size_t const touched = t * t % rows; // the last row stays away
+        numbers g(width);
+        for (std::size_t i = 0; i < width; ++i) g[i] = std::sin(static_cast<double>(5 * t + i));
+        table.update(std::vector<std::int64_t>{static_cast<std::int64_t>(touched)}, g);
+        auto const step = dense.next_step();
+        for (std::size_t r = 0; r < rows; ++r) step(w[r], r == touched ? g : numbers(width), m[r], v[r]);
+    }
+    for (std::size_t r = 0; r < rows; ++r) {
+        auto const row = table.row(static_cast<std::int64_t>(r));
+        // The bound of catch_up_each_rule.cpp, with numbers below 8.
+        double const allowed = (16 * steps * steps + 36 * steps) * 0x1p-53 * 8;
+        for (std::size_t i = 0; i < width; ++i) CHECK(std::abs(row[i] - w[r][i]) <= allowed);
+    }
 }
 
 TEST_CASE("cautious: a rule whose step depends on the weight is refused", "[rules]") {

@@ -78,17 +78,29 @@ void rules() {
     has_defaults("centered_rmsprop", gs::centered_rmsprop{.rho = 0.99, .epsilon = 1e-8});
     has_defaults("momentum_rmsprop", gs::momentum_rmsprop{.rho = 0.99, .epsilon = 1e-8, .mu = 0.9});
     has_defaults("centered_momentum_rmsprop", gs::centered_momentum_rmsprop{.rho = 0.99, .epsilon = 1e-8, .mu = 0.9});
-    has_defaults("adam",
-                 gs::adam{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .epsilon_place = gs::epsilon::outside});
-    has_defaults("amsgrad", gs::amsgrad{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8});
-    has_defaults("nesterov_adam", gs::nesterov_adam{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8});
-    has_defaults("adamax", gs::adamax{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8});
+    has_defaults("adam", gs::adam{.beta1 = 0.9,
+                                  .beta2 = 0.999,
+                                  .epsilon = 1e-8,
+                                  .epsilon_place = gs::epsilon::outside,
+                                  .bias_correction = true});
+    has_defaults("amsgrad", gs::amsgrad{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .bias_correction = true});
+    has_defaults("nesterov_adam",
+                 gs::nesterov_adam{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .bias_correction = true});
+    has_defaults("adamax", gs::adamax{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .bias_correction = true});
     has_defaults("radam", gs::radam{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8});
-    has_defaults("nadam", gs::nadam{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .momentum_decay = 0.004});
-    has_defaults("adabelief", gs::adabelief{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-16, .epsilon_root = 1e-16});
-    has_defaults("yogi", gs::yogi{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-3, .initial_accumulator = 1e-6});
-    has_defaults("adabound",
-                 gs::adabound{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .gamma = 1e-3, .final_ratio = 100});
+    has_defaults(
+        "nadam",
+        gs::nadam{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .momentum_decay = 0.004, .bias_correction = true});
+    has_defaults(
+        "adabelief",
+        gs::adabelief{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-16, .epsilon_root = 1e-16, .bias_correction = true});
+    has_defaults(
+        "yogi",
+        gs::yogi{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-3, .initial_accumulator = 1e-6, .bias_correction = true});
+    has_defaults(
+        "adabound",
+        gs::adabound{
+            .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .gamma = 1e-3, .final_ratio = 100, .bias_correction = true});
     has_defaults("adapnm", gs::adapnm{.beta1 = 0.9, .beta2 = 0.999, .beta0 = 1, .epsilon = 1e-8});
     has_defaults("cocob", gs::cocob{.alpha = 100, .epsilon = 1e-8});
     has_defaults("madgrad", gs::madgrad{.mu = 0.9, .epsilon = 1e-6});
@@ -103,7 +115,9 @@ void rules() {
         gs::rprop{.initial_step = 0.01, .shrink = 0.5, .grow = 1.2, .smallest_step = 1e-6, .largest_step = 50});
     has_defaults("novograd", gs::novograd{.beta1 = 0.95, .beta2 = 0.98, .epsilon = 1e-8, .weight_decay = 0});
     has_defaults("fromage", gs::fromage{.min_norm = 0});
-    has_defaults("stable_adamw", gs::stable_adamw{.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0});
+    has_defaults(
+        "stable_adamw",
+        gs::stable_adamw{.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0, .bias_correction = true});
     has_defaults("rowwise_rmsprop", gs::rowwise_rmsprop{.beta = 0.99, .epsilon = 1e-8});
     has_defaults(
         "cowclip_adagrad",
@@ -111,9 +125,20 @@ void rules() {
             .clip_ratio = 1, .lower_bound = 1e-5, .count_decay = 0, .epsilon = 1e-8, .initial_accumulator = 0});
     has_defaults("group_adagrad", gs::group_adagrad{.l21 = 0, .beta = 0, .initial_accumulator = 0.1});
     has_defaults("group_ftrl", gs::group_ftrl{.l1 = 0, .l2 = 0, .l21 = 0, .beta = 1, .initial_accumulator = 0});
+    has_defaults("cautious_adam", gs::cautious_adam{.beta1 = 0.9,
+                                                    .beta2 = 0.999,
+                                                    .epsilon = 1e-8,
+                                                    .epsilon_place = gs::epsilon::outside,
+                                                    .bias_correction = true,
+                                                    .rescale = gs::rescaling::mean});
+    has_defaults("cautious_lion", gs::cautious_lion{.beta1 = 0.9, .beta2 = 0.99, .rescale = gs::rescaling::mean});
+    has_defaults("cautious", gs::cautious<gs::adam>{.rule = {}, .rescale = gs::rescaling::mean});
     has_defaults("lion", gs::lion{.beta1 = 0.9, .beta2 = 0.99});
-    has_defaults("adan", gs::adan{.beta1 = 0.98, .beta2 = 0.92, .beta3 = 0.99, .epsilon = 1e-8, .epsilon_root = 0});
-    has_defaults("laprop", gs::laprop{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-15});
+    has_defaults(
+        "adan",
+        gs::adan{
+            .beta1 = 0.98, .beta2 = 0.92, .beta3 = 0.99, .epsilon = 1e-8, .epsilon_root = 0, .bias_correction = true});
+    has_defaults("laprop", gs::laprop{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-15, .bias_correction = true});
     has_defaults("ademamix",
                  gs::ademamix{.beta1 = 0.9, .beta2 = 0.999, .beta3 = 0.9999, .alpha = 5, .epsilon = 1e-8, .warmup = 0});
     has_defaults("adopt", gs::adopt{.beta1 = 0.9, .beta2 = 0.9999, .epsilon = 1e-6});
@@ -124,9 +149,10 @@ void rules() {
     has_defaults("ftrl", gs::ftrl{.l1 = 0, .l2 = 0, .beta = 1, .lr_power = -0.5, .initial_accumulator = 0});
     has_defaults("proximal_adagrad", gs::proximal_adagrad{.l1 = 0, .l2 = 0, .initial_accumulator = 0.1});
     has_defaults("rowwise_adagrad", gs::rowwise_adagrad{.epsilon = 1e-10, .initial_accumulator = 0});
-    has_defaults("rowwise_adam", gs::rowwise_adam{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8});
+    has_defaults("rowwise_adam",
+                 gs::rowwise_adam{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .bias_correction = true});
     has_defaults("lars", gs::lars{.mu = 0.9, .trust = 1e-3, .epsilon = 0});
-    has_defaults("lamb", gs::lamb{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-6});
+    has_defaults("lamb", gs::lamb{.beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-6, .bias_correction = true});
     has_defaults("ema", gs::ema{.decay = 0.999, .debias = false, .start = 0});
     has_defaults("lookahead", gs::lookahead{.period = 5, .alpha = 0.5});
     has_defaults("polyak", gs::polyak{.start = 0});

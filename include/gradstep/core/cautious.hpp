@@ -53,8 +53,7 @@ concept moves_along_direction = rule<Rule> && applies_elementwise<Rule> && !sett
 ///
 /// Reads the gradient and the state twice. With g = 0 the weight stays, so that tables can catch up
 /// exactly if the rule's slots decay by factors. A NaN in a gradient makes the factor NaN. Throws
-/// value_error if the rule's step depends on
-/// the weight.
+/// value_error if the rule's step depends on the weight.
 template <class Rule> struct cautious {
     static_assert(detail::moves_along_direction<Rule>,
                   "gradstep: cautious: the rule's step depends on the weight, on noise or on other elements; expected "
