@@ -394,11 +394,9 @@ template <class Element, class Rule, class Change> struct state_kernel {
         if constexpr (!Change::weight_is_set) w = detail::load_trained<traits, V>(weight, master, i, which);
         else if constexpr (traits::has_master) pack_traits<V>::store(master + i, w, which);
         typename Rule::template state<V> s;
-        if constexpr (requires { change(w, s); }) {
-            detail::load_slots<Rule, V, true>(state, s, i, which, slots{});
-            change(w, s);
-            detail::store_slots<Rule, V, true>(state, s, i, which, slots{});
-        }
+        detail::load_slots<Rule, V, true>(state, s, i, which, slots{});
+        change(w, s);
+        detail::store_slots<Rule, V, true>(state, s, i, which, slots{});
     }
     /// See `update_kernel::is_aligned`.
     template <std::size_t N> bool is_aligned() const {

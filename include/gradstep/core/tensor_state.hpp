@@ -76,17 +76,28 @@ template <class Rule> struct follow_weight {
     static constexpr bool weight_is_set = true;
     Rule rule;
     std::int64_t step;
-    template <pack V>
-    GRADSTEP_HD void operator()(V w, typename Rule::template state<V>& s) const requires(contains_weights<Rule>) {
+    template <pack V> GRADSTEP_HD void operator()(V w, typename Rule::template state<V>& s) const {
         rule.weights_set(step, w, s);
     }
 };
+// The kernel that does it; one for all rules if the master copy alone follows.
+template <class Updater, class State>
+auto follow_kernel(Updater const& by, std::int64_t step, typename Updater::traits::storage const* weight,
+                   [[maybe_unused]] State const& state, typename Updater::traits::state* master) {
+    using element = typename Updater::element_type;
+    using rule = typename Updater::rule_type;
+    using change = follow_weight<rule>;
+    if constexpr (contains_weights<rule>)
+        return state_kernel<element, rule, change>{change{by.rule(), step}, weight, state, master};
+    else return initialize_kernel<element, initial_numbers<0>>{initial_numbers<0>{}, weight, {}, master};
+}
 // Adapts the state after `step` steps of the run to weights that other code has set.
 template <class Updater>
 void follow_weights([[maybe_unused]] Updater const& by, [[maybe_unused]] tensor<Updater> const& x,
                     [[maybe_unused]] std::int64_t step) {
-    using change = follow_weight<typename Updater::rule_type>;
-    if constexpr (state_contains_weights<Updater>) change_state(by, x, change{by.rule(), step});
+    if constexpr (state_contains_weights<Updater>)
+        run_on_state(by, follow_kernel(by, step, x.weight.data(), state_pointers(x), master_pointer(x)),
+                     x.weight.size());
 }
 
 template <class Rule, class T> struct follow_clock {

@@ -220,7 +220,6 @@ template <class Updater, class CatchUp> struct row_core {
     template <class Id>
     void set_rows(memory_type const& rows, std::span<Id const> ids, std::span<storage const> values) const {
         using pack = typename backend_type::template pack<compute>;
-        using change = follow_weight<rule_type>;
         engine_type::check(backend(), ids, num_rows(), std::nullopt);
         catch_up_type const by = reader(rows);
         for (std::size_t k = 0; k != ids.size(); ++k) {
@@ -228,12 +227,9 @@ template <class Updater, class CatchUp> struct row_core {
             by.template catch_up<pack>(id);
             auto const row = by.rows.at(id);
             std::copy_n(values.data() + k * width(), width(), row.weight);
-            std::int64_t const steps = by.rows.has_update_counts() ? *row.update_count : step();
+            [[maybe_unused]] std::int64_t const steps = by.rows.has_update_counts() ? *row.update_count : step();
             if constexpr (state_contains_weights<Updater>)
-                sweep<pack>(
-                    state_kernel<typename Updater::element_type, rule_type, change>{change{updater.rule(), steps},
-                                                                                    row.weight, row.state, row.master},
-                    0, width());
+                sweep<pack>(follow_kernel(updater, steps, row.weight, row.state, row.master), 0, width());
         }
     }
     // The initial values of rows that are added after construction.
