@@ -248,13 +248,11 @@ template <class Updater, class View, class Id> struct row_update {
     template <pack V> GRADSTEP_INLINE void run(std::size_t r, missed const& m, compute* staged) const {
         std::size_t const first = first_source(r);
         prefetch_gradient(first + gradients_ahead);
-        bool const stages = source_count(r) != 1 || scale != compute(1);
-        if (stages) stage<V>(r, staged);
-        if constexpr (std::is_same_v<storage, compute>) { // one copy of the kernel
-            run_kernel<V>(r, make_kernel(r, m, plain_gradient<compute>{stages ? staged : gradient(first)}));
+        if (source_count(r) == 1 && scale == compute(1)) {
+            run_kernel<V>(r, make_kernel(r, m, plain_gradient<storage>{gradient(first)}));
         } else {
-            if (stages) run_kernel<V>(r, make_kernel(r, m, plain_gradient<compute>{staged}));
-            else run_kernel<V>(r, make_kernel(r, m, plain_gradient<storage>{gradient(first)}));
+            stage<V>(r, staged);
+            run_kernel<V>(r, make_kernel(r, m, plain_gradient<compute>{staged}));
         }
     }
 
