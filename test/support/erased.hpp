@@ -256,7 +256,7 @@ public:
 
 private:
     static constexpr bool has_every_element =
-        GRADSTEP_TEST_EVERY_PAIR || rules_of_each_mechanism::any([]<class R>() { return std::same_as<R, Rule>; });
+        every_pair || rules_of_each_mechanism::any([]<class R>() { return std::same_as<R, Rule>; });
 
     template <calls Calls, class Element, class Backend> optimizer made(Backend backend) const {
         return erased<Calls>(gs::make_updater<Element>(rule_, gs::external{}, backend));

@@ -58,6 +58,12 @@ using element_types =
 using element_types = std::tuple<float, double, gs::bfloat16>;
 #endif
 
+/// Whether every rule is compiled for every element.
+#if defined(GRADSTEP_TEST_FEWER_PAIRS)
+inline constexpr bool every_pair = false;
+#else
+inline constexpr bool every_pair = true;
+#endif
 /// The rules that every build runs with all elements: one of each mechanism. `./dev test` runs the
 /// others in float, which compiles in half of the time, and CI all of them with all elements.
 using rules_of_each_mechanism =
