@@ -213,7 +213,6 @@ private:
                                             configuration const& policies, bool takes_master) {
         layout const& in = *std::ranges::find(layouts, state.element, &layout::element);
         if (in.element.starts_with("stochastic") || (in.has_master && !takes_master)) return {};
-        if (!policies.scheduled.empty()) return {}; // schedules of other numbers than the rate
         for (torch_form const& form : torch_forms) {
             if (form.optimizer != optimizer) continue;
             std::optional<exported> out = as_form(form, state, policies);

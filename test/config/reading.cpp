@@ -211,7 +211,8 @@ TEST_CASE("a name or key that is unknown is refused with the nearest one", "[con
                                                                   "read_optimizer reads); expected rule, "));
     CHECK_THAT(refused(with("clip_norm", "1")), Catch::Matchers::StartsWith("clip_norm: unknown key (clipping by a "));
     // In any case of letters.
-    for (auto const& [given, meant] : {std::pair{"Adam", "adam"}, {"AdaGrad", "adagrad"}, {"RMSprop", "rmsprop"}})
+    for (auto const& [given, meant] :
+         {std::pair{"Adam", "adam"}, std::pair{"AdaGrad", "adagrad"}, std::pair{"RMSprop", "rmsprop"}})
         CHECK_THAT(refused(with_rule(R"({"name": ")" + std::string(given) + "\"}")),
                    ContainsSubstring(std::string("\" is not a rule (did you mean \"") + meant + "\"?)"));
     for (char const* const given : {"adamw", "AdamW", "ADAMW"})

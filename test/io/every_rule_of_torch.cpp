@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -63,9 +65,10 @@ template <class Rule> using updater_of = decltype(gs::make_updater<float>(Rule{}
 template <class Rule> saved_state state_of(shape const& extents, std::int64_t step) {
     using updater = updater_of<Rule>;
     saved_state out;
-    updater const optimizer = gs::make_updater<float>(Rule{}, gs::constant{0.125});
+    auto const optimizer = std::make_shared<updater>(gs::make_updater<float>(Rule{}, gs::constant{0.125}));
+    out.computed.push_back(optimizer); // its policies are read when the state is written
     gs::detail::saved_state_builder builder(out);
-    gs::detail::visit_policies(builder, optimizer);
+    gs::detail::visit_policies(builder, *optimizer);
     out.name = name_of(gs::detail::type_name<Rule>(), extents);
     out.shape = extents;
     out.clock.step = step;
@@ -217,7 +220,7 @@ TEST_CASE("A parameter of every rule that had no gradient begins as a new one", 
     });
 }
 
-TEST_CASE("Policies that no class of torch has are for gradstep.torch.Optimizer, or refused", "[io][import_torch]") {
+TEST_CASE("Several averages are refused", "[io][import_torch]") {
     folder const in;
     auto const exported = [&](std::string const& more) {
         saved_state state = state_of<gs::adam>({6}, 3);
@@ -231,8 +234,6 @@ TEST_CASE("Policies that no class of torch has are for gradstep.torch.Optimizer,
         return gs::tools::export_torch(in / "first", in / "torch", {}).at(0);
     };
     CHECK(exported("") == "for Adam: 1 parameter in 1 group");
-    CHECK(exported(R"(, "regularizer": {"name": "decoupled", "rate": {"name": "constant", "rate": 0.5}})") ==
-          "for gradstep.torch.Optimizer: 1 parameter in 1 group");
     CHECK(refusal<gs::value_error>([&] {
               exported(R"(, "average": [{"name": "ema", "decay": 0.5}, {"name": "polyak"}])");
           }) == in / "first" + ": \"adam.6\": has 2 averages; expected at most one");

@@ -170,7 +170,7 @@ TEST_CASE("A state of something else is refused by the first difference, and so 
                ContainsSubstring("as state_bytes says"));
     std::string const file = "PK\x03\x04 and no state of gradstep";
     CHECK(refusal<gs::value_error>([&] { gs::load_state(weights, std::as_bytes(std::span(file))); }) ==
-          "load_state: the blob: begins with other bytes: it is a zip archive, as torch.save writes; expected "
+          "load_state: the blob begins with other bytes: it is a zip archive, as torch.save writes; expected "
           "\"gs-state\"");
     // If a name is not valid UTF-8, the message contains its readable part.
     for (auto const& [given, kept] : {std::pair{"\xff\x1b"
