@@ -119,7 +119,8 @@ TEST_CASE("Every rule goes to gradstep.torch.Optimizer and back", "[io][import_t
     // What gradstep.torch.Optimizer loads.
     gs::safetensors_reader const torch(in / "torch");
     std::map<std::string, std::string> start; // "state.7." of a name
-    for (gs::detail::json const& group : gs::detail::parse_json(torch.metadata().at("param_groups")).items()) {
+    gs::detail::json const groups = gs::detail::parse_json(torch.metadata().at("param_groups"));
+    for (gs::detail::json const& group : groups.items()) {
         auto const& names = group.find("param_names")->items();
         for (std::size_t i = 0; i != names.size(); ++i)
             start[names[i].text()] =
