@@ -134,20 +134,19 @@ void apply_all(held_updater const& own, char const* call, void* const* parameter
     if (own.updater.slots() != 0) require(slots, "slots", n);
     require_step(own, call);
     any_updater::checked_tensors tensors(own.updater, n, n == 1 ? gradstep::detail::only_tensor : 0);
-    std::uint64_t const first = options.ids == nullptr ? own.updater.take_ids(n) : own.updater.first_id();
     for (std::size_t k = 0; k < n; ++k) {
         tensor_extent const of = extent(k);
         require(parameters[k], "a parameter", of.count);
         require(gradients[k], "a gradient", of.count);
         erased_tensor added =
             tensor_of(own.updater, parameters[k], gradients[k], slots == nullptr ? nullptr : slots[k], of);
-        added.id = first + (options.ids == nullptr ? k : options.ids[k]);
+        if (options.ids != nullptr) added.id = own.updater.first_id() + options.ids[k];
         own.updater.require(added, true, k);
         any_updater::own_step step;
         if (options.rate_scales != nullptr) step.rate_scale = options.rate_scales[k];
         if (options.decays != nullptr) step.decay = options.decays[k];
         if (options.steps != nullptr && options.steps[k] != 0) step.step = options.steps[k];
-        tensors.add(added, step);
+        tensors.add(added, step, options.ids == nullptr);
     }
     if (n > 1) {
         if (std::unique_lock const have(own.lock, std::try_to_lock); have) {
@@ -369,16 +368,16 @@ gradstep_status gradstep_updater_apply(const gradstep_updater* updater, void* pa
         require(gradient, "gradient", count);
         require_no_shape(own, "apply");
         require_step(own, "apply");
-        erased_tensor tensor = tensor_of(own.updater, parameter, gradient, slots, {static_cast<std::size_t>(count)});
+        erased_tensor const tensor =
+            tensor_of(own.updater, parameter, gradient, slots, {static_cast<std::size_t>(count)});
         own.updater.require(tensor, true);
-        tensor.id = own.updater.take_ids(1);
         with_threads(own, [&](auto const* threads) {
             if (own.updater.applies_directly()) {
-                own.updater.apply_checked(tensor, threads);
+                own.updater.apply_checked(tensor, threads, true);
                 return;
             }
             any_updater::checked_tensors one(own.updater, 1, gradstep::detail::only_tensor);
-            one.add(tensor);
+            one.add(tensor, {}, true);
             one.apply(threads, own.model);
         });
     });

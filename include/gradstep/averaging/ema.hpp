@@ -36,9 +36,9 @@ struct ema {
     double decay = 0.999;
     bool debias = false;
     std::int64_t start = 0;
-    static constexpr auto hyperparameters = hyperparameter_list{hyperparameter{"decay", &ema::decay, ranges::fraction},
-                                                                hyperparameter{"debias", &ema::debias},
-                                                                hyperparameter{"start", &ema::start, ranges::count}};
+    static constexpr auto hyperparameters = hyperparameter_list{
+        hyperparameter{"decay", &ema::decay, ranges::fraction}, hyperparameter{"debias", &ema::debias},
+        hyperparameter{"start", &ema::start, ranges::constant(ranges::count)}};
 
     template <class X> struct state { X average; };
     static constexpr std::array state_names{"average"};

@@ -24,7 +24,8 @@ namespace gradstep {
 /// Other frameworks: torch's AveragedModel divides by k; this average multiplies by 1 / k.
 struct polyak {
     std::int64_t start = 0;
-    static constexpr auto hyperparameters = hyperparameter_list{hyperparameter{"start", &polyak::start, ranges::count}};
+    static constexpr auto hyperparameters =
+        hyperparameter_list{hyperparameter{"start", &polyak::start, ranges::constant(ranges::count)}};
     static constexpr bool counts_steps = true;
 
     template <class X> struct state { X average; };

@@ -33,8 +33,8 @@ struct window {
     std::int64_t min = 10000, max = 10000;
     static constexpr auto hyperparameters =
         hyperparameter_list{hyperparameter{"rate", &window::rate, ranges::constant(ranges::positive_share)},
-                            hyperparameter{"min", &window::min, ranges::positive_count},
-                            hyperparameter{"max", &window::max, ranges::positive_count}};
+                            hyperparameter{"min", &window::min, ranges::constant(ranges::positive_count)},
+                            hyperparameter{"max", &window::max, ranges::constant(ranges::positive_count)}};
     GRADSTEP_INLINE void check() const {
         if (min > max)
             detail::fail<value_error>({"window.min"}, {min, " is out of range"}, {"at most window.max = ", max});

@@ -31,12 +31,13 @@ inline namespace GRADSTEP_ISA {
 ///     snapshot = now
 ///
 /// The rule's state and the clock are local to this worker. If an exchange changes local weights,
-/// state that contains weights follows (`updater::weights_set`). No change is lost: the next
-/// exchange sends what this one did not. With one worker the result equals training without a
-/// server. It has the same bits if both differences are exact. This is true for weights that change
-/// by less than a factor of two between exchanges (Sterbenz). Otherwise each exchange adds an error
-/// of up to half a unit in the last place. It needs memory for the weights two more times. Not
-/// thread-safe.
+/// state that contains weights follows (`updater::weights_set`): a schedule-free rule and lookahead
+/// begin their average anew in each exchange, so prefer another mode for them. No change is lost:
+/// the next exchange sends what this one did not. With one worker the result equals training
+/// without a server. It has the same bits if both differences are exact. This is true for weights
+/// that change by less than a factor of two between exchanges (Sterbenz). Otherwise each exchange
+/// adds an error of up to half a unit in the last place. It needs memory for the weights two more
+/// times. Not thread-safe.
 template <class Updater> class geo_parameter {
     using storage = typename Updater::traits::storage;
     using real = detail::sum_type<storage>;

@@ -251,10 +251,11 @@ public:
         is_skipped
     };
     /// Applies the step to a tensor whose memory is checked (`require`, `require_matrix`), with the
-    /// id that it has, for code that owns the memory. Null `threads` means the caller's thread.
-    /// Like `apply` in all else. Only if `applies_directly()`.
+    /// id that it has, or if `is_counted` the next one, for code that owns the memory. Null
+    /// `threads` means the caller's thread. Like `apply` in all else. Only if `applies_directly()`.
     std::optional<nonfinite_element> apply_checked(runtime::erased_tensor const& x,
-                                                   detail::executor_reference const* threads) const;
+                                                   detail::executor_reference const* threads,
+                                                   bool is_counted = false) const;
     /// Whether a tensor needs no checked_tensors: the rule is not model-wise, and no norm is
     /// limited.
     bool applies_directly() const { return !facts().is_model_wise && limit_.is_none(); }
@@ -296,6 +297,7 @@ private:
         runtime::erased_tensor memory;
         runtime::compiled_updater* by;
         std::size_t step = 0; // of other_steps, which has `by`
+        bool is_counted = false;
         std::size_t size() const { return memory.size; }
         std::size_t bytes_per_element() const { return by->facts().bytes_per_element; }
     };
@@ -371,9 +373,10 @@ class any_updater::checked_tensors {
 public:
     /// Room for `count` tensors. Errors number them from `number`, or not if it is only_tensor.
     checked_tensors(any_updater const& of, std::size_t count, std::size_t number = 0);
-    /// Adds a tensor, with the id that it has. Throws value_error for numbers that are out of
-    /// range, and the errors of its shape.
-    void add(runtime::erased_tensor const& x, own_step const& own = {});
+    /// Adds a tensor, with the id that it has, or if `is_counted` the next one of the step: a call
+    /// that fails counts none. Throws value_error for numbers that are out of range, and the errors
+    /// of its shape.
+    void add(runtime::erased_tensor const& x, own_step const& own = {}, bool is_counted = false);
     /// The memory of tensor k.
     runtime::erased_tensor const& operator[](std::size_t k) const { return all_[k].memory; }
     /// The number of tensors.

@@ -125,10 +125,9 @@ GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(any_
     detail::executor_reference const threads = own_threads();
     if (tensor.rate_scale != 1 || tensor.decay != 1 || tensor.step || !applies_directly())
         return apply_all({&tensor, 1}, &threads, detail::only_tensor);
-    runtime::erased_tensor x = checked(tensor, true);
+    runtime::erased_tensor const x = checked(tensor, true);
     compiled_->require_matrix(x, detail::only_tensor);
-    if (!tensor.id) x.id = take_ids(1);
-    return apply_checked(x, &threads);
+    return apply_checked(x, &threads, !tensor.id);
 }
 
 GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(std::span<any_tensor const> tensors) const {
@@ -241,21 +240,20 @@ any_updater::apply_all(std::span<any_tensor const> tensors, detail::executor_ref
                        std::size_t number) const {
     require_step("apply");
     checked_tensors all(*this, tensors.size(), number);
-    std::uint64_t const first_id = take_ids(tensors.size());
-    for (std::size_t k = 0; k < tensors.size(); ++k) {
-        runtime::erased_tensor x = checked(tensors[k], true, number + k);
-        if (!tensors[k].id) x.id = first_id + k;
-        all.add(x, {tensors[k].rate_scale, tensors[k].decay, tensors[k].step});
-    }
+    for (std::size_t k = 0; k < tensors.size(); ++k)
+        all.add(checked(tensors[k], true, number + k), {tensors[k].rate_scale, tensors[k].decay, tensors[k].step},
+                !tensors[k].id);
     return all.apply(threads);
 }
 
 GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element>
-any_updater::apply_checked(runtime::erased_tensor const& x, detail::executor_reference const* threads) const {
-    tensor_of_call const one{x, compiled_.get()};
-    std::array const all{&one};
+any_updater::apply_checked(runtime::erased_tensor const& x, detail::executor_reference const* threads,
+                           bool is_counted) const {
+    tensor_of_call one{x, compiled_.get()};
+    std::array const all{static_cast<tensor_of_call const*>(&one)};
     std::atomic<std::size_t> found;
     find_nonfinite(all, threads, detail::only_tensor, &found);
+    if (is_counted) one.memory.id = take_ids(1);
     if (found == x.size) {
         run_all(all, threads);
         return {};
@@ -271,10 +269,11 @@ GRADSTEP_DEFINE_RUNTIME any_updater::checked_tensors::checked_tensors(any_update
     taken_.reserve(count);
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_updater::checked_tensors::add(runtime::erased_tensor const& x, own_step const& own) {
+GRADSTEP_DEFINE_RUNTIME void any_updater::checked_tensors::add(runtime::erased_tensor const& x, own_step const& own,
+                                                               bool is_counted) {
     std::size_t const number = number_ + all_.size(), step = steps_.of(own, number);
     steps_[step]->require_matrix(x, number);
-    all_.push_back({x, steps_[step], step});
+    all_.push_back({x, steps_[step], step, is_counted});
     taken_.push_back(&all_.back());
 }
 
@@ -319,6 +318,11 @@ any_updater::checked_tensors::apply(detail::executor_reference const* threads, m
         for (tensor_of_call const& one : all_)
             if (is_skipped(&one)) of_->zero_gradient(one.memory);
     if (is_model_wise && model == model_step::settles && !first) of_->settle(taken_, threads);
+    std::uint64_t id = of_->take_ids(all_.size());
+    for (tensor_of_call& one : all_) {
+        if (one.is_counted) one.memory.id = id;
+        ++id;
+    }
     of_->run_all(taken_, threads);
     return first;
 }

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -113,7 +114,7 @@ public:
         if (of.added.defined()) values_ = at::cat({values_, of.added.detach()});
         values_ = settled(values_.is_same(own) ? own.clone() : values_);
         if (state == nullptr) return;
-        std::array<Tensor, runtime::most_slots> const first = first_state(of, by, call, here);
+        std::array<Tensor, runtime::most_slots> const first = first_state(by);
         Kind::visit(*state, [&](std::string const& name, Tensor& slot) {
             if (!slot.defined()) return;
             std::size_t i = 0;
@@ -150,17 +151,9 @@ public:
 
 private:
     // All slots as they begin, of a parameter with the new rows.
-    std::array<Tensor, runtime::most_slots> first_state(new_rows const& of, any_updater const& by, char const* call,
-                                                        tensor_path const& here) const {
+    std::array<Tensor, runtime::most_slots> first_state(any_updater const& by) const {
         std::array<Tensor, runtime::most_slots> out;
         if (by.slots() == 0) return out;
-        if (of.added.defined())
-            for (auto const& average : by.policies().averages)
-                if (std::holds_alternative<window>(average))
-                    detail::fail<value_error>(
-                        {here.text() + ": " + call},
-                        {"the average is window, whose sums of new rows would lack the steps before"},
-                        {"ema, polyak or no average"});
         Tensor const weight = values_.to(type_of(by.storage()));
         auto const n = static_cast<std::size_t>(weight.numel());
         gradstep::shape const shape = by.facts().uses_shape ? shape_of_rows(weight) : gradstep::shape{};
@@ -172,7 +165,10 @@ private:
                                  : at::empty({static_cast<std::int64_t>(length)}, type);
             spans.emplace_back(by.state_type(), out[i].data_ptr(), length);
         }
-        by.initialize({any_span(by.storage(), weight.data_ptr(), n), {}, spans, {}, 1, 1, {}, shape});
+        // As if the rows had always stood there: the sums of `window` count the steps before.
+        std::optional<std::int64_t> const steps = state_ == nullptr ? std::nullopt : Kind::steps_of(*state_);
+        std::optional<std::int64_t> const number = steps ? std::optional(*steps + 1) : std::nullopt;
+        by.initialize({any_span(by.storage(), weight.data_ptr(), n), {}, spans, {}, 1, 1, number, shape});
         return out;
     }
 
