@@ -220,6 +220,10 @@ public:
                           plans_read_history = core_type::form == catch_up_form::steps;
 
     rows_in_memory(rows_type&& of, row_memory<Updater> const& its) : rows(std::move(of)), memory(its) { binding(); }
+    explicit rows_in_memory(rows_type&& of) : rows(std::move(of)) {
+        static_assert(sizeof(Updater) == 0,
+                      "gradstep: striped: a row_updater has no rows; expected gs::striped{rows, memory}");
+    }
     // The memory, checked: `alone` can have changed it.
     row_memory<Updater> const& binding() const {
         shape().check(memory);
@@ -305,9 +309,7 @@ public:
     /// stripes, 8 bytes each, rounded up to a power of two. By default there are as many as rows,
     /// but at least 2^12 and at most 2^18. Throws value_error unless they are in [1, 2^31].
     explicit striped(Table owned, std::optional<std::size_t> stripes = {})
-        : table_(std::move(owned)), turns_(stripes, table_.num_rows()) {
-        static_assert(owns_rows, "gradstep: striped: a row_updater has no rows; expected gs::striped{rows, memory}");
-    }
+        : table_(std::move(owned)), turns_(stripes, table_.num_rows()) {}
     /// The same for rows of your memory, with the steps that `rows` has taken so far. It takes
     /// ownership of the row_updater, not of the memory. Throws the errors of row_updater::memory.
     explicit striped(Table rows, row_memory<updater_type> const& memory,
