@@ -497,7 +497,8 @@ class ConstantNumbers(unittest.TestCase):
 
     CASES = [
         ("NAdam", {"momentum_decay": 0.25}, "momentum_decay", 0.5, "rule.momentum_decay"),
-        ("Adagrad", {"initial_accumulator_value": 0.25}, "initial_accumulator_value", 0.5, "rule.initial_accumulator"),
+        ("Optimizer", {"config": {"rule": {"name": "adagrad", "initial_accumulator": 0.25}}}, "config",
+         {"rule": {"name": "adagrad", "initial_accumulator": 0.5}}, "rule.initial_accumulator"),
     ]
 
     def test_groups_whose_numbers_change(self):
@@ -515,7 +516,7 @@ class ConstantNumbers(unittest.TestCase):
                     values = [p.detach().clone() for p in parameters]
                     group = optimizer.param_groups[0]
                     group[key] = other
-                    with self.assertRaisesRegex(gradstep.ConfigError, f"group 0: {path}: is {other} now, and {arguments[key]} in"):
+                    with self.assertRaisesRegex(gradstep.ConfigError, f"group 0: {path}: is 0.5 now, and 0.25 in earlier steps"):
                         steps(optimizer, parameters, 1)
                     for p, value in zip(parameters, values):
                         self.assertTrue(torch.equal(p, value))
