@@ -101,14 +101,16 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
 
 // The words are a function of seed, step and id. The first one of equal ids keeps its id, and those
 // that have taken a step come first: ids do not change at resume. The others get an id of their
-// position and of the latest step of the call, so that parameters of other calls have others. So do
-// new parameters without an id of their own, beside those that have taken steps.
+// position, of the latest step of the call and of the ids that stay, so that parameters of other
+// calls have others. So do new parameters without an id of their own beside trained ones.
 GRADSTEP_DEFINE_RUNTIME void any_parameter::separate_ids(std::span<any_parameter* const> all) {
     std::vector<std::uint64_t> ids;
     std::int64_t latest = 0;
+    std::uint64_t of_trained = 0;
     for (any_parameter const* const one : all) {
         if (!one->drawing_id()) continue;
         ids.push_back(one->options_.id);
+        if (one->clock().step != 0) of_trained += one->options_.id;
         latest = std::max(latest, one->clock().step);
     }
     auto const is_new = [](any_parameter const& x) { return x.clock().step == 0 && x.options_.id == x.given_id_; };
@@ -127,7 +129,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::separate_ids(std::span<any_parameter
                  ++attempt) {
                 auto const low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
                 auto const t = static_cast<std::uint64_t>(latest);
-                auto const random = philox4x32({{low(k), attempt, low(t), low(t >> 32)}}, one.given_id_);
+                auto const random = philox4x32({{low(k), attempt, low(t), low(t >> 32)}}, one.given_id_ + of_trained);
                 one.options_.id = std::uint64_t{random.word[1]} << 32 | random.word[0];
             }
         }
