@@ -300,7 +300,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// A batch gives the bits of single updates, whatever the elements and the optimizers are.
+// Parameters of one configuration draw different random numbers.
 func TestBatchDrawsDifferentNumbers(t *testing.T) {
 	make := func() *Parameter[float32] {
 		return must[*Parameter[float32]](t)(NewParameter(
@@ -329,6 +329,7 @@ func TestBatchDrawsDifferentNumbers(t *testing.T) {
 	}
 }
 
+// A batch gives the bits of single updates, whatever the elements and the optimizers are.
 func TestBatchIsEveryUpdate(t *testing.T) {
 	const momentum = `{"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 0.01}, "threads": 2}`
 	make := func() (*Parameter[float32], *Parameter[float64], *Parameter[float32]) {

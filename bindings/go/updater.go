@@ -312,7 +312,8 @@ func (p Part) WithStep(number int64) Part { p.step = number; return p }
 
 // ApplyParts applies the step that NextStep prepared to several tensors in one call. The tensors lie behind each other in values,
 // gradient and each slot of state, which Initialize made from all values. The clip "clip_global_norm" of the configuration limits
-// the norm of the whole gradient. Part k is number k for stochastic rounding.
+// the norm of the whole gradient. For random numbers, the tensors of a step are counted over all calls: if several goroutines
+// apply a step, their order decides.
 //
 //	parts := []gradstep.Part{gradstep.NewPart(len(weights)), gradstep.NewPart(len(bias)).WithDecay(0)}
 //	err = optimizer.ApplyParts(all, gradient, state, parts)

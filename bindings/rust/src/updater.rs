@@ -311,8 +311,9 @@ impl<T: Element> Step<'_, T> {
         })
     }
 
-    /// Applies the step to several tensors in one call, which splits them over threads together. Tensor k is number k for
-    /// stochastic rounding. All tensors are checked before any is written. The clip "clip_global_norm" of the configuration limits
+    /// Applies the step to several tensors in one call, which splits them over threads together. For random
+    /// numbers, the tensors of a step are counted over all calls: if several threads apply a step, their order decides. All
+    /// tensors are checked before any is written. The clip "clip_global_norm" of the configuration limits
     /// the norm of all gradients of the call.
     pub fn apply_all(&self, tensors: &mut [Tensor<'_, T>]) -> Result<(), Error> {
         self.apply_all_with(tensors, &vec![TensorOptions::default(); tensors.len()])
