@@ -140,7 +140,7 @@ TEST_CASE("short rows of a huge table, which are sorted, have the same bits on e
 }
 
 TEST_CASE("short rows that are in a batch once have the same bits on every backend") {
-    for (std::size_t const width : {1, 4, 7, 8}) {
+    for (std::size_t const width : {1u, 4u, 7u, 8u}) {
         CAPTURE(width);
         std::size_t const first_rows = (std::size_t{5} << 20) / 4 / width, num_rows = 2 * first_rows, k = 5000;
         auto const result = [&](auto const& rule, auto const& backend) {
