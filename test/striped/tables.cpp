@@ -369,7 +369,7 @@ TEST_CASE("striped: with one writer the bits of the caller's memory are those of
             REQUIRE(table.row(s % rows) == shared.row(s % rows));
         }
         CHECK(shared.clock() == table.clock());
-        shared.alone([](auto& rows, auto const& memory) { rows.flush(memory); });
+        shared.alone([](auto& held, auto const& memory) { held.flush(memory); });
         auto const expected = table.values();
         CHECK(std::memcmp(values.data(), expected.data(), expected.size_bytes()) == 0);
     }
