@@ -43,7 +43,7 @@ TEST_CASE("Tensors of a C updater are counted in a step, or have the ids that th
     void const* const gradients[] = {zeros.data(), zeros.data()};
     std::uint64_t const counts[] = {zeros.size(), zeros.size()}, ids[] = {3, 0};
     ok([&](gradstep_error* e) { return gradstep_updater_next_step(u, nullptr, e); });
-    for (int k : {0, 1})
+    for (std::size_t const k : {0u, 1u})
         ok([&](gradstep_error* e) {
             return gradstep_updater_apply(u, w[k].data(), zeros.data(), nullptr, zeros.size(), e);
         });
