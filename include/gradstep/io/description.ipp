@@ -56,7 +56,7 @@ GRADSTEP_DEFINE void visit_json(json const& value, policy_visitor& to) {
     }
 }
 GRADSTEP_DEFINE void visit_policies_in_file(std::string const& where, std::string const& policies, policy_visitor& to) {
-    if (policies.empty()) return;
+    if (!policies.starts_with('{')) return; // older files have other texts
     json all;
     with_context([&] { return where + ": its policies: "; }, [&] { all = parse_json(policies); });
     json const *const rule = all.find("rule"), *const average = all.find("average");
