@@ -45,7 +45,8 @@ std::string read_or_refused(std::string const& text) {
 
 /// Everything that a configuration may hold.
 std::string const full =
-    R"({"rule":{"name":"adam","beta1":0.9,"beta2":0.98,"epsilon":1e-08,"epsilon_place":"hat"},)"
+    R"({"rule":{"name":"adam","beta1":0.9,"beta2":0.98,"epsilon":1e-08,"epsilon_place":"hat",)"
+    R"("bias_correction":true},)"
     R"("average":[{"name":"ema","decay":0.999,"debias":true,"start":5},{"name":"polyak","start":0}],)"
     R"("regularizer":{"name":"all_of","regularizers":[{"name":"clip_value","limit":0.5},)"
     R"({"name":"proximal","penalty":{"name":"elastic_net","l1":0.25,"l2":0.5}}]},)"
@@ -203,8 +204,8 @@ TEST_CASE("a name or key that is unknown is refused with the nearest one", "[con
           "shedule: unknown key (did you mean \"schedule\"?); expected rule, average, regularizer, schedule or "
           "catch_up");
     CHECK(refused(with_rule(R"({"name": "adam", "beta": 0.9})")) ==
-          "rule.beta: unknown key (did you mean \"beta1\"?); expected name, beta1, beta2, epsilon or "
-          "epsilon_place");
+          "rule.beta: unknown key (did you mean \"beta1\"?); expected name, beta1, beta2, epsilon, "
+          "epsilon_place or bias_correction");
     for (char const* const key : {"clip", "threads"})
         CHECK_THAT(refused(with(key, "1")),
                    Catch::Matchers::StartsWith(std::string(key) + ": unknown key (it stands beside \"rule\", in what "
