@@ -352,7 +352,8 @@ gradstep_status gradstep_parameter_config(const gradstep_parameter* parameter, c
     return guarded(error, [&] {
         auto const& own = held(parameter);
         optimizer_configuration config = own.config;
-        // A loaded state can have changed them. Ids of names and of calls are hashes, in the state alone.
+        // A loaded state can have changed them. Ids of names and of calls are hashes, in the state
+        // alone.
         if (std::uint64_t const id = own.parameter.options().id; id < std::uint64_t{1} << 53)
             config.options.id = static_cast<std::int64_t>(id);
         config.options.seed = static_cast<std::int64_t>(own.parameter.seed());
