@@ -181,6 +181,7 @@ template <class Rule, class Average> struct averaged {
         if constexpr (requires { Average::initialize(before.average, w); })
             s.average = Average::initialize(before.average, w);
     }
+    /// @cond
     // For rows that keep their state while the clock goes to another step: their averages stay.
     static constexpr bool counts_in_state = detail::counts_in_state<Rule> || detail::counts_in_state<Average>;
     template <class T> struct clock_change {
@@ -197,6 +198,7 @@ template <class Rule, class Average> struct averaged {
         if constexpr (detail::counts_in_state<Average>)
             s.average = Average::initialize(c.after, Average::value(c.before, w, s.average));
     }
+    /// @endcond
     template <pack V>
     GRADSTEP_HD void weights_set(std::int64_t t, V w, state<V>& s) const
         requires(detail::contains_weights<Rule> || detail::contains_weights<Average>) {

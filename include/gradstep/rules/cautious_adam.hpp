@@ -34,6 +34,7 @@ struct cautious_adam {
         hyperparameter{"bias_correction", &cautious_adam::bias_correction},
         hyperparameter{"rescale", &cautious_adam::rescale}};
 
+    /// The rule that computes the step.
     using step = cautious<adam>;
     template <class X> using state = step::state<X>;
     static constexpr auto state_names = step::state_names;

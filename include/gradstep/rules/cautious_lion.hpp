@@ -27,6 +27,7 @@ struct cautious_lion {
                             hyperparameter{"beta2", &cautious_lion::beta2, ranges::fraction},
                             hyperparameter{"rescale", &cautious_lion::rescale}};
 
+    /// The rule that computes the step.
     using step = cautious<lion>;
     template <class X> using state = step::state<X>;
     static constexpr auto state_names = step::state_names;
