@@ -57,7 +57,7 @@ impl StepOptions {
     }
 }
 
-/// The options of one tensor of a step, for [`Step::apply_all_with`](crate::Step::apply_all_with).
+/// The options of one tensor of a step, for `Step::apply_all_with`.
 ///
 /// ```
 /// let of_a_bias = gradstep::TensorOptions { decay: 0.0, ..Default::default() };

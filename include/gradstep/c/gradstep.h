@@ -19,7 +19,7 @@
  *     "element": "plain"        "mixed" (float16, bfloat16: a master copy in float32) or
  *                               "stochastic" (rounded at random)
  *     "threads": 1              the threads of an update; 0: one per core that the process may use;
- *                               OpenMP's in a process that runs OpenMP, else of the library's pool
+ *                               in a process that runs OpenMP, its threads, else a pool of the library
  *     "clip": {"name": "none"}  {"name": "clip_norm", "limit": 1}, "clip_global_norm", "clip_value",
  *                               or {"name": "clip_adaptive", "ratio": 0.01}: clips gradients
  *     "on_nonfinite": "propagate"
