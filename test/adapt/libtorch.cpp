@@ -307,7 +307,8 @@ TEST_CASE("The state moves with the rows of a parameter that come and go") {
     check_rows<ours::Optimizer>(
         ours::OptimizerOptions(R"({"rule": {"name": "adam"}, "average": {"name": "ema", "decay": 0.5}})", 0.02));
 
-    // The numbers of rows move, and those of columns stay. A state that no step uses now moves too.
+    // adafactor keeps one number for each row and one for each column. The row numbers move with their
+    // rows, and the column numbers stay. Slots that the present step does not use move too.
     Tensor matrix = leaf(numbers({4, 3}, 0.5, 2, 1));
     Tensor const mask = torch::tensor({1, 0, 0, 1}, at::kByte).to(at::kBool), rows = numbers({3, 3}, 0.5, 2, 2);
     ours::Optimizer factored(tensors{matrix}, {R"({"rule": {"name": "adafactor"}})", 0.02});

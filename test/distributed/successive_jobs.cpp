@@ -32,9 +32,9 @@ struct slowness {
     int from = -1, to = -1;
 };
 
-// A transport between threads. What is slow waits until all other ranks have done what they can
-// without it: until they wait for messages that nobody has sent, or have ended. So the order of
-// events does not depend on the speed of the machine.
+// A transport between threads. A slow rank, or a message of a slow link, waits until every other
+// rank has ended or waits for a message that is not yet sent. So the order of events does not depend
+// on the speed of the machine.
 class held_ranks {
 public:
     held_ranks(int size, slowness slow) : ranks_(static_cast<std::size_t>(size)), slow_(slow) {}

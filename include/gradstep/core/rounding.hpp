@@ -6,6 +6,7 @@
 #include <gradstep/core/float16.hpp>
 #include <gradstep/core/pack.hpp>
 #include <gradstep/core/random.hpp>
+#include <gradstep/core/stable_hash.hpp>
 
 namespace gradstep {
 namespace detail {
@@ -35,12 +36,9 @@ struct element_words {
     GRADSTEP_HD element_words row(std::uint64_t name, std::uint64_t width) const {
         if (name >> 32 == 0) return from(name * width);
         element_words out = *this;
-        std::uint64_t z = name; // the finalizer of SplitMix64: different for different names
-        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-        z = (z ^ z >> 27) * 0x94d049bb133111eb;
-        z ^= z >> 31;
-        out.key[0] += static_cast<std::uint32_t>(z);
-        out.key[1] ^= static_cast<std::uint32_t>(z >> 32);
+        std::uint64_t const hash = stable_hash(name); // different for different names
+        out.key[0] += static_cast<std::uint32_t>(hash);
+        out.key[1] ^= static_cast<std::uint32_t>(hash >> 32);
         return out;
     }
 

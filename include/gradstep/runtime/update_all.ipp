@@ -113,6 +113,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::separate_ids(std::span<any_parameter
         if (one->clock().step != 0) of_trained += one->options_.id;
         latest = std::max(latest, one->clock().step);
     }
+    if (ids.empty()) return;
     auto const is_new = [](any_parameter const& x) { return x.clock().step == 0 && x.options_.id == x.given_id_; };
     auto const is_late = [&](any_parameter const& x) { return latest != 0 && x.given_id_ == 0 && is_new(x); };
     std::sort(ids.begin(), ids.end());
