@@ -330,6 +330,23 @@ TEST_CASE("The state moves with the rows of a parameter that come and go") {
     factored.step();
     CHECK(slots.at("r").sizes() == at::IntArrayRef({5}));
 
+    // The sums of `window` equal the sums of rows that always stood there.
+    Tensor grown = leaf(torch::ones({2, 3})), always = leaf(torch::cat({torch::ones({2, 3}), rows}));
+    ours::OptimizerOptions const averaged(R"({"rule": {"name": "sgd"}, "average": {"name": "window", "rate": 0.5}})",
+                                          0.02);
+    ours::Optimizer grows(tensors{grown}, averaged), stands(tensors{always}, averaged);
+    for (int step = 0; step < 3; ++step) {
+        grown.mutable_grad() = torch::ones({2, 3});
+        always.mutable_grad() = torch::cat({torch::ones({2, 3}), torch::zeros({3, 3})});
+        grows.step();
+        stands.step();
+    }
+    grows.append({{grown, rows}});
+    auto const slots_of = [](ours::Optimizer& of) {
+        return static_cast<ours::OptimizerParamState&>(*of.state().begin()->second).slots();
+    };
+    for (auto const& [name, values] : slots_of(stands)) CHECK(torch::equal(slots_of(grows).at(name), values));
+
     ours::Adam adam(tensors{matrix}, theirs::AdamOptions(0.02).amsgrad(true));
     adam.step();
     static_cast<theirs::AdamOptions&>(adam.param_groups()[0].options()).amsgrad(false);
