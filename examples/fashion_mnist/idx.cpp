@@ -42,15 +42,13 @@ bytes gunzip(fs::path const& file, bytes packed) {
     z.next_in = packed.data();
     z.avail_in = static_cast<unsigned>(packed.size());
 
-    bytes content;
+    bytes content, piece(1 << 16);
     for (int status = Z_OK; status != Z_STREAM_END;) {
         if (content.size() > size_limit) fail(file, "holds more than 4 GiB");
-        std::size_t const have = content.size(), piece = std::max<std::size_t>(have, 1 << 16);
-        content.resize(have + piece);
-        z.next_out = content.data() + have;
-        z.avail_out = static_cast<unsigned>(piece);
+        z.next_out = piece.data();
+        z.avail_out = static_cast<unsigned>(piece.size());
         status = inflate(&z, Z_NO_FLUSH);
-        content.resize(content.size() - z.avail_out);
+        content.insert(content.end(), piece.data(), z.next_out);
         if (status == Z_BUF_ERROR) fail(file, "is cut short: its gzip stream has no end");
         if (status != Z_OK && status != Z_STREAM_END) {
             fail(file, std::string("is damaged: zlib finds \"") + (z.msg ? z.msg : zError(status)) + '"');

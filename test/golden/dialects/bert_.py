@@ -5,21 +5,15 @@ The loop does the operations of AdamWeightDecayOptimizer, which is for TensorFlo
 dependencies, so only its file of the optimizer is imported.
 """
 
-import importlib.util
-import sys
-import types
 from collections.abc import Iterator
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 import torch
 from common import Case, State, write
+from torch_run import import_without_init, steps
 
-PACKAGE = "pytorch_pretrained_bert"
-folder = Path(importlib.util.find_spec(PACKAGE).origin).parent
-sys.modules[PACKAGE] = types.ModuleType(PACKAGE)
-sys.modules[PACKAGE].__path__ = [str(folder)]
+import_without_init("pytorch_pretrained_bert")
 from pytorch_pretrained_bert.optimization import BertAdam  # noqa: E402
 
 FLOAT = ("float32",)
@@ -60,12 +54,7 @@ def run_pytorch(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Itera
         kept = {slot: here.get("next_" + slot, torch.zeros_like(weight)) for slot in ("m", "v")}
         return {name: x.detach().numpy().copy() for name, x in ({"w": weight} | kept).items()}
 
-    yield state()
-    for rate, gradient in zip(case.rates(), gradients, strict=True):
-        optimizer.param_groups[0]["lr"] = rate
-        weight.grad = torch.from_numpy(gradient.copy())
-        optimizer.step()
-        yield state()
+    return steps(optimizer, weight, case, gradients, state)
 
 
 def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[State]:

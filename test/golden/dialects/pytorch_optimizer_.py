@@ -7,6 +7,7 @@ from importlib.metadata import version
 import numpy as np
 import torch
 from common import Case, State, write
+from torch_run import steps
 from pytorch_optimizer.optimizer.lion import Lion
 
 CASES = [
@@ -31,12 +32,7 @@ def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[Stat
         m = optimizer.state[weight].get("exp_avg", torch.zeros_like(weight))
         return {name: x.detach().numpy().copy() for name, x in (("w", weight), ("m", m))}
 
-    yield state()
-    for rate, gradient in zip(case.rates(), gradients, strict=True):
-        optimizer.param_groups[0]["lr"] = rate
-        weight.grad = torch.from_numpy(gradient.copy())
-        optimizer.step()
-        yield state()
+    return steps(optimizer, weight, case, gradients, state)
 
 
 if __name__ == "__main__":

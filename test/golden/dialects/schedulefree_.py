@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from common import Case, State, write
+from torch_run import steps
 from schedulefree import AdamWScheduleFree, RAdamScheduleFree, SGDScheduleFree
 
 OPTIMIZERS = {"sgd": SGDScheduleFree, "adamw": AdamWScheduleFree, "radam": RAdamScheduleFree}
@@ -76,12 +77,7 @@ def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[Stat
             kept[ours] = torch.full_like(weight, max(group[name], 0.0))
         return {name: x.detach().numpy().copy() for name, x in ({"w": weight} | kept).items()}
 
-    yield state()
-    for rate, gradient in zip(case.rates(), gradients, strict=True):
-        optimizer.param_groups[0]["lr"] = rate
-        weight.grad = torch.from_numpy(gradient.copy())
-        optimizer.step()
-        yield state()
+    return steps(optimizer, weight, case, gradients, state)
 
 
 if __name__ == "__main__":

@@ -4,22 +4,16 @@
 timm is installed without dependencies: its other packages need torchvision, so only the files of the optimizers are imported.
 """
 
-import importlib.util
-import sys
-import types
 from collections.abc import Iterator
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from common import Case, State, write
+from torch_run import import_without_init, steps
 
-folder = Path(importlib.util.find_spec("timm").origin).parent
-for name, path in (("timm", folder), ("timm.optim", folder / "optim")):
-    sys.modules[name] = types.ModuleType(name)
-    sys.modules[name].__path__ = [str(path)]
+import_without_init("timm", "optim")
 from timm.optim.adamw import AdamWLegacy  # noqa: E402
 from timm.optim.lion import Lion  # noqa: E402
 
@@ -47,12 +41,7 @@ def run(case: Case, weights: np.ndarray, gradients: np.ndarray) -> Iterator[Stat
         kept = {slot: here.get(name, torch.zeros_like(weight)) for slot, name in slots.items()}
         return {name: x.detach().numpy().copy() for name, x in ({"w": weight} | kept).items()}
 
-    yield state()
-    for rate, gradient in zip(case.rates(), gradients, strict=True):
-        optimizer.param_groups[0]["lr"] = rate
-        weight.grad = torch.from_numpy(gradient.copy())
-        optimizer.step()
-        yield state()
+    return steps(optimizer, weight, case, gradients, state)
 
 
 if __name__ == "__main__":

@@ -229,11 +229,11 @@ class Adafactor(_Dense):
         }
         return _with_l2(rule, group["weight_decay"], "decoupled")
 
-    def _updater(self, index: int, policies: Mapping[str, Any], dtype: torch.dtype, what: str) -> Updater:
+    def _of_dtype(self, policies: Mapping[str, Any], dtype: torch.dtype) -> Mapping[str, Any]:
         rule = policies["rule"]
         if rule["eps1"] is None and dtype.is_floating_point:  # the machine epsilon of the parameter's dtype
-            policies = {**policies, "rule": {**rule, "eps1": torch.finfo(dtype).eps}}
-        return super()._updater(index, policies, dtype, what)
+            return {**policies, "rule": {**rule, "eps1": torch.finfo(dtype).eps}}
+        return policies
 
 
 class _WithDerived(_Dense):

@@ -148,6 +148,10 @@ class Optimizer(torch.optim.Optimizer):
             )
         return config
 
+    def _of_dtype(self, policies: Mapping[str, Any], dtype: torch.dtype) -> Mapping[str, Any]:
+        """The policies of parameters of a dtype."""
+        return policies
+
     @staticmethod
     def _rate(options: tuple[float, ...], after: int) -> float:
         """The learning rate of step `after + 1`, from the group's `_rate_options`."""
@@ -182,7 +186,7 @@ class Optimizer(torch.optim.Optimizer):
         """The updater of policies and a dtype. Groups share it."""
         config = {
             "threads": self.threads or torch.get_num_threads(),
-            **policies,
+            **self._of_dtype(policies, dtype),
             "schedule": {"name": "external"},
         }
         try:
@@ -503,19 +507,20 @@ class Optimizer(torch.optim.Optimizer):
         result: dict[int, Any] = {}
         for group, options in zip(groups, self.param_groups):
             now = snapshot(dict(group.policies))
-            equal: set[int] = set()  # the id() of policies with which these have been compared
+            equal: set[tuple[int, torch.dtype]] = set()  # the id() of policies with which these have been compared
             for parameter in options["params"]:
                 before = known.get(id(parameter), now) if self.state.get(parameter) else now
                 result[id(parameter)] = before
-                if before is now or id(before) in equal:
+                dtype = _memory.real_dtype(parameter.dtype)
+                if before is now or (id(before), dtype) in equal:
                     continue
                 if before != now:
-                    external = {"schedule": {"name": "external"}}
+                    both = ({**self._of_dtype(x, dtype), "schedule": {"name": "external"}} for x in (before, now))
                     try:
-                        check_change({**before, **external}, {**now, **external})
+                        check_change(*both)
                     except ConfigError as reason:
                         raise error(Status.BAD_CONFIG, f"group {group.number}: {reason}") from None
-                equal.add(id(before))
+                equal.add((id(before), dtype))
         return result
 
     def _can_keep(self, plan: Plan, entries: list[Entry]) -> bool:
