@@ -333,7 +333,7 @@ private:
             if (state.element.starts_with(enumerators<element_form>[k]))
                 config["element"] = enumerators<element_form>[k];
         if (state.seed && *state.seed != 0) config["seed"] = *state.seed;
-        if (state.id) config["id"] = *state.id;
+        if (state.id) out.group["id"] = *state.id;
         out.group["config"] = std::move(config);
         out.group["lr"] = rate_of(state, policies);
         for (saved_tensor const& x : state.tensors)

@@ -59,6 +59,12 @@ public:
         if (at->get_if<bool>() == nullptr) refuse(key, {detail::shown(*at)}, {"true or false"});
         return *at->get_if<bool>();
     }
+    std::uint64_t natural_or(std::string_view key, std::uint64_t otherwise) const {
+        json const* const at = group_.find(key);
+        if (at == nullptr) return otherwise;
+        if (at->get_if<std::uint64_t>() == nullptr) refuse(key, {detail::shown(*at)}, {"an integer from 0 to 2^64 - 1"});
+        return at->as<std::uint64_t>();
+    }
     // Whether the option is a number other than 0, or a flag that is true.
     bool is_set(std::string_view key) const {
         return key == "momentum" || key == "dampening" ? number_or_0(key) != 0 : flag(key);
@@ -125,7 +131,7 @@ bool has_form(torch_form const& form, group_reader const& group) {
 // Notes the keys of a group that are not options of the optimizer. They may be the program's own.
 void note_other_keys(std::string_view optimizer, group_reader const& group, std::vector<std::string>& notes) {
     std::vector<std::string_view> known(common_keys.begin(), common_keys.end());
-    if (optimizer == any_optimizer) known.push_back("config");
+    if (optimizer == any_optimizer) known.insert(known.end(), {"config", "id"});
     for (torch_form const& form : torch_forms) {
         if (form.optimizer != optimizer) continue;
         for (std::string_view const option : form.when)
@@ -244,7 +250,7 @@ group_rule rule_of_config(group_reader const& group, std::size_t number, std::ve
                         ".on_nonfinite: a checkpoint does not say it: give it to the new optimizer");
     out.form = read.options.element;
     out.seed = static_cast<std::uint64_t>(read.options.seed);
-    out.id = static_cast<std::uint64_t>(read.options.id) + (std::uint64_t{number} << 32);
+    out.id = static_cast<std::uint64_t>(read.options.id) + group.natural_or("id", std::uint64_t{number} << 32);
     out.draws = std::visit([]<class Rule>(Rule const&) { return noisy_rule<Rule>; }, policies.rule);
     out.is_maximized = group.flag("maximize");
     return out;

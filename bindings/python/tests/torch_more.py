@@ -466,6 +466,16 @@ class RandomNumbers(unittest.TestCase):
             self.assert_different(shared[:3])
             for a, b in zip(apart[:3], shared):
                 self.assertTrue(torch.equal(a, b))
+        with self.assertRaisesRegex(gradstep.Error, r"group 0: id: -1; expected an integer from 0 to 2\^64 - 1"):
+            gradstep.torch.Optimizer([{"params": self.zeros(1), "id": -1}], self.NOISY)
+        # A group's own id instead of its number.
+        moved = self.zeros(3)
+        groups = [{"params": moved[1:2], "id": 1}, {"params": moved[2:], "id": 2**32}, {"params": moved[:1], "id": 0}]
+        optimizer = gradstep.torch.Optimizer(groups, {**self.NOISY, "id": 7}, lr=0.125)
+        for _ in range(2):
+            self.step(optimizer, moved)
+        for a, b in zip(apart, moved):
+            self.assertTrue(torch.equal(a, b))
         # Another dtype is another batch.
         wide, narrow = self.zeros(2), self.zeros(2, torch.float16)
         self.step(self.optimizer([[wide[0], narrow[0], wide[1], narrow[1]]]), wide + narrow)

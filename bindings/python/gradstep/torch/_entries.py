@@ -21,6 +21,7 @@ class Group(NamedTuple):
     """The options that all entries of a parameter group share."""
 
     number: int
+    first_id: int  # of its parameter 0, for random numbers
     policies: Mapping[str, Any]
     updater_of: Callable[[torch.dtype, str], Updater]
     rate_options: tuple[float, ...]
@@ -62,7 +63,7 @@ class Entry:
         what = self.what = f"parameter {position} of group {group.number}"
         self.parameter, self.group = parameter, group
         # For random numbers: in any batch, and whatever other parameters there are.
-        self.id = (_memory.shard_number(parameter) << 48) + (group.number << 32) + position
+        self.id = (_memory.shard_number(parameter) << 48) + group.first_id + position
         self.changes: dict[str, Any] = {}
         self.loads: list[Callable[[], Any]] = []  # copies before the step
         self.stores: list[Callable[[], Any]] = []  # copies after the step

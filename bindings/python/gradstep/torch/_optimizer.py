@@ -80,7 +80,8 @@ class Optimizer(torch.optim.Optimizer):
 
         gradstep.torch.Optimizer(model.parameters(), {"rule": {"name": "lion"}, "regularizer": {"name": "decoupled", "rate": 0.1}}, lr=1e-4)
 
-    params: tensors or parameter groups, as in torch. A group can have its own `config`.
+    params: tensors or parameter groups, as in torch. A group can have its own `config`, and an `id` for random numbers: its
+        parameter k draws as `id` + k, which must not change. By default, `id` is the number of the group times 2^32.
     config: the optimizer, a dict without "schedule" (docs/how_to/configuration.md).
     lr: the learning rate, which every torch.optim.lr_scheduler can change.
     maximize: whether to maximize the objective instead of minimizing it.
@@ -178,8 +179,13 @@ class Optimizer(torch.optim.Optimizer):
 
         scale = -1.0 if group["maximize"] else 1.0
         first_rate = self._rate(options, 0)
+        first_id = group.get("id")
+        if first_id is None:
+            first_id = index << 32
+        elif not isinstance(first_id, int) or not 0 <= first_id < 2**64:
+            raise error(Status.BAD_VALUE, f"group {index}: id: {first_id!r}; expected an integer from 0 to 2^64 - 1")
         return Group(
-            index, policies, updater_of, options, scale, self._counts, self._kept_rate, first_rate, self._sparse(group)
+            index, first_id, policies, updater_of, options, scale, self._counts, self._kept_rate, first_rate, self._sparse(group)
         )
 
     def _updater(self, index: int, policies: Mapping[str, Any], dtype: torch.dtype, what: str) -> Updater:
