@@ -81,8 +81,8 @@ def twin(config: dict, rate: float, p: torch.Tensor) -> gradstep.Parameter:
 
 def round_in_memory(parameter: gradstep.Parameter, values: torch.Tensor) -> None:
     """16-bit weights are rounded after the step, and their state stays. With set_values, it would follow the weights."""
-    view = parameter.view()
-    ctypes.memmove(view.ctypes.data, values.float().contiguous().numpy().ctypes.data, view.nbytes)
+    view, rounded = parameter.view(), values.float().contiguous().numpy()
+    ctypes.memmove(view.ctypes.data, rounded.ctypes.data, view.nbytes)
 
 
 def memory_of(x: torch.Tensor) -> torch.Tensor:
