@@ -131,6 +131,17 @@ figure curves_of(std::vector<trainings> const& all, options const& chosen, std::
     return out;
 }
 
+/// Takes more steps to measure the update alone, and in turn with it the plain loop of the same name.
+void measure_alone(learner& one, network& net, result& to) {
+    auto const plain = plain_loop(to.name, net);
+    std::vector<double> of_one, of_plain;
+    for (int k = 0; k < 200; ++k) {
+        of_one.push_back(seconds_of(one));
+        of_plain.push_back(plain ? seconds_of(*plain) : 0);
+    }
+    to.seconds_alone = median(of_one), to.plain_seconds = median(of_plain);
+}
+
 /// Trains once for each seed; nothing if interrupted.
 std::optional<trainings> train(contender const& one, options const& chosen, task work, progress& bar) {
     auto const make = [&](std::span<network> nets, std::int64_t steps) {
@@ -138,7 +149,7 @@ std::optional<trainings> train(contender const& one, options const& chosen, task
     };
     trainings done{one.name, {}};
     for (std::size_t k = 0; k < chosen.seeds; ++k, ++work.seed) {
-        auto const outcome = train(one.name, make, work, bar);
+        auto const outcome = train(one.name, make, work, bar, measure_alone);
         bar.clear();
         if (!outcome) return {};
         done.of_seed.push_back(*outcome);

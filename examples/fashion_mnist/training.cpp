@@ -4,13 +4,12 @@
 #include <chrono>
 #include <random>
 #include <span>
-#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "../common/interrupt.hpp"
 #include "../common/program.hpp"
 #include "network.hpp"
-#include "plain_loops.hpp"
 
 data_set with_held_out(data_set const& data, std::size_t images) {
     if (images >= data.train.size())
@@ -56,34 +55,20 @@ score evaluate(network& net, image_set const& set) {
     return mean.value();
 }
 
-namespace {
-
 double median(std::vector<double>& of) {
     auto const middle = of.begin() + std::ssize(of) / 2;
     std::ranges::nth_element(of, middle);
     return *middle;
 }
 
-/// The seconds of one step.
 double seconds_of(learner& one) {
     auto const start = std::chrono::steady_clock::now();
     one.step();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Median steps of both, which take turns.
-std::pair<double, double> in_turn(learner& one, learner* other) {
-    std::vector<double> of_one, of_other;
-    for (int k = 0; k < 200; ++k) {
-        of_one.push_back(seconds_of(one));
-        of_other.push_back(other ? seconds_of(*other) : 0);
-    }
-    return {median(of_one), median(of_other)};
-}
-
-} // namespace
-
-std::optional<result> train(std::string const& name, make_learner const& make, task const& work, progress& bar) {
+std::optional<result> train(std::string const& name, make_learner const& make, task const& work, progress& bar,
+                            after_training const& after) {
     std::mt19937_64 engine(work.seed);
     std::vector<network> nets(work.trainers, network(work.data.train.pixels, work.hidden, work.data.classes, engine));
     auto const learner = make(nets, static_cast<std::int64_t>(work.steps()));
@@ -129,8 +114,8 @@ std::optional<result> train(std::string const& name, make_learner const& make, t
         learner->end_of_epoch();
     }
     outcome.seconds = median(seconds);
-    std::tie(outcome.seconds_alone, outcome.plain_seconds) = in_turn(*learner, plain_loop(name, nets.front()).get());
     outcome.parameters = nets.front().parameters();
     outcome.memory = learner->memory();
+    if (after) after(*learner, nets.front(), outcome);
     return outcome;
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -56,8 +57,16 @@ std::vector<std::vector<std::size_t>> shards(image_set const& set, std::size_t t
 /// Judges a network by all samples of a set.
 score evaluate(network& net, image_set const& set);
 
+/// What a program does with the learner and the first network of a training.
+using after_training = std::function<void(learner&, network&, result&)>;
+
 /// Trains a fresh network, of which each trainer has a copy, with the optimizer that `make`
 /// attaches; nothing if interrupted.
-/// Afterwards takes more steps to measure the update alone, and in turn with it plain_loop of the
-/// same name.
-std::optional<result> train(std::string const& name, make_learner const& make, task const& work, progress& bar);
+/// Calls `after` while the trained networks are still there.
+std::optional<result> train(std::string const& name, make_learner const& make, task const& work, progress& bar,
+                            after_training const& after = {});
+
+/// The seconds of one step.
+double seconds_of(learner& one);
+
+double median(std::vector<double>& of);
