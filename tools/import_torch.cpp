@@ -62,7 +62,8 @@ public:
     std::uint64_t natural_or(std::string_view key, std::uint64_t otherwise) const {
         json const* const at = group_.find(key);
         if (at == nullptr) return otherwise;
-        if (at->get_if<std::uint64_t>() == nullptr) refuse(key, {detail::shown(*at)}, {"an integer from 0 to 2^64 - 1"});
+        if (at->get_if<std::uint64_t>() == nullptr)
+            refuse(key, {detail::shown(*at)}, {"an integer from 0 to 2^64 - 1"});
         return at->as<std::uint64_t>();
     }
     // Whether the option is a number other than 0, or a flag that is true.

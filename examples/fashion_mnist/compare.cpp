@@ -131,7 +131,8 @@ figure curves_of(std::vector<trainings> const& all, options const& chosen, std::
     return out;
 }
 
-/// Takes more steps to measure the update alone, and in turn with it the plain loop of the same name.
+/// Takes more steps to measure the update alone, and in turn with it the plain loop of the same
+/// name.
 void measure_alone(learner& one, network& net, result& to) {
     auto const plain = plain_loop(to.name, net);
     std::vector<double> of_one, of_plain;
