@@ -44,7 +44,7 @@ TEST_CASE("Tensors of a C updater are counted in a step, or have the ids that th
     std::uint64_t const counts[] = {zeros.size(), zeros.size()}, ids[] = {3, 0};
     ok([&](gradstep_error* e) { return gradstep_updater_next_step(u, nullptr, e); });
     void const* const missing[] = {zeros.data(), nullptr}; // a call that is refused counts no tensor
-    refused(GRADSTEP_BAD_BUFFER,
+    refused(GRADSTEP_NULL_ARGUMENT,
             [&](gradstep_error* e) { return gradstep_updater_apply_many(u, tensors, missing, nullptr, counts, 2, e); });
     for (std::size_t const k : {0u, 1u})
         ok([&](gradstep_error* e) {

@@ -66,7 +66,7 @@ struct constant_rate_ftrl {
         using namespace math;
         V const before = power(s.n, c.power), n = fma(g, g, s.n), after = power(n, c.power);
         V const of_w = V(0) - fma(w, fma(V(c.beta) + before, V(c.inverse_rate), V(c.l2)), multiply_sign(V(c.l1), w));
-        V const z_before = select(abs(s.z) >= V(largest_number<T>), of_w, s.z);
+        V const z_before = select(s.z == V(largest_number<T>), of_w, s.z);
         V const z = fnma((after - before) * V(c.inverse_rate), w, z_before + fma(V(c.shrinkage), w, g));
         V const q = fma(V(c.beta) + after, V(c.inverse_rate), V(c.l2));
         V const shrunk = multiply_sign(max(abs(z) - V(c.l1), V(0)), z);

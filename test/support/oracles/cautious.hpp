@@ -72,6 +72,7 @@ constexpr auto line_of(gs::cautious_adam) {
 
 struct cautious_lion {
     static constexpr bool carries = true;
+    static constexpr bool bounded = true;
     real beta1, beta2;
     now at;
     caution by;
