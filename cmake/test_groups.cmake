@@ -11,7 +11,7 @@ if(GRADSTEP_TEST_GROUPS MATCHES "^(default|plain)$")
     set(gradstep_tests_selected kernels once properties regularizers c bindings docs layers)
 endif()
 if(GRADSTEP_TEST_GROUPS STREQUAL "default") # what a user needs to trust the library on this machine: ./dev test
-    list(APPEND gradstep_tests_selected library threads usage)
+    list(APPEND gradstep_tests_selected library threads)
 endif()
 # What needs other compilers, what checks the sources, and what asks the same at greater length: ./dev test plain. What users compile is
 # in the preset gcc, and library and threads are in those with sanitizers.
