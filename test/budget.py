@@ -5,7 +5,8 @@
     budget.py report                  print everything beside its limit; fail if something is beyond it
 
 A change that needs more raises the number in the same commit and says why. Seconds of stages are processor time, on a machine
-that compiles a file that includes xsimd in `xsimd_seconds`: measured seconds are divided by how much slower this machine does it.
+that compiles a file that includes xsimd in `xsimd_seconds`: measured seconds are divided by how much slower this machine does it. The limits
+of stages are twice what they took, since other programs share the processor's cores.
 """
 import json
 import pathlib
