@@ -517,10 +517,10 @@ class Optimizer(torch.optim.Optimizer):
             for parameter in options["params"]:
                 before = known.get(id(parameter), now) if self.state.get(parameter) else now
                 result[id(parameter)] = before
-                dtype = _memory.real_dtype(parameter.dtype)
-                if before is now or (id(before), dtype) in equal:
+                if before is now:
                     continue
-                if before != now:
+                dtype = _memory.real_dtype(parameter.dtype)
+                if (id(before), dtype) not in equal and before != now:
                     both = ({**self._of_dtype(x, dtype), "schedule": {"name": "external"}} for x in (before, now))
                     try:
                         check_change(*both)
