@@ -12,9 +12,9 @@ if(PROJECT_IS_TOP_LEVEL)
     add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=4000000>)
 endif()
 
-# How our programs are compiled. What contains kernels under test, and programs that compute much, link gradstep_kernels: optimised, and
-# with every function in its caller, as users have it. Everything else links gradstep_fast. Without this option both are as the
-# build type says.
+# How our programs are compiled. What contains kernels under test, and programs that compute much, link gradstep_kernels, everything
+# else gradstep_fast. Neither forces functions into their callers, which would take a third of the time: packages and the tests of bits
+# compile as users do. Without this option both are as the build type says.
 option(GRADSTEP_FAST_COMPILE "Compile tests, examples and benchmarks fast: kernels by -O1, everything else without optimisation" OFF)
 mark_as_advanced(GRADSTEP_FAST_COMPILE)
 add_library(gradstep_kernels INTERFACE)
@@ -22,6 +22,7 @@ add_library(gradstep_fast INTERFACE)
 if(GRADSTEP_FAST_COMPILE)
     target_compile_options(gradstep_kernels INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
     target_compile_options(gradstep_fast INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
+    target_compile_definitions(gradstep_kernels INTERFACE GRADSTEP_NO_FORCE_INLINE=1)
     target_compile_definitions(gradstep_fast INTERFACE GRADSTEP_NO_FORCE_INLINE=1)
 endif()
 

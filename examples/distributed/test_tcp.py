@@ -23,12 +23,12 @@ class Tcp(unittest.TestCase):
     def test_trains(self):
         ranks = [self.start(rank, self.addresses) for rank in (2, 0, 1)]
         for one in ranks:
-            out, errors = one.communicate(timeout=60)
+            out, errors = one.communicate()
             self.assertEqual((one.returncode, errors), (0, ""))
             self.assertRegex(out, r"^(worker [12]: w\[0\] = (1\.0|0\.9)\d+\n)?$")
 
     def test_refuses_what_is_no_address(self):
-        out, errors = self.start(0, ["localhost", *self.addresses]).communicate(timeout=60)
+        out, errors = self.start(0, ["localhost", *self.addresses]).communicate()
         self.assertEqual((out, errors.startswith("distributed_tcp: tcp_messenger: localhost")), ("", True), errors)
 
 

@@ -52,7 +52,7 @@ class Training(unittest.TestCase):
         return [self.program, "--data", self.folder, "--output", self.picture, "--batch", "16", "--hidden", "8", *more]
 
     def demo(self, *more, epochs=3):
-        return subprocess.run(self.command("--epochs", str(epochs), *more), capture_output=True, text=True, timeout=120)
+        return subprocess.run(self.command("--epochs", str(epochs), *more), capture_output=True, text=True)
 
     def change_packed(self, name, change):
         path = self.folder / f"{name}.gz"
@@ -291,8 +291,7 @@ class Processes(Training):
 
     def demo(self, *more):
         mpirun, self.program = DISTRIBUTED
-        return subprocess.run([mpirun, "-n", "3", *self.command("--local-steps", "2", *more)], capture_output=True, text=True,
-                              timeout=120)
+        return subprocess.run([mpirun, "-n", "3", *self.command("--local-steps", "2", *more)], capture_output=True, text=True)
 
     @unittest.skipUnless(DISTRIBUTED, "there is no MPI")
     def test_trains_and_draws(self):

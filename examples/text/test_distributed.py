@@ -11,7 +11,7 @@ class Distributed(unittest.TestCase):
 
     def run_ranks(self, *more, ranks=4):
         command = ["mpirun", "-n", str(ranks), PROGRAM, "--text", self.verses, "--output", self.picture, "--passes", "2", *more]
-        return subprocess.run(command, capture_output=True, text=True, timeout=100)
+        return subprocess.run(command, capture_output=True, text=True)
 
     def test_learns_and_draws(self):
         ran = self.run_ranks()

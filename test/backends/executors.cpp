@@ -45,9 +45,9 @@ void by_order(std::size_t parts, gs::task work) {
     for (std::size_t part = 0; part < parts; ++part) work(part);
 }
 
-// Whether `condition` holds within ten seconds; the cores are given to others meanwhile.
+// Whether `condition` holds within five minutes; the cores are given to others meanwhile.
 template <class Condition> bool soon(Condition const& condition) {
-    auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(300);
     while (!condition()) {
         if (std::chrono::steady_clock::now() > until) return false;
         sched_yield();

@@ -53,7 +53,7 @@ TEST_CASE("several threads of one rank send and exchange at once", "[distributed
 }
 
 TEST_CASE("a rank that dies is named at once, and what it died of is what is thrown", "[distributed][failure]") {
-    gd::thread_ranks ranks(4, 60s);
+    gd::thread_ranks ranks(4, 600s);
     std::atomic<int> told = 0;
     auto const begin = std::chrono::steady_clock::now();
     REQUIRE_THROWS_WITH(ranks.run([&](gd::thread_communicator& by) {
@@ -65,7 +65,7 @@ TEST_CASE("a rank that dies is named at once, and what it died of is what is thr
     }),
                         "out of luck");
     CHECK(told == 3);
-    CHECK(std::chrono::steady_clock::now() - begin < 30s); // not by the timeout
+    CHECK(std::chrono::steady_clock::now() - begin < 300s); // not by the timeout
 }
 
 TEST_CASE("silent ranks are named after the timeout, with what was waited for", "[distributed][failure]") {

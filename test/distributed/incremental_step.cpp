@@ -28,7 +28,7 @@ template <class Make> void updates_early(Make const& make) {
             std::size_t const own = worker->model().template get<decltype(counting)>("w").size();
             auto const w = properties::gradient_of_w(by.rank(), step);
             worker->push("w", w);
-            for (gd::detail::deadline const until(20s); count != own * static_cast<std::size_t>(step + 1);
+            for (gd::detail::deadline const until(300s); count != own * static_cast<std::size_t>(step + 1);
                  std::this_thread::sleep_for(100us))
                 require(!until.has_passed(), "w is updated while the gradient of b is computed");
             std::vector<gs::named_gradient> const of_w{{"w", w}};

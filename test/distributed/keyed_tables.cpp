@@ -180,7 +180,7 @@ TEST_CASE("what a task of a server throws ends the run for all with its words; o
                       "after_every: pushes: 0 is out of range; expected > 0");
     CHECK_THROWS_WITH(refusing.after_every(1, {}), "after_every: there is no task; expected a function");
     std::string heard;
-    CHECK_THROWS_WITH(gd::thread_ranks(2, std::chrono::seconds(10)).run([&](gd::thread_communicator& by) {
+    CHECK_THROWS_WITH(gd::thread_ranks(2, std::chrono::seconds(300)).run([&](gd::thread_communicator& by) {
         if (by.rank() == 0) {
             gd::server server(by);
             server.add("w", adding, std::vector<float>(1));

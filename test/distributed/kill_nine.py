@@ -16,7 +16,7 @@ import tempfile
 import time
 
 SERVERS, WORKERS, STEPS = 2, 2, 1000
-BEGIN_S, END_S = 60, 120  # how long to wait for a job to begin, and to end
+BEGIN_S, END_S = 200, 300  # how long to wait for a job to begin, and to end
 RANKS = SERVERS + WORKERS
 
 

@@ -113,7 +113,7 @@ counted counts_of_jobs(std::vector<gd::server_mode> const& modes, bool meets, in
                        bool from_the_first = false) {
     std::deque<temporary_file> files;
     for (std::size_t k = 0; k != modes.size() * num_servers; ++k) files.emplace_back("server" + std::to_string(k));
-    gd::thread_ranks ranks(num_servers + num_workers, 30s);
+    gd::thread_ranks ranks(num_servers + num_workers, 300s);
     std::atomic<int> to_kill = kills;
     std::deque<std::atomic<int>> working; // in each job
     for (std::size_t k = 0; k != modes.size(); ++k) working.emplace_back(num_workers);
@@ -330,7 +330,7 @@ TEST_CASE("two servers cannot have one checkpoint", "[distributed][restart][refu
                               worker.push("rows", keys, rows); // to both
                               worker.stop();
                           },
-                          [](gd::server&) {}, std::chrono::seconds(5))),
+                          [](gd::server&) {}, std::chrono::seconds(300))),
                       ContainsSubstring("give each server a file of its own"));
 }
 

@@ -600,7 +600,7 @@ private:
 } // namespace
 
 TEST_CASE("a server that is busy for longer than the timeout takes nobody for silent", "[distributed][server]") {
-    REQUIRE_NOTHROW(gd::thread_ranks(3, 30s).run([&](gd::thread_communicator& by) {
+    REQUIRE_NOTHROW(gd::thread_ranks(3, 300s).run([&](gd::thread_communicator& by) {
         if (by.rank() == 0) {
             busy ranks(by);
             gd::server server(by);

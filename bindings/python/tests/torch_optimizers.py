@@ -217,7 +217,7 @@ class AsAnOptimizer(unittest.TestCase):
             warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: of fork in a process that has threads
             child = os.fork()
         if child == 0:
-            signal.alarm(20)
+            signal.alarm(300)
             code = 2
             try:
                 optimizer.step()

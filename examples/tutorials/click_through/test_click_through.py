@@ -18,7 +18,7 @@ class ClickThrough(unittest.TestCase):
 
     def run_program(self, *arguments, succeeds=True):
         command = [*(["mpirun", "-n", "4"] if IS_MPI else []), str(PROGRAM), *map(str, arguments)]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=self.folder)
+        ran = subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
         self.assertEqual(ran.returncode == 0, succeeds, ran.stderr)
         return ran.stdout
 

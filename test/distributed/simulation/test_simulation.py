@@ -298,8 +298,7 @@ class Report(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def run_it(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, FOLDER / "simulate.py", *arguments], capture_output=True, text=True, cwd=self.folder,
-                              timeout=100)
+        return subprocess.run([sys.executable, FOLDER / "simulate.py", *arguments], capture_output=True, text=True, cwd=self.folder)
 
     def test_where_it_stops_paying(self) -> None:
         def curve(*points: tuple[int, float, float]) -> list[Result]:
