@@ -27,6 +27,11 @@ template <class... Rule> constexpr auto with_a_line(gs::type_list<Rule...>) {
 /// each file a second to compile.
 using registered = decltype(with_a_line(gs::rules{}) + oracle::averaged_rules{} + oracle::clipped_rules{});
 
+/// One rule of each mechanism, for tests that would take long to compile with all of them.
+using rules_of_each_mechanism =
+    gs::type_list<gs::sgd, gs::momentum, gs::adam, gs::ftrl, gs::rowwise_adagrad, gs::lamb, gs::prodigy, gs::sgld,
+                  gs::add_delta, gs::dgc_momentum, gs::schedule_free_adam>;
+
 /// The settings of a rule. "no matching function for call to line_of": the rule that is named there
 /// has no line.
 template <class Rule> constexpr auto settings_of() { return oracle::line_of(Rule{}).settings; }

@@ -1,7 +1,7 @@
-// The Thrust backend against the serial one: the same bits, for every rule, as the threads of a GPU
-// run it; blocks and packs are the simd backend's, whose tests have every rule. Compiled for
-// Thrust's OMP system, and as test/cuda/thrust_rules.cu for CUDA: a rule has one kernel, which
-// knows no system.
+// The Thrust backend against the serial one: the same bits, as the threads of a GPU run a rule;
+// blocks and packs are the simd backend's, whose tests have every rule. Compiled for Thrust's OMP
+// system with a rule of each mechanism, and as test/cuda/thrust_rules.cu with every rule for CUDA:
+// a rule has one kernel, which knows no system.
 #include <support/catch.hpp>
 #include <support/registry.hpp>
 #include <thrust/runs.hpp>
@@ -16,9 +16,15 @@ template <class Rule> bool is_comparable([[maybe_unused]] Rule const& rule) {
     return true;
 }
 
+#if defined(__CUDACC__)
+using tested = registered;
+#else
+using tested = rules_of_each_mechanism;
+#endif
+
 } // namespace
 
-TEMPLATE_LIST_TEST_CASE("Thrust gives the bits of the serial backend for every rule", "", registered) {
+TEMPLATE_LIST_TEST_CASE("Thrust gives the bits of the serial backend for every rule", "", tested) {
     if constexpr (gs::model_wise_rule<TestType>) return; // Thrust refuses them
     else
         for (auto const& rule : settings_of<TestType>()) {
