@@ -2,21 +2,25 @@
 # - a folder of test/, such as sparse, or a file in it, such as core/float16;
 # - a group, which test/CMakeLists.txt gives to folders and files where it declares them: kernels, library, threads, once, thorough;
 # - other tests, under the name that they are declared with, such as bindings, bits or packaging.
-set(GRADSTEP_TEST_GROUPS default CACHE STRING "Tests to build: default, plain, or a list of groups, folders and files of test/")
+set(GRADSTEP_TEST_GROUPS default CACHE STRING "Tests to build: a list of default, plain, installed, groups, folders and files of test/")
 set(GRADSTEP_TEST_RULES "" CACHE STRING "Rules of test/support/registry.hpp that test/properties has (a list of names); empty: all")
 mark_as_advanced(GRADSTEP_TEST_RULES)
 
 set(gradstep_tests_selected ${GRADSTEP_TEST_GROUPS})
-if(GRADSTEP_TEST_GROUPS MATCHES "^(default|plain)$")
-    set(gradstep_tests_selected kernels once properties regularizers c bindings docs layers)
+list(REMOVE_ITEM gradstep_tests_selected default plain installed)
+if("default" IN_LIST GRADSTEP_TEST_GROUPS OR "plain" IN_LIST GRADSTEP_TEST_GROUPS)
+    list(APPEND gradstep_tests_selected kernels once properties regularizers c bindings docs layers)
 endif()
-if(GRADSTEP_TEST_GROUPS STREQUAL "default") # what a user needs to trust the library on this machine: ./dev test
+if("default" IN_LIST GRADSTEP_TEST_GROUPS) # what a user needs to trust the library on this machine: ./dev test
     list(APPEND gradstep_tests_selected library threads)
 endif()
-# What needs other compilers, what checks the sources, and what asks the same at greater length: ./dev test plain. What users compile is
-# in the preset gcc, and library and threads are in those with sanitizers.
-if(GRADSTEP_TEST_GROUPS STREQUAL "plain")
+# What needs other compilers, what checks the sources, and what asks the same at greater length: ./dev test plain. Programs as users
+# write them are in the preset gcc, and library and threads are in those with sanitizers.
+if("plain" IN_LIST GRADSTEP_TEST_GROUPS)
     list(APPEND gradstep_tests_selected bits compile_fail cuda headers static thorough)
+endif()
+if("installed" IN_LIST GRADSTEP_TEST_GROUPS) # what links the compiled library, installs it, or makes packages of it
+    list(APPEND gradstep_tests_selected consumer consumers packaging usage/run_time)
 endif()
 
 # gradstep_selected(<variable> <name>...): whether one of the names is selected
