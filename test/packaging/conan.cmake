@@ -4,7 +4,7 @@ cmake_minimum_required(VERSION 3.21)
 include(${CMAKE_CURRENT_LIST_DIR}/support.cmake)
 
 if(NOT CONAN)
-    message(FATAL_ERROR "Conan was not found, so nothing was tested: ./dev test gcc installs it from PyPI; otherwise give "
+    message(FATAL_ERROR "Conan was not found, so nothing was tested: ./dev test plain installs it from PyPI; otherwise give "
                         "-DGRADSTEP_CONAN=.../conan, or leave the tests of packages out by ctest -LE packaging")
 endif()
 set(recipe ${SOURCE_DIR}/packaging/conan)
