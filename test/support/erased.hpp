@@ -210,8 +210,12 @@ public:
 
     std::string description() const override { return gs::describe(rule_); }
     std::vector<element> const& elements() const override {
-        static std::vector<element> const float_alone{element_of<float>()};
-        return has_every_element ? runs::elements() : float_alone;
+        static auto const all = []<class... Element>(std::type_identity<std::tuple<Element...>>) {
+            std::vector<element> out;
+            ((has<Element> ? out.push_back(element_of<Element>()) : void()), ...);
+            return out;
+        }(std::type_identity<element_types>{});
+        return all;
     }
     optimizer on(element const& e, backend b, executor& executor) const override {
         return with(e, [&]<class Element>(std::type_identity<Element>) -> optimizer {
@@ -219,7 +223,7 @@ public:
                 if (b == backend::probe) return made<calls::with_one_tensor, Element>(probe_backend{});
                 if (b == backend::simd) return made<calls::both, Element>(gs::simd_backend{executor});
                 if (b == backend::serial) return made<calls::with_one_tensor, Element>(gs::serial_backend{});
-            } else if constexpr (has_every_element) {
+            } else if constexpr (has<Element>) {
                 if (b == backend::simd) return made<calls::with_one_tensor, Element>(gs::simd_backend{executor});
                 if constexpr (has_serial_steps<Element>)
                     if (b == backend::serial) return made<calls::with_one_tensor, Element>(gs::serial_backend{});
@@ -255,8 +259,17 @@ public:
     }
 
 private:
-    static constexpr bool has_every_element =
-        every_pair || rules_of_each_mechanism::any([]<class R>() { return std::same_as<R, Rule>; });
+    // The elements that the rule is compiled for. Those of 16 bits differ in how numbers are read and
+    // written: a rule has all of them if it stands for its mechanism, and otherwise one, in turn.
+    template <class Element>
+    static constexpr bool has = [] {
+        if (std::same_as<Element, float> ||
+            rules_of_each_mechanism::any([]<class R>() { return std::same_as<R, Rule>; }))
+            return true;
+        constexpr std::size_t of_16_bits = std::tuple_size_v<element_types> - 2;
+        using in_turn = std::tuple_element_t<2 + registered::index_of<Rule> % of_16_bits, element_types>;
+        return !in_float_alone && (std::same_as<Element, double> || std::same_as<Element, in_turn>);
+    }();
 
     template <calls Calls, class Element, class Backend> optimizer made(Backend backend) const {
         return erased<Calls>(gs::make_updater<Element>(rule_, gs::external{}, backend));
