@@ -36,25 +36,23 @@ def builds(arguments):
     instruction_sets = [["-march=x86-64-v3"]] if {"avx2", "fma", "bmi2"} <= runs else []
     if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= runs:
         instruction_sets.append(["-march=x86-64-v4"])
+    narrow = ["-O2", "-ffp-contract=off"]
+    of_avx2 = narrow if len(instruction_sets) > 1 else ["-O3"] # the best instruction set is optimised most
     if arguments.cross:
         # The references are builds that every other comparison has too, so that a compiler cache has them.
-        for level, lines in (("-O1", [CALLS, EVERY_RULE]), ("-O2 -ffp-contract=off", []), ("-O1", [CALLS, TABLES])):
+        for level, lines in (["-O1", CALLS], [EVERY_RULE]), (of_avx2, []), (["-O1", CALLS], [TABLES]):
             for reference in instruction_sets[:1]:
-                yield ["g++", *reference, *level.split(), *lines], True
-            yield [arguments.cross, "-O1", CALLS, *(flag for flag in lines if flag != CALLS)], True
+                yield ["g++", *reference, *level, *lines], True
+            yield [arguments.cross, "-O1", CALLS, *lines], True
         return
-    # g++ by every instruction set, and clang by the best, since the other builds of CI run the properties of some rules by it: the
-    # best at its widest optimisation by one of them, and both contractions. Every rule on Thrust is a test of its own, and its systems
-    # differ in threads alone.
+    # g++ by every instruction set, as most users have it, and clang by the best with the other contraction, since the other builds of CI
+    # run the properties of some rules by it. Rules on Thrust are a test of their own, and its systems differ in threads alone.
     gnu, clang = "g++", "clang++-16"
-    widest = [] if len(instruction_sets) > 1 else [["-O3"]] # of AVX2 where there is no AVX-512 to be optimised for
-    levels = {gnu: ([["-O2", "-ffp-contract=off"], *(widest if not shutil.which(clang) else [])], [["-O3"]]),
-              clang: (widest, [["-O2", "-ffp-contract=off"]])}
-    for compiler in filter(shutil.which, (gnu, clang)):
-        for isa, choices in zip(instruction_sets, levels[compiler]):
-            for choice in choices:
-                yield [compiler, *isa, *choice], True
     other = clang if shutil.which(clang) else gnu
+    for isa, level in zip(instruction_sets, (of_avx2, ["-O3"])):
+        yield [gnu, *isa, *level], True
+    for isa in instruction_sets[-1:]:
+        yield [other, *isa, *narrow], True
     yield [other, *UNOPTIMISED, EVERY_RULE], False
     if len(instruction_sets) > 1: # of AVX-512 only what it began with: packs of AVX2
         yield [gnu, "-mavx512f", "-O1"], True

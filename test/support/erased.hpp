@@ -259,8 +259,9 @@ public:
     }
 
 private:
-    // The elements that the rule is compiled for. Those of 16 bits differ in how numbers are read and
-    // written: a rule has all of them if it stands for its mechanism, and otherwise one, in turn.
+    // Whether the rule is compiled for an element. Elements of 16 bits differ in how a kernel reads and
+    // writes numbers, so a rule has one of the four, in turn; a rule that stands for its mechanism has
+    // all.
     template <class Element>
     static constexpr bool has = [] {
         if (std::same_as<Element, float> ||

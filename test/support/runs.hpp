@@ -58,8 +58,8 @@ using element_types =
 using element_types = std::tuple<float, double, gs::bfloat16>;
 #endif
 
-/// Whether every rule is compiled for other elements than float. Those of each mechanism
-/// (support/registry.hpp) always have all of them.
+/// Whether rules are compiled for float alone, apart from rules_of_each_mechanism
+/// (support/registry.hpp), which always have every element.
 #if defined(GRADSTEP_TEST_FEWER_PAIRS)
 inline constexpr bool in_float_alone = true;
 #else

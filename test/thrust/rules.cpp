@@ -24,7 +24,7 @@ using tested = rules_of_each_mechanism;
 
 } // namespace
 
-TEMPLATE_LIST_TEST_CASE("Thrust gives the bits of the serial backend for every rule", "", tested) {
+TEMPLATE_LIST_TEST_CASE("Thrust gives the bits of the serial backend", "", tested) {
     if constexpr (gs::model_wise_rule<TestType>) return; // Thrust refuses them
     else
         for (auto const& rule : settings_of<TestType>()) {
