@@ -581,9 +581,12 @@ class Training(unittest.TestCase):
                 for key in constant:
                     name, default = of_policy["name"]["const"], of_policy[key].get("default", 0.5)
                     before = {"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 0.5}}
-                    before[kind] = {"name": name, key: default}
-                    other = 0.75 * default if default else -0.25 if key == "lr_power" else 0.25
-                    now = {**before, kind: {"name": name, key: other}}
+                    before[kind] = {needed: 0.5 for needed in policy["required"]} | {"name": name, key: default}
+                    if of_policy[key]["type"] == "integer":
+                        other = default + 1 if key != "min" else default - 1
+                    else:
+                        other = 0.75 * default if default else 0.25
+                    now = {**before, kind: {**before[kind], key: other}}
                     error = f"{kind}.{key}: is .*; expected .*, since the state depends on this number"
                     with self.subTest(name=name, key=key):
                         try:

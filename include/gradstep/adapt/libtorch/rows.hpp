@@ -106,7 +106,7 @@ template <class Kind> class row_change {
     using state_type = typename Kind::state_type;
 
 public:
-    row_change(new_rows const& of, any_updater const& by, state_type* state, char const* call, tensor_path const& here)
+    row_change(new_rows const& of, any_updater const& by, state_type* state, tensor_path const& here)
         : parameter_(of.parameter), state_(state) {
         Tensor const own = of.parameter.detach();
         values_ = own;

@@ -69,7 +69,7 @@ public:
             auto const known = of_.state().find(parameters[k].unsafeGetTensorImpl());
             auto* const state = known == of_.state().end() ? nullptr : dynamic_cast<state_type*>(known->second.get());
             changes.emplace_back(rows, updater_of(here.group, here.position, parameters[k].scalar_type()).by, state,
-                                 call, here);
+                                 here);
         }
         for (row_change<Kind>& change : changes) change.take();
     }
