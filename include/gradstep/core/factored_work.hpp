@@ -162,17 +162,17 @@ private:
         }
         std::size_t const whole_end = width - width % lanes;
         if (whole_end != 0) {
-            // Loops over packs, rows and sums have constant indices, which keeps the sums in
-            // registers.
+            // Loops over rows and sums, and over a few packs, have constant indices, which keeps the
+            // sums in registers.
             W row_sum[Rows][packs], total[2][packs];
-            host_each<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
+            each_pack<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
                 host_each<Rows>([&](auto k) GRADSTEP_INLINE_LAMBDA { row_sum[k][p] = W(0); });
                 host_each<Pass::totals>([&](auto m) GRADSTEP_INLINE_LAMBDA {
                     total[m][p] = wide_io::load(all[m] + p * size, all_lanes{});
                 });
             });
             for (std::size_t j = 0; j < whole_end; j += lanes)
-                host_each<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
+                each_pack<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
                     std::size_t const at = j + p * size;
                     [[maybe_unused]] W column = W(0);
                     if constexpr (has_factors) column = wide_io::load(column_sums + at, all_lanes{});
@@ -187,7 +187,7 @@ private:
                     });
                     if constexpr (has_factors) wide_io::store(column_sums + at, column, all_lanes{});
                 });
-            host_each<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
+            each_pack<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
                 if constexpr (has_factors)
                     host_each<Rows>([&](auto k) GRADSTEP_INLINE_LAMBDA {
                         wide_io::store(of_rows[k] + p * size, row_sum[k][p], all_lanes{});

@@ -62,14 +62,6 @@ template <class Kernel> struct block_sums {
         return folded;
     }
 
-    // Calls f(0) to f(packs - 1), unrolled if there are few: sums without a variable index stay in
-    // registers.
-    template <std::size_t packs, class F> GRADSTEP_INLINE static void each_pack(F const& f) {
-        if constexpr (packs <= 8) host_each<packs>(f);
-        else
-            for (std::size_t p = 0; p < packs; ++p) f(p);
-    }
-
     // The sums of elements [i, end) of one block, with packs V.
     template <pack V> GRADSTEP_INLINE static sums of(Kernel const& kernel, std::size_t i, std::size_t end) {
         using io = pack_traits<V>;

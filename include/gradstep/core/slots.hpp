@@ -64,6 +64,14 @@ template <std::size_t N, class F> GRADSTEP_INLINE void host_each(F&& f) {
     (std::make_index_sequence<N>{});
 }
 
+// Calls f(0) to f(packs - 1), unrolled if there are few: sums without a variable index stay in
+// registers. With more packs, an f for each would be compiled in vain.
+template <std::size_t packs, class F> GRADSTEP_INLINE void each_pack(F const& f) {
+    if constexpr (packs <= 8) host_each<packs>(f);
+    else
+        for (std::size_t p = 0; p < packs; ++p) f(p);
+}
+
 // The number of the slot of this name, or of all slots if there is none.
 template <class Updater> constexpr std::size_t slot_named(std::string_view name) {
     std::size_t i = 0;
