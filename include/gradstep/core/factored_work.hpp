@@ -162,8 +162,8 @@ private:
         }
         std::size_t const whole_end = width - width % lanes;
         if (whole_end != 0) {
-            // Loops over rows and sums, and over a few packs, have constant indices, which keeps the
-            // sums in registers.
+            // Loops over rows, sums and few packs have constant indices, which keeps the sums in
+            // registers.
             W row_sum[Rows][packs], total[2][packs];
             each_pack<packs>([&](auto p) GRADSTEP_INLINE_LAMBDA {
                 host_each<Rows>([&](auto k) GRADSTEP_INLINE_LAMBDA { row_sum[k][p] = W(0); });
