@@ -73,7 +73,7 @@ void placements(report& out, options const& o, rule_case const& rule) {
 void offsets_in_pages(report& out, options const& o, rule_case const& rule) {
     constexpr std::size_t n = 16 * Ki;
     streams const far(n, 1024);
-    for (std::size_t const further : {0, 64, 128, 192, 256, 384, 512, 2048, 3840, 3968, 4032}) {
+    for (std::size_t const further : {0u, 64u, 128u, 192u, 256u, 384u, 512u, 2048u, 3840u, 3968u, 4032u}) {
         std::string const name = rule.name + ": " + std::to_string(further);
         if (!out.wants(name)) continue;
         streams const s(n, further);

@@ -303,7 +303,7 @@ private:
 
 /// Whether the running numbers would be better off in the rows.
 void what_a_row_keeps(report& out, options const& o) {
-    for (std::size_t const width : {1, 16, 64, 128}) {
+    for (std::size_t const width : {1u, 16u, 64u, 128u}) {
         std::size_t const num_rows = millions(o, width == 1 ? 8 : width == 16 ? 4 : 1);
         std::string const name = "catching up, " + rows::size_text(num_rows, width) + ": ",
                           numbers = name + "numbers in rows / ring", time = name + "ring, time",
@@ -357,7 +357,7 @@ private:
 /// a plain loop, and beside one with several writers.
 void short_rows(report& out, options const& o) {
     constexpr std::size_t num_rows = 4096, size = 1482; // the rows of an instance of 39 fields
-    for (std::size_t const width : {4, 8, 16, 64}) {
+    for (std::size_t const width : {4u, 8u, 16u, 64u}) {
         std::string const name = "adagrad rows, 4096 x " + std::to_string(width) + " in the caches: ",
                           root = name + "update / loop", estimate = name + "update / loop with an estimated root",
                           any = name + "sum, ids in any order / assume_unique",

@@ -9,15 +9,15 @@ mark_as_advanced(GRADSTEP_TEST_RULES)
 set(gradstep_tests_selected ${GRADSTEP_TEST_GROUPS})
 list(REMOVE_ITEM gradstep_tests_selected default plain installed)
 if("default" IN_LIST GRADSTEP_TEST_GROUPS OR "plain" IN_LIST GRADSTEP_TEST_GROUPS)
-    list(APPEND gradstep_tests_selected kernels once properties regularizers c bindings docs layers)
+    list(APPEND gradstep_tests_selected once properties regularizers c bindings docs layers)
 endif()
 if("default" IN_LIST GRADSTEP_TEST_GROUPS) # what a user needs to trust the library on this machine: ./dev test
-    list(APPEND gradstep_tests_selected library threads)
+    list(APPEND gradstep_tests_selected kernels library threads)
 endif()
-# What needs other compilers, what checks the sources, and what asks the same at greater length: ./dev test plain. Programs as users
-# write them are in the preset gcc, and library and threads are in those with sanitizers.
+# What needs other compilers and what checks the sources: ./dev test plain. Programs of the public interface are in the preset gcc;
+# kernels, library and threads are in those with sanitizers.
 if("plain" IN_LIST GRADSTEP_TEST_GROUPS)
-    list(APPEND gradstep_tests_selected bits compile_fail cuda headers static thorough)
+    list(APPEND gradstep_tests_selected bits compile_fail cuda headers static)
 endif()
 if("installed" IN_LIST GRADSTEP_TEST_GROUPS) # what links the compiled library, installs it, or makes packages of it
     list(APPEND gradstep_tests_selected consumer consumers packaging usage/run_time)

@@ -3,6 +3,7 @@
 
     budget.py stage NAME COMMAND...   run a command and note its seconds
     budget.py report                  print everything beside its limit; fail if something is beyond it
+    budget.py fast                    whether this machine takes at most half as long again as the budget's
 
 A change that needs more raises the number in the same commit and says why. Seconds of stages are processor time, on a machine
 that compiles a file that includes xsimd in `xsimd_seconds`: measured seconds are divided by how much slower this machine does it. The limits
@@ -60,11 +61,17 @@ def xsimd_seconds():
         return min(ct.compile_once(pathlib.Path(folder), "xsimd", ct.XSIMD)[0] for _ in range(5))
 
 
-def report():
+def this_machine():
+    """The budget, the seconds of xsimd's include, and how many times as long as the budget's this machine takes."""
     budget = json.loads((ROOT / "test/budget.json").read_text())
     xsimd = xsimd_seconds()
     slower = xsimd / budget["xsimd_seconds"]
-    print(f"xsimd's include: {xsimd:.2f} s. This machine takes {slower:.2f} times as long as the budget's.")
+    print(f"xsimd's include: {xsimd:.2f} s. This machine takes {slower:.2f} times as long as the budget's.", flush=True)
+    return budget, xsimd, slower
+
+
+def report():
+    budget, xsimd, slower = this_machine()
     rows = [*sizes(budget["folders"]), *compilation(budget["compile"], xsimd)]
     for name, limit in budget["stages"].items():
         if (STAGES / f"{name}.json").exists():
@@ -84,4 +91,6 @@ if __name__ == "__main__":
             sys.exit(stage(name, command))
         case ["report"]:
             sys.exit(report())
+        case ["fast"]:
+            sys.exit(this_machine()[2] > 1.5)
     sys.exit(__doc__)

@@ -192,9 +192,10 @@ std::vector<std::int64_t> run(int size, std::vector<one_job> const& jobs, slowne
     return out;
 }
 void hold_back_everywhere(int size, std::vector<one_job> const& jobs) {
+    constexpr int step = GRADSTEP_TEST_EVERYTHING ? 1 : 7; // of the messages that are held back
     auto const messages = run(size, jobs, {});
     for (int rank = 0; rank != size; ++rank)
-        for (std::int64_t at = 0; at != messages[static_cast<std::size_t>(rank)]; ++at) {
+        for (std::int64_t at = rank % step; at < messages[static_cast<std::size_t>(rank)]; at += step) {
             INFO("rank " << rank << " is held back at message " << at);
             REQUIRE_NOTHROW(run(size, jobs, {.rank = rank, .at = at}));
         }
