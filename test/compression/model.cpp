@@ -245,7 +245,7 @@ TEST_CASE("After a compress that was refused, a model updates as if it had not b
 
 TEST_CASE("Where an executor fails, a model counts the step if a parameter has its gradient, and goes on",
           "[model][compression]") {
-    std::size_t const n = GRADSTEP_TEST_EVERYTHING ? 200'000 : 70'000;
+    std::size_t const n = 200'000;
     closing_pool host;
     auto const optimizer =
         gs::make_updater<float>(gs::dgc_momentum{.sparsity = {0.9}, .local_grad_clip_norm = 1, .dense_below = 0},
