@@ -10,6 +10,7 @@ that compiles a file that includes xsimd in `xsimd_seconds`: measured seconds ar
 of stages are twice what they took, since other programs share the processor's cores.
 """
 import json
+import math
 import pathlib
 import resource
 import subprocess
@@ -51,8 +52,11 @@ def compilation(limits, xsimd):
                 "an any_parameter": ct.LINKED + ct.RUN_TIME}
     with tempfile.TemporaryDirectory() as folder:
         for name, limit in limits.items():
-            seconds = ct.compile_once(pathlib.Path(folder), name, programs[name])[0]
-            yield f"compiling {name} / xsimd", round(seconds / xsimd, 2), limit
+            ratio = math.inf
+            for _ in range(3): # as xsimd's: the smallest of several, since other programs slow one down
+                if ratio > limit:
+                    ratio = min(ratio, ct.compile_once(pathlib.Path(folder), name, programs[name])[0] / xsimd)
+            yield f"compiling {name} / xsimd", round(ratio, 2), limit
 
 
 def xsimd_seconds():
