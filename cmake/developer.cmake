@@ -24,13 +24,6 @@ if(GRADSTEP_FAST_COMPILE)
     target_compile_options(gradstep_fast INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
     target_compile_definitions(gradstep_kernels INTERFACE GRADSTEP_NO_FORCE_INLINE=1)
     target_compile_definitions(gradstep_fast INTERFACE GRADSTEP_NO_FORCE_INLINE=1)
-    if("avx512" IN_LIST GRADSTEP_INSTRUCTION_SETS AND EXISTS /proc/cpuinfo) # what this machine cannot run takes minutes to compile
-        file(STRINGS /proc/cpuinfo flags REGEX "^flags.* avx512vl " LIMIT_COUNT 1)
-        if(NOT flags)
-            list(REMOVE_ITEM GRADSTEP_INSTRUCTION_SETS avx512)
-            message(STATUS "The C library is built without avx512, which this machine cannot run")
-        endif()
-    endif()
 endif()
 
 # In the build interface only: a user's compiler may warn about what ours does not know yet.

@@ -39,11 +39,11 @@ def builds(arguments):
     narrow = ["-O2", "-ffp-contract=off"]
     of_avx2 = narrow if len(instruction_sets) > 1 else ["-O3"] # the best instruction set is optimised most
     if arguments.cross:
-        # The reference is a build that the other comparison has too, so that a compiler cache has it. Not every rule: what an instruction
-        # set changes are packs, and all their operations are in here.
-        for reference in instruction_sets[:1]:
-            yield ["g++", *reference, *of_avx2], True
-        yield [arguments.cross, "-O1", CALLS], True
+        # The references are builds that every other comparison has too, so that a compiler cache has them.
+        for level, lines in (["-O1", CALLS], [EVERY_RULE]), (of_avx2, []), (["-O1", CALLS], [TABLES]):
+            for reference in instruction_sets[:1]:
+                yield ["g++", *reference, *level, *lines], True
+            yield [arguments.cross, "-O1", CALLS, *lines], True
         return
     # g++ by every instruction set, as most users have it, and clang by the best with the other contraction, since the other builds of CI
     # run the properties of some rules by it. Rules on Thrust are a test of their own, and its systems differ in threads alone.
@@ -72,7 +72,7 @@ def builds(arguments):
             yield [gnu, *other_xsimd, *isa, "-O1", CALLS, *flags], True
 
 
-def build_and_run(command, has_fma, program, arguments):
+def build_and_run(command, program, arguments):
     compile_command = arguments.launcher + command + ["-std=c++20", "-pthread", f"-I{HERE.parents[1] / 'include'}"]
     if command[0] == arguments.cross:
         compile_command += ["-I" + path for path in arguments.include] # its own folders have no xsimd
@@ -80,7 +80,7 @@ def build_and_run(command, has_fma, program, arguments):
     for step in (["-c", HERE / "bits.cpp", "-o", program + ".o"], [program + ".o", "-o", program]):
         subprocess.run(compile_command + step, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     emulator = arguments.emulator.split() if command[0] == arguments.cross else []
-    steps = [] if has_fma and not arguments.cross else ["7"] # an emulator takes seconds for each, and so does a function in place of FMA
+    steps = ["7"] if arguments.cross else [] # an emulator takes seconds for each
     return subprocess.run([*emulator, program, *steps], check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
 
 
@@ -100,8 +100,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         wanted = list(enumerate(builds(arguments)))
         jobs = {} # by number; the programs that take longest to build come first
-        for number, (command, has_fma) in sorted(wanted, key=lambda one: EVERY_RULE not in one[1][0]):
-            jobs[number] = pool.submit(build_and_run, command, has_fma, os.path.join(folder, f"bits{number}"), arguments)
+        for number, (command, _) in sorted(wanted, key=lambda one: EVERY_RULE not in one[1][0]):
+            jobs[number] = pool.submit(build_and_run, command, os.path.join(folder, f"bits{number}"), arguments)
         for number, (command, has_fma) in wanted:
             name = " ".join(command)
             try:
