@@ -15,10 +15,7 @@
 #include <gradstep/parameter.hpp>
 #include <gradstep/state/averager.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The rule of weights that are updated elsewhere.
 struct updated_elsewhere {
     template <class X> struct state {};
@@ -89,11 +86,9 @@ template <class Element, class Source, class Backend> auto way_of_weights() {
         return staged_weights<Element, typename Source::template background_copy<Element>>{};
     }
 }
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// An average of weights that other code updates, in separate memory. It can be on the host for
 /// parameters on a GPU, which saves GPU memory. It also works for memory that gradstep does not
 /// own.
@@ -294,6 +289,4 @@ averager(Average, Weights const&, Backend = Backend{})
 template <class Average, detail::contiguous_buffer Weights, class Source, class Backend>
 averager(Average, Weights const&, Source, Backend)
     -> averager<std::remove_const_t<detail::element_type<Weights>>, Average, Source, Backend>;
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

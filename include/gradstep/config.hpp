@@ -19,9 +19,7 @@
 #include <gradstep/json/json.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// The policies of one optimizer, as in a configuration:
 ///
 ///     {"rule": {"name": "adam", "beta2": 0.98},
@@ -53,11 +51,9 @@ struct configuration {
     /// regularizer: {"name": "adam", "beta1": {"name": "cosine", ...}}.
     std::vector<scheduled_number> scheduled = {};
 };
-} // namespace GRADSTEP_ABI
+} // namespace gradstep::inline GRADSTEP_ABI
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // `more`: keys that the caller reads. `schedules_as_numbers`: a hyperparameter can be a schedule.
 configuration read_configuration(json const& document, json_path const& at, std::span<std::string_view const> more = {},
                                  bool schedules_as_numbers = false);
@@ -102,11 +98,9 @@ requires(requires(Updater const& from, policy_visitor& to) { from.visit_policies
     from.visit_policies(out);
     return configuration_of_policies(out.take_complete());
 }
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ABI {
+namespace gradstep::inline GRADSTEP_ABI {
 /// Reads the policies from JSON text. Missing keys get their defaults, except rule and schedule,
 /// which are required. Throws value_error for the first mistake, with its path and the allowed
 /// values.
@@ -141,9 +135,7 @@ template <class Policies> std::string to_json(Policies const& policies, int inde
 /// of other frameworks. It does not contain conditions on several members, such as
 /// window.min <= window.max.
 std::string configuration_schema(int indent = 2);
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/config.ipp>

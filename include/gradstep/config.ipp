@@ -14,10 +14,7 @@
 #include <gradstep/core/constant_numbers.hpp>
 #include <gradstep/json/json.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE configuration read_configuration(json const& document, json_path const& at,
                                                  std::span<std::string_view const> more, bool schedules_as_numbers) {
     require_object(document, at);
@@ -149,14 +146,9 @@ GRADSTEP_DEFINE json configuration_of(configuration const& from) {
     visit_policies(from, out);
     return configuration_of_policies(out.take_complete());
 }
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
-
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE configuration read_configuration(std::string_view text) {
     return detail::read_configuration(detail::parse_json(text), detail::json_path());
 }
@@ -166,6 +158,4 @@ GRADSTEP_DEFINE configuration read_configuration_file(std::string const& path) {
 }
 
 GRADSTEP_DEFINE std::string configuration_schema(int indent) { return detail::schema().dump(indent); }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

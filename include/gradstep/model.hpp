@@ -30,9 +30,7 @@
 #include <gradstep/state/saved_state.hpp>
 #include <gradstep/updater.hpp>
 
-namespace gradstep {
-
-inline namespace GRADSTEP_ABI {
+namespace gradstep::inline GRADSTEP_ABI {
 /// Named parameters that you update together, each with its own updater. An update is one pass,
 /// which is split over threads by memory traffic. The model owns a parameter, or updates your
 /// memory, which you give as a slice:
@@ -338,9 +336,7 @@ private:
     detail::task_set tasks_;
     bool is_ascended_ = false;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/model.ipp>

@@ -22,9 +22,7 @@
 #include <gradstep/model/parameter_task.hpp>
 #include <gradstep/model/task_set.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE model_result model::update(std::span<named_gradient const> gradients, step_options const& options) {
     tasks_.require_idle("update");
     model_result const result = tasks_.look_at(gradients, options, "update");
@@ -263,6 +261,4 @@ GRADSTEP_DEFINE void model::restore_all() {
     for (std::size_t i = 0; i < size(); ++i)
         if (tasks_[i].average_is_applied()) tasks_[i].restore();
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

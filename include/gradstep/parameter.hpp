@@ -24,9 +24,7 @@
 #include <gradstep/state/parameter_rows.hpp>
 #include <gradstep/updater.hpp>
 
-namespace gradstep {
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// The memory and the updater of one parameter: values, state slots and clock, in the memory of the
 /// updater's backend.
 ///
@@ -439,6 +437,4 @@ template <class Buffer, class... Policies>
 parameter(Buffer const&, updater<Policies...> const&) -> parameter<updater<Policies...>>;
 template <class Buffer, class... Policies>
 parameter(Buffer const&, updater<Policies...> const&, parameter_options) -> parameter<updater<Policies...>>;
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -13,10 +13,7 @@
 #include <gradstep/striped/turns.hpp>
 #include <gradstep/table.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Lets several threads update and read the rows of one table: exclusive access, the order of the
 // steps, and the turns of each row. striped and striped keyed tables own one. Invariant: tickets of
 // a row are drawn in the order of the steps, under one lock; a row is updated when its ticket's
@@ -251,11 +248,9 @@ template <class Table> struct striped_rows { using type = Table; };
 template <class Updater, class CatchUp> struct striped_rows<row_updater<Updater, CatchUp>> {
     using type = rows_in_memory<Updater, CatchUp>;
 };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// A table for concurrent updates, as in an asynchronous parameter server: you can call `update`,
 /// `row` and `rows` from any number of threads at once.
 ///
@@ -416,6 +411,4 @@ template <class Updater, class CatchUp>
 striped(row_updater<Updater, CatchUp>, row_memory<Updater>) -> striped<row_updater<Updater, CatchUp>>;
 template <class Updater, class CatchUp>
 striped(row_updater<Updater, CatchUp>, row_memory<Updater>, std::size_t) -> striped<row_updater<Updater, CatchUp>>;
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

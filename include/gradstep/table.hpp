@@ -21,9 +21,7 @@
 #include <gradstep/state/parameter_rows.hpp>
 #include <gradstep/state/table.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// A parameter with num_rows rows of width elements, where each step updates only the rows in its
 /// batch. Examples are an embedding table, and the weights of hashed features. It owns values,
 /// state, stamps and history, in its backend's memory.
@@ -425,14 +423,13 @@ template <class Updater, std::integral Rows, std::integral Width, class CatchUp>
 table(Updater const&, Rows, Width, CatchUp) -> table<Updater, CatchUp>;
 template <class Updater, std::integral Rows, std::integral Width, class CatchUp>
 table(Updater const&, Rows, Width, CatchUp, table_options) -> table<Updater, CatchUp>;
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::detail::inline GRADSTEP_ISA {
 struct no_catch_up {};
-} // namespace GRADSTEP_ISA
-} // namespace detail
-inline namespace GRADSTEP_ISA {
+} // namespace gradstep::detail::inline GRADSTEP_ISA
+
+namespace gradstep::inline GRADSTEP_ISA {
 // Rejects options in the position of the catch-up policy with one sentence instead of a list of
 // constructors.
 template <class Updater> class table<Updater, detail::no_catch_up> {
@@ -445,6 +442,4 @@ public:
 };
 template <class Updater, std::integral Rows, std::integral Width>
 table(Updater const&, Rows, Width, table_options) -> table<Updater, detail::no_catch_up>;
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

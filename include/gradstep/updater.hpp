@@ -24,10 +24,7 @@
 #include <gradstep/regularizers/none.hpp>
 #include <gradstep/regularizers/without_decay.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 enum class kind { rule, regularizer, schedule, backend, unknown };
 
 template <class P> constexpr kind kind_of() {
@@ -48,11 +45,9 @@ template <class Rule, class Updater>
 requires(model_wise_rule<Rule>) struct step_of<Rule, Updater> {
     using type = model_wise_step<Updater>;
 };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// Checks the hyperparameters of a policy, and of the policies inside it. Throws value_error, as
 /// `make_updater<Element>` does, for the first one that is missing or out of range. Use it if you
 /// read policies one by one, for example from a file. It also checks options that list their
@@ -369,11 +364,9 @@ private:
     detail::held_clock<Rule> clock_;
     GRADSTEP_NO_UNIQUE_ADDRESS detail::matrix_memory_of<Rule> work_memory_;
 };
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <kind K, class... P> inline constexpr std::size_t count_of = (std::size_t(kind_of<P>() == K) + ... + 0);
 
 // The policy of one kind, or the fallback.
@@ -389,11 +382,9 @@ template <class Element> auto backend_or_none() {
         return typename default_backend<Element>::type{};
     else return no_backend{};
 }
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// Makes an updater from its policies, which you pass in any order: a rule, a schedule, and
 /// optionally a regularizer and a backend. The defaults are `none` and `simd_backend`. Throws
 /// value_error if a hyperparameter is missing or out of range. A missing rule or schedule, two
@@ -442,6 +433,4 @@ auto make_updater(Policies... policies) {
             rule, regularizer, schedule, backend);
     }
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -14,10 +14,7 @@
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/shape.hpp>
 
-namespace gradstep {
-namespace detail::armadillo {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::armadillo::inline GRADSTEP_ISA {
 template <class T> std::true_type is_dense(arma::Mat<T> const&);
 template <class T> std::true_type is_dense(arma::Cube<T> const&);
 std::false_type is_dense(...);
@@ -46,12 +43,9 @@ template <class B> std::size_t slices_of(B const& b) {
     if constexpr (cube<B>) return b.n_slices;
     else return 1;
 }
+} // namespace gradstep::detail::armadillo::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail::armadillo
-
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 template <detail::armadillo::dense B> inline constexpr bool enable_range_buffer<B> = false;
 
 /// Mat, Col, Row and Cube, also of fixed size, and over your memory
@@ -107,6 +101,4 @@ template <detail::armadillo::other B> struct buffer_traits<B> {
     }
     static std::size_t size(B const&) { return 0; }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

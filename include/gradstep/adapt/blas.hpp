@@ -11,10 +11,7 @@
 
 #include <gradstep/core/matrix_product.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 struct blas_product {
     template <class T> void operator()(matmul_call<T> const& x) const {
         auto const number = [](std::size_t n) { return static_cast<int>(n); };
@@ -29,13 +26,11 @@ struct blas_product {
                         x.alpha, x.a, row(x.row_of_a()), x.b, row(x.row_of_b()), x.beta, x.c, row(x.n));
     }
 };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
+namespace gradstep {
 /// Multiplies matrices of float or double by cblas_sgemm and cblas_dgemm. Rows and columns must be
 /// below 2^31. The BLAS uses its own threads (for OpenBLAS: OPENBLAS_NUM_THREADS), and its bits can
 /// depend on their number.
 inline constexpr detail::blas_product blas_matmul{};
-
 } // namespace gradstep

@@ -29,10 +29,7 @@
 #include <gradstep/schedules/external.hpp>
 #include <gradstep/updater.hpp>
 
-namespace gradstep {
-namespace detail::dlib {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::dlib::inline GRADSTEP_ISA {
 // The number of the last parameters of a layer that are biases, and have their own multipliers. The
 // same layers as in dlib's solvers.
 template <class Layer> std::size_t bias_count(Layer const&, std::size_t) { return 0; }
@@ -66,13 +63,9 @@ template <class Regularizer> Regularizer default_regularizer() {
     if constexpr (std::is_same_v<Regularizer, l2>) return {.rate = 0.0005};
     else return {};
 }
+} // namespace gradstep::detail::dlib::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail::dlib
-
-namespace dlib {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::dlib::inline GRADSTEP_ISA {
 /// A solver for dlib::dnn_trainer, in place of dlib::sgd and dlib::adam:
 ///
 ///     dlib::dnn_trainer<net_type, gradstep::dlib::solver<gradstep::adam, gradstep::decoupled>>
@@ -260,7 +253,4 @@ private:
     ::dlib::resizable_tensor step_;
     std::size_t parameters_ = 0; // of the layer; 0 before its first step
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace dlib
-} // namespace gradstep
+} // namespace gradstep::dlib::inline GRADSTEP_ISA

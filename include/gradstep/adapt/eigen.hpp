@@ -14,10 +14,7 @@
 #include <gradstep/core/matrix_product.hpp>
 #include <gradstep/core/shape.hpp>
 
-namespace gradstep {
-namespace detail::eigen {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::eigen::inline GRADSTEP_ISA {
 template <class D> void as_dense(Eigen::DenseBase<D> const&);
 template <class D> void as_plain(Eigen::PlainObjectBase<D> const&);
 template <class B> concept expression = requires(B const& b) { as_dense(b); };
@@ -48,12 +45,9 @@ template <expression B> std::string shape_of(B const& b) {
 template <in_memory B> bool is_contiguous(B const& b) {
     return (b.innerSize() <= 1 || b.innerStride() == 1) && (b.outerSize() <= 1 || b.outerStride() == b.innerSize());
 }
+} // namespace gradstep::detail::eigen::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail::eigen
-
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 template <detail::eigen::expression B> inline constexpr bool enable_range_buffer<B> = false;
 
 /// Matrices, arrays, vectors; maps, references, blocks of whole columns (column-major) or rows
@@ -112,12 +106,9 @@ requires(!detail::eigen::in_memory<B>) struct buffer_traits<B> {
     }
     static std::size_t size(B const& b) { return static_cast<std::size_t>(b.size()); }
 };
+} // namespace gradstep::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 struct eigen_product {
     template <class T> void operator()(matmul_call<T> const& x) const {
         using matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -133,13 +124,10 @@ struct eigen_product {
         else c.noalias() += x.alpha * a * b;
     }
 };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// Multiplies matrices of float or double by Eigen, for rules that need products:
 /// gs::muon{.matmul = gs::eigen_matmul}. Products larger than Eigen's blocks allocate memory.
 inline constexpr detail::eigen_product eigen_matmul{};
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

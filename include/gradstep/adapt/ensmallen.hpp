@@ -25,9 +25,7 @@
 #include <gradstep/schedules/external.hpp>
 #include <gradstep/updater.hpp>
 
-namespace gradstep::ensmallen {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::ensmallen::inline GRADSTEP_ISA {
 /// An update policy for ens::SGD and the optimizers built on it:
 ///
 ///     using update = gradstep::ensmallen::update<gradstep::adam, gradstep::decoupled>;
@@ -149,6 +147,4 @@ private:
     Rule rule_;
     Regularizer regularizer_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep::ensmallen
+} // namespace gradstep::ensmallen::inline GRADSTEP_ISA

@@ -29,9 +29,7 @@
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/model.hpp>
 
-namespace gradstep::ggml {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::ggml::inline GRADSTEP_ISA {
 /// The elements of a float tensor, in ggml's memory. Throws value_error for a tensor of another
 /// type, and buffer_error for a tensor that is not contiguous, has no memory, or lies on a device.
 inline std::span<float> elements(ggml_tensor* x) {
@@ -167,6 +165,4 @@ private:
     std::vector<std::vector<std::vector<state_type>>> state_; // of each parameter, each slot
     gradstep::model model_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep::ggml
+} // namespace gradstep::ggml::inline GRADSTEP_ISA

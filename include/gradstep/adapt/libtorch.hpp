@@ -21,7 +21,6 @@
 #include <torch/optim/sgd.h>
 
 namespace gradstep::torch_optim {
-
 /// What the optimizers here add to the class of torch that they replace, `Base`: their own step,
 /// and rows that come and go.
 template <class Base> class replacement : public Base {
@@ -221,5 +220,4 @@ public:
     /// another class.
     void load(::torch::serialize::InputArchive& archive) override;
 };
-
 } // namespace gradstep::torch_optim

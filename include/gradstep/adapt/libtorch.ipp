@@ -14,20 +14,15 @@
 #include <gradstep/adapt/libtorch/step.hpp>
 #include <gradstep/core/error.hpp>
 
-namespace gradstep::detail::libtorch {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::libtorch::inline GRADSTEP_ABI {
 // Reads a value from an archive of an Optimizer.
 template <class T> void read(::torch::serialize::InputArchive& archive, char const* key, T& out) {
     if (!archive.try_read(key, out))
         detail::fail<value_error>({"archive"}, {"has no ", key}, {"one of gradstep::torch_optim::Optimizer"});
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep::detail::libtorch
+} // namespace gradstep::detail::libtorch::inline GRADSTEP_ABI
 
 namespace gradstep::torch_optim {
-
 template <class Base>::torch::Tensor replacement<Base>::step(LossClosure closure) {
     return detail::libtorch::take_step<detail::libtorch::kind_of<Base>>(*this, updaters_, closure);
 }
@@ -125,5 +120,4 @@ void OptimizerParamState::serialize(::torch::serialize::InputArchive& archive) {
     slots().clear();
     for (std::string const& name : of_slots.keys()) of_slots.read(name, slots()[name], /*is_buffer=*/true);
 }
-
 } // namespace gradstep::torch_optim

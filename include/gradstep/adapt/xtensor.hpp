@@ -26,10 +26,7 @@
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/shape.hpp>
 
-namespace gradstep {
-namespace detail::xtensor {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::xtensor::inline GRADSTEP_ISA {
 template <class B> concept expression = xt::is_xexpression<B>::value;
 template <class B> concept in_memory = expression<B> && xt::has_data_interface<B>::value && xt::has_strides<B>::value;
 
@@ -106,12 +103,9 @@ template <class E, class W> void require_shape(E const& e, W const& weight) {
             detail::fail<size_error>({"a buffer of shape ", text_of(e.shape())},
                                      {"the parameter has ", text_of(weight.shape())}, {"equal shapes"});
 }
+} // namespace gradstep::detail::xtensor::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail::xtensor
-
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 template <detail::xtensor::expression B> inline constexpr bool enable_range_buffer<B> = false;
 
 /// Containers, adaptors, contiguous views. A slice refers to a container, since `x = expression`
@@ -173,6 +167,4 @@ requires(!detail::xtensor::in_memory<B>) struct buffer_traits<B> {
         return detail::xtensor::reader<B>{&b};
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

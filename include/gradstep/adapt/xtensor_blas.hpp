@@ -18,10 +18,7 @@
 #include <xtensor/xadapt.hpp>
 #endif
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 struct xtensor_blas_product {
     template <class T> void operator()(matmul_call<T> const& x) const {
         if (x.m == 0 || x.n == 0) return;
@@ -35,11 +32,9 @@ struct xtensor_blas_product {
         xt::blas::gemm(a, b, c, x.transpose_a, x.transpose_b, x.alpha, x.beta);
     }
 };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
+namespace gradstep {
 /// Multiplies matrices of float or double by xt::blas::gemm.
 inline constexpr detail::xtensor_blas_product xtensor_blas_matmul{};
-
 } // namespace gradstep

@@ -15,7 +15,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// An average of weights, for `averaged` and `averager`: a type with `state<X>`, `state_names`,
 /// `coeffs<T>` and `prepare<T>(step_info)`, as for a rule, and with these parts:
 ///
@@ -66,8 +65,9 @@ concept weight_average = requires(A const& a, typename A::template coeffs<float>
 /// State: the rule's, then the average's. docs/explanation/lazy_updates.md describes how a table
 /// averages inactive rows.
 template <class Rule, class Average> struct averaged;
+} // namespace gradstep
 
-namespace detail {
+namespace gradstep::detail {
 template <class Rule> inline constexpr int average_count = 0;
 template <class Rule, class Average>
 inline constexpr int average_count<averaged<Rule, Average>> = average_count<Rule> + 1;
@@ -111,8 +111,9 @@ inline constexpr auto average_name = [] {
     name[n] = static_cast<char>('0' + Number);
     return name;
 }();
-} // namespace detail
+} // namespace gradstep::detail
 
+namespace gradstep {
 template <class Rule, class Average> struct averaged {
     static_assert(weight_average<Average>,
                   "gradstep: averaged: an argument is no average; expected gs::averaged{gs::adam{}, gs::ema{0.999}}, "
@@ -290,5 +291,4 @@ template <class Rule, class Average> struct averaged {
     }
 };
 template <class Rule, class Average> averaged(Rule, Average) -> averaged<Rule, Average>;
-
 } // namespace gradstep

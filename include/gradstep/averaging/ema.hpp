@@ -7,7 +7,6 @@
 #include <gradstep/core/moments.hpp>
 
 namespace gradstep {
-
 /// An exponential moving average of the weights, for `averaged`. (Polyak & Juditsky 1992 average
 /// uniformly; this average forgets.)
 ///
@@ -66,5 +65,4 @@ struct ema {
     template <class T> reading<T> read(std::int64_t) const { return {}; }
     template <class T, pack V> GRADSTEP_HD static V value(reading<T>, V, state<V> const& s) { return s.average; }
 };
-
 } // namespace gradstep

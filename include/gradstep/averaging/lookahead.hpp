@@ -7,7 +7,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Lookahead: slow weights, which follow the weights every `period` steps, and from which the
 /// weights go on. Zhang, Lucas, Hinton & Ba 2019, arXiv:1907.08610, Algorithm 1. It is used like an
 /// average, `averaged{adam{}, lookahead{}}`: the slow weights are one, over every `period`-th step.
@@ -59,5 +58,4 @@ struct lookahead {
     template <class T> reading<T> read(std::int64_t) const { return {}; }
     template <class T, pack V> GRADSTEP_HD static V value(reading<T>, V, state<V> const& s) { return s.slow; }
 };
-
 } // namespace gradstep

@@ -7,7 +7,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// The uniform average of the weights of all steps after `start`, for `averaged`. Polyak & Juditsky
 /// 1992; as stochastic weight averaging, Izmailov et al. 2018, arXiv:1803.05407.
 ///
@@ -53,5 +52,4 @@ struct polyak {
     template <class T> reading<T> read(std::int64_t) const { return {}; }
     template <class T, pack V> GRADSTEP_HD static V value(reading<T>, V, state<V> const& s) { return s.average; }
 };
-
 } // namespace gradstep

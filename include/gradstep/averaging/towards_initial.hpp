@@ -8,7 +8,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Decoupled decay towards the initial weights instead of towards 0, for fine-tuning: the weights
 /// stay near the model that training began with. Li, Grandvalet & Davoine 2018, arXiv:1802.01483
 /// (L2-SP). It is used like an average, `averaged{adam{}, towards_initial{0.01}}`, since it keeps
@@ -62,5 +61,4 @@ struct towards_initial {
     template <class T> reading<T> read(std::int64_t) const { return {}; }
     template <class T, pack V> GRADSTEP_HD static V value(reading<T>, V, state<V> const& s) { return s.initial; }
 };
-
 } // namespace gradstep

@@ -8,7 +8,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// The average over a window that grows with the run, for `averaged`. It contains the weights of
 /// the last closed window and of the open one. It keeps three sums. Closing a window therefore
 /// forgets only the window before it, and a weight is never added to a sum of more than 16384
@@ -139,5 +138,4 @@ private:
         return count;
     }
 };
-
 } // namespace gradstep

@@ -6,10 +6,7 @@
 
 #include <gradstep/core/instruction_set.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Reads a small file of the system. Returns "" if it cannot be read.
 std::string small_file(std::string const& path);
 // Removes the first word and the blanks after it from a text, and returns the word.
@@ -24,19 +21,15 @@ std::uint64_t digits_of(std::string_view word);
 std::size_t cores_of_quota(std::string_view groups, std::string const& root);
 // The processors that the calling thread may run on.
 std::size_t cores_of_affinity();
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ABI {
+namespace gradstep::inline GRADSTEP_ABI {
 /// Returns the number of cores that this process may use, at least 1. This is the number of
 /// processors in the calling thread's affinity mask (`taskset`, `mpirun --bind-to core`). The CPU
 /// quotas of its control group and the parent groups, rounded up, limit the number (containers;
 /// cgroup v1 and v2). Each call reads a few files of the system.
 std::size_t available_cores();
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/backends/available_cores.ipp>

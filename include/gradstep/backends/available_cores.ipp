@@ -10,10 +10,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::string small_file(std::string const& path) {
     std::string out;
     int const file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -96,19 +93,12 @@ GRADSTEP_DEFINE std::size_t cores_of_affinity() {
     }
     return static_cast<std::size_t>(std::max(1l, sysconf(_SC_NPROCESSORS_ONLN)));
 }
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
-
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::size_t available_cores() {
     std::size_t const quota = detail::cores_of_quota(detail::small_file("/proc/self/cgroup"), "/sys/fs/cgroup");
     std::size_t const cores = detail::cores_of_affinity();
     return quota == 0 ? cores : std::min(cores, quota);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

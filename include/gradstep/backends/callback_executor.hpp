@@ -11,9 +11,7 @@
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// Hands the parts to your application's own pool: `host(parts, work)` must call work(0) to
 /// work(parts - 1) once each, and return when all calls have ended.
 ///
@@ -72,6 +70,4 @@ private:
     std::shared_ptr<void> host_;
     void (*call_)(void*, std::size_t, task) = nullptr;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

@@ -9,10 +9,7 @@
 #include <gradstep/backends/x86.hpp>
 #include <gradstep/core/coded_block.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The encoder and decoder for packs of this many floats.
 template <std::size_t Lanes> struct codes_for { using type = scalar_codes; };
 
@@ -270,7 +267,4 @@ private:
 };
 template <> struct codes_for<16> { using type = codes_of_avx512; };
 #endif
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

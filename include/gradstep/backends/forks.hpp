@@ -7,10 +7,7 @@
 
 #include <gradstep/core/instruction_set.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Counts the forks between this process and the process that called forks() first. A child has no
 // threads of its parent: an executor compares this number with the number at its construction to
 // see that its threads are gone.
@@ -37,7 +34,4 @@ template <class T> T& of_this_process() {
     }
     return known->value;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -17,10 +17,7 @@
 
 #include <gradstep/core/compiler.hpp>
 
-namespace gradstep {
-namespace detail::x86 {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::x86::inline GRADSTEP_ISA {
 /// Which divisions a divider-bound loop computes by multiply-adds. The best choice depends on the
 /// processor (docs/explanation/performance_model.md); no bit depends on it.
 enum class newton_mode {
@@ -198,8 +195,6 @@ GRADSTEP_INLINE void look_up_newton_mode() {
     if (newton_mode_here.load(std::memory_order_relaxed) == newton_mode::not_looked_up) [[unlikely]]
         newton_mode_here.store(newton_mode_of_processor(), std::memory_order_relaxed);
 }
+} // namespace gradstep::detail::x86::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail::x86
-} // namespace gradstep
 #endif

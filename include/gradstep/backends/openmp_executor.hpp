@@ -13,9 +13,7 @@
 #include <gradstep/backends/thread_count.hpp>
 #include <gradstep/core/executor.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// Runs the parts of a call in one OpenMP parallel region, for applications that use OpenMP's
 /// threads. In every call, part p runs on thread p mod n of a team of n threads. Each core then
 /// finds its data from the last call in its cache.
@@ -60,6 +58,4 @@ private:
     std::uint32_t forks_ = detail::forks();
     int threads_ = 0;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -11,9 +11,7 @@
 #include <gradstep/core/subnormals.hpp>
 #include <gradstep/core/sweep.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// The reference backend: a plain loop over the elements, on the caller's thread. Every other
 /// backend equals it bit for bit. Read it to see what an update does.
 struct serial_backend : detail::host_buffers {
@@ -68,6 +66,4 @@ struct serial_backend : detail::host_buffers {
         f(0);
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -18,9 +18,7 @@
 #include <gradstep/core/subnormals.hpp>
 #include <gradstep/core/sweep.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// The CPU backend: vectorized by xsimd packs of the architecture `Arch`, by default the best that
 /// the compiler's flags allow. It runs on the caller's thread or on an executor.
 /// `simd_backend{executor}` refers to the executor. The executor must outlive the backend and every
@@ -213,6 +211,4 @@ inline char const* tune() {
 #endif
     return "divider";
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

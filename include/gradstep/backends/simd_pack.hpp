@@ -21,10 +21,7 @@
 #include <gradstep/backends/x86.hpp>
 #include <gradstep/core/lanes.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Architectures with instructions below. All others use xsimd, or work lane by lane.
 #if GRADSTEP_AVX512
 template <class Arch> inline constexpr bool is_avx512 = std::is_base_of_v<xsimd::avx512f, Arch>;
@@ -46,11 +43,9 @@ using best_arch = xsimd::avx2;
 #else
 using best_arch = xsimd::default_arch;
 #endif
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// Divides and takes roots with the processor's divider. Every divider gives the same bits.
 struct divider {};
 /// Divides and takes roots of pairs of float packs on AVX-512 (`lanes<V, 2>`), with the same bits.
@@ -360,6 +355,4 @@ private:
         return V(batch::load_aligned(lane));
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

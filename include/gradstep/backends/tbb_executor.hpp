@@ -15,9 +15,7 @@
 #include <gradstep/backends/thread_count.hpp>
 #include <gradstep/core/executor.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// Runs the parts of a call as TBB tasks, for applications that use TBB's threads. The tasks run in
 /// the caller's arena or in an arena that the executor owns. TBB starts its threads at the first
 /// call that needs them and keeps them until the process ends; arenas share them. If possible, TBB
@@ -71,6 +69,4 @@ private:
     std::uint32_t forks_ = detail::forks();
     std::optional<tbb::task_arena> arena_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -5,10 +5,7 @@
 
 #include <gradstep/core/error.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Checks a number of threads given by the user. 0 is valid for OpenMP and TBB, which then choose
 // the number. The limit of 65535 exceeds any machine. Beyond it OpenMP ends the process when the
 // system provides no more threads, and TBB reserves memory for each.
@@ -17,7 +14,4 @@ template <std::integral Count> int thread_count(char const* executor, Count thre
         detail::fail<value_error>({executor, ": threads"}, {threads, " is out of range"}, {"[", least, ", 65535]"});
     return static_cast<int>(threads);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

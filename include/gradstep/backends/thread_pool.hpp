@@ -18,9 +18,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// A thread pool, for programs that have none: `threads` threads, including the caller's. Each
 /// thread owns a contiguous share of the parts, the same in every call, so that its core finds the
 /// data in its cache. A thread that has finished its share takes parts from other shares. So a call
@@ -168,9 +166,7 @@ private:
     std::size_t moved_ = 0;
     alignas(64) std::atomic<std::uint32_t> unfinished_ = 0;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/backends/thread_pool.ipp>

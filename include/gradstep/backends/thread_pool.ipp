@@ -16,9 +16,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE thread_pool::~thread_pool() {
     if (!has_forked()) stop(threads_);
 }
@@ -157,6 +155,4 @@ GRADSTEP_DEFINE void thread_pool::offer_core(worker& self) {
     sched_yield();
     self.last_offer = now();
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

@@ -22,10 +22,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-namespace gradstep {
-namespace detail::x86 {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::x86::inline GRADSTEP_ISA {
 GRADSTEP_HD __m128 min(__m128 a, __m128 b) { return _mm_min_ps(a, b); }
 GRADSTEP_HD __m128d min(__m128d a, __m128d b) { return _mm_min_pd(a, b); }
 GRADSTEP_HD __m128 max(__m128 a, __m128 b) { return _mm_max_ps(a, b); }
@@ -358,8 +355,6 @@ GRADSTEP_HD void store(bfloat16* p, __m512 x, __mmask16 lanes) {
     _mm256_mask_storeu_epi16(p, lanes, _mm512_cvtepi32_epi16(round_to_bfloat16(x)));
 }
 #endif
+} // namespace gradstep::detail::x86::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail::x86
-} // namespace gradstep
 #endif

@@ -11,7 +11,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Adaptive gradient clipping: a rule whose gradient has at most `clip` times the norm of the
 /// weights. Brock, De, Smith & Simonyan 2021, arXiv:2102.06171, equation 3.
 /// `gs::agc{gs::momentum{}, 0.01}` is a rule.
@@ -102,5 +101,4 @@ template <class Rule> struct agc {
     { Rule::after(c.rule, w, s); }
 };
 template <class Rule> agc(Rule, double = 0.01, double = 1e-3) -> agc<Rule>;
-
 } // namespace gradstep

@@ -2,7 +2,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// The clip of a configuration (runtime/optimizer_configuration.hpp) that scales the gradient of a
 /// parameter by min(1, limit / norm). norm is the Euclidean norm of all its elements, including
 /// gradient_scale: torch's clip_grad_norm_ of one tensor. It reads the gradient once more. If the
@@ -40,5 +39,4 @@ struct clip_adaptive {
         hyperparameter_list{hyperparameter{"ratio", &clip_adaptive::ratio, ranges::positive},
                             hyperparameter{"epsilon", &clip_adaptive::epsilon, ranges::non_negative}};
 };
-
 } // namespace gradstep

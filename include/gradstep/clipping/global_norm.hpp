@@ -6,10 +6,7 @@
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/reduce.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The backend's own sum of the squares of elements times `scale`, or the sum of the block sums in
 // order.
 template <class Backend, class S>
@@ -34,11 +31,9 @@ double sum_of_squares_in(Backend const& backend, Buffer const& gradient, double 
         return sum_of_squares(backend, checked_gradient<Backend>(gradient), scale);
     }
 }
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// The Euclidean norm of all gradients together. Each argument is a buffer, a range of buffers, or
 /// the slices of a model, and each can have its own element type:
 /// `global_norm(backend, slices_of_floats, slices_of_bfloat16)`. Reads the gradients once, and
@@ -65,6 +60,4 @@ inline double clip_scale(double norm, double limit) {
                                   {ranges::non_negative.text, "; a gradient, or their norm, is not finite"});
     return norm <= limit ? 1 : limit / norm;
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -6,10 +6,7 @@
 
 #include <gradstep/core/buffer.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Norms and checks for NaN and infinity read a buffer, an object with a `gradient` (a slice), or a
 // range of either.
 template <class T> concept has_gradient = requires(T const& x) { x.gradient; };
@@ -40,7 +37,4 @@ template <class Backend, class Buffer> auto checked_gradient(Buffer const& gradi
         detail::fail<buffer_error>({"gradient"}, {"is null"}, {x.size(), " elements of memory"});
     return x;
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

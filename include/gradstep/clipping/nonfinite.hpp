@@ -11,11 +11,7 @@
 #include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/reduce.hpp>
 
-namespace gradstep {
-
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Whether all of x are finite, with packs V.
 template <pack V, class S> bool all_finite(std::span<S const> x) {
     using T = typename pack_traits<V>::value_type;
@@ -92,11 +88,9 @@ std::optional<nonfinite_element> find_nonfinite_in(Backend const& backend, Buffe
         return nonfinite_element{number, index};
     }
 }
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// Finds the first NaN or infinity in gradients. The arguments are as for `global_norm`; tensors
 /// are counted through all of them. Reads the gradients once. On a device it waits for the result.
 /// Throws buffer_error for null.
@@ -107,6 +101,4 @@ std::optional<nonfinite_element> first_nonfinite(Backend const& backend, First c
     ((found = found ? found : detail::find_nonfinite_in(backend, rest, tensor)), ...);
     return found;
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -10,10 +10,7 @@
 #include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/zero_gradient.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The first element of the gradient that is not finite, if the options of its parameter, which has
 // `size` elements, leave the step out for it. Throws nonfinite_error under `raise`.
 template <class Backend, class G>
@@ -38,7 +35,4 @@ template <class Storage, class Backend, class G> void zero_refused(Backend const
     else if constexpr (std::is_const_v<element_type<G>>) refuse_zero_gradient();
     else fill(backend, as_span<Storage, typename Backend::memory_space>(gradient), Storage(0));
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -15,10 +15,7 @@
 #include <gradstep/core/slice.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The pass of a compressed step: the gradient enters u and v, whose elements it makes. A selection
 // goes over it (top_k.hpp), or a backend runs it as any kernel.
 template <class Element, class Regularizer> struct compress_kernel {
@@ -168,7 +165,4 @@ private:
     selection_type selection_;
     sparse_message message_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -17,9 +17,7 @@
 #include <gradstep/parameter.hpp>
 #include <gradstep/updater.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// A model for several trainers, which send each other one message per step. `compress` makes the
 /// message of this trainer, and `apply` takes the step with the messages of all trainers. A
 /// parameter of `dgc_momentum` sends a compressed gradient. A parameter of another rule sends its
@@ -112,9 +110,7 @@ private:
     std::vector<detail::message_task*> messages_; // the tasks of the model, in their order
     bool awaits_messages_ = false;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/compression/compressed_model.ipp>

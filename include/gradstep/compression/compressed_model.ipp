@@ -13,9 +13,7 @@
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/task_set.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void compressed_model::push_back(detail::made_message_task made) {
     messages_.push_back(made.messages);
     detail::rollback_guard without_it([&] { messages_.pop_back(); });
@@ -70,6 +68,4 @@ GRADSTEP_DEFINE void compressed_model::apply(std::span<model_message const> mess
     });
     all.run();
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

@@ -22,8 +22,7 @@
 #include <gradstep/state/parameter.hpp>
 #include <gradstep/state/saved_state.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// A `parameter` of `dgc_momentum` whose step has two halves. `compress` makes the message of this
 /// trainer, and `apply` moves the values by the messages of all trainers.
 ///
@@ -150,11 +149,9 @@ private:
 template <class Updater, class Buffer> compressed_parameter(Updater, Buffer const&) -> compressed_parameter<Updater>;
 template <class Updater, class Buffer>
 compressed_parameter(Updater, Buffer const&, parameter_options) -> compressed_parameter<Updater>;
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 template <class Updater> struct state_access<compressed_parameter<Updater>> {
     using parameter_access = state_access<parameter<Updater>>;
 
@@ -167,7 +164,4 @@ template <class Updater> struct state_access<compressed_parameter<Updater>> {
         return parameter_access::load(x.parameter(), from, resizes);
     }
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -13,10 +13,7 @@
 
 // The parts of a step of dgc_momentum on tensors that have been checked: dgc_step runs them, and
 // updaters chosen at run time.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The first half of a sparse step. `trained` is the parameter, or null for a step without
 // regularizer.
 template <class Updater, class Storage = typename Updater::traits::storage,
@@ -107,7 +104,4 @@ void apply_message(prepared_step<Updater> const& step, typename Updater::backend
         for_each_part(backend, parts, run_part, bytes);
     }
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

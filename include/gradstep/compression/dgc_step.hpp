@@ -20,8 +20,7 @@
 #include <gradstep/regularizers/none.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// The step of `dgc_momentum`. You can run it as a whole, like the step of any rule, or in two
 /// halves. The first half makes a message, the trainers exchange their messages, and the second
 /// half applies all messages. Your program does the exchange:
@@ -439,6 +438,4 @@ private:
 
     step<optimizer> dense_; // the numbers of the step, and what runs it where it is dense
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

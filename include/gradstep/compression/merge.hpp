@@ -13,10 +13,7 @@
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/uninitialized.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // f(i, value) for each entry of part p of `parts` of a message; `fetch(i)` comes a while before.
 template <class Index, class S, class T, class Fetch, class F>
 void each_entry(sparse_message const& message, std::size_t p, std::size_t parts, Fetch const& fetch, F const& f) {
@@ -180,7 +177,4 @@ template <class S, class T, class Backend>
 }
 // The mean in memory, for a step that leaves v alone.
 template <class S> struct quiet_plain_gradient : plain_gradient<S> { static constexpr bool skips_rare_slots = true; };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

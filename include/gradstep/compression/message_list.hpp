@@ -11,10 +11,7 @@
 #include <gradstep/core/buffer.hpp>
 
 // The messages of all trainers in one step of one tensor, and what such a step refuses.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 using message_list = std::vector<sparse_message const*>;
 
 // A message, or a contiguous range of messages.
@@ -39,10 +36,7 @@ void check_messages(message_list const& messages, std::size_t size, std::int64_t
 [[noreturn]] void refuse_own_step(std::size_t tensor);
 [[noreturn]] void refuse_alone(std::int64_t trainers);
 [[noreturn]] void refuse_dense();
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/compression/message_list.ipp>

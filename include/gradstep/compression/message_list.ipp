@@ -6,10 +6,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/extent.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void check_messages(message_list const& messages, std::size_t size, std::int64_t step,
                                     std::string_view element, bool dense, std::int64_t trainers) {
     if (static_cast<std::int64_t>(messages.size()) != trainers)
@@ -43,7 +40,4 @@ GRADSTEP_DEFINE void refuse_alone(std::int64_t trainers) {
 GRADSTEP_DEFINE void refuse_dense() {
     fail<value_error>({"apply"}, {"the step of this tensor is dense"}, {"the state too, as apply(w, u, v, messages)"});
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

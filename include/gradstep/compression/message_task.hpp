@@ -7,10 +7,7 @@
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/model/parameter_task.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The second interface of a parameter's task in a compressed_model: a step in two halves. The
 // functions of the first half are called after the task has its gradient, in the order of this
 // list. Once `begin_apply` has returned, `run` or `run_whole` of the task is the second half.
@@ -33,7 +30,4 @@ struct made_message_task {
         task = std::move(made);
     }
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

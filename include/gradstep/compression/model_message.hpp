@@ -9,9 +9,7 @@
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/model/name_index.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// The message of a model that a worker sends in one step. It contains a sparse_message for each
 /// parameter, sparse or dense, with a hash of the parameter's name. `compressed_model::compress`
 /// makes it, and so does `decode` from the bytes of `encode`. `compressed_model::apply` reads it.
@@ -58,9 +56,7 @@ private:
 
     std::vector<parameter> parameters_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/compression/model_message.ipp>

@@ -7,9 +7,7 @@
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/core/framed_bytes.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::vector<std::byte> model_message::encode() const {
     std::size_t bytes = header_bytes;
     for (parameter const& each : parameters_) bytes += 16 + (each.message.encoded_bytes() + 7) / 8 * 8;
@@ -58,6 +56,4 @@ GRADSTEP_DEFINE sparse_message const* model_message::find(std::uint64_t hash, st
     }
     return nullptr;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

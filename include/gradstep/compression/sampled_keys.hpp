@@ -15,10 +15,7 @@
 
 // How entries are ordered by magnitude, and how the cut of a selection is found: by radix
 // selection, and by samples.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The order in which entries are selected: by the bits of |x| as a natural number, so that
 // infinities come before all numbers and NaN before those; of equal ones the lower index first.
 template <class T> using magnitude_key = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
@@ -234,7 +231,4 @@ key_cut<Key> cut_of_kept(std::size_t wanted, std::size_t* counts, EachKept const
     });
     return cut;
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -14,15 +14,11 @@
 #include <gradstep/core/scalar.hpp>
 #include <gradstep/core/uninitialized.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 class sparse_message;
-} // namespace GRADSTEP_ABI
+} // namespace gradstep::inline GRADSTEP_ABI
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Whether a message can contain elements of this type.
 template <class S> inline constexpr bool is_sent = has_scalar<S> && !std::is_integral_v<S>;
 
@@ -33,11 +29,9 @@ template <class T> constexpr scalar sent_type() {
     return scalar_of<T>();
 }
 template <class T> constexpr std::string_view name_of_element() { return info_of(sent_type<T>()).element; }
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ABI {
+namespace gradstep::inline GRADSTEP_ABI {
 /// The part of one tensor's gradient that a worker sends in one step. It contains the entries that
 /// a compressed step has selected, with rising indices, or all entries if the step is dense.
 /// `compress` makes messages, and so does `decode` from the bytes of `encode`. `apply` reads them.
@@ -234,15 +228,11 @@ public:
         return {body, reinterpret_cast<T*>(body + m.values_at()), m.is_wide()};
     }
 };
+} // namespace gradstep::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-
-namespace detail {
-inline namespace GRADSTEP_ABI {
+namespace gradstep::detail::inline GRADSTEP_ABI {
 using message_writer = sparse_message::writer;
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/compression/sparse_message.ipp>

@@ -10,9 +10,7 @@
 #include <gradstep/core/framed_bytes.hpp>
 #include <gradstep/core/uninitialized.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE sparse_message& sparse_message::operator=(sparse_message const& other) {
     if (this == &other) return *this;
     detail::uninitialized_array<std::byte> body(other.body_bytes());
@@ -87,6 +85,4 @@ GRADSTEP_DEFINE void sparse_message::encode_to(std::byte* out) const {
     to.bytes(body_.get(), body_bytes());
     detail::seal({out, to.size()});
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

@@ -13,10 +13,7 @@
 #include <gradstep/core/pack.hpp>
 #include <gradstep/core/uninitialized.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The selection of entries of a tensor, as far as it does not depend on how a pass makes the
 // tensor: of the values of type S at `made`. Which entries are selected depends on the values and
 // on k alone, not on threads or packs.
@@ -351,11 +348,9 @@ struct take_indices {
     std::int64_t* out;
     GRADSTEP_HD void operator()(std::size_t entry, std::size_t i) const { out[entry] = static_cast<std::int64_t>(i); }
 };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// Returns the indices of the k largest magnitudes in `values`, a buffer in the backend's memory,
 /// in rising order. It returns exactly k indices. If magnitudes are equal, lower indices come
 /// first. Infinities are larger than all numbers, and NaN is larger than infinity. It reads the
@@ -380,6 +375,4 @@ std::vector<std::int64_t> top_k(Backend const& backend, Buffer const& values, st
         return out;
     }
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -19,10 +19,7 @@
 #include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/memory_tasks.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // An updater with a step that makes messages: dgc_momentum has one.
 template <class Updater> concept compresses = requires { typename Updater::step_type::pending_message; };
 
@@ -148,7 +145,4 @@ private:
 template <class Task>
 using message_task_of =
     std::conditional_t<compresses<typename Task::updater_type>, compressing_task<Task>, dense_message_task<Task>>;
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -12,9 +12,7 @@
 #include <gradstep/core/type_id.hpp>
 #include <gradstep/schedules/chain.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// A schedule chosen at run time: one of gradstep's, or any other function of the clock. It is
 /// called once a step, on the host, in double. The rate is the rate of the schedule that it
 /// contains, bit for bit.
@@ -78,9 +76,9 @@ private:
     }
     std::shared_ptr<interface const> concrete_;
 };
+} // namespace gradstep::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-
+namespace gradstep {
 /// `chain` for schedules chosen at run time: any number of them, and the steps at which the next
 /// one begins. Ranges: at least one schedule, a boundary between any two of them; boundaries >= 0
 /// and never decreasing.
@@ -121,5 +119,4 @@ template <> struct chain<std::vector<any_schedule>, std::vector<std::int64_t>> {
                                           {">= ", boundaries[i - 1], ", the boundary before it"});
     }
 };
-
 } // namespace gradstep

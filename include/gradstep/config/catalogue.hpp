@@ -8,7 +8,6 @@
 #include <gradstep/schedules/all.hpp>
 
 namespace gradstep {
-
 /// The schedules of a configuration, as types, in addition to the policies of config/registry.hpp.
 /// A schedule around others can contain any schedule.
 using schedules = type_list<by_epochs<any_schedule>, by_samples<any_schedule>,
@@ -16,5 +15,4 @@ using schedules = type_list<by_epochs<any_schedule>, by_samples<any_schedule>,
                             constant, cosine, cosine_restarts, cyclic, exponential, external, inverse_time, linear,
                             natural_exp, noam, one_cycle, one_cycle_momentum, piecewise, poly, polynomial,
                             scaled<any_schedule>, warmup<any_schedule>, warmup_stable_decay>;
-
 } // namespace gradstep

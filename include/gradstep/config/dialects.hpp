@@ -14,7 +14,6 @@
 #include <gradstep/dialects/torch.hpp>
 
 namespace gradstep {
-
 /// Calls f(presets) for every framework: a `dialects::preset_list`, whose `dialect` is the name of
 /// the framework.
 template <class F> constexpr void for_each_dialect(F const& f) {
@@ -32,5 +31,4 @@ template <class F> constexpr void for_each_dialect(F const& f) {
     f(dialects::timm::presets);
     f(dialects::torch::presets);
 }
-
 } // namespace gradstep

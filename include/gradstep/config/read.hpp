@@ -19,10 +19,7 @@
 #include <gradstep/json/json.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // --- single values
 
 [[noreturn, gnu::cold]] void refuse_type(json_path const& at, json const& value, char const* wanted);
@@ -179,10 +176,7 @@ template <class Policy> Policy read_policy(json const& value, json_path const& a
         return read_hyperparameters<Policy>(value, at, {"name"});
     }
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/config/read.ipp>

@@ -18,10 +18,7 @@
 #include <gradstep/json/json.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void refuse_type(json_path const& at, json const& value, char const* wanted) {
     at.refuse({shown(value)}, {wanted});
 }
@@ -228,7 +225,4 @@ GRADSTEP_DEFINE any_catch_up read_catch_up(json const& value, json_path const& a
 GRADSTEP_DEFINE any_clip read_clip(json const& value, json_path const& at) {
     return read_variant<any_clip, clips>(value, at, "a clip");
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

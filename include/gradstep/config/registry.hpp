@@ -15,7 +15,6 @@
 #include <gradstep/sparse/catch_up.hpp>
 
 namespace gradstep {
-
 // The policies of a configuration, as types. The other lists are in rules/all.hpp,
 // regularizers/any_regularizer.hpp and config/catalogue.hpp (schedules). A configuration names a
 // policy by its C++ name. A test compares the lists with the headers of the folders.
@@ -36,5 +35,4 @@ using any_average = averages::as<std::variant>;
 using any_catch_up = catch_ups::as<std::variant>;
 /// One of `clips`, as a std::variant.
 using any_clip = clips::as<std::variant>;
-
 } // namespace gradstep

@@ -11,7 +11,6 @@
 #include <gradstep/json/json.hpp>
 
 namespace gradstep {
-
 /// A hyperparameter that follows a schedule, in a configuration. The path is the position of the
 /// number: "rule.beta1", "average[0].decay", "regularizer.regularizers[0].rate". The indices of the
 /// averages and of the regularizers are always there, from 0.
@@ -19,10 +18,9 @@ struct scheduled_number {
     std::string path;
     any_schedule schedule;
 };
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Collects the schedules that a reader finds in place of numbers (json_path::schedules).
 struct number_schedules {
     std::vector<scheduled_number> all;
@@ -55,7 +53,4 @@ void visit_scheduled(policy_visitor& to, Policy const& policy, std::string const
         return found != nullptr;
     });
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

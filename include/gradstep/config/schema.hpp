@@ -11,10 +11,7 @@
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/json/json.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 json reference_to(char const* definition);
 
 template <number Number> json schema_of_number(range const& allowed) {
@@ -88,11 +85,7 @@ template <class List> json::array schemas_of() {
 
 // The schema of a configuration.
 json schema();
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/config/schema.ipp>

@@ -7,10 +7,7 @@
 #include <gradstep/json/json.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE json reference_to(char const* definition) { return {{"$ref", joined({"#/$defs/", definition})}}; }
 
 GRADSTEP_DEFINE json schema() {
@@ -59,7 +56,4 @@ GRADSTEP_DEFINE json schema() {
                     {"catch_up", {{"oneOf", std::move(catch_ups_of)}}}};
     return out;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

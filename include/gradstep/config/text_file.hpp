@@ -7,10 +7,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/file.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Returns read(text) for the text of a file. Errors begin with the name of the file.
 template <class Read> auto of_text_in(std::string const& path, Read const& read) {
     input_file const file(path);
@@ -21,7 +18,4 @@ template <class Read> auto of_text_in(std::string const& path, Read const& read)
                                        throw_error<value_error>(joined({path, ": ", wrong.what()}));
                                    });
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -12,10 +12,7 @@
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/json/json.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The words for infinities, where they are allowed: JSON has no such numbers.
 inline constexpr char const *infinity_word = "infinity", *minus_infinity_word = "-infinity";
 
@@ -80,10 +77,7 @@ template <class Policy> json configuration_of(Policy const& policy) {
 // The policies of an updater (rule, regularizer, schedule, and the catch-up policy of a table if it
 // is known), or one average.
 json configuration_of_policies(std::vector<json> policies);
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/config/write.ipp>

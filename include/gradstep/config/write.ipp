@@ -12,10 +12,7 @@
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/json/json.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::vector<json> configuration_writer::take_complete() {
     if (has_functions_)
         fail<value_error>({"to_json"}, {"the schedule is a function, which has no name in a configuration"},
@@ -87,7 +84,4 @@ GRADSTEP_DEFINE json configuration_of_policies(std::vector<json> policies) {
     if (policies.size() > 3) out["catch_up"] = policies[3].members().size() == 1 ? policies[3]["name"] : policies[3];
     return out;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

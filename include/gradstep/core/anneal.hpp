@@ -7,7 +7,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// The shape of a curve from one rate to another, with x from 0 to 1:
 ///
 ///     linear   from + (to - from) * x
@@ -15,10 +14,9 @@ namespace gradstep {
 ///     sqrt     from + (to - from) * sqrt(x)
 enum class anneal { linear, cosine, sqrt };
 template <> inline constexpr std::array enumerators<anneal>{"linear", "cosine", "sqrt"};
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 GRADSTEP_INLINE double ratio(std::int64_t t, std::int64_t steps) {
     return static_cast<double>(t) / static_cast<double>(steps);
 }
@@ -33,7 +31,4 @@ GRADSTEP_INLINE double between(double from, double to, double x, anneal shape) {
     if (shape == anneal::cosine) return std::fma((from - to) / 2, 1 + std::cos(std::numbers::pi * x), to);
     return std::fma(to - from, shape == anneal::sqrt ? std::sqrt(x) : x, from);
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

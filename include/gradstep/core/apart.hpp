@@ -8,10 +8,7 @@
 
 #include <gradstep/core/instruction_set.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Checks the buffers of a call with many tensors for overlaps: written memory must not overlap
 // anything; read memory can overlap read memory. Buffers are added in order, then `find` examines
 // them. Remembers the buffers of the last call that passed, since most calls use the same ones:
@@ -59,10 +56,7 @@ private:
     std::vector<std::uint64_t> words_;
     std::vector<std::pair<std::uint64_t, std::size_t>> pairs_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/core/apart.ipp>

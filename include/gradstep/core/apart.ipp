@@ -4,10 +4,7 @@
 #include <optional>
 #include <utility>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void apart_check::begin(std::size_t count) {
     now_.clear();
     now_.reserve(count);
@@ -29,7 +26,4 @@ GRADSTEP_DEFINE std::optional<std::pair<std::size_t, std::size_t>> apart_check::
     if (!found) std::swap(now_, last_);
     return found;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

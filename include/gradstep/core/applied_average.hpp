@@ -3,9 +3,7 @@
 
 #include <gradstep/core/compiler.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// The scope in which averages replace the weights, returned by `apply_average`. When it ends, also
 /// by an exception, the weights are restored bit for bit. The owner's `restore()` can restore them
 /// earlier; after `dismiss()` only `restore()` does. It refers to the owner, which must not move.
@@ -23,6 +21,4 @@ public:
 private:
     Owner* owner_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

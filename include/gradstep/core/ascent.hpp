@@ -16,7 +16,6 @@
 #include <gradstep/core/sequence.hpp>
 
 namespace gradstep {
-
 /// The options of `ascend`, the first half of a step of sharpness-aware minimization (SAM).
 ///
 ///     SAM:   w <- w + rho / (|g| + epsilon) * g                       |g|: the norm of all gradients
@@ -57,10 +56,9 @@ struct ascent_result {
     /// it.
     std::optional<std::size_t> nonfinite = {};
 };
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Moves weights along their gradient, for `ascend`.
 template <class Element> struct ascent_kernel {
     using traits = element_traits<Element>;
@@ -168,7 +166,4 @@ private:
 
     buffer kept_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

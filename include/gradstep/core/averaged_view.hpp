@@ -12,10 +12,7 @@
 #include <gradstep/core/sequence.hpp>
 #include <gradstep/core/zero_gradient.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Rule> constexpr bool require_average() {
     static_assert(keeps_average<Rule>, "gradstep: average: the rule keeps no average; expected gs::averaged{rule, "
                                        "gs::ema{0.999}}, or with gs::polyak{} or gs::window{...}");
@@ -61,11 +58,9 @@ template <class T, class Rule> auto arriving(Rule const& rule, [[maybe_unused]] 
         return arriving_rule<Rule, T>{rule, rule.template arrive<T>(step)};
     else return rule;
 }
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// Writes the average that a rule keeps to `weight`, which must be separate memory. Reads `trained`
 /// (the parameter), `master` (its master copy if the element keeps one) and the rule's state of
 /// type `state_type`. `traits` are the element's; there is no `gradient_type`; `slots` as in
@@ -95,6 +90,4 @@ template <class Element, class Rule, class Out> struct average_kernel {
                detail::slots_are_aligned<N, Rule>(state, slots{});
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -4,9 +4,7 @@
 
 #include <gradstep/core/compiler.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// A batch of one tensor. A batch is the work of a backend: kernels over `count()` tensors, where
 /// tensor k has `size(k)` elements. `visit(k, f)` calls f with the kernel of tensor k. Its
 /// `at<V>(i, which)` updates element i, or as many elements as the pack V has lanes. `bytes` is the
@@ -21,11 +19,9 @@ template <class Kernel> struct single {
     template <class F> GRADSTEP_INLINE void visit(std::size_t, F&& f) const { f(kernel); }
 };
 template <class Kernel> single(Kernel, std::size_t, std::size_t) -> single<Kernel>;
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Batch> std::size_t total_size(Batch const& batch) {
     std::size_t total = 0;
     for (std::size_t k = 0; k < batch.count(); ++k) total += batch.size(k);
@@ -54,7 +50,4 @@ template <class Backend, class Kernel>
                                        std::size_t first, std::size_t last) {
     backend.run_part(single<Kernel>{kernel, n, bytes}, first, last);
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

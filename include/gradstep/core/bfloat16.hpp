@@ -4,7 +4,6 @@
 #include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
-
 /// A 16-bit storage type: sign, the 8 exponent bits of float, 7 fraction bits. It has no
 /// arithmetic: kernels widen it to float (exact), and round once when they store.
 ///
@@ -30,5 +29,4 @@ private:
         return static_cast<std::uint16_t>(nan ? (x >> 16) | 0x40u : (x + 0x7fffu + ((x >> 16) & 1u)) >> 16);
     }
 };
-
 } // namespace gradstep

@@ -11,10 +11,7 @@
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/sweep.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Whether an element keeps its state in blocks (block8).
 template <class Traits> inline constexpr bool in_blocks = std::is_same_v<typename Traits::state, coded_block>;
 
@@ -147,7 +144,4 @@ GRADSTEP_INLINE void sweep(block_kernel<Update> const& shared, std::size_t i, st
         });
     }
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

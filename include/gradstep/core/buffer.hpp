@@ -15,9 +15,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/extent.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// The memory space of buffers that any backend accepts, such as std::span, whose location is
 /// unknown.
 struct any_memory {};
@@ -47,19 +45,17 @@ template <class B> struct buffer_traits;
 /// Whether contiguous ranges of this type are buffers without another adapter. False for types that
 /// also have a layout (xtensor).
 template <class B> inline constexpr bool enable_range_buffer = true;
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The same as std::ranges::contiguous_range, without <ranges>, which every file would compile.
 template <class B> concept contiguous_range = requires(B& b) {
     { std::begin(b) } -> std::contiguous_iterator;
     { std::end(b) - std::begin(b) } -> std::signed_integral;
 };
-} // namespace GRADSTEP_ISA
-} // namespace detail
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 template <class B>
 requires(detail::contiguous_range<B>&& enable_range_buffer<B>) struct buffer_traits<B> {
     using memory_space = host_memory;
@@ -77,11 +73,9 @@ template <class T, std::size_t N> struct buffer_traits<std::span<T, N>> {
     static T* data(std::span<T, N> b) { return b.data(); }
     static std::size_t size(std::span<T, N> b) { return b.size(); }
 };
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class B> using traits_of = buffer_traits<std::remove_cvref_t<B>>;
 
 template <class B> concept contiguous_buffer = requires(std::remove_reference_t<B>& b) {
@@ -171,10 +165,9 @@ template <class B, class W> void require_layout(B const& buffer, W const& weight
     if constexpr (requires { traits_of<B>::require_layout(buffer, weight); })
         traits_of<B>::require_layout(buffer, weight);
 }
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // A reference to a container of any type, to ask where its memory is now. Null for other memory.
 struct container_reference {
     void const* container = nullptr;
@@ -191,10 +184,9 @@ struct container_reference {
     }
     std::pair<void const*, std::size_t> memory_now() const { return look(container); }
 };
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Sets every element of a backend's memory to `value`.
 template <class Backend, class T> void fill(Backend const& backend, std::span<T> x, T value) {
     if constexpr (requires { backend.fill(x, value); }) {
@@ -216,7 +208,4 @@ template <class Backend, class T> void copy(Backend const& backend, std::span<T 
         std::copy(from.begin(), from.end(), to.begin());
     }
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -9,7 +9,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// How a cautious rule lengthens the steps that it takes. n is the number of elements of the
 /// tensor (of a row of a table), k of those that take their step.
 enum class rescaling {
@@ -18,10 +17,9 @@ enum class rescaling {
     none,  ///< not at all
 };
 template <> inline constexpr std::array enumerators<rescaling>{"mean", "count", "none"};
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // A step that is a direction times the rate: it depends on no weight, noise or other element.
 // `cautious::check` tests the rest.
 template <class Rule>
@@ -34,10 +32,9 @@ concept moves_along_direction = rule<Rule> && applies_elementwise<Rule> && !sett
 &&!requires(typename Rule::template coeffs<float> c, typename Rule::template state<float>& s) {
     Rule::after(c, 0.0f, s);
 };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
+namespace gradstep {
 /// A rule that leaves out the steps of the weights that it would move along their gradient instead
 /// of against it. Liang et al. 2024, "Cautious Optimizers", arXiv:2411.16085, Algorithm 1.
 ///
@@ -128,5 +125,4 @@ private:
 };
 template <class Rule> cautious(Rule) -> cautious<Rule>;
 template <class Rule> cautious(Rule, rescaling) -> cautious<Rule>;
-
 } // namespace gradstep

@@ -5,9 +5,7 @@
 
 #include <gradstep/core/row_order.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// The functions that change the rows of a parameter while it trains. A row is an element of the
 /// first dimension of the parameter's shape, in row-major order; without a shape, it is one
 /// element. The values, the state, the master copy and the averages of a row move with it:
@@ -62,6 +60,4 @@ public:
 private:
     Parameter& self() { return static_cast<Parameter&>(*this); }
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

@@ -5,7 +5,6 @@
 #include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
-
 /// Numbers that a rule computes from all steps so far, such as the running weight of an average. A
 /// rule names the ones that it uses (`clock_state_names`); the others, and the state of a rule
 /// without names, are 0.
@@ -22,5 +21,4 @@ struct clock {
 
     friend bool operator==(clock const&, clock const&) = default;
 };
-
 } // namespace gradstep

@@ -7,7 +7,6 @@
 #include <gradstep/core/pack.hpp>
 
 namespace gradstep {
-
 /// The numbers that the codes of a state slot represent. `both_signs`: for first moments.
 /// `one_sign`: for slots that are never negative and are divisors, such as second moments. A rule
 /// whose state can be stored in 8 bits names a map for each of its slots, in their order: `static
@@ -58,10 +57,9 @@ struct coded_block {
     GRADSTEP_HD static constexpr std::size_t count(std::size_t n) { return n / length + (n % length != 0); }
 };
 static_assert(sizeof(coded_block) == 260);
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 inline constexpr std::size_t decades = 7;
 inline constexpr double decade_ends[decades] = {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0};
 
@@ -271,11 +269,9 @@ GRADSTEP_INLINE float inverse_of(float* x, float scale) {
     // Compilers may compute an unused quotient, and programs may trap a division by 0.
     return math::div(whole_share, scale == 0 ? 1.0f : scale * factor);
 }
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// For inspection and tests: element k, below `coded_block::length`, of a block of a slot with this
 /// map. For a `parameter`: `gs::element_of(gs::code_map::one_sign, w.state<"v">()[i / 256], i %
 /// 256)`.
@@ -284,6 +280,4 @@ inline float element_of(code_map map, coded_block const& block, std::size_t k) {
     std::uint8_t const code = block.codes[k];
     return math::mul(map == signs ? detail::numbers_of<signs>.of[code] : detail::numbers_of<one>.of[code], block.scale);
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

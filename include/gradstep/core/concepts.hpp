@@ -13,8 +13,7 @@
 #include <gradstep/core/factored.hpp>
 #include <gradstep/core/pack.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// The input from which a rule or regularizer computes its coefficients: the number of the step
 /// (the first is 1, for bias corrections), and the learning rate of this step including every
 /// rate_scale. It is in the namespace of the instruction set, so that the name of each `prepare` of
@@ -28,10 +27,9 @@ struct step_info {
 /// The number of state slots of a rule with one number per element.
 template <class R>
 inline constexpr std::size_t slot_count = std::tuple_size_v<std::remove_cvref_t<decltype(R::state_names)>>;
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class R> constexpr std::size_t count_row_slots() {
     if constexpr (requires { R::row_state_names.size(); })
         return std::tuple_size_v<std::remove_cvref_t<decltype(R::row_state_names)>>;
@@ -49,10 +47,9 @@ template <class R, class X>
 requires(requires { typename R::template settled<X>; }) struct settled_of<R, X> {
     using type = typename R::template settled<X>;
 };
-} // namespace GRADSTEP_ISA
-} // namespace detail
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// The number of state slots of a row-wise rule with one number per row of a table, or per tensor.
 template <class R> inline constexpr std::size_t row_slot_count = detail::count_row_slots<R>();
 /// The number of slots of a factored rule, of all lengths.
@@ -61,11 +58,9 @@ template <class R> inline constexpr std::size_t factor_slot_count = detail::coun
 template <class R, class X> using row_state = typename detail::row_state_of<R, X>::type;
 /// What `finalize` of a row-wise rule returns in arithmetic X: X, or the rule's `settled<X>`.
 template <class R, class X> using settled = typename detail::settled_of<R, X>::type;
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The parts of a rule, so that each missing part has its own error message.
 template <class R> concept has_state = requires { typename R::template state<float>; };
 template <class R> concept names_its_state = requires { R::state_names.size(); };
@@ -169,11 +164,9 @@ template <class R, class Coeffs, class V> GRADSTEP_HD void act_after(Coeffs cons
 template <class P> concept looks_like_rule = has_state<P> || names_its_state<P>;
 template <class P> concept looks_like_regularizer = has_coeffs<P> && !looks_like_rule<P>;
 template <class P> concept looks_like_backend = requires { typename P::memory_space; };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// An update rule: a type with hyperparameters as numbers, and with these parts:
 ///
 ///     template <class X> struct state { X m, v; };                     one member for each slot
@@ -358,5 +351,4 @@ struct device_memory {
 /// - `runs_blocks`: `run` supports the kernels of `block8`, block by block.
 /// - `description()`: for `describe`.
 template <class B> concept backend = detail::looks_like_backend<B> && requires { typename B::template buffer<float>; };
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

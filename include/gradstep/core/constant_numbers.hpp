@@ -7,10 +7,7 @@
 
 #include <gradstep/core/describe.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Collects the numbers of the policies that it visits: rule, regularizer, schedule, catch-up
 // policy, or one average. Paths are as in a configuration: "rule.beta1", "average.rate".
 class policy_numbers final : public policy_visitor {
@@ -60,10 +57,7 @@ void visit_policy_text(policy_visitor& to, std::string_view text);
 // has the values: "rule.beta1: is 0.5 here, and 0.9 in the file".
 void require_same_constants(std::string_view where, policy_numbers const& now, char const* of_now,
                             policy_numbers const& before, char const* of_before);
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/core/constant_numbers.ipp>

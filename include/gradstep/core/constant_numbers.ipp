@@ -11,10 +11,7 @@
 
 #include <gradstep/core/error.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::vector<policy_numbers::entry> policy_numbers::all() const {
     std::vector<entry> out = all_;
     auto const replace = [&](std::string_view first, std::string_view by) {
@@ -101,7 +98,4 @@ GRADSTEP_DEFINE void require_same_constants(std::string_view where, policy_numbe
                            "and a new state"});
     }
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

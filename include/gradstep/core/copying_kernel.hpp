@@ -13,10 +13,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Rounds floats to bfloat16.
 struct rounding_kernel {
     using traits = element_traits<bfloat16>;
@@ -114,7 +111,4 @@ GRADSTEP_INLINE void sweep(copying_kernel<Update> const& shared, std::size_t i, 
     }
     if (copies && !is_cached) end_stream();
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

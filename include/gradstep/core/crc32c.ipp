@@ -12,10 +12,7 @@
 #define GRADSTEP_DETAIL_CRC32C_INSTRUCTION 0
 #endif
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 #if GRADSTEP_DETAIL_CRC32C_INSTRUCTION
 
 // With the processor's instruction. It takes eight bytes (in 64-bit programs only) and three
@@ -107,7 +104,4 @@ GRADSTEP_DEFINE std::uint32_t crc32c(std::uint32_t crc, std::byte const* p, std:
 #endif
     return crc32c_by_tables(crc, p, size);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -1,10 +1,7 @@
 #pragma once
 #include <gradstep/core/pack.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-namespace math {
-
+namespace gradstep::inline GRADSTEP_ISA::math {
 /// The cube root, for packs of float and double. Its error is below 5/6 + 1/100 ulp, and below
 /// 2/3 + 1/100 ulp except just below a power of two. If the root is representable, it is exact.
 /// Zeros, infinities and NaN stay as they are. Every operation is rounded on its own, so the bits
@@ -43,7 +40,4 @@ template <class V> GRADSTEP_HD V cbrt(V a) {
     V const root = t + mul(t, div(r - t, (t + t) + r));
     return select(has_root, copysign(mul(root, select(is_small, V(root_of_lift), V(T(1)))), a), a);
 }
-
-} // namespace math
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA::math

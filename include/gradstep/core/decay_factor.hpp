@@ -5,7 +5,6 @@
 #include <type_traits>
 
 namespace gradstep {
-
 /// A factor that multiplies the decay of one tensor: 1 or true keeps the regularizer's decay, 0 or
 /// false removes it, 0.5 halves it. Finite and >= 0.
 class decay_factor {
@@ -28,5 +27,4 @@ public:
 private:
     double value_ = 1;
 };
-
 } // namespace gradstep

@@ -8,10 +8,7 @@
 
 #include <gradstep/core/hyperparameters.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Receives the description of policies, to write them as text or JSON. It does not depend on their
 // types, so that little code is compiled for each type.
 class policy_visitor {
@@ -151,11 +148,9 @@ private:
     std::string text_;
     bool needs_comma_ = false;
 };
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ABI {
+namespace gradstep::inline GRADSTEP_ABI {
 /// Describes a policy in one line of text, for logs: "adam{beta1 = 0.9, beta2 = 0.999,
 /// epsilon = 1e-08}". A schedule that is a lambda, or another function without a name, is "a
 /// function of the clock".
@@ -166,9 +161,7 @@ template <class Policy>
     detail::visit_value(out, policy);
     return out.take();
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/core/describe.ipp>

@@ -1,10 +1,7 @@
 #pragma once
 #include <string_view>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void policy_text::hyperparameter(char const* name) {
     append(name);
     text_ += " = ";
@@ -33,7 +30,4 @@ GRADSTEP_DEFINE void policy_text::append(std::string_view item) {
     text_ += item;
     needs_comma_ = true;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -11,10 +11,7 @@
 #include <gradstep/core/sweep.hpp>
 
 // What `step::difference` compiles, and other steps do not.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // An update that writes the change of each weight to `out`, and leaves the weight as it is. `at`
 // has the lines of `update_kernel::at`, and another store: one function for both would change the
 // instructions of the step in place.
@@ -132,7 +129,4 @@ struct without_difference {
                       "step has no difference; expected an elementwise or row-wise rule");
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -7,7 +7,6 @@
 #include <gradstep/core/scalar.hpp>
 
 namespace gradstep {
-
 /// Element policy: parameter and gradient in `Storage`, state slots and arithmetic in float, and a
 /// float master copy of the parameter as the last state slot. The step reads the master copy,
 /// updates it, and writes both the master copy and its rounded value. If an element of the
@@ -48,15 +47,15 @@ template <class Storage, class Compute, bool HasMaster, bool IsStochastic = fals
     static constexpr bool has_master = HasMaster;
     static constexpr bool is_stochastic = IsStochastic;
 };
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
+namespace gradstep::detail::inline GRADSTEP_ABI {
 template <class Storage, class Compute = Storage> struct number_element : basic_element<Storage, Compute, false> {
     static constexpr char const* name = info_of(scalar_of<Storage>()).element;
 };
-} // namespace GRADSTEP_ABI
-} // namespace detail
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
+namespace gradstep {
 template <> struct element_traits<float> : detail::number_element<float> {};
 template <> struct element_traits<double> : detail::number_element<double> {};
 template <> struct element_traits<bfloat16> : detail::number_element<bfloat16, float> {};
@@ -90,5 +89,4 @@ template <class Element> concept element = requires {
     {element_traits<Element>::has_master};
     {element_traits<Element>::name};
 };
-
 } // namespace gradstep

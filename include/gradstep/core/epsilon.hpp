@@ -10,7 +10,6 @@
 #include <gradstep/core/pack.hpp>
 
 namespace gradstep {
-
 /// The position of epsilon in an adaptive rule. It differs between frameworks, and so do the
 /// results (docs/reference/presets.md).
 enum class epsilon {
@@ -30,15 +29,15 @@ enum class learning_rate {
     inside,  ///< multiplies what enters the buffer; the buffer contains steps, with the rates of their time
 };
 template <> inline constexpr std::array enumerators<learning_rate>{"outside", "inside"};
+} // namespace gradstep
 
-namespace epsilon_positions {
+namespace gradstep::epsilon_positions {
 /// The positions that rules with and without bias correction allow.
 inline constexpr choices<epsilon> corrected{epsilon::outside, epsilon::inside, epsilon::hat};
 inline constexpr choices<epsilon> uncorrected{epsilon::outside, epsilon::inside};
-} // namespace epsilon_positions
+} // namespace gradstep::epsilon_positions
 
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// The root of a rule with epsilon in its position, as scalars of one step:
 ///
 ///     scale * sqrt(x + inside) + outside
@@ -86,11 +85,9 @@ template <class T> struct momentum_terms {
     /// The weight after a move along the buffer.
     template <pack V> GRADSTEP_HD V moved(V w, V buffer) const { return math::fnma(V(move), buffer, w); }
 };
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // For `step_bound` (core/zero_gradient.hpp) of a rule whose moves without gradient decrease except
 // for its bias corrections: the step `from`, with the smallest root of all steps up to number `to`.
 template <class T, class Rule> auto with_smallest_root(Rule const& rule, step_info from, std::int64_t to) {
@@ -101,7 +98,4 @@ template <class T, class Rule> auto with_smallest_root(Rule const& rule, step_in
     most.root.outside = std::min(most.root.outside, last.outside);
     return most;
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -14,7 +14,6 @@
 #include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
-
 /// Every exception of gradstep is an `error` and the matching std exception, so that both
 /// `catch (gradstep::error const&)` and `catch (std::exception const&)` work. Arguments are checked
 /// before anything is written. If exceptions are disabled (-fno-exceptions), the message goes to
@@ -98,20 +97,21 @@ struct sequence_error : basic_error<std::logic_error> {
 /// arguments of the failed call are invalid. If it does return, or if there is no handler, the
 /// message goes to stderr and the program aborts.
 using error_handler = void (*)(char const* sentence);
+} // namespace gradstep
 
-namespace error_handling {
+namespace gradstep::error_handling {
 inline std::atomic<error_handler> current = nullptr; // one for all instruction sets
-} // namespace error_handling
+} // namespace gradstep::error_handling
 
+namespace gradstep {
 /// Sets the handler for the whole program; null removes it. Returns the previous handler. It is
 /// never called if exceptions are enabled.
 GRADSTEP_INLINE error_handler set_error_handler(error_handler handler) {
     return error_handling::current.exchange(handler);
 }
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 #if !GRADSTEP_EXCEPTIONS
 [[noreturn, gnu::cold]] void abort_with(char const* sentence);
 #endif
@@ -259,10 +259,7 @@ template <class T> constexpr std::string_view type_name() {
     if (auto const scope = name.rfind(':'); scope != name.npos) name.remove_prefix(scope + 1);
     return name;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/core/error.ipp>

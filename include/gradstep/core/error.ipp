@@ -8,10 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 #if !GRADSTEP_EXCEPTIONS
 GRADSTEP_DEFINE void abort_with(char const* sentence) {
     if (auto const handler = error_handling::current.load()) handler(sentence);
@@ -105,7 +102,4 @@ GRADSTEP_DEFINE std::string shortened(std::string_view text) {
 }
 
 GRADSTEP_DEFINE std::string in_quotes(std::string_view text) { return "\"" + shortened(text) + "\""; }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -7,9 +7,7 @@
 
 #include <gradstep/core/compiler.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// The work of one call, by reference, for an executor. `work(part)` runs one part and does not
 /// throw. It is valid until `run` returns.
 class task {
@@ -42,11 +40,9 @@ template <class E> concept executor = requires(E& e, std::size_t parts, task wor
     { e.concurrency() } -> std::convertible_to<std::size_t>;
     e.run(parts, work);
 };
-} // namespace GRADSTEP_ABI
+} // namespace gradstep::inline GRADSTEP_ABI
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The number of parts that pays for a call with this memory traffic: each part has at least 256
 // KiB. Below 512 KiB, about 8 microseconds, one part.
 inline std::size_t part_count(std::size_t bytes, std::size_t concurrency) {
@@ -95,11 +91,9 @@ private:
     void (*run_)(void const*, std::size_t, task);
     std::size_t parts_per_thread_;
 };
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ABI {
+namespace gradstep::inline GRADSTEP_ABI {
 /// Runs all parts on the caller's thread.
 struct serial_executor {
     std::size_t concurrency() const { return 1; }
@@ -107,6 +101,4 @@ struct serial_executor {
         for (std::size_t part = 0; part < parts; ++part) work(part);
     }
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

@@ -3,10 +3,7 @@
 
 #include <gradstep/core/pack.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // exp(x) and exp(x) - 1.
 struct exponential {
     double value, less_one;
@@ -45,7 +42,4 @@ GRADSTEP_HD exponential exp_and_less_one(double x) {
     return {__builtin_bit_cast(double, value), math::fma(two_to_k, math::mul(p, r), two_to_k - 1)};
 }
 GRADSTEP_HD double exp_of_negative(double x) { return exp_and_less_one(x).value; }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -9,10 +9,7 @@
 #include <gradstep/core/error.hpp>
 
 // The memory of the buffers of a call, and checks of their lengths and overlaps.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // One buffer of a call, for the checks; 0 bytes if it has no memory.
 struct extent {
     char const* name;
@@ -97,7 +94,4 @@ template <std::size_t N> GRADSTEP_INLINE void check_extents(std::array<extent, N
         check_extents(std::array{other, buffer}, tensor);
     }
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

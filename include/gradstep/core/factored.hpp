@@ -7,7 +7,6 @@
 #include <gradstep/core/shape.hpp>
 
 namespace gradstep {
-
 /// The length of a slot of a factored rule.
 enum class factor_length {
     rows,    ///< one number for each row of a matrix; none for a tensor without a shape
@@ -39,10 +38,9 @@ struct factor_slot {
         return length == factor_length::columns || of.is_known() ? 0 : width;
     }
 };
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // A rule with slots for the rows and columns of a matrix (core/concepts.hpp).
 template <class R> concept has_factor_slots = requires { R::factor_slots.size(); };
 
@@ -65,7 +63,4 @@ template <class Length> gradstep::shape shape_of_factors(std::span<factor_slot c
     }
     return out;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -7,10 +7,7 @@
 
 // What factored rules share. Between two passes they settle averages of rows and columns, in
 // double, which stand for the matrix v = r c / mean(r).
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // slot <- keep * slot + gain * (mean + epsilon), with the means over the rows or columns of what
 // the last pass has added.
 template <class Work>
@@ -107,7 +104,4 @@ template <template <bool> class Pass, class Work, class Settled> void run_sm3(Wo
 GRADSTEP_INLINE double root_of_mean(double squares, std::size_t n) {
     return math::sqrt(math::div(squares, static_cast<double>(n)));
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -14,16 +14,15 @@
 #include <gradstep/core/slice.hpp>
 
 namespace gradstep {
-
 /// What a pass of a factored rule returns for each row and each column.
 enum class factor_sum {
     none,    ///< nothing
     sum,     ///< the sum of `sums<V>::factor` over the elements
     maximum, ///< their maximum; they are >= 0
 };
+} // namespace gradstep
 
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// An element, or a pack of elements, in a pass of a factored rule.
 template <pack V, class State> struct factored_element {
     V stored;      ///< the weight before the regularizers of the step
@@ -39,12 +38,9 @@ template <pack W> struct factored_sums {
     W factor = W(0);
     std::array<W, 2> totals = {W(0), W(0)};
 };
+} // namespace gradstep::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // A pass over tiles of a tensor, which is a matrix in row-major order or one row. A tile has up to
 // 64 rows and 4096 columns. Each tile adds the elements of a row in 16 lanes, in order, then the
 // lanes in halves; the elements of a column in order; and all elements in 16 lanes, two rows side
@@ -211,11 +207,9 @@ private:
                 row_sums[r + k] = fold(of_rows[k], [](double& sum, double part) { add(sum, part); });
     }
 };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// A pass of a factored rule over a tensor:
 ///
 ///     struct squares {
@@ -336,12 +330,9 @@ private:
     compute* values_;
     double* sums_;
 };
+} // namespace gradstep::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The passes of a factored rule over one checked tensor, and the parts of their work memory: a
 // number for each row and column, and the sums of tiles.
 template <class Updater> class factored_passes {
@@ -401,7 +392,4 @@ private:
     gradstep::shape shape_;
     factored_tiles tiles_ = {};
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

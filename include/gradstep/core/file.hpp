@@ -6,10 +6,7 @@
 
 #include <gradstep/core/instruction_set.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The descriptor of an open file; closes it.
 class descriptor {
 public:
@@ -73,10 +70,7 @@ private:
     descriptor file_;
     std::uint64_t size_ = 0;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/core/file.ipp>

@@ -18,10 +18,7 @@
 
 #include <gradstep/core/error.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Repeats a system call while signals interrupt it.
 template <class Call> auto uninterrupted(Call const& call) {
     auto result = call();
@@ -150,7 +147,4 @@ GRADSTEP_DEFINE void input_file::read(std::uint64_t offset, std::span<std::byte>
         offset += static_cast<std::uint64_t>(got);
     }
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

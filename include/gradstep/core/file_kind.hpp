@@ -6,10 +6,7 @@
 
 #include <gradstep/core/instruction_set.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // How many of the first bytes of a file kind_of_file looks at.
 inline constexpr std::size_t kind_bytes = 128;
 
@@ -19,10 +16,7 @@ std::string_view kind_of_file(std::string_view beginning);
 inline std::string_view kind_of_file(std::span<std::byte const> beginning) {
     return kind_of_file(std::string_view(reinterpret_cast<char const*>(beginning.data()), beginning.size()));
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/core/file_kind.ipp>

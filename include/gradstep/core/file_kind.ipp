@@ -4,10 +4,7 @@
 #include <string_view>
 #include <utility>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::string_view kind_of_file(std::string_view beginning) {
     using namespace std::string_view_literals;
     static constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kinds{{
@@ -38,7 +35,4 @@ GRADSTEP_DEFINE std::string_view kind_of_file(std::string_view beginning) {
     if (first != beginning.npos && (beginning[first] == '{' || beginning[first] == '[')) return "JSON";
     return {};
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -6,9 +6,7 @@
 
 #include <gradstep/core/error.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// A string literal as a template argument: `parameter.state<"m">()`.
 template <std::size_t N> struct fixed_string {
     char text[N] = {};
@@ -20,11 +18,9 @@ template <std::size_t N> struct fixed_string {
     /// The text, without the zero at its end.
     constexpr std::string_view view() const { return {text, std::string_view(text).size()}; }
 };
-} // namespace GRADSTEP_ABI
+} // namespace gradstep::inline GRADSTEP_ABI
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // "adam has 2 state slots: m, v", for compile errors: compilers print a template argument of this
 // type as text. It fills an array of exactly its size; otherwise clang would print numbers.
 template <std::size_t N, std::size_t Slots>
@@ -51,7 +47,4 @@ template <class Updater> constexpr auto slots_sentence() {
     constexpr std::size_t length = of_any_size(std::integral_constant<std::size_t, 256>{}).view().size();
     return of_any_size(std::integral_constant<std::size_t, length + 1>{});
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -4,7 +4,6 @@
 #include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
-
 /// A 16-bit storage type, IEEE 754 binary16: sign, 5 exponent bits, 10 fraction bits; finite up
 /// to 65504. It has no arithmetic: kernels widen it to float (exact), and round once when they
 /// store.
@@ -50,5 +49,4 @@ private:
         return static_cast<std::uint16_t>(sign | rounded);
     }
 };
-
 } // namespace gradstep

@@ -25,10 +25,7 @@
 //     16   8   total number of bytes
 //
 // sparse_message, model_message and distributed/wire.hpp describe their own headers.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 inline constexpr std::size_t framed_header = 24;
 
 // The checksum of all bytes except its own, 12 to 15. `seal` writes it there.
@@ -111,10 +108,7 @@ inline void require_little_endian(char const* what) {
                           {"a little-endian machine"});
     else static_cast<void>(what);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/core/framed_bytes.ipp>

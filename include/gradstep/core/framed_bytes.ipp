@@ -12,10 +12,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/file_kind.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::uint32_t framed_checksum(std::span<std::byte const> all) {
     return crc32c(crc32c(0, all.data(), 12), all.data() + 16, all.size() - 16);
 }
@@ -112,7 +109,4 @@ GRADSTEP_DEFINE void byte_reader::refuse(message_part given, message_part expect
     throw_error<value_error>(
         joined({what_, rank, " ", joined(given), expected.size() == 0 ? "" : "; expected ", joined(expected)}));
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

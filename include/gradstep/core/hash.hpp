@@ -4,10 +4,7 @@
 
 #include <gradstep/core/compiler.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Fibonacci hashing: x times 2^64 / golden ratio, modulo 2^64. A permutation. Use the high bits:
 // they depend on all bits of x, and are far apart for consecutive x. It is not secret: ids can be
 // chosen to collide. Knuth, The Art of Computer Programming, volume 3, section 6.4.
@@ -20,7 +17,4 @@ constexpr std::uint64_t hash_of(std::string_view text) {
     for (char const letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
     return hash;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

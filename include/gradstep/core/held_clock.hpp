@@ -7,10 +7,7 @@
 
 // How updaters and steps hold a clock and a step_info: without room for the state of the clock if
 // the rule keeps none, so that other rules do not pay for it.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 struct no_clock_state {
     no_clock_state() = default;
     explicit no_clock_state(clock_state const&) {}
@@ -49,7 +46,4 @@ template <class Rule> struct held_step_info {
     held_step_info(step_info const& now) : t(now.t), rate(now.rate), state(now.state) {}
     operator step_info() const { return {t, rate, state}; }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -9,10 +9,7 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/huge_pages.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The memory of an owning parameter on the host. It is aligned to cache lines, where packs load and
 // store fastest; large arrays are on huge pages. Other arrays of at least 2 KiB begin at a multiple
 // of 1 KiB, so that their offsets within a page are equal or far apart. If the lowest twelve bits
@@ -65,7 +62,4 @@ struct host_buffers {
         std::copy(from.begin(), from.end(), to.begin());
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -15,10 +15,7 @@
 #include <sys/mman.h>
 #endif
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 inline constexpr std::align_val_t cache_line{64};
 
 #if defined(__linux__)
@@ -64,11 +61,9 @@ constexpr bool is_large_stream(std::size_t) { return false; }
 inline void* map_stream(std::size_t) { fail_for_memory(); }
 inline void unmap_stream(void*, std::size_t) {}
 #endif
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// An allocator for large arrays that are accessed at random rows. On Linux it requests huge pages,
 /// which make such access faster (a TLB entry then covers 2 MiB instead of 4 KiB). The kernel
 /// grants them if /sys/kernel/mm/transparent_hugepage/enabled says `madvise` or `always`; otherwise
@@ -120,6 +115,4 @@ template <class T> struct huge_page_allocator {
 
     friend bool operator==(huge_page_allocator const&, huge_page_allocator const&) = default;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

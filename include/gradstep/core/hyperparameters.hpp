@@ -13,7 +13,6 @@
 #include <gradstep/core/error.hpp>
 
 namespace gradstep {
-
 /// The values that a hyperparameter can have, and their text in error messages. NaN is in no range.
 struct range {
     double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
@@ -26,8 +25,9 @@ struct range {
         return (low_open ? low < x : low <= x) && (high_open ? x < high : x <= high);
     }
 };
+} // namespace gradstep
 
-namespace ranges {
+namespace gradstep::ranges {
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 inline constexpr range fraction{0, 1, false, true, "in [0, 1)"};
 inline constexpr range positive_fraction{0, 1, true, true, "in (0, 1)"};
@@ -51,8 +51,9 @@ GRADSTEP_INLINE constexpr range constant(range of) {
     of.is_constant = true;
     return of;
 }
-} // namespace ranges
+} // namespace gradstep::ranges
 
+namespace gradstep {
 /// The names of the values of an enumeration, in order from 0: for `describe`, errors and
 /// configurations. Every enumeration that is a hyperparameter of a policy has a specialisation next
 /// to it.
@@ -72,9 +73,9 @@ template <class Enum> struct choices {
         return static_cast<std::size_t>(x) < enumerators<Enum>.size() && (bits >> static_cast<unsigned>(x) & 1u) != 0;
     }
 };
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
+namespace gradstep::detail::inline GRADSTEP_ABI {
 template <class Value> struct allowed { using type = range; };
 template <class Value>
 requires std::is_enum_v<Value>
@@ -82,9 +83,9 @@ struct allowed<Value> {
     using type = choices<Value>;
 };
 template <class Value> using allowed_of = typename allowed<Value>::type;
-} // namespace GRADSTEP_ABI
-} // namespace detail
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
+namespace gradstep {
 /// The value of a required hyperparameter until you set it. A policy with this value is rejected,
 /// with the hyperparameter's name. It is a special NaN, or the smallest count, so that errors
 /// report a NaN or a -1 that you set yourself as such.
@@ -153,10 +154,9 @@ struct hyperparameter_list<First, Second, Third, Rest...> {
     }
 };
 template <class... Hyperparameters> hyperparameter_list(Hyperparameters...) -> hyperparameter_list<Hyperparameters...>;
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 template <class Policy> concept lists_hyperparameters = requires { Policy::hyperparameters; };
 
 template <class Value> concept number = std::is_arithmetic_v<Value> && !std::is_same_v<Value, bool>;
@@ -256,7 +256,4 @@ template <class Policy> void check(Policy const& policy, double largest = ranges
     if constexpr (requires { policy.check_all(largest); }) policy.check_all(largest);
     if constexpr (requires { policy.check(); }) policy.check();
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

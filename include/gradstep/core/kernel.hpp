@@ -11,10 +11,7 @@
 #include <gradstep/core/rounding.hpp>
 #include <gradstep/core/slots.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Whether p is aligned for loads and stores of N elements at once.
 template <std::size_t N, class S> bool is_aligned(S const* p) {
     return reinterpret_cast<std::uintptr_t>(p) % (N * sizeof(S)) == 0;
@@ -221,11 +218,9 @@ using rounding_of = std::conditional_t<element_traits<Element>::is_stochastic, e
 struct no_missed_steps {
     template <pack V, class S> GRADSTEP_HD void operator()(V&, S&) const {}
 };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// The fused update of one element, or of one pack of elements. It reads everything once, catches
 /// up, regularizes, applies the rule, and writes everything once. It contains the prepared scalars
 /// and raw pointers, is trivially copyable, and is the kernel that every backend runs.
@@ -427,6 +422,4 @@ template <class Element, class Rule> struct initialize_row_kernel {
     /// See `update_kernel::is_aligned`.
     template <std::size_t N> bool is_aligned() const { return false; }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -4,9 +4,7 @@
 
 #include <gradstep/core/pack.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// A pack that consists of N packs of one type side by side, in portable C++.
 ///
 /// With scalars it is the group of elements of one GPU thread, which one wide load or store moves.
@@ -194,6 +192,4 @@ template <class One, std::size_t N> struct pack_traits<lanes<One, N>> {
                            GRADSTEP_INLINE_LAMBDA { return one::select(m.value[k], a.value[k], b.value[k]); });
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

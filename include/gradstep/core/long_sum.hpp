@@ -1,10 +1,7 @@
 #pragma once
 #include <gradstep/core/compiler.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // A sum of many numbers, together with the rounding error of its additions.
 struct long_sum {
     double high = 0, low = 0;
@@ -16,7 +13,4 @@ struct long_sum {
     }
     friend GRADSTEP_HD double operator-(long_sum a, long_sum b) { return (a.high - b.high) + (a.low - b.low); }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

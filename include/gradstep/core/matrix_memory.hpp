@@ -12,10 +12,7 @@
 #include <gradstep/core/host_buffer.hpp>
 #include <gradstep/core/plain_mutex.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The work memory of a rule that uses shapes. An updater, its copies and their steps share it. It
 // keeps a block of memory for the largest matrix, and another one for each thread that takes a step
 // at the same time. So steps allocate nothing after the first ones.
@@ -91,7 +88,4 @@ struct shared_matrix_memory {
 };
 template <class Rule>
 using matrix_memory_of = std::conditional_t<shaped_rule<Rule>, shared_matrix_memory, no_matrix_memory>;
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -10,10 +10,7 @@
 #include <gradstep/core/matrix_work.hpp>
 #include <gradstep/core/prepared_step.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // What both elementwise passes of a matrix rule read. If a regularizer acts before the rule, it
 // acts in both passes, on the same numbers: the first pass needs the gradient that it leaves, and
 // the last one the weight.
@@ -160,7 +157,4 @@ private:
     gradstep::shape shape_;
     std::size_t x_, rest_, panels_ = 0, parts_ = 0;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -5,7 +5,6 @@
 #include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
-
 /// One product of matrices: c <- alpha * op(a) * op(b) + beta * c. The matrices are in row-major
 /// order without gaps. op(x) is x or its transpose. op(a) is m x k, op(b) is k x n, and c is m x n;
 /// c does not overlap a and b. If beta is 0, c is not read.
@@ -22,10 +21,9 @@ template <class T> struct matmul_call {
     /// The length of a row of b in memory.
     GRADSTEP_INLINE std::size_t row_of_b() const { return transpose_b ? k : n; }
 };
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Calls a function object of type F, which is in memory, or has no members.
 template <class T, class F> struct matmul_caller {
     static constexpr bool is_copied = std::is_empty_v<F> && std::is_default_constructible_v<F>;
@@ -41,10 +39,9 @@ template <class T, class F> struct matmul_caller {
         else return nullptr;
     }
 };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
+namespace gradstep {
 /// How a rule multiplies matrices: by the built-in product, or by your function. A function takes
 /// matmul_call<float>, matmul_call<double> or both:
 ///
@@ -98,5 +95,4 @@ private:
     function_type<double> double_ = nullptr;
     bool is_built_in_ = true;
 };
-
 } // namespace gradstep

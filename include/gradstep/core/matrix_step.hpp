@@ -15,8 +15,7 @@
 #include <gradstep/core/matrix_passes.hpp>
 #include <gradstep/core/step_tensors.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// The step of a rule that uses the shape of a parameter (`muon`, `adafactor`). You use it like
 /// `step`. A slice has a shape, and xtensor and Eigen containers bring theirs. A matrix rule needs
 /// the shape. A factored rule takes a tensor without a shape for one that is no matrix, unless its
@@ -165,6 +164,4 @@ private:
     backend_type backend_;
     std::shared_ptr<detail::matrix_memory> memory_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -11,10 +11,7 @@
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/shape.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // x <- x / divisor
 template <class T> struct divide_kernel {
     using traits = element_traits<T>;
@@ -29,11 +26,9 @@ template <class T> struct divide_kernel {
     }
     template <std::size_t N> bool is_aligned() const { return detail::is_aligned<N>(weight); }
 };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// The matrix of a step and what a matrix rule does with it in `transform`. The matrix is in
 /// row-major order: for a parameter in column-major order it is the transpose.
 template <class Compute, class Backend> class matrix_work {
@@ -90,6 +85,4 @@ private:
     Compute* panels_;
     std::size_t parts_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

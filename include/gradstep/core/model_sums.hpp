@@ -11,10 +11,7 @@
 #include <gradstep/core/hash.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The sums of a model-wise rule, of any type: the members of its partial_sums, then zeros.
 using model_sums = std::array<double, 4>;
 
@@ -43,7 +40,4 @@ template <class Rule> std::uint64_t hash_of_rule(Rule const& rule) {
     });
     return hash;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -14,10 +14,7 @@
 #include <gradstep/core/step_checks.hpp>
 #include <gradstep/core/step_tensors.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Rule, class Sums> model_sums model_sums_of(Sums const& sums) {
     constexpr std::size_t count = sum_count<Rule>;
     static_assert(count <= std::tuple_size_v<model_sums>,
@@ -72,11 +69,9 @@ GRADSTEP_INLINE void visit_first_pass(prepared_step<Updater> const& step, step_s
                                                            step.now.t));
     });
 }
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// The step of a model-wise rule (prodigy, dog). One call is the step of a whole model: it adds
 /// sums over all tensors of the call, settles the numbers that the rule keeps in the clock, and
 /// updates the tensors. Apply each step once, with all tensors:
@@ -213,6 +208,4 @@ private:
     Updater* of_;
     double loss_ = 0;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

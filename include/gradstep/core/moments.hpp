@@ -4,9 +4,7 @@
 
 #include <gradstep/core/pack.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// An exponential moving average, as scalars of one step:  a <- beta * a + (1 - beta) * x.
 template <class T> struct moving_average {
     T beta, gain;
@@ -29,11 +27,9 @@ template <class T> struct moving_average {
 template <pack V> GRADSTEP_HD V variance(V of_squares, V mean) {
     return math::max(math::fnma(mean, mean, of_squares), V(0));
 }
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // 1 - beta^t: the total weight of an average that starts at 0 after t steps. It rounds to 1 once
 // beta^t is below 2^-54. Since log(beta) <= beta - 1, this holds from (1 - beta) t = 54
 // log(2) = 37.4 on; later steps need no power.
@@ -43,7 +39,4 @@ GRADSTEP_INLINE double bias(double beta, std::int64_t t) {
 }
 // The same, or 1 if the rule does not correct its averages.
 GRADSTEP_INLINE double bias(double beta, std::int64_t t, bool corrects) { return corrects ? bias(beta, t) : 1; }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

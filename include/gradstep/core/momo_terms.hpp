@@ -9,10 +9,7 @@
 
 // What the MoMo rules share (Schaipp et al. 2023, arXiv:2305.07583): a step size from a model of
 // the loss, whose value and gradient are moving averages.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The state of the clock; the fourth number is the rate of the updater before the sums, and the
 // step size after them.
 inline constexpr std::array momo_clock{"loss_average", "gamma", "lower_bound"};
@@ -55,12 +52,9 @@ struct momo_terms {
         return rate == 0 ? 0 : now.rate == rate ? after[3] : after[3] * (now.rate / rate);
     }
 };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// What all elements of a tensor share in a step of MoMo: the step size, and 1 / (1 + lr * decay).
 template <class T> struct momo_step { T step, shrink; };
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

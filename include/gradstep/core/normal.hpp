@@ -6,10 +6,7 @@
 #include <gradstep/core/pack.hpp>
 #include <gradstep/core/rounding.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The random words of the noise of one tensor in one step. They are the words of stochastic
 // rounding under another seed, so that a step that does both uses independent bits.
 GRADSTEP_INLINE element_words noise_words(std::uint64_t seed, std::int64_t step, std::uint64_t id) {
@@ -89,7 +86,4 @@ template <pack V> GRADSTEP_HD V standard_normal(element_words const& words, std:
 // The words of a rule's noise, if it has noise.
 struct no_noise {};
 template <class Rule> using noise_of = std::conditional_t<noisy_rule<Rule>, element_words, no_noise>;
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

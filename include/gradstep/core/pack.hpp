@@ -14,9 +14,7 @@
 #include <emmintrin.h> // a square root that does not set errno
 #endif
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// The operations that a kernel needs from a pack V. A pack is a value that represents one or
 /// several elements in the compute type. Specialised for float, double and integers (one element),
 /// `lanes<T, N>` (portable, CUDA) and `simd<T, Arch>` (xsimd).
@@ -72,11 +70,9 @@ template <class V> concept pack = requires(V a, typename pack_traits<V>::value_t
     { pack_traits<V>::fma(a, a, a) } -> std::same_as<V>;
     { pack_traits<V>::select(a < a, a, a) } -> std::same_as<V>;
 };
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 struct element_words; // core/rounding.hpp
 struct scalar_codes;  // core/coded_block.hpp
 GRADSTEP_HD float drop_bits(float x, std::uint32_t dropped, element_words const& words, std::uint64_t i);
@@ -215,11 +211,9 @@ template <class T> struct scalar_pack_traits {
     }
 #endif
 };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 template <> struct pack_traits<float> : detail::scalar_pack_traits<float> {};
 template <> struct pack_traits<double> : detail::scalar_pack_traits<double> {};
 template <> struct pack_traits<std::int32_t> : detail::integer_pack_traits<std::int32_t> {};
@@ -228,8 +222,9 @@ template <> struct pack_traits<std::int64_t> : detail::integer_pack_traits<std::
 /// The functions that rules are written with. Multiply-adds are explicit, so that compilers with
 /// different contraction rules give the same bits: pass a product of the operator * only to one of
 /// these functions, never to a sum.
-namespace math {
+} // namespace gradstep::inline GRADSTEP_ISA
 
+namespace gradstep::inline GRADSTEP_ISA::math {
 /// a * b + c, rounded once.
 template <class V> GRADSTEP_HD V fma(V a, V b, V c) { return pack_traits<V>::fma(a, b, c); }
 /// c - a * b, rounded once.
@@ -277,9 +272,9 @@ template <class V> GRADSTEP_HD typename pack_traits<V>::wide wide_product(V a, V
     if constexpr (sizeof(typename pack_traits<V>::value_type) < sizeof(double)) return x * y;
     else return mul(x, y);
 }
+} // namespace gradstep::inline GRADSTEP_ISA::math
 
-} // namespace math
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// epsilon, or the smallest normal number of T if epsilon is smaller. Added to the root of a sum of
 /// squares, that number has no effect unless the root is 0. Then 0 / (0 + epsilon) is 0 and not
 /// NaN.
@@ -297,6 +292,4 @@ template <class T> GRADSTEP_HD T finite_quotient(T a, T b) { return math::min(ma
 template <class T> GRADSTEP_HD T finite_number(double x) { return T(math::min(x, double(largest_number<T>))); }
 /// The pack with a double for each element of V.
 template <pack V> using wide_pack = typename pack_traits<V>::wide;
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -10,7 +10,6 @@
 #include <gradstep/core/shape.hpp>
 
 namespace gradstep {
-
 /// What an owning parameter, or a model, does with a gradient that contains NaN or infinity.
 enum class nonfinite {
     propagate, ///< runs the step without a check: NaN and infinity reach their weights
@@ -54,5 +53,4 @@ struct update_result {
     /// it.
     std::optional<std::size_t> nonfinite = {};
 };
-
 } // namespace gradstep

@@ -9,10 +9,7 @@
 // The built-in product of matrices. Element (i, j) is a chain of multiply-adds over k in order,
 // from 0, and then alpha * sum + beta * c. So its bits depend neither on the packs nor on the split
 // over threads.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class T, class V> struct plain_matmul {
     using io = pack_traits<V>;
     static constexpr std::size_t lanes = io::size;
@@ -85,7 +82,4 @@ void multiply_plainly(Backend const& backend, matmul_call<T> const& x, T* panels
         work::run(x, panels + part * work::panel_size(x.k), count * part / parts, count * (part + 1) / parts);
     });
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

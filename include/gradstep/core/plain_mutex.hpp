@@ -4,10 +4,7 @@
 
 #include <gradstep/core/compiler.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // A mutex, whose waiting threads sleep. Drepper, Futexes are tricky (2011), the second mutex.
 // <mutex> would add more compile time to every include of the library than this file.
 class plain_mutex {
@@ -43,7 +40,4 @@ public:
 private:
     plain_mutex* lock_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

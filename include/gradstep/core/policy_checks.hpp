@@ -5,10 +5,7 @@
 #include <gradstep/core/element.hpp>
 
 // What the compiler says about a policy that lacks a part: one sentence about the first one.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class R> constexpr void require_rule() {
     static_assert(has_state<R>, "gradstep: rule: there is no `state`; expected `template <class X> struct state { X m, "
                                 "v; };`, one member for each state slot, none for a rule without state");
@@ -91,11 +88,9 @@ template <class B> constexpr void require_backend() {
                               "= gs::host_memory;` (or device_memory), `template <class T> using buffer = ...;` and "
                               "`template <class Batch> void run(Batch const& batch) const`");
 }
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// Returns true, or does not compile and says in one sentence which part of the rule R is missing:
 ///
 ///     static_assert(gs::check_rule<my_rule>()); // below your rule
@@ -103,5 +98,4 @@ template <class R> constexpr bool check_rule() {
     detail::require_rule<R>();
     return true;
 }
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -14,9 +14,7 @@
 #include <gradstep/core/slice.hpp>
 #include <gradstep/core/step_checks.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// The scalars of one step for one combination of rate scale, decay and step number. They are the
 /// coefficients of the rule, of the regularizer, and of the regularizer without its decaying parts.
 /// A model-wise rule also has what it settles from its sums.
@@ -227,6 +225,4 @@ template <class Updater> struct step_batch {
         return numbers == nullptr || numbers[k] == 0 ? of.own : others[numbers[k] - 1];
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

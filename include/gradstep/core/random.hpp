@@ -4,14 +4,13 @@
 #include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
-
 /// A counter or an output of Philox 4x32.
 struct philox_words {
     std::uint32_t word[4];
 };
+} // namespace gradstep
 
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// Philox 4x32 with 10 rounds: 128 random bits as a pure function of a counter and a key. A random
 /// number thus belongs to an element, for any order and any threads. With one key, different
 /// counters give different outputs. Salmon, Moraes, Dror & Shaw 2011, "Parallel random numbers: as
@@ -37,6 +36,4 @@ GRADSTEP_HD constexpr philox_words philox4x32(philox_words counter, std::uint64_
     }
     return {{c0, c1, c2, c3}};
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

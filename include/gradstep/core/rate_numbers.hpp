@@ -8,10 +8,7 @@
 #include <gradstep/core/compiler.hpp>
 #include <gradstep/core/hash.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Numbers the distinct triples of rate_scale, decay and step of a call, from 1, in the order of
 // their first occurrence.
 class rate_numbers {
@@ -54,7 +51,4 @@ private:
     std::vector<std::uint32_t> slots_; // numbers, by hash; 0: free. At most half are used
     int shift_ = 62;                   // 64 - log2 of the number of slots
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -7,10 +7,7 @@
 
 #include <gradstep/core/pack.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // A sum whose bits depend only on the numbers: blocks of 4096 elements, each with 32 columns
 // (element i is added to column i % 32, in order), the columns folded in halves, the blocks added
 // in order. All in double. Threads split the blocks. On a GPU each column has a thread, so that 32
@@ -73,7 +70,4 @@ template <class F> double root_of_squares(F const& f) {
     if (sum < 0x1p-900) return std::sqrt(f(scale)) / scale; // the loss is below 2^-1022 for each element
     return std::sqrt(sum);
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

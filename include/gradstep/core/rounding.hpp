@@ -8,10 +8,7 @@
 #include <gradstep/core/random.hpp>
 #include <gradstep/core/stable_hash.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The random words of the elements of one tensor in one step, a pure function of (seed, step,
 // tensor id, element): Philox gives the tensor a key for the step, and a bijection of 32 bits mixes
 // it with the number of the element. One Philox per element would cost more than the update.
@@ -104,7 +101,4 @@ GRADSTEP_HD V stochastically_rounded(V w, element_words const& words, std::uint6
     // False for NaN, whose bits could carry into its sign.
     return math::select(magnitude <= V(largest_stored<Storage>), rounded, w);
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

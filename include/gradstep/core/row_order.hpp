@@ -10,10 +10,7 @@
 #include <gradstep/core/compiler.hpp>
 #include <gradstep/core/shape.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The rows of a parameter, and the elements of a row.
 struct row_lengths {
     std::size_t rows = 0, width = 1;
@@ -76,11 +73,9 @@ template <class Ids> std::vector<std::int64_t> row_numbers(Ids const& ids) {
     }
     return out;
 }
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The same for state in blocks of a tensor of n elements, which begins with `initial`: blocks cross
 // rows, so each element is decoded, and encoded with the scale of its new block.
 template <code_map map>
@@ -102,10 +97,7 @@ void move_blocks(row_order const& order, std::size_t width, float initial, std::
             scalar_codes::encode<map>(x + k, inverse, to[b].codes + k);
     }
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/core/row_order.ipp>

@@ -9,10 +9,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/shape.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE row_lengths row_lengths_of(char const* call, shape const& of, std::size_t n) {
     if (!of.is_known()) return {n, 1};
     if (of.order == memory_order::column_major)
@@ -118,7 +115,4 @@ GRADSTEP_DEFINE std::vector<std::size_t> swaps_of(row_order order) noexcept {
         while (out[i] < i) out[i] = out[out[i]];
     return out;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

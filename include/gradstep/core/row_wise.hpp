@@ -7,10 +7,7 @@
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/core/reduce.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The sums of a row-wise or model-wise rule use the order of every sum in gradstep
 // (core/reduce.hpp): blocks of 4096 elements, each with 32 columns, the columns folded in halves,
 // the blocks added in order. Inside a block, they are in the type that `accumulate` returns: the
@@ -152,7 +149,4 @@ GRADSTEP_HD void finalize(Kernel& kernel, Totals const& total, std::size_t n, Ro
     kernel.settled = rule::finalize(kernel.rule, total, static_cast<double>(n), row);
     each<slots>([&](auto i) GRADSTEP_INLINE_LAMBDA { *nth<i, slots>(pointers) = nth<i, slots>(row); });
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

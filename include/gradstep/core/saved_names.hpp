@@ -7,10 +7,7 @@
 #include <gradstep/core/error.hpp>
 
 // The names in files: NAME for the values of a parameter, NAME/SLOT for its state.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Limits the header bytes of all parameters of a model, without the texts of their policies. It is
 // half of the longest header (safetensors_header_limit).
 inline constexpr std::uint64_t most_header_bytes = 2'000'000'000;
@@ -24,10 +21,7 @@ void require_shape(std::string_view name, std::span<std::uint64_t const> extents
 
 // An upper bound of the bytes that a parameter with `tensors` tensors adds to a header.
 std::uint64_t header_bytes_of(std::string_view name, std::size_t tensors);
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/core/saved_names.ipp>

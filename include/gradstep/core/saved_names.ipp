@@ -7,10 +7,7 @@
 
 #include <gradstep/core/error.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void require_storable_name(char const* call, std::string_view name) {
     auto const refuse = [&](char const* is, char const* expected) {
         fail<value_error>({call}, {"the name ", in_quotes(name), is}, {expected});
@@ -49,7 +46,4 @@ GRADSTEP_DEFINE std::uint64_t header_bytes_of(std::string_view name, std::size_t
     for (char const c : name) length += c == '"' || c == '\\' ? 1 : static_cast<unsigned char>(c) < 0x20 ? 5 : 0;
     return 700 + length + tensors * (160 + length);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

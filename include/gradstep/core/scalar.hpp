@@ -11,7 +11,6 @@
 #include <gradstep/core/float16.hpp>
 
 namespace gradstep {
-
 /// The type of a number in memory, known at run time. The values are the values of the C interface.
 enum class scalar : std::int32_t {
     int32,    ///< std::int32_t
@@ -23,10 +22,9 @@ enum class scalar : std::int32_t {
     float16,  ///< gradstep::float16
     bfloat16, ///< gradstep::bfloat16
 };
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 struct scalar_info {
     char const* name;         // in configurations and the C interface
     char const* element;      // in messages, states and errors: element_traits<T>::name
@@ -60,10 +58,9 @@ constexpr std::size_t bytes_of_dtype(std::string_view dtype) {
 template <class T>
 concept has_scalar = std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, gradstep::float16> ||
     std::is_same_v<T, gradstep::bfloat16> ||(std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8));
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
+namespace gradstep {
 /// The `scalar` of a C++ type. Other types do not compile.
 template <class T> constexpr scalar scalar_of() {
     static_assert(detail::has_scalar<T>, "gradstep: element: the type is not known; expected float, double, float16, "
@@ -78,16 +75,12 @@ template <class T> constexpr scalar scalar_of() {
 
 /// The size of one number in bytes.
 GRADSTEP_INLINE constexpr std::size_t size_of(scalar type) { return detail::info_of(type).bytes; }
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The name of this type in safetensors; empty if it has none. Bytes are the codes of block8.
 template <class T> constexpr char const* dtype_of() {
     if constexpr (has_scalar<T>) return info_of(scalar_of<T>()).dtype;
     else return std::is_same_v<T, std::uint8_t> ? "U8" : "";
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -3,7 +3,6 @@
 #include <gradstep/core/error.hpp>
 
 namespace gradstep {
-
 /// Returns a regularizer with `factor` times the decay, which updates a slice with
 /// `decay = factor`. The rates of l1, l2, elastic_net, decoupled, after_step, cautious_decay and
 /// proximal are multiplied by `factor`; clipping stays. To support this, your own regularizer
@@ -16,5 +15,4 @@ template <class Regularizer> GRADSTEP_INLINE Regularizer scaled_decay(Regularize
                                   {"0 or 1"});
     else return regularizer;
 }
-
 } // namespace gradstep

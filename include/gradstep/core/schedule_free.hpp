@@ -12,10 +12,7 @@
 // What the schedule-free rules share (Defazio et al. 2024, arXiv:2405.15682). The weight in memory
 // is y = (1 - beta) * z + beta * x: z is where the steps of the base rule lead, x is the average of
 // z, which is evaluated, and gradients are taken at y.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The state of the clock: weight_sum, the weights of all steps so far, and highest_rate.
 inline constexpr std::array schedule_free_clock{"weight_sum", "highest_rate"};
 
@@ -46,11 +43,9 @@ struct step_weights {
             if (power > most) fail<value_error>({name}, {power, " is out of range"}, {"in [0, ", most, "]"});
     }
 };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// A schedule-free step along u, as scalars of one step:
 ///
 ///     y <- y + c * (z - y) - lr * (1 - beta * (1 - c)) * u
@@ -78,5 +73,4 @@ template <class T> struct schedule_free_reading {
     /// x, from y and z.
     template <pack V> GRADSTEP_HD V operator()(V y, V z) const { return math::fma(V(beyond), z - y, y); }
 };
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

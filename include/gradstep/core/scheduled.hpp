@@ -17,10 +17,7 @@
 #include <gradstep/core/fixed_string.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The parts of a path such as "average.decay" or "regularizers[1].rate": the key, the index behind
 // it (-1 if there is none), and the rest.
 struct path_parts {
@@ -135,12 +132,9 @@ void check_scheduled(Name const& name, std::int64_t step, double value, range co
     if (!(allowed.contains(value) && (std::abs(value) <= largest || std::isinf(value))))
         refuse_scheduled(name(), step, value, allowed, largest);
 }
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// A hyperparameter with its schedule, for `scheduled`. `moving<"beta1">(schedule)` makes it.
 template <fixed_string Path, class Schedule> struct moving_number {
     /// The path, and the schedule.
@@ -279,12 +273,9 @@ private:
     std::array<number_offset, numbers> offsets_;
 };
 template <class Policy, class... Moving> scheduled(Policy, Moving...) -> scheduled<Policy, Moving...>;
+} // namespace gradstep::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Policy> concept is_scheduled = requires { typename Policy::scheduled_policy; };
 // A policy's type without schedules.
 template <class Policy> struct unscheduled_type { using type = Policy; };
@@ -329,10 +320,7 @@ struct no_moving_numbers {
 template <class Rule, class Regularizer>
 using moving_numbers_of = std::conditional_t<is_scheduled<Rule> || is_scheduled<Regularizer>,
                                              moving_numbers<Rule, Regularizer>, no_moving_numbers>;
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/core/scheduled.ipp>

@@ -5,10 +5,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void refuse_scheduled(std::string const& name, std::int64_t step, double value, range const& allowed,
                                       double largest) {
     if (!allowed.contains(value))
@@ -16,7 +13,4 @@ GRADSTEP_DEFINE void refuse_scheduled(std::string const& name, std::int64_t step
     fail<value_error>({name, " at step ", step}, {value, " is out of range"},
                       {"at most ", largest, ", the largest number of the element's arithmetic"});
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

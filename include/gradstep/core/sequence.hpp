@@ -2,10 +2,7 @@
 #include <gradstep/core/compiler.hpp>
 
 // Throw sequence_error for a call that comes at the wrong time. `call` is its name.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // While an average is in the place of the weights; `restore` while none is.
 [[noreturn]] void refuse_applied(char const* call);
 [[noreturn]] void refuse_restore();
@@ -15,10 +12,7 @@ inline namespace GRADSTEP_ABI {
 [[noreturn]] void refuse_locked(char const* call);
 [[noreturn]] void refuse_reshaped();
 [[noreturn]] void refuse_descend();
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/core/sequence.ipp>

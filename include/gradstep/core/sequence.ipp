@@ -1,10 +1,7 @@
 #pragma once
 #include <gradstep/core/error.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void refuse_applied(char const* call) {
     fail<sequence_error>({call}, {"the average is in the place of the weights"}, {"restore() first"});
 }
@@ -25,7 +22,4 @@ GRADSTEP_DEFINE void refuse_reshaped() {
 GRADSTEP_DEFINE void refuse_descend() {
     fail<sequence_error>({"descend"}, {"the weights have not been moved"}, {"ascend() first"});
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

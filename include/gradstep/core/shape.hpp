@@ -7,7 +7,6 @@
 #include <gradstep/core/error.hpp>
 
 namespace gradstep {
-
 /// The order of the elements of a matrix in memory.
 enum class memory_order {
     row_major,    ///< rows are contiguous, as in C and NumPy
@@ -51,10 +50,9 @@ struct shape {
     }
     friend bool operator==(shape const&, shape const&) = default;
 };
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 inline std::string text_of(shape const& x) { return text(x.rows) + " x " + text(x.cols); }
 
 // Throws size_error if a known shape has another number of elements.
@@ -88,7 +86,4 @@ private:
     mutable gradstep::shape shape_ = {};
     bool is_given_ = false;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -8,7 +8,6 @@
 #include <gradstep/core/error.hpp>
 
 namespace gradstep {
-
 /// A list of at most `Capacity` numbers, which owns no memory: a policy with such a list is copied
 /// as bytes, and so is every variant of policies. Throws size_error for more numbers.
 ///
@@ -62,5 +61,4 @@ private:
     std::size_t size_ = 0;
     std::array<T, Capacity> items_ = {};
 };
-
 } // namespace gradstep

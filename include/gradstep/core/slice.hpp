@@ -20,9 +20,7 @@
 #include <gradstep/core/shape.hpp>
 #include <gradstep/core/slots.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// A buffer of a slice: a span, and a reference to the container that the span was made from, if
 /// there is one. The slice then looks up the container's memory whenever it is used. If you assign
 /// to it, it becomes a span without a container.
@@ -65,11 +63,9 @@ private:
 template <class T> struct buffer_traits<slice_buffer<T>> : buffer_traits<std::span<T>> {
     static constexpr bool is_view = true;
 };
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Shows the rule and its slots, as text, in the error of a call with too few or too many buffers.
 template <auto Sentence, bool Right> constexpr bool require_state_buffers() {
     static_assert(Right, "gradstep: state: wrong number of state buffers; expected one for each state slot of the "
@@ -209,10 +205,9 @@ using shape_in_slice = std::conditional_t<shaped_rule<typename Updater::rule_typ
 
 // For slices that are destroyed before their containers can change.
 struct for_one_call {};
-} // namespace GRADSTEP_ISA
-} // namespace detail
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// One tensor of a step: parameter, gradient, and one buffer for each state slot. The slots are in
 /// the rule's order, then the master copy. You own the memory. A slice refers to containers that
 /// are variables (std::vector, xtensor, Eigen), and looks up their memory and length at every use:
@@ -350,14 +345,11 @@ private:
 ///
 ///     std::vector<gs::slice<decltype(optimizer)>> model = {{w, g, m, v}, {bias, bias_grad, bias_m, bias_v}};
 template <class Optimizer> using slice = basic_slice<std::remove_cvref_t<Optimizer>>;
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The tensors of a step: one slice, or a contiguous range of slices.
 template <class Updater> using slice_span = std::span<slice<Updater> const>;
 template <class T, class Updater>
 concept slices_of = std::same_as<std::remove_cvref_t<T>, slice<Updater>> || std::convertible_to<T, slice_span<Updater>>;
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

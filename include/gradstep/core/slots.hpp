@@ -7,10 +7,7 @@
 
 #include <gradstep/core/concepts.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 #if defined(__CUDACC__)
 #pragma nv_diagnostic push
 #pragma nv_diag_suppress 836 // nvcc takes a structured binding to a reference for a local variable
@@ -88,7 +85,4 @@ template <class Rule, class Traits, std::size_t Slots> constexpr auto all_state_
     if constexpr (Traits::has_master) names[Slots - 1] = "master";
     return names;
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -6,9 +6,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/hash.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// A 64-bit hash that is the same on every system and in every version: for stored data, and to
 /// assign keys to shards.
 ///
@@ -36,22 +34,18 @@ GRADSTEP_HD constexpr std::uint64_t stable_hash(std::uint64_t key) {
 /// FNV-1a alone has similar high bits for short texts. Different texts collide about as often as
 /// random numbers: of n texts, n^2 / 2^65 pairs. Fowler, Noll, Vo & Eastlake, RFC 9923.
 constexpr std::uint64_t stable_hash(std::string_view text) { return stable_hash(detail::hash_of(text)); }
-} // namespace GRADSTEP_ABI
+} // namespace gradstep::inline GRADSTEP_ABI
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // floor(hash * num_shards / 2^64)
 constexpr std::uint32_t shard_of_hash(std::uint64_t hash, std::uint32_t num_shards) {
     if (num_shards == 0) fail<value_error>({"num_shards"}, {"0 is out of range"}, {"at least 1"});
     std::uint64_t const low = (hash & 0xffffffff) * num_shards;
     return static_cast<std::uint32_t>(((hash >> 32) * num_shards + (low >> 32)) >> 32);
 }
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ABI {
+namespace gradstep::inline GRADSTEP_ABI {
 /// The shard of a key: floor(stable_hash(key) * num_shards / 2^64), in [0, num_shards). It
 /// determines which server has a row. It is the same on every system and in every version. Shards
 /// have equal sizes except for chance and one in 2^32. Throws value_error if num_shards is 0.
@@ -62,6 +56,4 @@ constexpr std::uint32_t shard_of(std::uint64_t key, std::uint32_t num_shards) {
 constexpr std::uint32_t shard_of(std::string_view name, std::uint32_t num_shards) {
     return detail::shard_of_hash(stable_hash(name), num_shards);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

@@ -18,10 +18,9 @@
 // file that contains a model compiles this header, so it has only plain numbers and calls.
 namespace gradstep {
 struct load_options; // io/load_options.hpp
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // How to read and write device memory; null for host memory.
 struct memory_access {
     using copy = void(void const* backend, std::span<std::byte const> from, std::span<std::byte> to);
@@ -155,7 +154,4 @@ template <class Files> constexpr bool require_checkpoints() {
 
 // state/saved_state.hpp: what saves and loads a parameter, a table or an average.
 template <class X> struct state_access;
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

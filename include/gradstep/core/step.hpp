@@ -10,8 +10,7 @@
 #include <gradstep/core/step_tensors.hpp>
 #include <gradstep/core/zero_gradient.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// One prepared step of an updater, with its learning rate and bias corrections. You can apply it
 /// to any number of tensors, from any thread. Apply it once to each tensor of the model. It is a
 /// copy and does not refer to the updater, but a simd_backend with an executor refers to the
@@ -246,6 +245,4 @@ private:
     prepared_step<Updater> prepared_;
     typename Updater::backend_type backend_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

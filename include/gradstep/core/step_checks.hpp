@@ -13,10 +13,7 @@
 #include <gradstep/core/step_options.hpp>
 
 // What a step checks before it writes anything. Functions named `refuse` throw.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Throws value_error for options out of range, and if a clock at this step and number of samples
 // cannot advance by the step.
 void check_next(std::int64_t step, std::int64_t samples, step_options const& options, tensor_options const& own);
@@ -38,11 +35,9 @@ void check_own(std::size_t tensor, double decay, std::optional<std::int64_t> ste
 [[noreturn]] void refuse_copy(std::size_t tensor, char const* why);
 [[noreturn]] void refuse_fraction(char const* name, double x, double largest);
 [[noreturn]] void refuse_magnitude(char const* name, double x, double largest);
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Rule> void check_clock_of(clock const& at) {
     if constexpr (keeps_clock_state<Rule>) check_clock(at, Rule::clock_state_names, clock_state_is_signed<Rule>());
     else check_counts(at);
@@ -59,10 +54,7 @@ template <class T> [[gnu::noinline]] T as_compute(char const* name, double x) {
     if (std::abs(x) <= largest) return static_cast<T>(x);
     refuse_magnitude(name, x, largest);
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/core/step_checks.ipp>

@@ -8,10 +8,7 @@
 
 #include <gradstep/core/extent.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void check_next(std::int64_t step, std::int64_t samples, step_options const& options,
                                 tensor_options const& own) {
     detail::check(options);
@@ -89,7 +86,4 @@ GRADSTEP_DEFINE void refuse_magnitude(char const* name, double x, double largest
     detail::fail<value_error>({name}, {x, " is out of range"},
                               {"at most ", largest, ", the largest number of the element's arithmetic"});
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

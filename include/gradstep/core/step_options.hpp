@@ -7,7 +7,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// The options of a single step. All of them are part of the same pass over memory.
 struct step_options {
     /// Multiplies every gradient as it is read: 1 / loss_scale, a clip_scale, 1 / batch. Any finite
@@ -63,5 +62,4 @@ struct tensor_options {
                                       {ranges::non_negative.text});
     }
 };
-
 } // namespace gradstep

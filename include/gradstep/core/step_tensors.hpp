@@ -10,10 +10,7 @@
 
 // What every kind of step does with the tensors of a call around its kernels: it checks them,
 // prepares the scalars of tensors with their own numbers, and writes copies.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Updater> extent extent_of_gradient(slice<Updater> const& x) {
     return extent::of<typename Updater::traits::storage const>("gradient", x.gradient);
 }
@@ -74,7 +71,4 @@ void write_copy([[maybe_unused]] typename Updater::backend_type const& backend,
             run_single(backend, rounding_kernel{x.weight.data(), x.bfloat16_copy.data()}, x.weight.size(),
                        sizeof(float) + sizeof(bfloat16));
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

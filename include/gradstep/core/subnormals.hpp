@@ -7,9 +7,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// How a CPU backend treats subnormal numbers while a kernel runs.
 enum class subnormals {
     /// Treats results and operands below the normal range as zero (x86, AArch64), and restores the
@@ -17,11 +15,9 @@ enum class subnormals {
     flush,
     keep, ///< does not change the floating-point mode of the calling thread
 };
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The floating-point mode of the thread, and the bits in it that flush operands and results.
 #if defined(__SSE2__)
 inline constexpr std::uint64_t flush_bits = 0x8040; // flush to zero, denormals are zero
@@ -63,7 +59,4 @@ private:
     std::uint64_t before_;
     bool changed_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

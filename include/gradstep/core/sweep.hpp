@@ -5,10 +5,7 @@
 
 #include <gradstep/core/kernel.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Whether the divider limits the loop over a rule's kernel in cache (docs/how_to/add_a_rule.md),
 // and whether packs V have a body for such loops. Kernels for the options of a step have none: each
 // body compiles the whole update again.
@@ -105,7 +102,4 @@ requires(requires { Kernel::gradient_type::is_lazy; } &&
         sweep<V>(kernel.from(i, plain_gradient<scalar>{staged}), 0, count, is_cached);
     }
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

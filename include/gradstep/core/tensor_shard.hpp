@@ -2,7 +2,6 @@
 #include <cstdint>
 
 namespace gradstep {
-
 /// The shard of a tensor on one of several ranks. It begins at element `first`, and the whole
 /// tensor has `size` elements. Checkpoints contain it. Another rank, or a job with another number
 /// of ranks, rejects them (model::set_shard).
@@ -12,5 +11,4 @@ struct tensor_shard {
 
     friend bool operator==(tensor_shard const&, tensor_shard const&) = default;
 };
-
 } // namespace gradstep

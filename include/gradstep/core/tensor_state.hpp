@@ -13,10 +13,7 @@
 #include <gradstep/core/slice.hpp>
 
 // The state of a tensor outside of steps. `by` is an updater, and the tensor has been checked.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Updater, class Kernel> void run_on_state(Updater const& by, Kernel const& kernel, std::size_t n) {
     run_single(by.backend(), kernel, n, sizeof(typename Updater::traits::storage) + Updater::state_bytes(1));
 }
@@ -119,7 +116,4 @@ void keep_averages([[maybe_unused]] Updater const& by, [[maybe_unused]] tensor<U
         if (from != to && first < x.weight.size())
             change_state(by, x, follow_clock<rule, compute>{by.rule().template change_clock<compute>(from, to)}, first);
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -1,10 +1,7 @@
 #pragma once
 #include <gradstep/core/compiler.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Identifies a type like typeid, but without RTTI: code with and without -fno-rtti can be linked
 // into one program. Equal ids belong to one type. For one type, ids are equal wherever the linker
 // sees both, including shared objects, except for a type that is hidden in each of them
@@ -13,7 +10,4 @@ inline namespace GRADSTEP_ABI {
 template <class T> [[gnu::visibility("default")]] inline char type_mark = 0;
 using type_id = void const*;
 template <class T> type_id type_id_of() { return &type_mark<T>; }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

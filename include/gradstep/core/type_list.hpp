@@ -4,7 +4,6 @@
 #include <gradstep/core/compiler.hpp>
 
 namespace gradstep {
-
 /// A list of types, from which one is chosen at run time.
 template <class... T> struct type_list {
     static constexpr std::size_t size = sizeof...(T);
@@ -22,5 +21,4 @@ template <class... T> struct type_list {
         return i;
     }();
 };
-
 } // namespace gradstep

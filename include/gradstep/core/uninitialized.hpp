@@ -4,10 +4,7 @@
 
 #include <gradstep/core/compiler.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // An array that is written before it is read. A std::unique_ptr to an array would take several
 // times as long to compile, in every file and for each element type.
 template <class T> class uninitialized_array {
@@ -34,7 +31,4 @@ public:
 private:
     T* at_ = nullptr;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

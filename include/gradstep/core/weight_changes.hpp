@@ -7,10 +7,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/zero_gradient.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Whether a rule computes the weight from its slots, so that a regularizer may change only its
 // gradient.
 template <class Rule> constexpr bool takes_gradients_only() {
@@ -45,7 +42,4 @@ template <class Rule, class Regularizer> void require_gradients_only([[maybe_unu
                               {"a regularizer of the gradient, such as l2, or the decay of the rule"});
     }
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -6,7 +6,6 @@
 #include <gradstep/core/concepts.hpp>
 
 namespace gradstep {
-
 /// The effect of a step with g = 0 on weight and state. A rule defines it once, as
 /// `static constexpr auto at_zero_gradient`. Tables derive from it how a row catches up on its
 /// pending steps.
@@ -53,10 +52,9 @@ struct shrinkage {
         return {log_a + next.log_a, std::fma(std::exp(next.log_a), b, next.b)};
     }
 };
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Rule> constexpr zero_gradient_effect zero_gradient_effect_of() {
     if constexpr (requires { Rule::at_zero_gradient; }) return Rule::at_zero_gradient;
     else return zero_gradient_effect::general;
@@ -93,7 +91,4 @@ template <class Rule> constexpr bool state_is_unchanged() {
     return zero_gradient_effect_of<Rule>() == zero_gradient_effect::no_op ||
            zero_gradient_effect_of<Rule>() == zero_gradient_effect::no_op_if_weight_unchanged;
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

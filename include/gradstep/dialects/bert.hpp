@@ -16,7 +16,6 @@
 #include <gradstep/rules/adam.hpp>
 
 namespace gradstep::dialects::bert {
-
 struct adam_weight_decay_arguments {
     double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-6;
     static constexpr auto hyperparameters =
@@ -47,5 +46,4 @@ GRADSTEP_INLINE constexpr gradstep::adam bert_adam(bert_adam_arguments with = {}
 
 /// The presets of BERT: name -> function, used by the configuration.
 inline constexpr preset_list<adam_weight_decay, bert_adam> presets{"bert"};
-
 } // namespace gradstep::dialects::bert

@@ -11,7 +11,6 @@
 #include <gradstep/rules/adam.hpp>
 
 namespace gradstep::dialects::deepspeed {
-
 /// The arguments of `fused_adam` and `cpu_adam`.
 struct adam_arguments {
     double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
@@ -36,5 +35,4 @@ GRADSTEP_INLINE constexpr gradstep::adam cpu_adam(adam_arguments with = {}) { re
 
 /// The presets of DeepSpeed: name -> function, used by the configuration.
 inline constexpr preset_list<fused_adam, cpu_adam> presets{"deepspeed"};
-
 } // namespace gradstep::dialects::deepspeed

@@ -19,7 +19,6 @@
 #include <gradstep/rules/momentum.hpp>
 
 namespace gradstep::dialects::dlib {
-
 /// The argument of `sgd`.
 struct sgd_arguments {
     double momentum = 0.9;
@@ -55,5 +54,4 @@ GRADSTEP_INLINE constexpr gradstep::adam adam(adam_arguments with = {}) {
 
 /// The presets of dlib: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, adam> presets{"dlib"};
-
 } // namespace gradstep::dialects::dlib

@@ -23,7 +23,6 @@
 #include <gradstep/rules/sgd.hpp>
 
 namespace gradstep::dialects::dynamicemb {
-
 /// EXACT_SGD: gradient descent.
 ///
 ///     w <- w - lr * g
@@ -107,5 +106,4 @@ GRADSTEP_INLINE constexpr gradstep::constant_rate_ftrl ftrl(ftrl_arguments with 
 
 /// The presets of dynamicemb: name -> function, used by the configuration.
 inline constexpr preset_list<exact_sgd, adam, exact_adagrad, exact_rowwise_adagrad, ftrl> presets{"dynamicemb"};
-
 } // namespace gradstep::dialects::dynamicemb

@@ -25,7 +25,6 @@
 #include <gradstep/rules/sgd.hpp>
 
 namespace gradstep::dialects::ensmallen {
-
 /// StandardSGD: gradient descent.
 ///
 ///     w <- w - lr * g
@@ -181,5 +180,4 @@ GRADSTEP_INLINE constexpr gradstep::qhadam qhadam(qhadam_arguments with = {}) {
 inline constexpr preset_list<standard_sgd, momentum_sgd, nesterov_momentum_sgd, qhsgd, rmsprop, ada_grad, ada_delta,
                              adam, amsgrad, adamax, nadam, ada_belief, qhadam>
     presets{"ensmallen"};
-
 } // namespace gradstep::dialects::ensmallen

@@ -29,7 +29,6 @@
 #include <gradstep/rules/sgd.hpp>
 
 namespace gradstep::dialects::fbgemm {
-
 /// EXACT_SGD: gradient descent.
 ///
 ///     w <- w - lr * g
@@ -184,5 +183,4 @@ GRADSTEP_INLINE constexpr gradstep::lars lars_sgd(lars_sgd_arguments with = {}) 
 inline constexpr preset_list<exact_sgd, exact_adagrad, exact_rowwise_adagrad, exact_rowwise_adagrad_cowclip,
                              rowwise_rmsprop_ar, adam, partial_rowwise_adam, lamb, lars_sgd>
     presets{"fbgemm"};
-
 } // namespace gradstep::dialects::fbgemm

@@ -42,7 +42,6 @@
 #include <gradstep/rules/sgd.hpp>
 
 namespace gradstep::dialects::keras {
-
 /// SGD(): gradient descent.
 ///
 ///     w <- w - lr * g
@@ -264,5 +263,4 @@ inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, rmsprop, rmsprop_c
                              rmsprop_centered_momentum, adam, adam_amsgrad, adamw, adamw_amsgrad, adadelta, adagrad,
                              adamax, nadam, ftrl, lion, lamb>
     presets{"keras"};
-
 } // namespace gradstep::dialects::keras

@@ -21,7 +21,6 @@
 #include <gradstep/rules/sgd.hpp>
 
 namespace gradstep::dialects::mlx {
-
 /// SGD(): gradient descent.
 ///
 ///     w <- w - lr * g
@@ -136,5 +135,4 @@ GRADSTEP_INLINE constexpr gradstep::lion lion(lion_arguments with = {}) {
 /// The presets of mlx: name -> function, used by the configuration.
 inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, rmsprop, adagrad, adadelta, adam, adamw, adamax, lion>
     presets{"mlx"};
-
 } // namespace gradstep::dialects::mlx

@@ -50,7 +50,6 @@
 #include <gradstep/rules/yogi.hpp>
 
 namespace gradstep::dialects::optax {
-
 /// sgd(momentum=None): gradient descent, w <- w - lr * g.
 GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 
@@ -440,5 +439,4 @@ inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, adagrad, adadelta,
                              optimistic_gradient_descent, optimistic_adam_v2, novograd, fromage, noisy_sgd, adafactor,
                              sm3, ademamix, adopt, cocob, madgrad, schedule_free_sgd, schedule_free_adamw>
     presets{"optax"};
-
 } // namespace gradstep::dialects::optax

@@ -11,7 +11,6 @@
 #include <gradstep/rules/schedule_free_sgd.hpp>
 
 namespace gradstep::dialects::optax {
-
 /// The arguments of `ademamix`.
 struct ademamix_arguments {
     double b1 = 0.9, b2 = 0.999, b3 = 0.9999, alpha = 5, eps = 1e-8;
@@ -99,5 +98,4 @@ GRADSTEP_INLINE constexpr gradstep::schedule_free_adam schedule_free_adamw(sched
             .decay = with.weight_decay,
             .rate_power = with.weight_lr_power};
 }
-
 } // namespace gradstep::dialects::optax

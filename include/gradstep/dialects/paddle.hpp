@@ -38,15 +38,12 @@
 #include <gradstep/rules/rprop.hpp>
 #include <gradstep/rules/sgd.hpp>
 
-namespace gradstep::dialects::paddle {
-
-namespace detail {
-
+namespace gradstep::dialects::paddle::detail {
 // A number after Paddle's conversion to a C++ float.
 GRADSTEP_INLINE constexpr double attribute(double x) { return static_cast<double>(static_cast<float>(x)); }
+} // namespace gradstep::dialects::paddle::detail
 
-} // namespace detail
-
+namespace gradstep::dialects::paddle {
 /// SGD(): gradient descent.
 ///
 ///     w <- w - lr * g
@@ -327,5 +324,4 @@ inline constexpr preset_list<sgd, momentum, momentum_nesterov, adagrad, decayed_
                              rmsprop_centered, rmsprop_momentum, rmsprop_centered_momentum, adam, adam_amsgrad, adamw,
                              adamw_amsgrad, adamax, nadam, radam, lamb, ftrl, rprop>
     presets{"paddle"};
-
 } // namespace gradstep::dialects::paddle

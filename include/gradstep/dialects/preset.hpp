@@ -7,15 +7,13 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep::dialects {
-
 /// The arguments of a function without arguments.
 struct no_arguments {
     static constexpr hyperparameter_list<> hyperparameters{};
 };
+} // namespace gradstep::dialects
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::dialects::detail::inline GRADSTEP_ISA {
 template <auto Function> struct signature;
 template <class Rule, Rule (*Function)()> struct signature<Function> {
     using rule_type = Rule;
@@ -25,11 +23,9 @@ template <class Rule, class Arguments, Rule (*Function)(Arguments)> struct signa
     using rule_type = Rule;
     using arguments_type = Arguments;
 };
+} // namespace gradstep::dialects::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::dialects::inline GRADSTEP_ISA {
 /// A preset as a type: its name, its arguments and its rule. The function is a template argument
 /// and never a pointer: a pointer would need a compiled copy, which other instruction sets would
 /// share.
@@ -55,9 +51,9 @@ template <auto Function> struct preset {
         else return Function();
     }
 };
+} // namespace gradstep::dialects::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-
+namespace gradstep::dialects {
 /// All presets of a framework. Each framework has its list as `presets`; `torch::presets.dialect`
 /// is "torch".
 template <auto... Functions> struct preset_list {
@@ -66,5 +62,4 @@ template <auto... Functions> struct preset_list {
     /// Calls f(preset) for each, from the first to the last.
     template <class F> GRADSTEP_INLINE constexpr void for_each(F const& f) const { (f(preset<Functions>{}), ...); }
 };
-
 } // namespace gradstep::dialects

@@ -35,7 +35,6 @@
 #include <gradstep/rules/sgd.hpp>
 
 namespace gradstep::dialects::tensorflow {
-
 /// GradientDescentOptimizer: gradient descent.
 ///
 ///     w <- w - lr * g
@@ -292,5 +291,4 @@ inline constexpr preset_list<gradient_descent, momentum, momentum_nesterov, kera
                              rmsprop_centered_momentum, adam, adam_nesterov, adam_amsgrad, ada_max, ftrl,
                              proximal_adagrad>
     presets{"tensorflow"};
-
 } // namespace gradstep::dialects::tensorflow

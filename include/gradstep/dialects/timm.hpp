@@ -10,7 +10,6 @@
 #include <gradstep/rules/cautious_lion.hpp>
 
 namespace gradstep::dialects::timm {
-
 struct cadamw_arguments {
     double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
     static constexpr auto hyperparameters =
@@ -38,5 +37,4 @@ GRADSTEP_INLINE constexpr gradstep::cautious_lion clion(clion_arguments with = {
 
 /// The presets of timm: name -> function, used by the configuration.
 inline constexpr preset_list<cadamw, clion> presets{"timm"};
-
 } // namespace gradstep::dialects::timm

@@ -42,7 +42,6 @@
 #include <gradstep/schedules/poly.hpp>
 
 namespace gradstep::dialects::torch {
-
 /// SGD(momentum=0): gradient descent, w <- w - lr * g.
 GRADSTEP_INLINE constexpr gradstep::sgd sgd() { return {}; }
 
@@ -302,5 +301,4 @@ inline constexpr preset_list<sgd, sgd_momentum, sgd_nesterov, rmsprop, rmsprop_c
                              rmsprop_centered_momentum, adagrad, adadelta, adam, adam_amsgrad, adamw, adamw_amsgrad,
                              sparse_adam, adamax, nadam, radam, rprop, adafactor>
     presets{"torch"};
-
 } // namespace gradstep::dialects::torch

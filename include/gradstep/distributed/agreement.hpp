@@ -9,10 +9,7 @@
 
 #include <gradstep/core/compiler.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // What must be equal on all ranks: lines of a subject and its value. The ranks exchange them before
 // the first step.
 //
@@ -38,10 +35,7 @@ private:
     };
     std::vector<line> lines_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/agreement.ipp>

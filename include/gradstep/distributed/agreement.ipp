@@ -8,10 +8,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/framed_bytes.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::vector<std::byte> agreement::encode() const {
     auto const write = [&](std::byte* to, std::size_t size) {
         gradstep::detail::byte_writer out(to);
@@ -50,7 +47,4 @@ GRADSTEP_DEFINE std::string agreement::difference(agreement const& theirs, int r
     }
     return {};
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

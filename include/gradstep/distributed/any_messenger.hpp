@@ -7,10 +7,7 @@
 
 #include <gradstep/distributed/communicator.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // A messenger of any type behind a virtual interface, so that workers are compiled once.
 class any_messenger {
 public:
@@ -37,7 +34,4 @@ public:
 private:
     M& of_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

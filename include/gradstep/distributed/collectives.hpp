@@ -22,7 +22,6 @@
 // advances it and returns true when it is complete; `finish` waits for that. All ranks must begin
 // the operations of one channel in the same order.
 namespace gradstep::distributed {
-
 /// The result of `begin_reduce_scatter` and `begin_all_reduce`. Both sums are in the order of the
 /// ranks, in float for 16-bit types, and rounded once. So all communicators give the same bits.
 /// Integers are counts: they wrap around, and their mean is their sum.
@@ -37,8 +36,9 @@ struct shard {
     std::size_t first, last;
     std::size_t size() const { return last - first; }
 };
+} // namespace gradstep::distributed
 
-inline namespace GRADSTEP_ABI {
+namespace gradstep::distributed::inline GRADSTEP_ABI {
 /// The shard of an array that belongs to a rank. All ranks have the same number of blocks of 4096
 /// elements, except the last ones, which can have fewer or none.
 shard shard_of_rank(std::size_t elements, int ranks, int rank);
@@ -55,11 +55,9 @@ struct partition {
         return {0, rank == *whole_on ? elements : 0};
     }
 };
-} // namespace GRADSTEP_ABI
+} // namespace gradstep::distributed::inline GRADSTEP_ABI
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ISA {
 // The type that elements are added up in.
 template <class T> using sum_type = std::remove_cvref_t<decltype(gradstep::detail::widen(std::declval<T>()))>;
 
@@ -88,11 +86,9 @@ template <class T> void add_up(std::span<T const* const> of, std::span<T> out, r
 template <class T> std::span<std::byte> bytes_of(std::span<T> x, shard of) {
     return std::as_writable_bytes(x.subspan(of.first, of.size()));
 }
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::distributed::inline GRADSTEP_ISA {
 /// A pending reduce-scatter.
 template <class T, communicator C> class pending_reduce_scatter {
 public:
@@ -286,9 +282,7 @@ template <communicator C> exchange_of<C> begin_barrier(C& by, int channel) {
     std::vector<std::span<std::byte>> const from(to.size());
     return by.exchange(channel, to, from);
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::inline GRADSTEP_ISA
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/collectives.ipp>

@@ -5,9 +5,7 @@
 #include <gradstep/core/coded_block.hpp>
 #include <gradstep/core/reduce.hpp>
 
-namespace gradstep::distributed {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE shard shard_of_rank(std::size_t elements, int ranks, int rank) {
     using gradstep::detail::block_count, gradstep::detail::block_size;
     static_assert(block_size % coded_block::length == 0, "shards divide no block of state (block8)");
@@ -15,6 +13,4 @@ GRADSTEP_DEFINE shard shard_of_rank(std::size_t elements, int ranks, int rank) {
                       at = static_cast<std::size_t>(rank);
     return {std::min(elements, each * at), std::min(elements, each * (at + 1))};
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::inline GRADSTEP_ABI

@@ -18,7 +18,6 @@
 // transport must model `communicator`, or only `messenger` for servers and workers. Sums have the
 // same order and arithmetic on every transport (distributed/collectives.hpp).
 namespace gradstep::distributed {
-
 /// Other ranks did not respond in time. The message contains these ranks, the operation, and the
 /// waiting time. The operation has not happened on this rank, but it may have happened on other
 /// ranks. You can repeat the call to wait again. If a rank does not repeat the call, it must exit,
@@ -37,9 +36,9 @@ struct message {
 
 /// How long an operation waits for another rank by default, before it throws rank_error.
 inline constexpr std::chrono::milliseconds default_timeout{60'000};
+} // namespace gradstep::distributed
 
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::inline GRADSTEP_ABI {
 /// A transport for messages between ranks, which are numbered from 0:
 ///
 ///     rank(), size()     this rank, and the number of ranks
@@ -89,11 +88,9 @@ concept communicator = messenger<C> && requires(C& c, int channel, std::span<std
 template <communicator C>
 using exchange_of = decltype(std::declval<C&>().exchange(0, std::declval<std::span<std::span<std::byte const> const>>(),
                                                          std::declval<std::span<std::span<std::byte> const>>()));
-} // namespace GRADSTEP_ABI
+} // namespace gradstep::distributed::inline GRADSTEP_ABI
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 using gradstep::detail::fail;
 
 // "rank 1, rank 3".
@@ -135,11 +132,9 @@ public:
 private:
     int looks_ = 0;
 };
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ABI {
+namespace gradstep::distributed::inline GRADSTEP_ABI {
 /// Waits until a pending exchange or collective is complete. After the communicator's timeout it
 /// throws rank_error, with the missing ranks and `what` it waited for.
 template <messenger M, pending_exchange E> void finish(M const& by, E& pending, std::string_view what) {
@@ -147,9 +142,7 @@ template <messenger M, pending_exchange E> void finish(M const& by, E& pending, 
     for (detail::idle_time idle; !pending.test(); idle.pass())
         if (until.has_passed()) detail::refuse_wait(by.rank(), what, by.timeout(), pending.missing());
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/communicator.ipp>

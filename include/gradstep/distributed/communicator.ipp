@@ -8,10 +8,7 @@
 
 #include <gradstep/core/error.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::string ranks_as_text(std::vector<int> const& ranks) {
     std::string out;
     for (int const r : ranks) out += (out.empty() ? "rank " : ", rank ") + gradstep::detail::text(r);
@@ -50,7 +47,4 @@ GRADSTEP_DEFINE void idle_time::pass() {
     if (looks_ < 200) std::this_thread::yield();
     else std::this_thread::sleep_for(std::chrono::microseconds(looks_ < 400 ? 20 : 200));
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

@@ -18,10 +18,7 @@
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ISA {
 // A parameter whose gradient is kept until a message is made of it. S is its type in memory.
 template <class S> class kept_parameter final : public distributed_parameter {
 public:
@@ -56,11 +53,9 @@ private:
     int channel_;
     std::optional<pending_gather<C>> gather_;
 };
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::distributed::inline GRADSTEP_ISA {
 /// Data-parallel training with compressed gradients: each rank sends one message per step to every
 /// other rank. For a parameter of `dgc_momentum`, the message contains the entries that the rule
 /// selects. For a parameter of another rule, it contains the whole gradient. Every step uses the
@@ -142,6 +137,4 @@ private:
     detail::gathered_messages<C> messages_;
     std::size_t message_bytes_ = 0;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::inline GRADSTEP_ISA

@@ -7,10 +7,7 @@
 
 #include <gradstep/distributed/wire.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // What a worker knows of one server: how many of the worker's messages the server has applied, as
 // positions (wire.hpp), and the messages that the worker may have to send again.
 class connection {
@@ -79,10 +76,7 @@ private:
     std::list<std::uint64_t> in_flight_;
     std::list<sent> kept_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/connection.ipp>

@@ -7,10 +7,7 @@
 
 #include <gradstep/distributed/wire.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::uint64_t connection::applied_of(std::uint64_t position) const {
     return in_flight_.empty() ? position : in_flight_.front() - 1;
 }
@@ -60,7 +57,4 @@ GRADSTEP_DEFINE void connection::note_sent(sending& of) noexcept {
     in_flight_.splice(in_flight_.end(), of.in_flight);
     kept_.splice(kept_.end(), of.kept);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

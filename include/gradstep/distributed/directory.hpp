@@ -16,10 +16,7 @@
 #include <gradstep/distributed/wire.hpp>
 
 // Which server holds which parameters, as a worker knows it from their welcomes.
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // The part of a parameter on one server: elements [first, first + size) of a dense one, or the rows
 // of the server's keys.
 struct share {
@@ -88,10 +85,7 @@ private:
     std::vector<std::optional<wire_service>> services_; // for each server, after its welcome
     std::deque<known_parameter> parameters_;            // a deque: references stay valid
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/directory.ipp>

@@ -13,10 +13,7 @@
 #include <gradstep/core/stable_hash.hpp>
 #include <gradstep/distributed/wire.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE share const* known_parameter::share_of(std::size_t server) const {
     auto const found =
         std::find_if(shares.begin(), shares.end(), [server](share const& x) { return x.server == server; });
@@ -182,7 +179,4 @@ GRADSTEP_DEFINE void directory::refuse_shares(known_parameter const& of,
     fail<value_error>({"the servers' parts of ", of.entry.name}, {"are not all of it", joined(what)},
                       {"the same add on every server"});
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

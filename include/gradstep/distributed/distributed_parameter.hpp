@@ -22,10 +22,7 @@
 
 // Parameters of workers: a gradient is exchanged while the caller computes, and the parameter is
 // updated when the gradients of all ranks have arrived.
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 using gradstep::detail::incremental_step;
 using gradstep::detail::text;
 using gradstep::detail::type_id;
@@ -123,10 +120,7 @@ private:
 
 // Integers are counts.
 template <class T> inline constexpr reduction mean_of = std::is_integral_v<T> ? reduction::sum : reduction::mean;
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/distributed_parameter.ipp>

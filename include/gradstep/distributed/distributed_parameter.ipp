@@ -11,10 +11,7 @@
 #include <gradstep/distributed/operation.hpp>
 #include <gradstep/model/named_gradient.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void distributed_parameter::begin_push(void const* gradient_memory, incremental_step* by) {
     begin([&] {
         std::size_t task = 0;
@@ -68,7 +65,4 @@ GRADSTEP_DEFINE void distributed_parameter::end_step() {
     part_->is_done = true;
     publish_or_fail();
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

@@ -12,9 +12,7 @@
 #include <gradstep/distributed/worker.hpp>
 #include <gradstep/parameter.hpp>
 
-namespace gradstep::distributed {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::distributed::inline GRADSTEP_ISA {
 /// A dense parameter for Geo-SGD: the worker trains a local copy, and exchanges changes with the
 /// server every `local_steps` steps. The server's rule must be add_delta at a rate of 1, and its
 /// mode geo or asynchronous.
@@ -103,6 +101,4 @@ private:
     std::vector<storage> scratch_;
 };
 template <class Updater> geo_parameter(worker&, char const*, Updater, int) -> geo_parameter<Updater>;
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::inline GRADSTEP_ISA

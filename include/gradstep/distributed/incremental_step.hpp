@@ -7,10 +7,7 @@
 #include <gradstep/model/parameter_task.hpp>
 #include <gradstep/model/task_set.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // A step of a model whose gradients arrive one by one. A parameter is prepared when the exchange of
 // its gradient starts, and run when the mean gradient has arrived, chunk by chunk on any thread.
 // Call all functions except `run` from one thread. Between the first `prepare` and `end`, the model
@@ -55,10 +52,7 @@ private:
     task_set& of_;
     std::size_t prepared_ = 0; // parameters
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/incremental_step.ipp>

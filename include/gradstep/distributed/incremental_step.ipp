@@ -10,10 +10,7 @@
 #include <gradstep/model/parameter_task.hpp>
 #include <gradstep/model/task_set.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::size_t incremental_step::prepare(named_gradient const& gradient) {
     if (prepared_ == 0) of_.require_idle("push");
     std::size_t const i = of_.index_of(gradient.name, "push");
@@ -49,7 +46,4 @@ GRADSTEP_DEFINE void incremental_step::end() {
     prepared_ = 0;
     of_.end_pending();
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -5,10 +5,7 @@
 
 #include <gradstep/distributed/server_protocol.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // When a server has last heard of each worker. A worker that waits for nothing must send something
 // within the timeout.
 class liveness {
@@ -35,10 +32,7 @@ private:
     std::vector<clock::time_point> last_seen_;
     clock::time_point next_check_, next_sign_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/liveness.ipp>

@@ -7,10 +7,7 @@
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/server_protocol.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE liveness::liveness(std::size_t workers, std::chrono::milliseconds timeout)
     : timeout_(timeout), wait_(std::max(timeout / 16, std::chrono::milliseconds(1))), last_seen_(workers, clock::now()),
       next_check_(clock::now() + wait_), next_sign_(clock::now() + timeout / 4) {}
@@ -42,7 +39,4 @@ GRADSTEP_DEFINE void liveness::check(server_protocol const& of, clock::time_poin
     if (!late.empty()) refuse_wait(of.rank(), "the server", timeout_, late);
     if (everyone && !all.empty()) refuse_wait(of.rank(), "the server: the workers wait for each other", timeout_, all);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

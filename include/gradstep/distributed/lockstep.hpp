@@ -24,8 +24,7 @@
 
 // The common base of the modes in which all ranks take every step together: synchronous.hpp,
 // sharded.hpp, compressed.hpp.
-namespace gradstep::distributed {
-inline namespace GRADSTEP_ABI {
+namespace gradstep::distributed::inline GRADSTEP_ABI {
 /// The base of workers whose ranks take every step together: `synchronous`, `sharded` and
 /// `compressed`. A step needs one gradient of each parameter, pushed in any order. It is complete
 /// when the first pull, barrier or push after the last of these pushes returns. If the communicator
@@ -149,17 +148,13 @@ private:
     std::atomic<bool> is_finishing_ = false;                    // the caller waits for an incremental step
     std::optional<detail::helper_thread> helper_;
 };
-} // namespace GRADSTEP_ABI
+} // namespace gradstep::distributed::inline GRADSTEP_ABI
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 void add_options(agreement& own, model_options const& options);
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ISA {
 // The base of a mode's worker over a communicator of one type, which must outlive it.
 template <communicator C> class lockstep_over : public lockstep {
 protected:
@@ -188,10 +183,7 @@ private:
     std::optional<pending_gather<C>> comparison_;
     std::optional<exchange_of<C>> barrier_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ISA
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/lockstep.ipp>

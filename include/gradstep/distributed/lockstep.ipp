@@ -19,9 +19,7 @@
 #include <gradstep/model.hpp>
 #include <gradstep/version.hpp>
 
-namespace gradstep::distributed {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE lockstep::lockstep(char const* mode) : mode_(mode) {}
 GRADSTEP_DEFINE lockstep::~lockstep() = default;
 
@@ -251,17 +249,11 @@ GRADSTEP_DEFINE void lockstep::forget_step() {
     for (auto const& one : parameters_) one->is_pushed = false;
     taken_ = 0;
 }
+} // namespace gradstep::distributed::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void add_options(agreement& own, model_options const& options) {
     own.add("model_options.clip_norm", text(options.clip_norm));
     own.add("model_options.on_nonfinite", gradstep::detail::enumerator(options.on_nonfinite));
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

@@ -18,7 +18,6 @@
 #include <gradstep/distributed/mpi_session.hpp>
 
 namespace gradstep::distributed {
-
 /// The options of a communicator over MPI.
 struct mpi_options {
     /// How long to wait for another rank before rank_error. >= 0.
@@ -27,10 +26,9 @@ struct mpi_options {
     /// message is sent as one element of an MPI type that has its length. >= 1.
     int most_bytes = INT_MAX;
 };
+} // namespace gradstep::distributed
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // A number of bytes as a count and a type of MPI.
 class mpi_bytes {
 public:
@@ -81,11 +79,9 @@ inline memory_of_mpi& left_to_mpi() {
     static memory_of_mpi out;
     return out;
 }
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ABI {
+namespace gradstep::distributed::inline GRADSTEP_ABI {
 /// A communicator over the ranks of an MPI communicator. It duplicates the MPI communicator, so its
 /// messages do not mix with your messages. MPI must be initialised, and must outlive this object.
 /// Several threads can call it if MPI provides MPI_THREAD_MULTIPLE, which `mpi_session` requests.
@@ -364,6 +360,4 @@ private:
 };
 
 static_assert(communicator<mpi_communicator>);
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::inline GRADSTEP_ABI

@@ -18,16 +18,14 @@
 #include <gradstep/distributed/communicator.hpp>
 
 namespace gradstep::distributed {
-
 /// A call of MPI failed. The message has the name of the call and MPI's error text.
 struct mpi_error : basic_error<std::runtime_error> {
     using basic_error::basic_error;
     char const* id() const noexcept override { return "mpi_failed"; }
 };
+} // namespace gradstep::distributed
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 inline void check_mpi(int result, char const* call) {
     if (result == MPI_SUCCESS) return;
     char text[MPI_MAX_ERROR_STRING] = {};
@@ -35,11 +33,9 @@ inline void check_mpi(int result, char const* call) {
     MPI_Error_string(result, text, &length);
     fail<mpi_error>({call}, {std::string_view(text, static_cast<std::size_t>(length))});
 }
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ABI {
+namespace gradstep::distributed::inline GRADSTEP_ABI {
 /// Initialises MPI (MPI_Init_thread) and finalises it in the destructor. You do not need it if your
 /// program initialises MPI itself. If an exception destroys the session, it calls MPI_Abort, which
 /// ends the whole job; otherwise the other ranks would wait for this one. `run` prints the error
@@ -77,6 +73,4 @@ public:
 private:
     int exceptions_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::inline GRADSTEP_ABI

@@ -10,10 +10,7 @@
 #include <gradstep/core/error.hpp>
 
 // Exchanges that continue while a worker's caller computes, and the thread that advances them.
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // An operation that continues while the caller computes. Any thread that holds the mutex can
 // advance it. After an error its state is undefined, and each test() throws the error again.
 class operation {
@@ -63,10 +60,7 @@ private:
     std::atomic<bool> has_ended_ = false;
     std::thread thread_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/operation.ipp>

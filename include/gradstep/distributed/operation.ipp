@@ -9,10 +9,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/distributed/communicator.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE bool operation::test() {
     std::lock_guard const lock(mutex);
     return go_on();
@@ -74,7 +71,4 @@ GRADSTEP_DEFINE void helper_thread::wake() {
     }
     woken_.notify_one();
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

@@ -9,10 +9,7 @@
 
 // The progress of a server: which messages of each worker it has received, applied and saved. The
 // pushes and barriers of a worker have the positions 1, 2, ...
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // The progress in the messages of one worker.
 struct worker_positions {
     std::uint64_t session = 0;
@@ -54,10 +51,7 @@ struct server_positions {
     void add(worker_positions const& of);
     worker_positions of_worker(std::size_t number) const;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/positions.ipp>

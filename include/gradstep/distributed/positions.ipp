@@ -9,10 +9,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/state/saved_state.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void worker_positions::receive(std::uint64_t position) {
     received = std::max(received, position);
     applied = open.empty() ? received : open.front() - 1;
@@ -86,7 +83,4 @@ GRADSTEP_DEFINE worker_positions server_positions::of_worker(std::size_t number)
     out.stopped = of_workers[3 * number + 2] != 0;
     return out;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

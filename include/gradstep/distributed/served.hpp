@@ -16,10 +16,7 @@
 #include <gradstep/state/saved_state.hpp>
 
 // The part of a served parameter or table that is compiled for each type.
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 template <class Updater> class served_dense final : public served_tensor {
     using storage = typename Updater::traits::storage;
 
@@ -114,7 +111,4 @@ private:
 
     Table table_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

@@ -15,10 +15,7 @@
 #include <gradstep/sparse/table_options.hpp>
 #include <gradstep/state/saved_state.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 using gradstep::detail::saved_state;
 
 // The text that all servers must have alike for a parameter: its policies, and the options that
@@ -134,10 +131,7 @@ private:
         pulled_keys_; // for each worker: the keys of its pulls, the oldest first
     std::vector<std::uint64_t> held_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/served_parameter.ipp>

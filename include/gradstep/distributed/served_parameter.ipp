@@ -18,10 +18,7 @@
 #include <gradstep/keyed/options.hpp>
 #include <gradstep/sparse/table_options.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 template <class Value> void describe_option(gradstep::detail::policy_text& to, char const* name, Value const& value) {
     to.hyperparameter(name);
     gradstep::detail::visit_value(to, value);
@@ -195,7 +192,4 @@ GRADSTEP_DEFINE void served_rows::update(std::span<wire_message const> gradients
     bool const is_count = gradstep::detail::is_integer(*entry.element.type());
     step(keys, rows, is_count ? 1 : 1.0 / static_cast<double>(gradients.size()));
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

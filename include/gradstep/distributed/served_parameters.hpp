@@ -10,10 +10,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/distributed/served_parameter.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // The parameters and tables of a server in the order of their names, which is the order of their
 // positions in a file.
 class served_parameters {
@@ -34,10 +31,7 @@ private:
     std::vector<std::unique_ptr<served_parameter>> all_;
     std::vector<std::string> elsewhere_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/served_parameters.ipp>

@@ -10,10 +10,7 @@
 #include <gradstep/core/stable_hash.hpp>
 #include <gradstep/distributed/served_parameter.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void served_parameters::require_new(std::string const& name) const {
     if (name.empty() || name.starts_with("gradstep."))
         fail<value_error>({"add"}, {"the name ", in_quotes(name), " is not allowed"},
@@ -42,7 +39,4 @@ GRADSTEP_DEFINE served_parameter* served_parameters::find(std::uint64_t hash) co
         if (one->hash == hash) return one.get();
     return nullptr;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

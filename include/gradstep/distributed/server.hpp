@@ -25,9 +25,7 @@
 #include <gradstep/state/saved_state.hpp>
 #include <gradstep/table.hpp>
 
-namespace gradstep::distributed {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::inline GRADSTEP_ABI {
 /// A parameter server: it stores the weights, and updates them by the gradients that workers push.
 /// Each parameter has its own policies.
 ///
@@ -228,9 +226,7 @@ private:
     std::set<std::string, std::less<>> in_files_; // names of tensors
     std::deque<periodic> tasks_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/server.ipp>

@@ -20,9 +20,7 @@
 #include <gradstep/distributed/server_checkpoint.hpp>
 #include <gradstep/distributed/server_protocol.hpp>
 
-namespace gradstep::distributed {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE server::server(int rank, int size, server_options options) : protocol_(rank, size, options) {}
 GRADSTEP_DEFINE server::server(server&&) noexcept = default;
 GRADSTEP_DEFINE server& server::operator=(server&&) noexcept = default;
@@ -175,6 +173,4 @@ GRADSTEP_DEFINE void server::run_tasks() {
         task.call(*this);
     }
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::inline GRADSTEP_ABI

@@ -4,10 +4,7 @@
 
 #include <gradstep/distributed/server_protocol.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // The checkpoint of a server: its parameters and the positions of its workers (server_positions),
 // of one moment. Only `save`, `load` and `begin` need what writes and reads files
 // (io/checkpoint_file.hpp): programs that call none of them do not link it.
@@ -30,10 +27,7 @@ private:
     std::uint64_t every_ = 0, pushes_saved_ = 0;
     void (server_checkpoint::*save_own_)(server_protocol&) = nullptr; // once `begin` was called
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/server_checkpoint.ipp>

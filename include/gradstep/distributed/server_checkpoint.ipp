@@ -15,10 +15,7 @@
 #include <gradstep/io/checkpoint_file.hpp>
 #include <gradstep/state/saved_state.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // Returns false only if the system says that there is no such file: one that cannot be seen now can
 // be the job's checkpoint.
 inline bool is_there(std::string const& file) {
@@ -70,7 +67,4 @@ GRADSTEP_DEFINE void server_checkpoint::save_own(server_protocol& of) {
     }
     save(of, file_);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

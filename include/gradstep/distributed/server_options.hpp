@@ -4,7 +4,6 @@
 #include <vector>
 
 namespace gradstep::distributed {
-
 /// How a server applies the gradients of its workers.
 enum class server_mode {
     synchronous,  ///< one step for one push of each worker: their mean, added up in the order of the ranks
@@ -49,5 +48,4 @@ struct outgoing {
     int to;
     std::vector<std::byte> bytes;
 };
-
 } // namespace gradstep::distributed

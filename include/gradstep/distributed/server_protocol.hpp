@@ -10,10 +10,7 @@
 #include <gradstep/distributed/server_options.hpp>
 #include <gradstep/distributed/wire.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // What a server does with the messages of workers (wire.hpp), and what it answers. It applies every
 // push once, in the order of the worker's positions; what does not fit is refused before anything
 // changes. `server` calls `take` for each message, then runs its tasks and writes its checkpoint,
@@ -109,10 +106,7 @@ private:
     std::uint64_t request_ = 0, session_ = 0;                  // of that message
     std::uint64_t pushes_ = 0, late_ = 0;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/server_protocol.ipp>

@@ -16,10 +16,7 @@
 #include <gradstep/distributed/server_options.hpp>
 #include <gradstep/distributed/wire.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE server_protocol::server_protocol(int rank, int size, server_options const& options)
     : options_(options), rank_(rank), size_(size) {
     if (options.num_servers < 1 || options.num_servers >= size)
@@ -390,7 +387,4 @@ GRADSTEP_DEFINE void server_protocol::release_barriers() {
         release(w, workers_[w].barrier);
     }
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

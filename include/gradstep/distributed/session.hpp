@@ -18,10 +18,7 @@
 #include <gradstep/distributed/directory.hpp>
 #include <gradstep/distributed/wire.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // A request to a server that has not answered yet, and the memory for the answer.
 struct pending_request {
     std::size_t server;
@@ -195,10 +192,7 @@ private:
     std::string failure_;
     bool failure_is_of_ranks_ = false;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/session.ipp>

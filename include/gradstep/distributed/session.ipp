@@ -21,10 +21,7 @@
 #include <gradstep/distributed/directory.hpp>
 #include <gradstep/distributed/wire.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void pending_request::take_weights(wire_message const& answer) {
     std::size_t const expected = is_rows ? indices.size() * bytes : bytes;
     if (answer.header.element != header.element || answer.body.size() != expected)
@@ -262,7 +259,4 @@ GRADSTEP_DEFINE void session::learn_of_stop(std::size_t s) {
     for (pending_request* const one : open_)
         if (one->server == s && one->header.kind == wire_kind::stop) one->answered = true;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

@@ -26,10 +26,7 @@
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ISA {
 // A parameter of which the model has this rank's shard.
 class sharded_parameter : public distributed_parameter {
 public:
@@ -122,11 +119,9 @@ template <class Updater> constexpr bool require_shards() {
                   "updates a shard; expected a rule without it; use synchronous");
     return true;
 }
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::distributed::inline GRADSTEP_ISA {
 /// Data-parallel training with sharded optimizer state (ZeRO stage 1): each rank updates only its
 /// own shard of every parameter (shard_of_rank). Each of p ranks stores 1/p of the state. In a
 /// step, the ranks add up the gradients so that each rank gets its shard of the mean. It updates
@@ -304,6 +299,4 @@ private:
     std::vector<std::size_t> matrix_elements_; // of each rank
     model_result last_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::inline GRADSTEP_ISA

@@ -16,10 +16,7 @@
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ISA {
 // A parameter whose gradients are summed over all ranks. S is its type in memory.
 template <class S, communicator C> class reduced_parameter final : public distributed_parameter {
 public:
@@ -42,11 +39,9 @@ private:
     std::shared_ptr<std::vector<S>> mean_; // shared with the transport, which can read it for longer
     std::optional<pending_all_reduce<S, C>> reduce_;
 };
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::distributed::inline GRADSTEP_ISA {
 /// Data-parallel training: a worker that takes every step with the mean of the gradients of all
 /// ranks (all-reduce). All ranks make the same update and have the same bits. One process gets the
 /// same bits with a gs::model of the same parameters: it adds the gradients in the order of the
@@ -115,6 +110,4 @@ private:
     gradstep::detail::incremental_step step_{model_.tasks()};
     model_result last_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::inline GRADSTEP_ISA

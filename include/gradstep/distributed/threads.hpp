@@ -18,10 +18,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/distributed/communicator.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // The state that the ranks of a process share. Sent bytes are copied, so they stay if the sender
 // ends.
 struct thread_hub {
@@ -41,11 +38,9 @@ struct thread_hub {
     explicit thread_hub(int size) : ranks(static_cast<std::size_t>(size)) {}
     one_rank& of(int rank) { return ranks[static_cast<std::size_t>(rank)]; }
 };
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ABI {
+namespace gradstep::distributed::inline GRADSTEP_ABI {
 class thread_ranks;
 
 /// One rank of `thread_ranks`: a communicator. Its destructor ends the rank; other ranks that wait
@@ -147,9 +142,7 @@ private:
 };
 
 static_assert(communicator<thread_communicator>);
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/threads.ipp>

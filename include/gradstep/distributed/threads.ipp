@@ -14,9 +14,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/distributed/communicator.hpp>
 
-namespace gradstep::distributed {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE bool thread_communicator::exchange_type::test() {
     std::lock_guard const lock(hub_->mutex);
     auto& own = hub_->of(rank_);
@@ -106,6 +104,4 @@ GRADSTEP_DEFINE thread_communicator thread_ranks::begin(int rank) {
     own.is = detail::thread_hub::life::alive;
     return {hub_, rank, timeout_};
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::inline GRADSTEP_ABI

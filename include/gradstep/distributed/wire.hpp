@@ -39,10 +39,7 @@
 //     80   8   number of elements
 //     88       keys, 8 bytes each; then the elements, or the bytes of a text; then zeros up to a
 //              multiple of 8
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 using gradstep::detail::fail;
 using gradstep::detail::in_quotes;
 using gradstep::detail::joined;
@@ -181,10 +178,7 @@ std::vector<wire_entry> read_wire_directory(wire_message const& from, wire_servi
 
 // A random number for a run of a worker or server. Never 0.
 std::uint64_t wire_number();
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/wire.ipp>

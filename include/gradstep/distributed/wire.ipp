@@ -19,10 +19,7 @@
 #include <gradstep/core/stable_hash.hpp>
 #include <gradstep/version.hpp>
 
-namespace gradstep::distributed {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::span<std::byte const> checked_part(wire_header const& h, std::span<std::byte const> message) {
     if ((h.flags & wire_flags::unchecked) == 0 || h.keys > (message.size() - sizeof h) / 8) return message;
     return message.first(sizeof h + static_cast<std::size_t>(8 * h.keys));
@@ -180,7 +177,4 @@ GRADSTEP_DEFINE std::uint64_t wire_number() {
     auto const of_process = static_cast<std::uint64_t>(::getpid()) << 32 | count++;
     return (stable_hash(of_time) ^ stable_hash(of_process)) | 1;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

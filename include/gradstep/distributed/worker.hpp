@@ -18,7 +18,6 @@
 #include <gradstep/distributed/wire.hpp>
 
 namespace gradstep::distributed {
-
 /// The options of a worker.
 struct worker_options {
     /// The same as server_options.num_servers.
@@ -35,9 +34,9 @@ struct worker_options {
     /// The same as server_options.job.
     std::uint32_t job = 0;
 };
+} // namespace gradstep::distributed
 
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::inline GRADSTEP_ABI {
 /// A worker of a job with parameter servers (`server`). It has the same four calls in every mode of
 /// the servers.
 ///
@@ -222,9 +221,7 @@ private:
     std::uint64_t barrier_ = 0; // the position of an incomplete barrier
     bool at_barrier_ = false, at_stop_ = false, stopping_ = false, stopped_ = false; // under the session's lock
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/distributed/worker.ipp>

@@ -15,9 +15,7 @@
 #include <gradstep/distributed/session.hpp>
 #include <gradstep/distributed/wire.hpp>
 
-namespace gradstep::distributed {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::distributed::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE worker::~worker() = default;
 
 GRADSTEP_DEFINE void worker::barrier() {
@@ -272,6 +270,4 @@ GRADSTEP_DEFINE void worker::make_room(std::unique_lock<std::mutex>& lock, detai
     }
     require_open("push");
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep::distributed
+} // namespace gradstep::distributed::inline GRADSTEP_ABI

@@ -15,11 +15,7 @@
 /// must include this header if it calls them, and needs nlohmann-json. A program that links
 /// gradstep::compiled need not include it. The files are safetensors;
 /// docs/reference/file_formats.md describes their contents.
-
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 inline constexpr std::string_view parameter_key = "gradstep.parameter.";
 
 class checkpoint_files {
@@ -77,10 +73,7 @@ private:
     std::vector<saved_state> states_;                            // sorted, like the metadata
     std::vector<std::vector<safetensors_entry const*>> entries_; // the tensors of each state
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/io/checkpoint.ipp>

@@ -20,10 +20,7 @@
 #include <gradstep/model.hpp>
 #include <gradstep/state/saved_state.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void checkpoint_files::save(std::string const& path, std::span<saved_state const> all) {
     save(path, all, [](saved_state const& state, saved_tensor const& x, write_type const& write) {
         each_chunk(state, x, false, write);
@@ -270,12 +267,9 @@ GRADSTEP_DEFINE std::unique_ptr<checkpoint_file> open_checkpoint(std::string con
 GRADSTEP_DEFINE void write_checkpoint(std::string const& path, std::span<saved_state const> all) {
     checkpoint_files::save(path, all);
 }
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::vector<detail::saved_state> model::states(char const* call) const {
     tasks_.require_idle(call);
     std::vector<detail::saved_state> out(size());
@@ -312,6 +306,4 @@ GRADSTEP_DEFINE load_report model::load(std::string const& file, load_options co
         if (of.from[i] != nullptr) tasks_[i].resume(of.from[i]->clock, detail::values_to_load(own[i]));
     return std::move(of.report);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

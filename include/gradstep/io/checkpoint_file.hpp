@@ -9,10 +9,7 @@
 // Checkpoint files for owners that are compiled without JSON, such as servers. io/checkpoint.hpp
 // has the definitions: a header-only program that saves or loads must include it, and
 // gradstep::compiled contains them.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // An open checkpoint, for reading.
 class checkpoint_file {
 public:
@@ -24,7 +21,4 @@ public:
 };
 std::unique_ptr<checkpoint_file> open_checkpoint(std::string const& path);
 void write_checkpoint(std::string const& path, std::span<saved_state const> all);
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -7,10 +7,7 @@
 
 // The description of a parameter in a file, as JSON: everything except its tensors. See
 // docs/reference/file_formats.md.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 inline constexpr std::size_t longest_description = std::size_t{1} << 20;
 
 // The policies of a state as a configuration. Empty if they are longer than a quarter of
@@ -27,10 +24,7 @@ struct read_description {
 };
 // Reads the description of the parameter `name`. `where` is for errors.
 read_description description_from(std::string const& where, std::string name, std::string const& text);
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/io/description.ipp>

@@ -13,10 +13,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/json/json.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 inline constexpr std::array<char const*, 4> history_kind_names{"none", "factors", "products", "rates"};
 inline constexpr std::array<char const*, 3> distribution_names{"constant", "uniform", "normal"};
 
@@ -242,7 +239,4 @@ GRADSTEP_DEFINE read_description description_from(std::string const& where, std:
     description_reader const reader(where, text);
     return {reader.state(std::move(name)), reader.slots()};
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

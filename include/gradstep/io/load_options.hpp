@@ -6,7 +6,6 @@
 #include <vector>
 
 namespace gradstep {
-
 /// What `load` does if the file lacks a parameter: it throws (`error`), or leaves the parameter
 /// unchanged (`keep`).
 enum class missing_parameters { error, keep };
@@ -37,5 +36,4 @@ struct load_options {
 struct load_report {
     std::vector<std::string> loaded = {}, kept = {}, ignored = {}, resized = {};
 };
-
 } // namespace gradstep

@@ -11,9 +11,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/file.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// A tensor in the header of a safetensors file. `dtype` is the name of the type in the format:
 /// F64, F32, F16, BF16, I64, I32, U32, ... Its bytes are [begin, end) of the data, row by row,
 /// little-endian.
@@ -31,19 +29,16 @@ struct safetensors_header {
     std::vector<safetensors_entry> tensors = {};
     safetensors_metadata metadata = {};
 };
-} // namespace GRADSTEP_ABI
+} // namespace gradstep::inline GRADSTEP_ABI
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The bytes of an element of this dtype; 0 if the format does not have it.
 std::size_t safetensors_bytes_of(std::string_view dtype);
 // Computes the bytes of a tensor. False if they are 2^64 or more.
 bool safetensors_size(std::vector<std::uint64_t> const& shape, std::size_t element_bytes, std::uint64_t& bytes);
-} // namespace GRADSTEP_ABI
-} // namespace detail
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-inline namespace GRADSTEP_ABI {
+namespace gradstep::inline GRADSTEP_ABI {
 /// The longest header that gradstep reads or writes, in bytes. It has room for more than 10^6
 /// parameters. Other readers of the format stop at 100 MB, about 10^5 parameters.
 inline constexpr std::uint64_t safetensors_header_limit = 4'000'000'000;
@@ -121,9 +116,7 @@ private:
     std::uint64_t written_ = 0;
     detail::output_file file_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/io/safetensors.ipp>

@@ -17,10 +17,7 @@
 #include <gradstep/core/scalar.hpp>
 #include <gradstep/json/text.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::size_t safetensors_bytes_of(std::string_view dtype) {
     // The types that are not in scalar_table.
     for (char const* const name : {"BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0"})
@@ -176,14 +173,9 @@ private:
     safetensors_entry current_;
     unsigned fields_ = 0, offsets_ = 0;
 };
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
-
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE safetensors_header parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
                                                             std::string const& where) {
     auto const refuse = [&](detail::message_part given, detail::message_part expected) {
@@ -360,6 +352,4 @@ GRADSTEP_DEFINE std::string safetensors_writer::header_of(std::string const& pat
     for (std::size_t i = 0; i < 8; ++i) out[i] = static_cast<char>(json.size() >> (8 * i) & 255);
     return out + json;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

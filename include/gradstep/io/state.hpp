@@ -27,19 +27,13 @@
 ///              each, the number of rows and their width (0 for numbers)
 ///              zeros up to a multiple of 8; then the tensors, each padded with zeros to a multiple
 ///              of 8
-
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 std::size_t blob_bytes(saved_state const& of);
 void save_blob(saved_state const& of, std::span<std::byte> to);
 void load_blob(std::span<std::byte const> from, loadable to);
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ABI {
+namespace gradstep::inline GRADSTEP_ABI {
 /// Returns how many bytes `save_state` writes for this state of a parameter or table. Throws
 /// sequence_error if messages have not been applied, or an average has replaced the values of a
 /// table, and value_error if the format has no dtype for the element.
@@ -62,9 +56,7 @@ template <class X> void save_state(X const& x, std::span<std::byte> to) {
 template <class X> void load_state(X& x, std::span<std::byte const> from) {
     detail::load_blob(from, detail::loadable::of(x));
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/io/state.ipp>

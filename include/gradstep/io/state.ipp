@@ -15,10 +15,7 @@
 #include <gradstep/core/scalar.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 inline constexpr std::string_view blob_magic = "gs-state";
 // 1: without shape. 2: with a shape. 3: with the state of a clock, and with a shape or without.
 inline constexpr std::uint32_t blob_version = 3, blob_version_with_shape = 2, blob_version_without_shape = 1;
@@ -178,7 +175,4 @@ private:
 };
 
 GRADSTEP_DEFINE void load_blob(std::span<std::byte const> from, loadable to) { to.load(blob_source(from), false); }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

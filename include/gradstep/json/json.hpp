@@ -11,10 +11,7 @@
 
 #include <gradstep/core/error.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 template <class Value> struct json_member {
     std::string key;
     Value value;
@@ -168,10 +165,7 @@ std::string one_of(std::vector<std::string_view> const& allowed);
 
 // Parses a document. Throws value_error with the position of the first error.
 json parse_json(std::string_view text);
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/json/json.ipp>

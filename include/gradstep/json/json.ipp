@@ -15,10 +15,7 @@
 #include <gradstep/core/file_kind.hpp>
 #include <gradstep/json/text.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE json json::rounded(double value) {
     json out(value);
     out.is_rounded_ = true;
@@ -294,7 +291,4 @@ GRADSTEP_DEFINE json parse_json(std::string_view text) {
     if (!builder.error().empty()) throw_error<value_error>(builder.error());
     return out;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -19,10 +19,7 @@
 
 // Reads and writes the text of JSON (RFC 8259) with nlohmann-json, independently of the process's
 // locale.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Gives the calling thread the locale "C" until its destructor. nlohmann-json reads real numbers
 // with strtod, and uses only the first byte of a locale's decimal point. The process and its other
 // threads keep their locale.
@@ -129,7 +126,4 @@ template <class Events> void read_json(std::string_view text, Events& events) {
     json_events<Events> passed_on(events);
     nlohmann::json::sax_parse(text.begin(), text.end(), &passed_on);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

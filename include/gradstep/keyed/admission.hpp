@@ -9,10 +9,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/random.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Decides which keys get a row in a keyed table: a key gets one at its n-th appearance
 // (n = `admit_after`), or from then on with the probability `admit_probability` in each step that
 // contains it.
@@ -120,10 +117,7 @@ private:
     std::size_t full_[rows] = {};     // the number of counters per row that equal `enough_`
     std::vector<entry> journal_;      // since the last commit
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/keyed/admission.ipp>

@@ -9,10 +9,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/random.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE admission::admission(std::int64_t admit_after, double admit_probability, std::uint64_t seed,
                                      std::int64_t sketch_bytes, std::int64_t half_life)
     : seed_(seed), probability_(admit_probability), half_life_(half_life) {
@@ -129,7 +126,4 @@ GRADSTEP_DEFINE bool admission::is_drawn(std::uint64_t key, std::uint64_t step) 
     std::uint64_t const bits = (std::uint64_t{words.word[0]} << 32 | words.word[1]) >> 11;
     return static_cast<double>(bits) * 0x1p-53 < probability_;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

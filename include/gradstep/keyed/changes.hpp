@@ -9,10 +9,7 @@
 #include <gradstep/keyed/core.hpp>
 
 // How a keyed_table reports its changes, and how another one applies them.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The rows that were updated in step `since` or later.
 template <class Updater, class CatchUp>
 std::vector<std::int32_t> keyed_core<Updater, CatchUp>::touched_since(std::int64_t since) const {
@@ -230,7 +227,4 @@ void keyed_core<Updater, CatchUp>::require_sizes(changes_type const& changes) co
     if (std::size_t const wanted = has_touches ? count : 0; changes.touches.size() != wanted)
         fail<size_error>({"apply: touches"}, {"has ", changes.touches.size(), " elements"}, {wanted, " in this table"});
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

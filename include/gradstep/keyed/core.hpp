@@ -17,9 +17,7 @@
 #include <gradstep/sparse/row_changes.hpp>
 #include <gradstep/table.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// A row of a keyed_table, as eviction functions see it, with all steps applied. The memory belongs
 /// to the table and is valid until the call ends.
 template <class Updater> struct keyed_row {
@@ -31,12 +29,9 @@ template <class Updater> struct keyed_row {
     /// number of such steps (`touch_count`). 0 if the table does not keep them.
     std::uint32_t age, touch_count;
 };
+} // namespace gradstep::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // What a keyed_table consists of: a table of rows by number, and the index from keys to numbers.
 // keyed_table, `striped` and checkpoints use it. Row numbers are contiguous from 0, and every row
 // has its key in the index.
@@ -321,7 +316,4 @@ template <class Updater, class CatchUp> struct keyed_core {
     changes_type changed_since(std::int64_t since, row_content content);
     void apply(changes_type const& changes);
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

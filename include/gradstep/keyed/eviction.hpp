@@ -10,10 +10,7 @@
 #include <gradstep/keyed/core.hpp>
 
 // How a keyed_table evicts rows.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Updater, class CatchUp>
 std::uint64_t keyed_core<Updater, CatchUp>::evict_older_than(std::int64_t step) {
     require_last_touches("evict_older_than");
@@ -150,7 +147,4 @@ template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::relea
     for (std::uint64_t const key : names)
         if (held.find(key) == 0) held.erase(key);
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

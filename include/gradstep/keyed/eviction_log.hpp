@@ -5,10 +5,7 @@
 
 #include <gradstep/core/compiler.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The rows of a keyed table that were evicted, for replicas: all since a step, in the order of the
 // steps.
 struct eviction_log {
@@ -26,10 +23,7 @@ struct eviction_log {
     // that each entry is moved once on average.
     void forget(std::size_t more, std::size_t most) noexcept;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/keyed/eviction_log.ipp>

@@ -2,10 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void eviction_log::reserve(std::size_t more) {
     if (entries.capacity() - entries.size() < more)
         entries.reserve(std::max(entries.size() + more, 2 * entries.capacity()));
@@ -18,7 +15,4 @@ GRADSTEP_DEFINE void eviction_log::forget(std::size_t more, std::size_t most) no
     since = first[-1].step + 1;
     entries.erase(entries.begin(), first);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

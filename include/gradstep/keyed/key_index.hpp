@@ -14,10 +14,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/huge_pages.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Allocates memory for one more element, so that push_back does not throw: twice as much if it is
 // full, like push_back.
 template <class T> void reserve_next(std::vector<T>& v) {
@@ -438,7 +435,4 @@ private:
     std::size_t size_ = 0;
     int depth_ = 0;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -10,10 +10,7 @@
 #include <gradstep/keyed/core.hpp>
 
 // A step of a keyed_table: new keys get rows first, and lose them again if the step fails.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Updater, class CatchUp>
 std::uint64_t keyed_core<Updater, CatchUp>::leave_out_nonfinite(key_span keys, std::span<std::int32_t> ids,
                                                                 std::uint32_t const* sources,
@@ -148,7 +145,4 @@ void keyed_core<Updater, CatchUp>::apply(key_span keys, std::uint32_t const* sou
     stepping.dismiss();
     finish_step(scratch_ids);
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

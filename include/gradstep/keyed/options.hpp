@@ -8,7 +8,6 @@
 #include <gradstep/sparse/table_options.hpp>
 
 namespace gradstep {
-
 /// The options of a keyed_table, besides its updater and its catch-up policy. The options up to
 /// `id` are the same as in `table_options`, where `ignore_key` is `ignore_id`.
 struct keyed_options {
@@ -82,5 +81,4 @@ struct keyed_counts {
 
     friend bool operator==(keyed_counts const&, keyed_counts const&) = default;
 };
-
 } // namespace gradstep

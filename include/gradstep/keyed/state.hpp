@@ -12,14 +12,11 @@
 #include <gradstep/state/saved_state.hpp>
 #include <gradstep/state/table.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 template <class Updater, class CatchUp> class keyed_table;
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Rows that are named by keys are saved as a table's, with what is kept of keys that have no row.
 template <class Updater, class CatchUp> struct state_access<keyed_table<Updater, CatchUp>> {
     using keyed = keyed_core<Updater, CatchUp>;
@@ -96,7 +93,4 @@ private:
         return std::move(out.tensors);
     }
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

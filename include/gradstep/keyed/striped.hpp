@@ -14,9 +14,7 @@
 #include <gradstep/keyed/table.hpp>
 #include <gradstep/striped.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// A keyed_table for concurrent updates: you can call `update`, `row` and `rows` from any number of
 /// threads at once, as with striped tables. If several calls contain a new key, it is admitted
 /// once, and its row begins in the first of these steps. Until then, readers see its initial
@@ -224,6 +222,4 @@ template <class Updater, class CatchUp>
 striped(keyed_table<Updater, CatchUp>) -> striped<keyed_table<Updater, CatchUp>>;
 template <class Updater, class CatchUp>
 striped(keyed_table<Updater, CatchUp>, std::size_t) -> striped<keyed_table<Updater, CatchUp>>;
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -11,10 +11,7 @@
 #include <gradstep/keyed/state.hpp>
 #include <gradstep/sparse/row_changes.hpp>
 
-namespace gradstep {
-
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// A table with 64-bit keys instead of row numbers, for example for hashed features. It allocates
 /// memory only for the keys that it has seen.
 ///
@@ -239,6 +236,4 @@ template <class Updater, std::integral Width, class CatchUp>
 keyed_table(Updater const&, Width, CatchUp) -> keyed_table<Updater, CatchUp>;
 template <class Updater, std::integral Width, class CatchUp>
 keyed_table(Updater const&, Width, CatchUp, keyed_options) -> keyed_table<Updater, CatchUp>;
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

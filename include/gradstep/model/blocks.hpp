@@ -5,10 +5,7 @@
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/reduce.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Prefetches the first `bytes` of object i of a list of pointers. The objects lie scattered in
 // memory: for a thousand small parameters, loading them costs as much as updating them.
 template <class Pointers>
@@ -55,7 +52,4 @@ void for_each_block_of(Pointers const& all, executor_reference const* threads, F
     if (parts < 2) run_part(0);
     else threads->run(parts, task(run_part, bytes));
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

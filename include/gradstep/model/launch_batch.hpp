@@ -5,10 +5,7 @@
 
 #include <gradstep/core/type_id.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Whether updates of several calls may wait to be launched together on a backend, as on Thrust.
 template <class Backend> concept gathers_updates = requires { typename Backend::gathering; };
 
@@ -67,7 +64,4 @@ private:
 
     std::unique_ptr<base> first_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

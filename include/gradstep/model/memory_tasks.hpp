@@ -21,10 +21,7 @@
 #include <gradstep/parameter.hpp>
 #include <gradstep/state/parameter_rows.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // A task that owns its memory.
 template <class Updater> class owning_task : public updater_task<Updater> {
     using base = updater_task<Updater>;
@@ -195,7 +192,4 @@ private:
     std::optional<buffer> trained_; // while the average is in the weights' place
     std::size_t trained_size_ = 0;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -8,7 +8,6 @@
 #include <gradstep/clipping/nonfinite.hpp>
 
 namespace gradstep {
-
 /// The options of a model.
 struct model_options {
     /// Scales all gradients by min(1, clip_norm / norm). The norm is the norm of all gradients
@@ -31,5 +30,4 @@ struct model_result {
     /// and the index of the element.
     std::optional<std::pair<std::string, std::size_t>> nonfinite = {};
 };
-
 } // namespace gradstep

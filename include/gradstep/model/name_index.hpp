@@ -7,10 +7,7 @@
 #include <gradstep/core/compiler.hpp>
 #include <gradstep/core/hash.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Maps names to their indices, from 0. It does not own the names: callers pass a function from an
 // index to its name.
 class name_index {
@@ -47,10 +44,7 @@ private:
     std::vector<std::uint64_t> hashes_;
     std::vector<std::uint32_t> slots_; // index + 1, by hash; 0: free. At most half are used
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/model/name_index.ipp>

@@ -3,10 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void name_index::make_room() {
     if (hashes_.size() == hashes_.capacity()) hashes_.reserve(2 * hashes_.size() + 2);
     if (2 * hashes_.size() < slots_.size()) return;
@@ -14,7 +11,4 @@ GRADSTEP_DEFINE void name_index::make_room() {
     slots_.swap(larger);
     for (std::size_t i = 0; i < hashes_.size(); ++i) insert(i);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -8,9 +8,7 @@
 
 #include <gradstep/core/error.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// Patterns of parameter names, to give groups of parameters different optimizers. In a pattern,
 /// `*` matches any text, also none, and `?` matches one character, in UTF-8. All other characters
 /// match themselves.
@@ -43,16 +41,12 @@ private:
 
     std::vector<pattern> patterns_;
 };
+} // namespace gradstep::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-
-namespace detail {
-inline namespace GRADSTEP_ABI {
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Whether a name matches one pattern.
 bool matches(std::string_view pattern, std::string_view name);
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/model/name_patterns.ipp>

@@ -7,9 +7,7 @@
 
 #include <gradstep/core/error.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE name_patterns::name_patterns(std::span<std::string_view const> patterns) {
     if (patterns.empty()) detail::fail<value_error>({"name_patterns"}, {"there is no pattern"}, {"one at least"});
     for (std::string_view const each : patterns) add(each);
@@ -42,12 +40,9 @@ GRADSTEP_DEFINE void name_patterns::require_all_used() const {
             detail::fail<value_error>({"name_patterns"}, {detail::in_quotes(each.text), " matches no parameter"},
                                       {"a pattern that matches a name"});
 }
+} // namespace gradstep::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE bool matches(std::string_view pattern, std::string_view name) {
     // Behind the character of UTF-8 that begins at a byte of the name.
     auto const after = [&](std::size_t at) {
@@ -75,7 +70,4 @@ GRADSTEP_DEFINE bool matches(std::string_view pattern, std::string_view name) {
     while (p < pattern.size() && pattern[p] == '*') ++p;
     return p == pattern.size();
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

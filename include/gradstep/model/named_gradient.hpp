@@ -8,9 +8,7 @@
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/type_id.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// A gradient and the name of its parameter: {"deep.weight", g}. g is any contiguous buffer in
 /// row-major order. The object refers to both. If g is a variable that owns its elements, each call
 /// looks up its memory: you can build a list once and use it for every step.
@@ -47,11 +45,9 @@ struct named_gradient {
         return out;
     }
 };
+} // namespace gradstep::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-
-namespace detail {
-inline namespace GRADSTEP_ABI {
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Throws unless the values of new rows are of this type, which `element` has, and in host memory.
 GRADSTEP_INLINE void require_added(named_gradient const& values, type_id storage, char const* element) {
     if (values.storage != storage)
@@ -61,6 +57,4 @@ GRADSTEP_INLINE void require_added(named_gradient const& values, type_id storage
     if (values.data == nullptr && values.size != 0)
         fail<buffer_error>({"append"}, {"values is null"}, {values.size, " elements of memory"});
 }
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -4,10 +4,7 @@
 
 #include <gradstep/core/compiler.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Clips the gradient of a parameter that has a limit of its own: by the norm of this gradient, or
 // of all gradients with the same limit. The limit is a number, or follows the norm of the weights.
 struct norm_limit {
@@ -22,10 +19,7 @@ struct norm_limit {
 
 // Throws value_error for a norm that is not finite.
 [[noreturn]] void refuse_norm(double norm, bool of_weights);
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/model/norm_limit.ipp>

@@ -1,10 +1,7 @@
 #pragma once
 #include <gradstep/core/error.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void refuse_norm(double norm, bool of_weights) {
     if (of_weights)
         fail<value_error>({"clip"}, {"the norm of the weights is ", norm},
@@ -12,7 +9,4 @@ GRADSTEP_DEFINE void refuse_norm(double norm, bool of_weights) {
     fail<value_error>({"clip"}, {"the norm of the gradient, or of all gradients that are clipped together, is ", norm},
                       {"a finite norm; on_nonfinite = skip leaves such steps out"});
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -8,10 +8,7 @@
 #include <gradstep/core/executor.hpp>
 #include <gradstep/model/norm_limit.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The norms of the gradients of parameters. It sums the same blocks in the same order as
 // gs::global_norm, on any number of threads. It keeps its memory, so that the next step allocates
 // none. A task is a step_task, or another type with its functions that read a gradient.
@@ -48,10 +45,7 @@ private:
     std::vector<bool> seen_;
     std::vector<double> limits_; // of this step, where limits are adaptive
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/model/norms.ipp>

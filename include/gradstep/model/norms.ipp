@@ -11,10 +11,7 @@
 #include <gradstep/model/blocks.hpp>
 #include <gradstep/model/norm_limit.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 template <class Task> double gradient_norms<Task>::of_all(tasks all, executor_reference const* threads) {
     return root_of_squares([&](double scale) {
         double total = 0;
@@ -109,7 +106,4 @@ std::vector<double> const& gradient_norms<Task>::sums_of(tasks all, executor_ref
     }
     return sums_;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

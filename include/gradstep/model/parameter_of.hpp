@@ -1,10 +1,7 @@
 #pragma once
 #include <gradstep/parameter.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The parameter that owns its memory for an updater: parameter<Updater>, or what an updater names
 // (any_updater).
 template <class Updater> struct parameter_of_updater { using type = parameter<Updater>; };
@@ -13,7 +10,4 @@ requires(requires { typename Updater::parameter_type; }) struct parameter_of_upd
     using type = typename Updater::parameter_type;
 };
 template <class Updater> using parameter_of = typename parameter_of_updater<Updater>::type;
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -20,10 +20,7 @@
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/step_task.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The memory of a parameter after a change of its rows, which `commit` puts in place.
 class pending_rows {
 public:
@@ -99,7 +96,4 @@ public:
     virtual void apply_average() = 0; // if it keeps one; if it throws, the weights are unchanged
     virtual void restore() = 0;       // if it is applied
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -15,10 +15,7 @@
 #include <gradstep/model/norms.hpp>
 #include <gradstep/model/step_task.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // One step of several parameters that have their gradients. Models and `update_all` use it. A step
 // calls the functions in the order of this list; all but `prepare` and `run` can be left out. Until
 // `prepare` has returned, nothing has changed. Work is split over `threads`, or done on the
@@ -95,10 +92,7 @@ private:
     gradient_norms<step_task> norms_;
     launch_batch waiting_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/model/step_driver.ipp>

@@ -16,10 +16,7 @@
 #include <gradstep/model/norms.ipp>
 #include <gradstep/model/step_task.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::optional<std::pair<step_driver::task_index, step_driver::task_index>>
 step_driver::find_overlap(tasks all, bool zeroes) {
     std::size_t count = 0;
@@ -124,7 +121,4 @@ GRADSTEP_DEFINE void step_driver::run(tasks all, executor_reference const* threa
         if (all[i]->runs_in_chunks()) all[i]->run(first, last);
     });
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -10,10 +10,7 @@
 #include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/norm_limit.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // A parameter that has its gradient, in a step of several parameters (step_driver): one of a model,
 // or an any_parameter. A driver calls its functions in the order of this list. Chunks are
 // elements [first, last); their bounds are multiples of block_size, except at the end.
@@ -73,7 +70,4 @@ protected:
 private:
     bool is_model_wise_ = false;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -21,10 +21,7 @@
 #include <gradstep/model/step_driver.hpp>
 #include <gradstep/model/step_task.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The parameters of a model by name, and the phases of their steps. gs::model is made of it;
 // classes that take steps in other phases use it, too. A step calls `look_at`, `prepare` and `run`,
 // in this order. Until `prepare` has returned, nothing has changed. All memory of a step is kept
@@ -127,10 +124,7 @@ private:
     step_driver driver_;
     std::optional<executor_reference> threads_; // empty: the caller's
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/model/task_set.ipp>

@@ -24,10 +24,7 @@
 #include <gradstep/model/parameter_task.hpp>
 #include <gradstep/model/step_driver.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE task_set::task_set(model_options const& options, std::optional<executor_reference> threads)
     : options_(options), threads_(std::move(threads)) {
     if (!(options_.clip_norm > 0))
@@ -233,7 +230,4 @@ GRADSTEP_DEFINE std::size_t task_set::index_of(std::string_view name, char const
     fail<value_error>({call}, {"there is no parameter ", name},
                       {known.empty() ? "one that was added" : "one of " + known});
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -34,9 +34,7 @@
 #include <gradstep/model/parameter_of.hpp>
 #include <gradstep/model/parameter_task.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // An updater with a step that takes some tensors as a whole: `can_split(n)` is false for
 // them, and a `pending_update` has all memory that their update needs.
 template <class Updater>
@@ -306,7 +304,4 @@ private:
     std::optional<prepared_call> call_;
     ascent_state<typename Updater::element_type, backend> ascent_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -5,7 +5,6 @@
 #include <gradstep/regularizers/decoupled.hpp>
 
 namespace gradstep {
-
 /// `decoupled` after the rule's step instead of before it: the decay includes the change of this
 /// step.
 ///
@@ -34,5 +33,4 @@ template <class Decay> struct after_step {
 template <class Decay> after_step(Decay) -> after_step<Decay>;
 // Not a copy: does not compile.
 template <class Decay> after_step(after_step<Decay>) -> after_step<after_step<Decay>>;
-
 } // namespace gradstep

@@ -6,9 +6,7 @@
 #include <gradstep/core/scheduled.hpp>
 #include <gradstep/core/zero_gradient.hpp>
 
-namespace gradstep {
-
-namespace detail {
+namespace gradstep::detail {
 // The combined effect of two regularizers on a weight without gradient.
 constexpr zero_gradient_weight in_turn(zero_gradient_weight first, zero_gradient_weight then) {
     using enum zero_gradient_weight;
@@ -20,8 +18,9 @@ constexpr zero_gradient_weight in_turn(zero_gradient_weight first, zero_gradient
     if (one_is(shrinks)) return shrinks;
     return one_is(scales) ? scales : no_op;
 }
-} // namespace detail
+} // namespace gradstep::detail
 
+namespace gradstep {
 /// Several regularizers, applied left to right: `all_of{clip_value{1.0}, decoupled{0.01}}`. Nests.
 template <class... Regularizers> struct all_of;
 
@@ -116,5 +115,4 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
 
 template <class... Regularizers> all_of(Regularizers...) -> all_of<Regularizers...>;
 template <class... Regularizers> all_of(all_of<Regularizers...>) -> all_of<all_of<Regularizers...>>; // not a copy
-
 } // namespace gradstep

@@ -17,12 +17,12 @@
 #include <gradstep/regularizers/all.hpp>
 
 namespace gradstep {
-
 /// The regularizers that `any_regularizer` can contain, alone or in sequence.
 using regularizers = type_list<l1, l2, elastic_net, decoupled, after_step<decoupled>, cautious_decay, proximal<l1>,
                                proximal<l2>, proximal<elastic_net>, clamp_weight, clip_value, zero_nonfinite>;
+} // namespace gradstep
 
-namespace detail {
+namespace gradstep::detail {
 // The number of a regularizer in the list. Types that do the same with their numbers share the
 // first one's number.
 template <class Regularizer>
@@ -30,10 +30,9 @@ inline constexpr auto regularizer_kind = static_cast<std::uint32_t>(regularizers
 template <class Penalty>
 inline constexpr auto
     regularizer_kind<proximal<Penalty>> = static_cast<std::uint32_t>(regularizers::index_of<proximal<l1>>);
-} // namespace detail
+} // namespace gradstep::detail
 
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// Regularizers chosen at run time, applied left to right as by `all_of`: 0 to `most` of them.
 ///
 ///     gs::any_regularizer regularizer = read ? gs::any_regularizer{gs::l2{1e-4}} : gs::any_regularizer{};
@@ -178,6 +177,4 @@ private:
     std::size_t size_ = 0; // inline storage: a step copies it without allocating memory
     std::array<part, most> parts_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

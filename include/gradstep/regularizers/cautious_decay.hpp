@@ -7,7 +7,6 @@
 #include <gradstep/regularizers/decoupled.hpp>
 
 namespace gradstep {
-
 /// Cautious weight decay: `decoupled` for the weights that the rule does not move away from zero.
 /// Chen et al. 2025, arXiv:2510.12402, Algorithm 1.
 ///
@@ -51,5 +50,4 @@ struct cautious_decay {
 private:
     double scaled_rate(step_info now) const { return scaled_by == decay_scale::one ? rate : now.rate * rate; }
 };
-
 } // namespace gradstep

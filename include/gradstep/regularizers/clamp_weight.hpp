@@ -4,7 +4,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Keeps every weight in an interval: after the rule's step, projects it onto [low, high].
 ///
 ///     w <- min(max(w, low), high)        NaN stays NaN
@@ -37,5 +36,4 @@ struct clamp_weight {
         w = math::min(math::max(w, V(c.low)), V(c.high));
     }
 };
-
 } // namespace gradstep

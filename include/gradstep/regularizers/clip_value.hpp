@@ -4,7 +4,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Clips every element of the gradient, after gradient_scale and the regularizers to its left.
 ///
 ///     g <- min(max(g, -limit), limit)        NaN stays NaN
@@ -22,5 +21,4 @@ struct clip_value {
         g = math::min(math::max(g, V(-c.limit)), V(c.limit));
     }
 };
-
 } // namespace gradstep

@@ -7,15 +7,15 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// The factor of `decoupled`'s rate.
 enum class decay_scale {
     learning_rate, ///< the step's learning rate, with rate_scale: the decay follows the schedule
     one,           ///< 1: the same decay at every step
 };
 template <> inline constexpr std::array enumerators<decay_scale>{"learning_rate", "one"};
+} // namespace gradstep
 
-namespace detail {
+namespace gradstep::detail {
 // Throws value_error, in the name of a regularizer, for a decay that changes the sign of the
 // weight.
 GRADSTEP_INLINE void require_decay_below_one(char const* name, double rate, decay_scale scaled_by, double lr) {
@@ -25,8 +25,9 @@ GRADSTEP_INLINE void require_decay_below_one(char const* name, double rate, deca
                                                          : "lr * rate = " + text(lr) + " * " + text(rate)},
                           {"< 1, or the weight changes its sign"});
 }
-} // namespace detail
+} // namespace gradstep::detail
 
+namespace gradstep {
 /// Decoupled weight decay: shrinks the weight before the rule, and does not enter the rule's state.
 /// With `adam` it is AdamW.
 ///
@@ -63,5 +64,4 @@ struct decoupled {
 private:
     double scale(step_info now) const { return scaled_by == decay_scale::one ? 1 : now.rate; }
 };
-
 } // namespace gradstep

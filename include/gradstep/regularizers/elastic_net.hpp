@@ -3,7 +3,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Coupled L1 and L2: adds the subgradient of l1 * |w| + l2 / 2 * |w|^2 to the gradient, before the
 /// rule.
 ///
@@ -27,5 +26,4 @@ struct elastic_net {
         g = math::fma(V(c.l1), math::sign(w), g);
     }
 };
-
 } // namespace gradstep

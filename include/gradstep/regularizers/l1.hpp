@@ -3,7 +3,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Coupled L1: adds the subgradient of rate * |w| to the gradient, before the rule.
 ///
 ///     g <- g + rate * sgn(w)        sgn(0) = 0
@@ -25,5 +24,4 @@ struct l1 {
         g = math::fma(V(c.rate), math::sign(w), g);
     }
 };
-
 } // namespace gradstep

@@ -4,7 +4,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Coupled L2: adds the gradient of rate / 2 * |w|^2 to the gradient, before the rule.
 ///
 ///     g <- g + rate * w
@@ -27,5 +26,4 @@ struct l2 {
         g = math::fma(V(c.rate), w, g);
     }
 };
-
 } // namespace gradstep

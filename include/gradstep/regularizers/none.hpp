@@ -3,7 +3,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// No regularizer. The default of `make_updater`.
 struct none {
     static constexpr auto at_zero_gradient = zero_gradient_weight::no_op;
@@ -12,5 +11,4 @@ struct none {
     template <class T> coeffs<T> prepare(step_info) const { return {}; }
     template <class T, pack V> GRADSTEP_HD static void before(coeffs<T> const&, V&, V&) {}
 };
-
 } // namespace gradstep

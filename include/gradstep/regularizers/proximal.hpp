@@ -8,7 +8,6 @@
 #include <gradstep/regularizers/l2.hpp>
 
 namespace gradstep {
-
 /// The proximal form of `l1`, `l2` or `elastic_net`. The penalty does not enter the gradient. After
 /// the rule's step, it is applied to the weight as the exact minimiser of
 /// lr * penalty(x) + 1/2 (x - w)^2:
@@ -59,5 +58,4 @@ template <class Penalty> struct proximal {
 template <class Penalty> proximal(Penalty) -> proximal<Penalty>;
 // Not a copy: does not compile.
 template <class Penalty> proximal(proximal<Penalty>) -> proximal<proximal<Penalty>>;
-
 } // namespace gradstep

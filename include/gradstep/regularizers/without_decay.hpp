@@ -6,7 +6,6 @@
 #include <gradstep/regularizers/none.hpp>
 
 namespace gradstep {
-
 /// Returns a regularizer without its decaying parts (`is_decay`): l1, l2, elastic_net, decoupled,
 /// after_step, cautious_decay and proximal become `none`, clipping and clamping stay, `all_of`
 /// keeps its other parts. A slice with `decay = false` uses the result: its bits and its cost are
@@ -33,5 +32,4 @@ template <class First, class... Rest> GRADSTEP_INLINE auto without_decay(all_of<
 
 template <class Regularizer>
 using without_decay_t = std::remove_cvref_t<decltype(without_decay(std::declval<Regularizer const&>()))>;
-
 } // namespace gradstep

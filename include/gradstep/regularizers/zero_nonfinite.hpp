@@ -3,7 +3,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Replaces NaN and infinity in the gradient by 0, after gradient_scale and the regularizers to its
 /// left: `all_of{zero_nonfinite{}, clip_value{1.0}}`. Other elements are not affected.
 ///
@@ -20,5 +19,4 @@ struct zero_nonfinite {
         g = math::select(math::abs(g) <= V(largest_number<T>), g, V(0)); // false for NaN
     }
 };
-
 } // namespace gradstep

@@ -8,7 +8,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// AdaBelief: Adam that scales by the distance between a gradient and its average. Zhuang et al.
 /// 2020, arXiv:2010.07468, Algorithm 2.
 ///
@@ -56,5 +55,4 @@ struct adabelief {
     }
 };
 static_assert(rule<adabelief>);
-
 } // namespace gradstep

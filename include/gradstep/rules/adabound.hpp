@@ -8,7 +8,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// AdaBound: Adam whose rate for each weight is clipped to a range that narrows to the rate of SGD.
 /// Luo, Xiong, Liu & Sun 2019, arXiv:1902.09843, Algorithm 2, as the authors' program computes it.
 ///
@@ -68,5 +67,4 @@ struct adabound {
     }
 };
 static_assert(rule<adabound>);
-
 } // namespace gradstep

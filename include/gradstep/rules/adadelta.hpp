@@ -7,7 +7,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Adadelta. Zeiler 2012, arXiv:1212.5701, Algorithm 1; the paper's rate is 1.
 ///
 ///     n <- rho * n + (1 - rho) * g^2
@@ -48,5 +47,4 @@ struct adadelta {
     }
 };
 static_assert(rule<adadelta>);
-
 } // namespace gradstep

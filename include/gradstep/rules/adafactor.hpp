@@ -9,7 +9,6 @@
 #include <gradstep/core/matrix_step.hpp>
 
 namespace gradstep {
-
 /// Adafactor: divides the gradient by the root of an average of its squares, and stores for a
 /// matrix only the averages of rows and columns. Shazeer & Stern 2018, arXiv:1804.04235, Algorithms
 /// 4 and 5.
@@ -146,5 +145,4 @@ struct adafactor {
     }
 };
 static_assert(factored_rule<adafactor>);
-
 } // namespace gradstep

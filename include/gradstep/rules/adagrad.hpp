@@ -7,7 +7,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Adagrad. Duchi, Hazan & Singer 2011, JMLR 12, section 5 (diagonal form).
 ///
 ///     n <- n + g^2
@@ -50,5 +49,4 @@ struct adagrad {
     }
 };
 static_assert(rule<adagrad>);
-
 } // namespace gradstep

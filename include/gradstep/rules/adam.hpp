@@ -10,7 +10,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Adam. Kingma & Ba 2015, arXiv:1412.6980, Algorithm 1. With `decoupled` it is AdamW
 /// (arXiv:1711.05101).
 ///
@@ -78,5 +77,4 @@ struct adam {
     }
 };
 static_assert(rule<adam>);
-
 } // namespace gradstep

@@ -8,7 +8,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Adamax: Adam with the infinity norm. Kingma & Ba 2015, arXiv:1412.6980, Algorithm 2.
 ///
 ///     m <- beta1 * m + (1 - beta1) * g
@@ -68,5 +67,4 @@ struct adamax {
     }
 };
 static_assert(rule<adamax>);
-
 } // namespace gradstep

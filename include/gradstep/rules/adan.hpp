@@ -7,7 +7,6 @@
 #include <gradstep/core/moments.hpp>
 
 namespace gradstep {
-
 /// The weight of the difference of two gradients in `adan`.
 enum class difference_weight {
     beta2,           ///< the paper, its authors' code and timm
@@ -85,5 +84,4 @@ struct adan {
     }
 };
 static_assert(rule<adan>);
-
 } // namespace gradstep

@@ -9,7 +9,6 @@
 #include <gradstep/rules/pnm.hpp>
 
 namespace gradstep {
-
 /// AdaPNM: `pnm` divided by the second moment of AMSGrad. Xie, Yuan, Zhu & Sugiyama 2021,
 /// arXiv:2103.17182, Algorithm 3.
 ///
@@ -65,5 +64,4 @@ struct adapnm {
     }
 };
 static_assert(rule<adapnm>);
-
 } // namespace gradstep

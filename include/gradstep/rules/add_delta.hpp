@@ -5,7 +5,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Adds a change of the weight that was computed elsewhere: by a worker of a parameter server, or
 /// in a round of Geo-SGD.
 ///
@@ -28,5 +27,4 @@ struct add_delta {
     }
 };
 static_assert(rule<add_delta>);
-
 } // namespace gradstep

@@ -12,7 +12,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// AdEMAMix: Adam with a second, slow average of the gradient. Pagliardini, Ablin & Grangier 2024,
 /// arXiv:2409.03137, Algorithm 1 and the schedulers of section 3.
 ///
@@ -85,5 +84,4 @@ struct ademamix {
     }
 };
 static_assert(rule<ademamix>);
-
 } // namespace gradstep

@@ -10,7 +10,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// ADOPT: Adam that divides a gradient by the second moment of the gradients before it. Taniguchi
 /// et al. 2024, arXiv:2411.02853, Algorithm 2 (with clipping).
 ///
@@ -60,5 +59,4 @@ struct adopt {
     }
 };
 static_assert(rule<adopt>);
-
 } // namespace gradstep

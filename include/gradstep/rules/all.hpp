@@ -75,7 +75,6 @@
 #include <gradstep/rules/yogi.hpp>
 
 namespace gradstep {
-
 // clang-format off
 /// The types of all rules. Configurations, the C library and the tests use this list.
 using rules = type_list<adabelief, adabound, adadelta, adafactor, adagrad, adam, adamax, adan, adapnm, add_delta,
@@ -88,5 +87,4 @@ using rules = type_list<adabelief, adabound, adadelta, adafactor, adagrad, adam,
                         rowwise_adam, rowwise_rmsprop, rprop, schedule_free_adam, schedule_free_radam,
                         schedule_free_sgd, sgd, sgld, sm3, stable_adamw, two_buffer_adagrad, yogi>;
 // clang-format on
-
 } // namespace gradstep

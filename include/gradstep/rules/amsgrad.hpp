@@ -10,7 +10,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// The quantity whose maximum `amsgrad` keeps.
 enum class maximum {
     raw,       ///< v, which is bias-corrected afterwards, as in the paper's code
@@ -76,5 +75,4 @@ struct amsgrad {
     }
 };
 static_assert(rule<amsgrad>);
-
 } // namespace gradstep

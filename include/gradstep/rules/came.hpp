@@ -9,7 +9,6 @@
 #include <gradstep/core/matrix_step.hpp>
 
 namespace gradstep {
-
 /// CAME: adafactor with momentum, whose step is divided by its own factored instability. Luo, Ren,
 /// Zheng, Jiang, Jiang & You 2023, arXiv:2307.02047, Algorithm 2.
 ///
@@ -150,5 +149,4 @@ private:
     }
 };
 static_assert(factored_rule<came>);
-
 } // namespace gradstep

@@ -3,7 +3,6 @@
 #include <gradstep/rules/adam.hpp>
 
 namespace gradstep {
-
 /// Cautious Adam: `adam` that leaves out the steps along the gradient instead of against it, and
 /// lengthens the other steps. Liang et al. 2024, "Cautious Optimizers", arXiv:2411.16085, Algorithm
 /// 1. With `decoupled` it is C-AdamW.
@@ -59,5 +58,4 @@ struct cautious_adam {
     }
 };
 static_assert(row_wise_rule<cautious_adam>);
-
 } // namespace gradstep

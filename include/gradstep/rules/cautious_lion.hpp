@@ -3,7 +3,6 @@
 #include <gradstep/rules/lion.hpp>
 
 namespace gradstep {
-
 /// Cautious Lion: `lion` that leaves out the steps along the gradient instead of against it, and
 /// lengthens the other steps. Liang et al. 2024, "Cautious Optimizers", arXiv:2411.16085, Algorithm
 /// 1, C-Lion.
@@ -52,5 +51,4 @@ struct cautious_lion {
     }
 };
 static_assert(row_wise_rule<cautious_lion>);
-
 } // namespace gradstep

@@ -10,7 +10,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// RMSProp with the variance of the gradient and a momentum buffer. Graves 2013, arXiv:1308.0850,
 /// eq. 38-45.
 ///
@@ -65,5 +64,4 @@ struct centered_momentum_rmsprop {
     }
 };
 static_assert(rule<centered_momentum_rmsprop>);
-
 } // namespace gradstep

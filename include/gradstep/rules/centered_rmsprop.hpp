@@ -8,7 +8,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// RMSProp with the variance of the gradient instead of its second moment. Graves 2013,
 /// arXiv:1308.0850, eq. 38-45.
 ///
@@ -55,5 +54,4 @@ struct centered_rmsprop {
     }
 };
 static_assert(rule<centered_rmsprop>);
-
 } // namespace gradstep

@@ -8,7 +8,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// COCOB: training without a learning rate, by betting on the outcome of coins. Orabona & Tommasi
 /// 2017, arXiv:1705.07795, Algorithm 2 (COCOB-Backprop).
 ///
@@ -81,5 +80,4 @@ private:
     };
 };
 static_assert(rule<cocob>);
-
 } // namespace gradstep

@@ -8,7 +8,6 @@
 #include <gradstep/core/power.hpp>
 
 namespace gradstep {
-
 /// FTRL-Proximal as TensorFlow, Keras, Paddle and others compute it: with the current rate for
 /// earlier steps too. Correct for a constant rate only; under a decaying schedule it drives weights
 /// to 0. For the exact form see `ftrl`.
@@ -84,5 +83,4 @@ struct constant_rate_ftrl {
     }
 };
 static_assert(rule<constant_rate_ftrl>);
-
 } // namespace gradstep

@@ -6,7 +6,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Row-wise Adagrad with the clipping of CowClip: the gradient of a row of a table (of a tensor
 /// outside of tables) is limited by the norm of the row times a count of its updates. Zheng et al.
 /// 2022, arXiv:2204.06240, Algorithm 1; in this form FBGEMM's rowwise_adagrad_with_counter.
@@ -66,5 +65,4 @@ struct cowclip_adagrad {
     }
 };
 static_assert(row_wise_rule<cowclip_adagrad>);
-
 } // namespace gradstep

@@ -10,7 +10,6 @@
 #include <gradstep/core/moments.hpp>
 
 namespace gradstep {
-
 /// D-Adaptation of Adam: Adam that estimates its own learning rate. Defazio & Mishchenko 2023,
 /// arXiv:2301.07733, Algorithm 5. With b = sqrt(beta2) and c = sqrt(1 - beta2^t) / (1 - beta1^t)
 /// with use_bias_correction, else 1:
@@ -99,5 +98,4 @@ private:
     }
 };
 static_assert(model_wise_rule<dadapt_adam>);
-
 } // namespace gradstep

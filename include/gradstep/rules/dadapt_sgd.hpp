@@ -9,7 +9,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// D-Adaptation of SGD: SGD with momentum that estimates its own learning rate. Defazio &
 /// Mishchenko 2023, arXiv:2301.07733, Algorithm 4.
 ///
@@ -89,5 +88,4 @@ private:
     }
 };
 static_assert(model_wise_rule<dadapt_sgd>);
-
 } // namespace gradstep

@@ -7,7 +7,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Adagrad with a moving average instead of the sum. Paddle's DecayedAdagrad. `rmsprop` has the
 /// same formula and more positions for epsilon.
 ///
@@ -42,5 +41,4 @@ struct decayed_adagrad {
     }
 };
 static_assert(rule<decayed_adagrad>);
-
 } // namespace gradstep

@@ -9,7 +9,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// What `initial` of dog is.
 enum class dog_start {
     relative_distance, ///< the initial distance, divided by 1 + |x0|
@@ -90,5 +89,4 @@ private:
     static constexpr clock_state at_start{std::numeric_limits<double>::min()};
 };
 static_assert(model_wise_rule<dog>);
-
 } // namespace gradstep

@@ -9,7 +9,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// DoWG, distance over weighted gradients: as dog, with gradients that weigh as much as the
 /// distance at their time. Khaled, Mishchenko & Jin 2023, arXiv:2305.16284, Algorithm 1.
 ///
@@ -67,5 +66,4 @@ struct dowg {
     }
 };
 static_assert(model_wise_rule<dowg>);
-
 } // namespace gradstep

@@ -6,7 +6,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Fromage, the Frobenius matched gradient descent. Bernstein, Vahdat, Yue & Liu 2020,
 /// arXiv:2002.03432, Algorithm 1.
 ///
@@ -51,5 +50,4 @@ struct fromage {
     }
 };
 static_assert(row_wise_rule<fromage>);
-
 } // namespace gradstep

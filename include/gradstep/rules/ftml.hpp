@@ -8,7 +8,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// FTML: follow the moving leader. Zheng & Kwok 2017, "Follow the moving leader in deep learning",
 /// ICML, Algorithm 1:
 ///
@@ -57,5 +56,4 @@ struct ftml {
     }
 };
 static_assert(rule<ftml>);
-
 } // namespace gradstep

@@ -10,7 +10,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// FTRL-Proximal. McMahan et al. 2013 (KDD), Algorithm 1; alpha is the schedule's rate. It is exact
 /// for any schedule.
 ///
@@ -110,5 +109,4 @@ struct ftrl {
     }
 };
 static_assert(rule<ftrl>);
-
 } // namespace gradstep

@@ -6,7 +6,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Group Adagrad: one accumulator per row of a table (one per tensor outside of tables), and a
 /// group lasso that takes the row to 0. The documented update is the source of Monolith (Liu et al.
 /// 2022, arXiv:2209.07663), group_adagrad_optimizer.cc.
@@ -64,5 +63,4 @@ struct group_adagrad {
     }
 };
 static_assert(row_wise_rule<group_adagrad>);
-
 } // namespace gradstep

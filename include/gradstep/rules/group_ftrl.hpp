@@ -9,7 +9,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// FTRL-Proximal with a sparse group lasso: l21 takes all weights of a tensor (a row of a table) to
 /// 0 together. Yue et al. 2021, arXiv:2107.14432, Group Adagrad. The group lasso in FTRL is by Yang
 /// et al. 2010 (ICML).
@@ -103,5 +102,4 @@ private:
     }
 };
 static_assert(row_wise_rule<group_ftrl>);
-
 } // namespace gradstep

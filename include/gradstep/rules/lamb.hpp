@@ -7,7 +7,6 @@
 #include <gradstep/core/moments.hpp>
 
 namespace gradstep {
-
 /// LAMB. You et al. 2020, arXiv:1904.00962, Algorithm 2, with phi the identity.
 ///
 ///     m <- beta1 * m + (1 - beta1) * g
@@ -76,5 +75,4 @@ private:
     }
 };
 static_assert(row_wise_rule<lamb>);
-
 } // namespace gradstep

@@ -10,7 +10,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// LaProp: Adam that divides a gradient by the root before it enters the momentum. Ziyin, Wang &
 /// Ueda 2020, arXiv:2002.04839, Algorithm 1.
 ///
@@ -63,5 +62,4 @@ struct laprop {
     }
 };
 static_assert(rule<laprop>);
-
 } // namespace gradstep

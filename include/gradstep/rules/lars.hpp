@@ -5,7 +5,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// LARS, layer-wise adaptive rate scaling. You, Gitman & Ginsburg 2017, arXiv:1708.03888, Algorithm
 /// 1.
 ///
@@ -46,5 +45,4 @@ struct lars {
     }
 };
 static_assert(row_wise_rule<lars>);
-
 } // namespace gradstep

@@ -7,7 +7,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Lion: the sign of an interpolated momentum. Chen et al. 2023, arXiv:2302.06675, Algorithm 2.
 ///
 ///     w <- w - lr * sgn(beta1 * m + (1 - beta1) * g)          sgn(0) = 0
@@ -41,5 +40,4 @@ struct lion {
     }
 };
 static_assert(rule<lion>);
-
 } // namespace gradstep

@@ -10,7 +10,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// MADGRAD: dual averaging with momentum, and the cube root of a sum of squares for the step size
 /// of each weight. Defazio & Jelassi 2021, arXiv:2101.11075, Algorithm 1; mu is 1 - c there.
 ///
@@ -60,5 +59,4 @@ struct madgrad {
     }
 };
 static_assert(rule<madgrad>);
-
 } // namespace gradstep

@@ -7,7 +7,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Momentum (heavy ball). Polyak 1964; Sutskever et al. 2013, section 2.
 ///
 ///     rate_place outside:   m <- mu * m + (1 - dampening) * g,         w <- w - lr * m
@@ -50,5 +49,4 @@ struct momentum {
     }
 };
 static_assert(rule<momentum>);
-
 } // namespace gradstep

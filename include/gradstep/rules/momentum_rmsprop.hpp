@@ -10,7 +10,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// RMSProp with a momentum buffer. Tieleman & Hinton 2012; Graves 2013, arXiv:1308.0850, eq. 38-45.
 ///
 ///     n <- rho * n + (1 - rho) * g^2
@@ -63,5 +62,4 @@ struct momentum_rmsprop {
     }
 };
 static_assert(rule<momentum_rmsprop>);
-
 } // namespace gradstep

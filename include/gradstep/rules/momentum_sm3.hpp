@@ -7,7 +7,6 @@
 #include <gradstep/core/matrix_step.hpp>
 
 namespace gradstep {
-
 /// SM3 with momentum: `sm3`, whose steps are averaged. Anil, Gupta, Koren & Singer 2019,
 /// arXiv:1901.11150, Algorithm SM3-II and section 5.
 ///
@@ -65,5 +64,4 @@ struct momentum_sm3 {
     }
 };
 static_assert(factored_rule<momentum_sm3>);
-
 } // namespace gradstep

@@ -8,7 +8,6 @@
 #include <gradstep/core/momo_terms.hpp>
 
 namespace gradstep {
-
 /// MoMo: SGD with momentum, whose step size follows from the loss and a lower bound of it. Schaipp,
 /// Ohana, Eickenberg, Defazio & Gower 2023, arXiv:2305.07583, Algorithm 1. With k = 1 + lr * decay
 /// and c = 1 - beta^t with bias_correction, else 1:
@@ -86,5 +85,4 @@ private:
     }
 };
 static_assert(model_wise_rule<momo>);
-
 } // namespace gradstep

@@ -10,7 +10,6 @@
 #include <gradstep/core/momo_terms.hpp>
 
 namespace gradstep {
-
 /// MoMo-Adam: Adam whose step size follows from the loss and a lower bound of it. Schaipp et al.
 /// 2023, arXiv:2305.07583, Algorithm 2. With k = 1 + lr * decay and c = 1 - beta1^t:
 ///
@@ -89,5 +88,4 @@ struct momo_adam {
     }
 };
 static_assert(model_wise_rule<momo_adam>);
-
 } // namespace gradstep

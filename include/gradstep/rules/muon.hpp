@@ -12,7 +12,6 @@
 #include <gradstep/core/matrix_step.hpp>
 
 namespace gradstep {
-
 /// The factor by which `muon` scales its update of a rows x cols matrix.
 enum class muon_scale {
     original,           ///< sqrt(max(1, rows / cols)): Jordan et al., and torch's default
@@ -129,5 +128,4 @@ private:
     }
 };
 static_assert(matrix_rule<muon>);
-
 } // namespace gradstep

@@ -9,7 +9,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// NAdam: Adam with Nesterov's look-ahead and a momentum schedule. Dozat 2016, "Incorporating
 /// Nesterov momentum into Adam", ICLR workshop.
 ///
@@ -90,5 +89,4 @@ struct nadam {
     }
 };
 static_assert(rule<nadam>);
-
 } // namespace gradstep

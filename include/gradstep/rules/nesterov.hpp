@@ -7,7 +7,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Nesterov's accelerated gradient, written at the look-ahead point. Nesterov 1983; Sutskever et
 /// al. 2013, eq. 3-4, in the variables of Bengio et al. 2013 (arXiv:1212.0901, eq. 7).
 ///
@@ -51,5 +50,4 @@ struct nesterov {
     }
 };
 static_assert(rule<nesterov>);
-
 } // namespace gradstep

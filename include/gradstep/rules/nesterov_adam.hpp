@@ -10,7 +10,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// The bias correction of the look-ahead momentum in `nesterov_adam`.
 enum class momentum_bias {
     this_step, ///< 1 - beta1^t
@@ -79,5 +78,4 @@ struct nesterov_adam {
     }
 };
 static_assert(rule<nesterov_adam>);
-
 } // namespace gradstep

@@ -6,7 +6,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Gradient descent with annealed noise in the gradient. Neelakantan, Vilnis, Le, Sutskever,
 /// Kaiser, Kurach & Martens 2015, arXiv:1511.06807, eq. 1 and 2.
 ///
@@ -39,5 +38,4 @@ struct noisy_sgd {
     }
 };
 static_assert(noisy_rule<noisy_sgd>);
-
 } // namespace gradstep

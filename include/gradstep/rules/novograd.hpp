@@ -10,7 +10,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// NovoGrad. Ginsburg et al. 2019, arXiv:1905.11286, Algorithm 1.
 ///
 ///     v <- beta2 * v + (1 - beta2) * |g|^2        over the tensor (a row of a table); |g|^2 while v is 0
@@ -73,5 +72,4 @@ struct novograd {
     }
 };
 static_assert(row_wise_rule<novograd>);
-
 } // namespace gradstep

@@ -8,7 +8,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Optimistic Adam: `optimistic_sgd` with the direction of Adam in place of the gradient.
 /// Daskalakis et al. 2018, arXiv:1711.00141, Algorithm 1, which has alpha = beta = 1.
 ///
@@ -66,5 +65,4 @@ struct optimistic_adam {
     }
 };
 static_assert(rule<optimistic_adam>);
-
 } // namespace gradstep

@@ -6,7 +6,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Optimistic gradient descent, for games such as the training of GANs: it subtracts the previous
 /// gradient, so that players do not circle around each other. Popov 1980; Daskalakis et al. 2018,
 /// arXiv:1711.00141; in the general form of Mokhtari, Ozdaglar & Pattathil 2019, arXiv:1901.08511.
@@ -42,5 +41,4 @@ struct optimistic_sgd {
     }
 };
 static_assert(rule<optimistic_sgd>);
-
 } // namespace gradstep

@@ -8,19 +8,15 @@
 #include <gradstep/core/moments.hpp>
 #include <gradstep/core/zero_gradient.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // sqrt((1 + x)^2 + x^2), without overflow: std::hypot would need a glibc of 2022, 2.35.
 inline double pnm_norm(double x) {
     double const a = std::abs(1 + x), b = std::abs(x), most = std::max(a, b), r = std::min(a, b) / most;
     return most * std::sqrt(std::fma(r, r, 1));
 }
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
+namespace gradstep {
 /// Positive-negative momentum: two momenta, of the gradients of odd and of even steps; their
 /// weighted difference has more gradient noise, which helps to find flat minima. Xie, Yuan, Zhu &
 /// Sugiyama 2021, arXiv:2103.17182, Algorithm 2.
@@ -60,5 +56,4 @@ struct pnm {
     }
 };
 static_assert(rule<pnm>);
-
 } // namespace gradstep

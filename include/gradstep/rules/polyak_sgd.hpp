@@ -7,7 +7,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Whether polyak_sgd takes steps while the loss is below f_min.
 enum class polyak_variant {
     sps,      ///< backwards, as the formula says
@@ -71,5 +70,4 @@ struct polyak_sgd {
     }
 };
 static_assert(model_wise_rule<polyak_sgd>);
-
 } // namespace gradstep

@@ -10,7 +10,6 @@
 #include <gradstep/core/moments.hpp>
 
 namespace gradstep {
-
 /// Prodigy: Adam that estimates its own learning rate, from the distance to the initial weights.
 /// Mishchenko & Defazio 2023, arXiv:2306.06101, Algorithm 4. With b3 = beta3, or sqrt(beta2) if
 /// beta3 is 0, and c = sqrt(1 - beta2^t) / (1 - beta1^t) with use_bias_correction, else 1:
@@ -114,5 +113,4 @@ private:
     }
 };
 static_assert(model_wise_rule<prodigy>);
-
 } // namespace gradstep

@@ -5,7 +5,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Adagrad with l1 and l2 as a proximal step in its own metric. Duchi & Singer 2009 (FOBOS); Duchi,
 /// Hazan & Singer 2011, JMLR 12, section 5.1.
 ///
@@ -46,5 +45,4 @@ struct proximal_adagrad {
     }
 };
 static_assert(rule<proximal_adagrad>);
-
 } // namespace gradstep

@@ -10,7 +10,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// QHAdam: Adam with quasi-hyperbolic moments, which weigh the current gradient separately. Ma &
 /// Yarats 2019, arXiv:1810.06801, section 4.
 ///
@@ -66,5 +65,4 @@ struct qhadam {
     }
 };
 static_assert(rule<qhadam>);
-
 } // namespace gradstep

@@ -7,7 +7,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// QHM, quasi-hyperbolic momentum: a mean of a gradient step and a momentum step. Ma & Yarats 2019,
 /// arXiv:1810.06801, eq. 3-4.
 ///
@@ -42,5 +41,4 @@ struct qhm {
     }
 };
 static_assert(rule<qhm>);
-
 } // namespace gradstep

@@ -9,7 +9,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// RAdam: Adam without its second moment until its estimate is good enough. Liu et al. 2020,
 /// arXiv:1908.03265, Algorithm 2.
 ///
@@ -68,5 +67,4 @@ struct radam {
     }
 };
 static_assert(rule<radam>);
-
 } // namespace gradstep

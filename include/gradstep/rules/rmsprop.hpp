@@ -8,7 +8,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// RMSProp. Tieleman & Hinton 2012, Coursera lecture 6.5.
 ///
 ///     n <- rho * n + (1 - rho) * g^2
@@ -56,5 +55,4 @@ struct rmsprop {
     }
 };
 static_assert(rule<rmsprop>);
-
 } // namespace gradstep

@@ -6,7 +6,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Row-wise Adagrad: one accumulator per row of a table instead of one per element (one per tensor
 /// outside of tables). Mudigere et al. 2022 (arXiv:2104.05158, section 4.1.4); in use since DLRM.
 ///
@@ -49,5 +48,4 @@ struct rowwise_adagrad {
     }
 };
 static_assert(row_wise_rule<rowwise_adagrad>);
-
 } // namespace gradstep

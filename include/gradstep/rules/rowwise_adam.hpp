@@ -9,7 +9,6 @@
 #include <gradstep/rules/adam.hpp>
 
 namespace gradstep {
-
 /// Row-wise Adam: the second moment is one number per row of a table (one per tensor outside of
 /// tables).
 ///
@@ -64,5 +63,4 @@ private:
     }
 };
 static_assert(row_wise_rule<rowwise_adam>);
-
 } // namespace gradstep

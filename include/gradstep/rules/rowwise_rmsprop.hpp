@@ -7,7 +7,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Row-wise RMSprop: one average of squares per row of a table (one per tensor outside of tables),
 /// which changes only in steps with a gradient. FBGEMM's rowwise_rmsprop_ar; RMSprop is Tieleman &
 /// Hinton 2012, lecture 6.5.
@@ -55,5 +54,4 @@ struct rowwise_rmsprop {
     }
 };
 static_assert(row_wise_rule<rowwise_rmsprop>);
-
 } // namespace gradstep

@@ -6,7 +6,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Rprop: a step size for each weight, which grows while the gradient keeps its sign and shrinks
 /// when it changes. Riedmiller & Braun 1993, "A direct adaptive method for faster backpropagation
 /// learning", in the form iRprop- of Igel & Huesken 2003, which takes no step back:
@@ -56,5 +55,4 @@ struct rprop {
     }
 };
 static_assert(rule<rprop>);
-
 } // namespace gradstep

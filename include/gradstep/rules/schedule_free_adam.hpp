@@ -9,7 +9,6 @@
 #include <gradstep/core/schedule_free.hpp>
 
 namespace gradstep {
-
 /// Schedule-free AdamW: Adam that needs no decaying learning rate, because it evaluates an average
 /// of its weights, which also replaces the first moment. Defazio et al. 2024, arXiv:2405.15682,
 /// Algorithm 1.
@@ -95,5 +94,4 @@ private:
     GRADSTEP_INLINE detail::step_weights weights() const { return {step_power, rate_power}; }
 };
 static_assert(rule<schedule_free_adam>);
-
 } // namespace gradstep

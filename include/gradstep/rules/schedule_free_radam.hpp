@@ -10,7 +10,6 @@
 #include <gradstep/core/schedule_free.hpp>
 
 namespace gradstep {
-
 /// Schedule-free RAdam: `schedule_free_adam` with the rectification of `radam` as its warm-up, so
 /// that the schedule needs none. The `schedulefree` package, RAdamScheduleFree; Defazio et al.
 /// 2024, arXiv:2405.15682, with Liu et al. 2020, arXiv:1908.03265.
@@ -112,5 +111,4 @@ private:
     GRADSTEP_INLINE detail::step_weights weights() const { return {step_power, rate_power}; }
 };
 static_assert(rule<schedule_free_radam>);
-
 } // namespace gradstep

@@ -7,7 +7,6 @@
 #include <gradstep/core/schedule_free.hpp>
 
 namespace gradstep {
-
 /// Schedule-free SGD: SGD that needs no decaying learning rate, because it evaluates an average of
 /// its weights. Defazio et al. 2024, arXiv:2405.15682, equations 2 to 4, with the weights of
 /// section 4.2.
@@ -68,5 +67,4 @@ private:
     GRADSTEP_INLINE detail::step_weights weights() const { return {step_power, rate_power}; }
 };
 static_assert(rule<schedule_free_sgd>);
-
 } // namespace gradstep

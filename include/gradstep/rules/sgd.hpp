@@ -5,7 +5,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Stochastic gradient descent. Robbins & Monro 1951.
 ///
 ///     w <- w - lr * g
@@ -25,5 +24,4 @@ struct sgd {
     }
 };
 static_assert(rule<sgd>);
-
 } // namespace gradstep

@@ -6,7 +6,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Stochastic gradient Langevin dynamics: gradient descent whose noise makes the weights samples of
 /// exp(-U / temperature), for the gradient g of U. Welling & Teh 2011, "Bayesian learning via
 /// stochastic gradient Langevin dynamics", eq. 4.
@@ -43,5 +42,4 @@ struct sgld {
     }
 };
 static_assert(noisy_rule<sgld>);
-
 } // namespace gradstep

@@ -7,7 +7,6 @@
 #include <gradstep/core/matrix_step.hpp>
 
 namespace gradstep {
-
 /// SM3: Adagrad whose accumulator is one number for each row and each column of a matrix. Anil,
 /// Gupta, Koren & Singer 2019, arXiv:1901.11150, Algorithm SM3-II, with rows and columns as the
 /// cover.
@@ -66,5 +65,4 @@ struct sm3 {
     }
 };
 static_assert(factored_rule<sm3>);
-
 } // namespace gradstep

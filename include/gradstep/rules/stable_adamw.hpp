@@ -10,7 +10,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// StableAdamW: AdamW with the update clipping of Adafactor. A gradient that is large beside its
 /// second moment lowers the rate of its tensor. Wortsman et al. 2023, arXiv:2304.13013, Algorithm
 /// 2.
@@ -80,5 +79,4 @@ struct stable_adamw {
     }
 };
 static_assert(row_wise_rule<stable_adamw>);
-
 } // namespace gradstep

@@ -8,7 +8,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Adagrad that still learns after millions of steps. Squares that are small compared with a long
 /// sum would be lost in it, so they are first added up in a separate buffer.
 ///
@@ -54,5 +53,4 @@ struct two_buffer_adagrad {
     }
 };
 static_assert(rule<two_buffer_adagrad>);
-
 } // namespace gradstep

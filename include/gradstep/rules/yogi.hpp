@@ -10,7 +10,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Yogi: Adam whose second moment changes by steps of the size of g^2. Zaheer et al. 2018, NeurIPS,
 /// "Adaptive methods for nonconvex optimization", Algorithm 2, with Adam's bias corrections.
 ///
@@ -62,5 +61,4 @@ struct yogi {
     }
 };
 static_assert(rule<yogi>);
-
 } // namespace gradstep

@@ -8,10 +8,7 @@
 #include <gradstep/core/kernel.hpp>
 #include <gradstep/runtime/any_span.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Memory for numbers whose type is known at run time. It owns the memory, or refers to the caller's
 // memory.
 class any_buffer {
@@ -56,7 +53,4 @@ void sum_rows(void const* gradients, std::uint32_t const* sources, std::size_t c
         static_cast<S*>(out)[i] = S(sum);
     }
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

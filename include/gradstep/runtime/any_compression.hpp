@@ -11,10 +11,7 @@
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_compression.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 sparse_message message_without_gradient(scalar type, std::size_t n, std::int64_t step, bool dense);
 sparse_message dense_message_of(scalar type, std::size_t n, std::int64_t step);
 // Writes the gradient times a scale, which must fit into the compute type, to a dense message of
@@ -67,10 +64,7 @@ private:
     std::size_t size_ = 0;
     bool dense_ = false, fills_ = false, zeroes_ = false;
 };
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
 #include <gradstep/runtime/any_compression.ipp>

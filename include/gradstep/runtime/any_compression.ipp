@@ -26,10 +26,7 @@
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/sent_type.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME sparse_message message_without_gradient(scalar type, std::size_t n, std::int64_t step,
                                                                 bool dense) {
     return with_sent_type(type, [&]<class S>() { return message_writer::without_gradient<S>(n, step, dense); });
@@ -160,7 +157,4 @@ GRADSTEP_DEFINE_RUNTIME std::size_t two_phase::most_entries(dgc_momentum const& 
     std::size_t const k = dgc_momentum::entries_of(rule.sparsity_of(number), n);
     return rule.selected == selection::exact ? k : std::min(n, 2 * k);
 }
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI

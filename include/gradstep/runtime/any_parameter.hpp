@@ -39,16 +39,12 @@
 #include <gradstep/runtime/optimizer_configuration.hpp>
 #include <gradstep/runtime/stamped_rows.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_RUNTIME_ABI {
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 class any_owning_task;
 struct parameter_scratch; // runtime/parameter_scratch.hpp
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace detail
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 /// A parameter whose policies are chosen at run time, the counterpart of `gs::parameter`. It owns
 /// values, state slots and clock, in host memory.
 ///
@@ -439,9 +435,7 @@ private:
     std::optional<std::vector<std::uint64_t>> shape_; // set by set_shape
     workspace memory_;
 };
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
 #include <gradstep/runtime/any_parameter.ipp>

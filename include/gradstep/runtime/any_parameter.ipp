@@ -37,9 +37,7 @@
 #include <gradstep/runtime/stamped_rows.hpp>
 #include <gradstep/sparse/catch_up.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME any_parameter::workspace::workspace(workspace const&) {}
 
 GRADSTEP_DEFINE_RUNTIME any_parameter::workspace::workspace(workspace&&) noexcept = default;
@@ -401,6 +399,4 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::read_average(scalar type, void* out)
     if (average_is_applied_) trained.weight = const_cast<void*>(trained_.view().data);
     updater_.compiled().read_average(trained, clock(), type, out);
 }
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI

@@ -27,9 +27,7 @@
 #include <gradstep/runtime/stamped_rows.hpp>
 #include <gradstep/sparse/aggregate.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 struct any_parameter::distinct_rows {
     detail::batch_rows<std::int64_t> rows;
 };
@@ -306,6 +304,4 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::run_rows(distinct_rows const& of, st
         }
     }
 }
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI

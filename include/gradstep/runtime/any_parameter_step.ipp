@@ -26,9 +26,7 @@
 #include <gradstep/runtime/parameter_scratch.hpp>
 #include <gradstep/runtime/stamped_rows.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::refused_nonfinite() const {
     if (options_.on_nonfinite == nonfinite::propagate) return {};
     std::size_t const found = find_nonfinite(0, gradient_.size);
@@ -304,6 +302,4 @@ GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::skip_nonfinite
     if (found && options.zero_gradient) zero_gradient();
     return found;
 }
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI

@@ -15,17 +15,15 @@
 #include <gradstep/core/scalar.hpp>
 
 namespace gradstep {
-
 template <>
 inline constexpr auto enumerators<scalar> = [] {
     std::array<char const*, detail::scalar_table.size()> names{};
     for (std::size_t i = 0; i != names.size(); ++i) names[i] = detail::scalar_table[i].name;
     return names;
 }();
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Calls f.operator()<T>() with the C++ type of a scalar. Unsigned integers use the signed type of
 // their size: arithmetic wraps around.
 template <class F> decltype(auto) with_type(scalar type, F const& f) {
@@ -45,11 +43,9 @@ template <class F> decltype(auto) with_type(scalar type, F const& f) {
         return f.template operator()<std::int64_t>();
     }
 }
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ABI {
+namespace gradstep::inline GRADSTEP_ABI {
 /// A span of host memory whose type is known at run time: `type`, `data`, and `size` in elements.
 /// You can make it from any contiguous buffer; it keeps a reference, and `is_writable` is false for
 /// a const buffer. If the buffer is a variable that owns its elements (a container), every call
@@ -96,11 +92,9 @@ struct any_span {
         return {static_cast<T const*>(data), size};
     }
 };
-} // namespace GRADSTEP_ABI
+} // namespace gradstep::inline GRADSTEP_ABI
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Whether the address is aligned for elements of this type.
 inline bool is_aligned(void const* at, scalar type) {
     return (reinterpret_cast<std::uintptr_t>(at) & (size_of(type) - 1)) == 0;
@@ -110,7 +104,4 @@ inline bool is_aligned(any_span const& x) { return is_aligned(x.data, x.type); }
     fail<buffer_error>({name}, {"is not aligned"},
                        {"an address that is a multiple of ", size_of(type), ", the bytes of an element"});
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -24,10 +24,7 @@
 #include <gradstep/runtime/definitions.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // The index of a policy in the list of its variant, and the policy.
 template <class Variant> std::pair<std::size_t, void const*> index_of_policy(Variant const& policy) {
     return {policy.index(), std::visit([](auto const& p) -> void const* { return &p; }, policy)};
@@ -60,11 +57,9 @@ std::shared_ptr<thread_pool> shared_pool(std::int64_t count);
 std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of, scalar storage, element_form form);
 // Throws value_error if integers are to be clipped by a norm.
 void require_limitable(norm_limit const& limit, scalar storage);
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_RUNTIME_ABI {
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 /// A tensor whose element types are known at run time, for any_updater. You own the memory. `slots`
 /// are in the order and the types of the updater's slots. It refers to container variables, as
 /// any_span does.
@@ -398,19 +393,16 @@ private:
     std::vector<tensor_of_call const*> taken_;
     std::vector<std::atomic<std::size_t>> found_; // see find_nonfinite
 };
-} // namespace GRADSTEP_RUNTIME_ABI
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI
 
-namespace detail {
-inline namespace GRADSTEP_RUNTIME_ABI {
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // The updater of the steps of an optimizer's text (`policies_of_step`). If the policies are
 // compiled and the clip is not, the error names the key "clip".
 any_updater updater_of_step(optimizer_configuration const& from, scalar storage);
 // Throws value_error unless updater b can continue after a: they differ only in regularizers and in
 // numbers, except those that must be the same in all steps.
 void require_same_types(any_updater const& a, any_updater const& b);
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
 #include <gradstep/runtime/any_updater.ipp>

@@ -23,10 +23,7 @@
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME std::string name_of_element(scalar storage, element_form form) {
     std::string const name = enumerator(storage);
     return form == element_form::plain ? name : enumerator(form) + "<" + name + ">";
@@ -173,14 +170,9 @@ GRADSTEP_DEFINE_RUNTIME any_updater updater_of_step(optimizer_configuration cons
     };
     return rethrow_as<not_compiled_error>([&] { return any_updater(policies_of_step(from), storage, form); }, explain);
 }
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace detail
-} // namespace gradstep
-
-namespace gradstep {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(configuration policies, scalar storage, element_form form)
     : policies_(std::move(policies)), form_(form), compiled_(detail::find_compiled(policies_, storage, form)) {
     detail::check(policies_.schedule);
@@ -294,14 +286,9 @@ GRADSTEP_DEFINE_RUNTIME configuration any_updater::policies_with(configuration o
     of.regularizer = decay == 0 ? of.regularizer.without_decay() : of.regularizer.decayed_by(decay);
     return of;
 }
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI
 
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace gradstep
-
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME void require_same_types(any_updater const& a, any_updater const& b) {
     auto const types_of = [](any_updater const& of) {
         runtime::combination const all = combination_of(of.policies());
@@ -312,7 +299,4 @@ GRADSTEP_DEFINE_RUNTIME void require_same_types(any_updater const& a, any_update
                           {"other numbers of the same policies"});
     require_same_constants(b.policies(), a.policies());
 }
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI

@@ -25,21 +25,15 @@
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/erased_gradient.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // Throws nonfinite_error for element `at` of a gradient.
 [[noreturn, gnu::cold]] inline void refuse_nonfinite(std::size_t number, std::size_t at) {
     fail<nonfinite_error>({buffer_name(number, "gradient")},
                           {"is not finite at element ", at, ", and on_nonfinite is raise: no step is taken"});
 }
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 template <class Pointers>
 void any_updater::run_all(Pointers const& all, detail::executor_reference const* threads) const {
     if (facts().is_whole()) {
@@ -378,6 +372,4 @@ GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_updater::checked(any_tensor c
     require(out, has_gradient, number);
     return out;
 }
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI

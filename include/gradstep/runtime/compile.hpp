@@ -34,10 +34,7 @@
 #include <gradstep/schedules/external.hpp>
 #include <gradstep/updater.hpp>
 
-namespace gradstep {
-namespace runtime {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::runtime::inline GRADSTEP_ISA {
 /// A rule with an average, or with void for none.
 template <class Rule, class Average> struct rule_with_average {
     /// Its type.
@@ -102,7 +99,4 @@ template <class Element, class Rules, class Regularizers, class Averages = type_
     static constexpr compiled_group group{
         scalar_of<typename element_traits<Element>::storage>(), form_of<Element>(), entries, {}};
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace runtime
-} // namespace gradstep
+} // namespace gradstep::runtime::inline GRADSTEP_ISA

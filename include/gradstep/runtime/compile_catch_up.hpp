@@ -23,10 +23,7 @@
 #include <gradstep/sparse/history.hpp>
 #include <gradstep/sparse/row_kernels.hpp>
 
-namespace gradstep {
-namespace runtime {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::runtime::inline GRADSTEP_ISA {
 /// A history for one type of updater, behind the interface compiled_catch_up.
 template <class Updater, class CatchUp> class compiled_history final : public compiled_catch_up {
     using traits = typename Updater::traits;
@@ -164,7 +161,4 @@ struct compiled_catch_up_list {
     static constexpr compiled_group group{
         scalar_of<typename element_traits<Element>::storage>(), form_of<Element>(), {}, entries};
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace runtime
-} // namespace gradstep
+} // namespace gradstep::runtime::inline GRADSTEP_ISA

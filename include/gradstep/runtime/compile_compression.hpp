@@ -15,10 +15,7 @@
 #include <gradstep/schedules/external.hpp>
 
 // How dgc_momentum is compiled for the lists of runtime/compile.hpp, which includes this header.
-namespace gradstep {
-namespace runtime {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::runtime::inline GRADSTEP_ISA {
 /// An executor that runs on the threads of the current half of a step.
 class erased_executor {
 public:
@@ -172,7 +169,4 @@ private:
         else return of;
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace runtime
-} // namespace gradstep
+} // namespace gradstep::runtime::inline GRADSTEP_ISA

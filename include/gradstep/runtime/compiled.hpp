@@ -18,10 +18,7 @@
 #include <gradstep/updater.hpp>
 
 // An updater of a type behind the interface compiled_updater.
-namespace gradstep {
-namespace runtime {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::runtime::inline GRADSTEP_ISA {
 /// The rule of a combination, which has this type.
 template <class Rule> Rule rule_in(combination const& of) {
     if constexpr (requires(Rule const& averaged) { averaged.average; })
@@ -268,7 +265,4 @@ private:
     std::optional<prepared_step<Updater>> prepared_;
     double loss_ = 0;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace runtime
-} // namespace gradstep
+} // namespace gradstep::runtime::inline GRADSTEP_ISA

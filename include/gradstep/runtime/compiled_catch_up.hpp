@@ -12,7 +12,6 @@
 // a rule and a regularizer, and its effect on a row. detail::stamped_rows, which is compiled once,
 // chooses the rows, the time and the threads.
 namespace gradstep::runtime {
-
 /// A tensor with rows, and the step to which each row has caught up, modulo 2^32.
 struct erased_rows {
     erased_tensor all;
@@ -66,5 +65,4 @@ struct compiled_catch_up_entry {
     std::unique_ptr<compiled_catch_up> (*make)(combination const&, void const* catch_up_policy, std::uint64_t capacity,
                                                std::size_t width);
 };
-
 } // namespace gradstep::runtime

@@ -6,9 +6,7 @@
 
 // The compiled part of a dgc_momentum step: its two halves, on memory. any_parameter handles
 // messages, checks, and everything that follows from the policies.
-namespace gradstep {
-namespace runtime {
-
+namespace gradstep::runtime {
 /// The entries of a message for one tensor, as they follow the header of a sparse_message in
 /// memory.
 struct erased_message {
@@ -45,6 +43,4 @@ public:
     /// Frees the memory.
     virtual void end_two_phase() noexcept = 0;
 };
-
-} // namespace runtime
-} // namespace gradstep
+} // namespace gradstep::runtime

@@ -19,7 +19,6 @@
 #include <gradstep/runtime/any_span.hpp>
 
 namespace gradstep {
-
 /// The form of 16-bit elements: plain, gs::mixed, or gs::stochastic. Other elements are plain.
 enum class element_form {
     plain,      ///< the element itself
@@ -33,8 +32,9 @@ template <> inline constexpr std::array enumerators<element_form>{"plain", "mixe
 // any_updater, which are compiled once, handle memory, checks, clocks, schedules and threads.
 // Nothing here depends on an instruction set (gradstep::detail does): a program can contain it for
 // several instruction sets, and choose.
-namespace runtime {
+} // namespace gradstep
 
+namespace gradstep::runtime {
 /// A regularizer that any_regularizer can contain.
 using regularizer_part = regularizers::as<std::variant>;
 
@@ -192,6 +192,4 @@ struct compiled_group {
 /// gradstep::runtime defines this function, or a file of the program (runtime/compile.hpp). Throws
 /// value_error if GRADSTEP_SIMD names an unavailable instruction set.
 std::span<compiled_group const* const> compiled_groups();
-
-} // namespace runtime
-} // namespace gradstep
+} // namespace gradstep::runtime

@@ -6,10 +6,7 @@
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/definitions.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // A gradient whose type is known at run time, as gradient_norms reads it: by the compiled code of
 // an updater of its dtype. If its limit is adaptive, `memory` also has the weights.
 class erased_gradient {
@@ -34,7 +31,4 @@ private:
     runtime::compiled_updater const* by_;
     norm_limit limit_;
 };
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI

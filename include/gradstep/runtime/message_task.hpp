@@ -8,8 +8,7 @@
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/definitions.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_RUNTIME_ABI {
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 /// @cond
 /// Makes the object with which a gs::compressed_model owns a parameter whose policies are chosen at
 /// run time. gs::compressed_model::add calls it. The parameter owns its memory, or uses your
@@ -18,8 +17,7 @@ detail::made_message_task make_message_task(std::string name, any_parameter owne
 detail::made_message_task make_message_task(std::string name, any_updater const& optimizer, any_tensor const& tensor,
                                             tensor_options options);
 /// @endcond
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
 #include <gradstep/runtime/message_task.ipp>

@@ -24,10 +24,7 @@
 #include <gradstep/runtime/parameter_task.hpp>
 #include <gradstep/runtime/sent_type.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // A parameter of a compressed_model with policies chosen at run time: any_owning_task or
 // any_borrowing_task with messages. A rule that does not compress sends its gradient, and steps
 // with the mean of all gradients, rounded to the storage.
@@ -92,12 +89,9 @@ private:
     sparse_message message_;
     any_buffer mean_;
 };
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME detail::made_message_task make_message_task(std::string name, any_parameter owned,
                                                                     tensor_options options) {
     using task_type = detail::any_message_task<detail::any_owning_task>;
@@ -109,6 +103,4 @@ GRADSTEP_DEFINE_RUNTIME detail::made_message_task make_message_task(std::string 
     using task_type = detail::any_message_task<detail::any_borrowing_task>;
     return detail::made_message_task(std::make_unique<task_type>(name, optimizer, tensor, options));
 }
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI

@@ -14,7 +14,6 @@
 #include <gradstep/runtime/compiled_updater.hpp>
 
 namespace gradstep {
-
 /// The keys of an optimizer's JSON text besides its policies.
 struct optimizer_options {
     /// The form in which 16-bit elements are kept.
@@ -41,9 +40,9 @@ struct optimizer_options {
         hyperparameter{"threads", &optimizer_options::threads, ranges::count},
     };
 };
+} // namespace gradstep
 
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// An optimizer's configuration: the keys of a `configuration` (config.hpp) and of
 /// optimizer_options.
 ///
@@ -52,11 +51,9 @@ struct optimizer_configuration {
     configuration policies;
     optimizer_options options = {};
 };
-} // namespace GRADSTEP_ABI
+} // namespace gradstep::inline GRADSTEP_ABI
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 optimizer_configuration read_optimizer(json const& document, json_path const& at);
 json configuration_of(optimizer_configuration const& from);
 
@@ -66,11 +63,9 @@ json optimizer_schema();
 configuration policies_of_step(optimizer_configuration const& from);
 // The part of the clip that policies_of_step leaves: a limit of a norm.
 norm_limit limit_of_step(any_clip const& clip);
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ABI {
+namespace gradstep::inline GRADSTEP_ABI {
 /// Returns the JSON Schema of an optimizer's text. (`configuration_schema` describes the policies
 /// alone.)
 std::string optimizer_schema(int indent = 2);
@@ -92,9 +87,7 @@ std::vector<std::pair<std::string, optimizer_configuration>> read_optimizers_fil
 
 /// Writes the JSON text of an optimizer.
 std::string to_json(optimizer_configuration const& from, int indent = -1);
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/runtime/optimizer_configuration.ipp>

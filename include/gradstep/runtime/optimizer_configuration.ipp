@@ -15,10 +15,7 @@
 #include <gradstep/model/norm_limit.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE optimizer_configuration read_optimizer(json const& document, json_path const& at) {
     std::vector<std::string_view> keys;
     optimizer_options::hyperparameters.for_each([&](auto const& m) { keys.push_back(m.name); });
@@ -106,14 +103,9 @@ GRADSTEP_DEFINE norm_limit limit_of_step(any_clip const& clip) {
     norm_limit const own = limit(std::get_if<clip_norm>(&clip), false);
     return own.is_none() ? limit(std::get_if<clip_global_norm>(&clip), true) : own;
 }
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
-
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::string optimizer_schema(int indent) { return detail::optimizer_schema().dump(indent); }
 
 GRADSTEP_DEFINE optimizer_configuration read_optimizer(std::string_view text) {
@@ -137,6 +129,4 @@ read_optimizers_file(std::string const& path) {
 GRADSTEP_DEFINE std::string to_json(optimizer_configuration const& from, int indent) {
     return detail::configuration_of(from).dump(indent);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

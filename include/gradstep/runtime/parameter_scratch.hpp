@@ -8,10 +8,7 @@
 #include <gradstep/runtime/definitions.hpp>
 #include <gradstep/sparse/aggregate.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // Memory that a call of any_parameter keeps for the next call.
 struct parameter_scratch {
     std::vector<std::int64_t> ids;
@@ -19,7 +16,4 @@ struct parameter_scratch {
     std::vector<std::vector<std::byte, line_allocator<std::byte>>> sums;
     step_driver driver; // for its own steps, and for calls of update_all whose first parameter it is
 };
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI

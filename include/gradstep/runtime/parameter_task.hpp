@@ -25,10 +25,7 @@
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/definitions.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // A parameter of a model with policies chosen at run time: `net.add("w", gs::any_parameter{...})`.
 // It owns the parameter, and forwards each part of a step to it, with the name of the task in
 // errors. any_borrowing_task derives from it, for memory of the application.
@@ -171,11 +168,9 @@ private:
     any_tensor tensor_;
     bool follows_;
 };
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_RUNTIME_ABI {
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 /// @cond
 /// Makes the object with which a gs::model owns a parameter whose policies are chosen at run time.
 /// gs::model::add calls it. The parameter owns its memory, or uses your memory.
@@ -183,8 +178,7 @@ std::unique_ptr<detail::parameter_task> make_task(std::string name, any_paramete
 std::unique_ptr<detail::parameter_task> make_task(std::string name, any_updater const& optimizer,
                                                   any_tensor const& tensor, tensor_options options);
 /// @endcond
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
 #include <gradstep/runtime/parameter_task.ipp>

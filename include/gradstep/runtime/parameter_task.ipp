@@ -25,10 +25,7 @@
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME any_owning_task::any_owning_task(std::string of, any_parameter owned, tensor_options options)
     : parameter_task(std::move(of), owned.optimizer().facts().is_model_wise), parameter_(std::move(owned)),
       options_(options) {
@@ -150,14 +147,9 @@ GRADSTEP_DEFINE_RUNTIME bool any_borrowing_task::refers(any_tensor const& x) {
 GRADSTEP_DEFINE_RUNTIME void any_borrowing_task::follow() {
     if (follows_) named([&] { memory().refer_to(tensor_); });
 }
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace detail
-} // namespace gradstep
-
-namespace gradstep {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::parameter_task> make_task(std::string name, any_parameter owned,
                                                                           tensor_options options) {
     return std::make_unique<detail::any_owning_task>(std::move(name), std::move(owned), options);
@@ -167,6 +159,4 @@ GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::parameter_task>
 make_task(std::string name, any_updater const& optimizer, any_tensor const& tensor, tensor_options options) {
     return std::make_unique<detail::any_borrowing_task>(name, optimizer, tensor, options);
 }
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI

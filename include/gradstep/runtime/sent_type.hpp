@@ -2,10 +2,7 @@
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/runtime/any_span.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Messages of elements whose type is known at run time. Throws value_error for integers, which are
 // not sent.
 template <class F> auto with_sent_type(scalar type, F const& f) {
@@ -19,7 +16,4 @@ template <class F> auto with_sent_type(scalar type, F const& f) {
         }
     });
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -18,10 +18,7 @@
 #include <gradstep/config/catalogue.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Reads a path such as "schedule.schedules[1].rate" from left to right.
 class number_path {
 public:
@@ -83,11 +80,9 @@ void set_in_variant(std::variant<Policies...>& of, number_path path, json_path c
 std::string path_in(configuration const& of, std::string_view path);
 void set_in_average(std::vector<any_average>& all, number_path path, json_path const& at, double to);
 void set_in_regularizer(any_regularizer& of, number_path path, json_path const& at, double to);
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ABI {
+namespace gradstep::inline GRADSTEP_ABI {
 /// Sets one number of an optimizer. `path` is the number's position in the JSON that `to_json`
 /// writes: "rule.beta1", "schedule.rate", "regularizer.rate", "regularizer.regularizers[1].rate",
 /// "average.decay", "clip.limit". A number in the place of a schedule ends it; the path can also go
@@ -96,9 +91,7 @@ inline namespace GRADSTEP_ABI {
 /// range. Nothing has changed then. Rules that involve several numbers are checked when you make an
 /// optimizer from the configuration.
 void set_number(optimizer_configuration& of, std::string_view path, double value);
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/runtime/set_number.ipp>

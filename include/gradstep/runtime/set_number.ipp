@@ -14,10 +14,7 @@
 #include <gradstep/config/catalogue.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::string_view number_path::key() {
     if (!std::exchange(is_first_, false)) {
         if (rest_.empty() || rest_.front() != '.') return {};
@@ -85,14 +82,9 @@ GRADSTEP_DEFINE void set_in_regularizer(any_regularizer& of, number_path path, j
     }
     of = any_regularizer(std::span<any_regularizer::part const>(parts));
 }
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
-
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void set_number(optimizer_configuration& of, std::string_view path, double value) {
     detail::number_path rest(path);
     std::string_view const key = rest.key();
@@ -124,6 +116,4 @@ GRADSTEP_DEFINE void set_number(optimizer_configuration& of, std::string_view pa
         at.refuse_unknown({"has no number that can be set"}, key,
                           {"rule", "average", "regularizer", "schedule", "clip"});
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

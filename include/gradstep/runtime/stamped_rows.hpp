@@ -15,10 +15,7 @@
 #include <gradstep/sparse/refresh_cursor.hpp>
 #include <gradstep/sparse/restoring.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // The compiled code for catching up with these policies; null if rows do not change. Throws
 // not_compiled_error with the available combinations.
 std::unique_ptr<runtime::compiled_catch_up> find_catch_up(any_updater const& of, std::uint64_t capacity,
@@ -96,10 +93,7 @@ private:
     bool is_behind_ = false;
     std::vector<std::uint32_t> stamps_;
 };
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
 #include <gradstep/runtime/stamped_rows.ipp>

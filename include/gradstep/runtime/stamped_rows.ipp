@@ -23,10 +23,7 @@
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/sparse/table_options.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME std::unique_ptr<runtime::compiled_catch_up>
 find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) {
     configuration const& policies = of.policies();
@@ -135,7 +132,4 @@ GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(row_progress const& from,
 GRADSTEP_DEFINE_RUNTIME history_facts stamped_rows::facts() const {
     return history_ == nullptr ? history_facts::of<no_history<float>>() : history_->facts();
 }
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI

@@ -16,10 +16,7 @@
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/state/saved_state.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // What any_parameter says of its state, and how it takes a saved one. With rows that catch up it is
 // saved as a table.
 template <> struct state_access<any_parameter> {
@@ -41,10 +38,7 @@ private:
     // Turns the state of a tensor into the state of a table's rows.
     static void take_rows(saved_state& out, any_parameter const& x, stamped_rows& rows, row_progress& at);
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
 #include <gradstep/runtime/state.ipp>

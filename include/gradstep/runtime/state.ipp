@@ -12,10 +12,7 @@
 #include <gradstep/io/checkpoint.hpp>
 #include <gradstep/state/table.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::get(any_parameter const& x, char const*,
                                                                      row_progress& at) {
     if (x.stamps() != nullptr) at = x.stamps()->progress(x.clock(), true);
@@ -105,17 +102,12 @@ GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::take_rows(saved_state&
     if (at.kind != history_kind::none)
         out.add<double>("history", at.history.size()).chunks = {std::as_writable_bytes(std::span(at.history))};
 }
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME void any_parameter::save(std::string const& file) const { detail::save_file(file, *this); }
 GRADSTEP_DEFINE_RUNTIME void any_parameter::load(std::string const& file) { detail::load_file(file, *this); }
 GRADSTEP_DEFINE_RUNTIME load_report any_parameter::load(std::string const& file, load_options const& options) {
     return detail::load_file(file, *this, options);
 }
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI

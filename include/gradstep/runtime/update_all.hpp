@@ -5,9 +5,7 @@
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/any_span.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 /// Updates several parameters with any policies by one step each, in one call. gradients[k] is for
 /// all[k]. The call is one pass, split by memory traffic over the threads of the parameter with the
 /// most threads. A gradient must not overlap the memory of any parameter, and with zero_gradient no
@@ -21,9 +19,7 @@ inline namespace GRADSTEP_RUNTIME_ABI {
 /// for a duplicate parameter. No parameter has changed then.
 void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                 step_options const& options = {});
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
 #include <gradstep/runtime/update_all.ipp>

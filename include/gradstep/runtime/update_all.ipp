@@ -19,9 +19,7 @@
 #include <gradstep/runtime/parameter_scratch.hpp>
 #include <gradstep/runtime/parameter_task.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_RUNTIME_ABI {
-
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* const> all,
                                                        std::span<any_span const> gradients,
                                                        step_options const& options) {
@@ -140,6 +138,4 @@ GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std
                                         step_options const& options) {
     any_parameter::update_all(all, gradients, options);
 }
-
-} // namespace GRADSTEP_RUNTIME_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI

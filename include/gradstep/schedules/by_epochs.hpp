@@ -3,7 +3,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// A schedule whose t counts epochs instead of steps: its `steps`, boundaries and ramps are numbers
 /// of epochs. This applies to everything inside; schedules around it count as before. A schedule
 /// that restarts the clock of an inner one (`warmup`, `chain`) restarts steps only. To count its
@@ -18,5 +17,4 @@ template <class Schedule> struct by_epochs {
     }
 };
 template <class Schedule> by_epochs(Schedule) -> by_epochs<Schedule>;
-
 } // namespace gradstep

@@ -3,7 +3,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// A schedule whose t counts samples instead of steps: its `steps`, boundaries and ramps are
 /// numbers of samples. This applies to everything inside; schedules around it count as before. A
 /// schedule that restarts the clock of an inner one (`warmup`, `chain`) restarts steps only. To
@@ -18,5 +17,4 @@ template <class Schedule> struct by_samples {
     }
 };
 template <class Schedule> by_samples(Schedule) -> by_samples<Schedule>;
-
 } // namespace gradstep

@@ -8,7 +8,6 @@
 #include <gradstep/core/describe.hpp>
 
 namespace gradstep {
-
 /// Several schedules in sequence, with the steps at which the next schedule begins:
 /// `chain{s1, b1, s2, b2, s3}`
 ///
@@ -82,5 +81,4 @@ template <class First, class... Rest> struct chain<First, std::int64_t, Rest...>
 
 template <class... Parts>
 chain(Parts...) -> chain<std::conditional_t<std::is_integral_v<Parts>, std::int64_t, Parts>...>;
-
 } // namespace gradstep

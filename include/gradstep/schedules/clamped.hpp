@@ -5,7 +5,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// A schedule limited to a range: min(max(inner(t), low), high). Ranges: 0 <= low <= high.
 template <class Schedule> struct clamped {
     Schedule inner;
@@ -21,5 +20,4 @@ template <class Schedule> struct clamped {
     }
 };
 template <class Schedule, class... Rest> clamped(Schedule, Rest...) -> clamped<Schedule>;
-
 } // namespace gradstep

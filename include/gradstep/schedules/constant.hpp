@@ -3,7 +3,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// The same rate at every step. Range: rate >= 0.
 struct constant {
     double rate = missing;
@@ -12,5 +11,4 @@ struct constant {
 
     GRADSTEP_INLINE double operator()(clock) const { return rate; }
 };
-
 } // namespace gradstep

@@ -7,7 +7,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// From `rate` down to `end` along half a cosine, then constantly `end`. Loshchilov & Hutter 2017,
 /// arXiv:1608.03983, eq. 5.
 ///
@@ -27,5 +26,4 @@ struct cosine {
         return detail::between(rate, end, detail::ratio(std::min(now.step, steps), steps), anneal::cosine);
     }
 };
-
 } // namespace gradstep

@@ -9,7 +9,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Half a cosine from `rate` to `end`, repeated (SGDR). Loshchilov & Hutter 2017, arXiv:1608.03983,
 /// eq. 5. Cycle i = 0, 1, ... takes steps * multiply^i steps and starts at
 /// end + (rate - end) * decay^i:
@@ -75,5 +74,4 @@ private:
         return {cycle, (u - begin(cycle)) / std::pow(multiply, cycle)};
     }
 };
-
 } // namespace gradstep

@@ -9,7 +9,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// How the triangles of `cyclic` shrink: not at all (`triangular`), by half in each cycle
 /// (`triangular2`), or by the factor gamma in each step (`exp_range`).
 enum class cyclic_mode { triangular, triangular2, exp_range };
@@ -59,5 +58,4 @@ struct cyclic {
                 {"<= 1 where high = ", high, " is below low = ", low, ", or rates become negative"});
     }
 };
-
 } // namespace gradstep

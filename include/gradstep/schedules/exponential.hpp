@@ -7,7 +7,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Exponential decay: the rate is multiplied by `decay` every `steps` steps, smoothly or in a
 /// staircase.
 ///
@@ -29,5 +28,4 @@ struct exponential {
         return rate * std::pow(decay, detail::periods(now.step, steps, staircase));
     }
 };
-
 } // namespace gradstep

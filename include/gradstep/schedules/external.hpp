@@ -3,7 +3,6 @@
 #include <gradstep/core/error.hpp>
 
 namespace gradstep {
-
 /// Your own scheduler gives the rate with every step: `next_step({.rate = r})`. A step without a
 /// rate throws value_error.
 struct external {
@@ -12,5 +11,4 @@ struct external {
                                   {"it with each step, as next_step({.rate = ...})"});
     }
 };
-
 } // namespace gradstep

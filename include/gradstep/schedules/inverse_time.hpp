@@ -7,7 +7,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Inverse time decay: the rate falls like 1 / t, smoothly or in a staircase.
 ///
 ///     rate / (1 + decay * t / steps)           staircase:  rate / (1 + decay * floor(t / steps))
@@ -28,5 +27,4 @@ struct inverse_time {
         return rate / std::fma(decay, x, 1);
     }
 };
-
 } // namespace gradstep

@@ -6,7 +6,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Linear decay: the rate falls by `a` in each step, down to `b`.
 ///
 ///     max(rate - a * t, b)
@@ -22,5 +21,4 @@ struct linear {
         return std::max(std::fma(-a, static_cast<double>(now.step), rate), b);
     }
 };
-
 } // namespace gradstep

@@ -7,7 +7,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Natural exponential decay: the rate falls by a factor of exp(-decay) every `steps` steps,
 /// smoothly or in a staircase.
 ///
@@ -29,5 +28,4 @@ struct natural_exp {
         return rate * std::exp(-decay * x);
     }
 };
-
 } // namespace gradstep

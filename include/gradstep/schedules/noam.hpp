@@ -7,7 +7,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// A linear warm-up of `steps` steps, then the inverse square root. Vaswani et al. 2017,
 /// arXiv:1706.03762, eq. 3:
 ///
@@ -28,5 +27,4 @@ struct noam {
         return rate / std::sqrt(static_cast<double>(width)) * std::min(1 / std::sqrt(t), t / (ramp * std::sqrt(ramp)));
     }
 };
-
 } // namespace gradstep

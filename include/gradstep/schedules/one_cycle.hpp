@@ -8,7 +8,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// The one-cycle schedule: from `start` up to `rate`, then down to `end`, far below `start`. Smith
 /// & Topin 2018, arXiv:1708.07120; torch's form with two phases:
 ///
@@ -42,5 +41,4 @@ struct one_cycle {
         return detail::between(rate, start / end_divisor, (t - top) / (last - top), shape);
     }
 };
-
 } // namespace gradstep

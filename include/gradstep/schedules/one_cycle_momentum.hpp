@@ -8,7 +8,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// The momentum of a one-cycle run: from `high` down to `low` while `one_cycle` rises, then back up
 /// to `high` while it falls. Smith & Topin 2018, arXiv:1708.07120; torch's form with two phases, at
 /// the steps of `one_cycle` with the same `steps` and `rise`:
@@ -44,5 +43,4 @@ struct one_cycle_momentum {
         return detail::between(low, high, (t - top) / (last - top), shape);
     }
 };
-
 } // namespace gradstep

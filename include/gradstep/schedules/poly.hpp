@@ -5,7 +5,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Power-law decay: the rate falls like a negative power of t.
 ///
 ///     rate * (1 + a * t)^(-b)
@@ -21,5 +20,4 @@ struct poly {
         return rate * std::pow(std::fma(a, static_cast<double>(now.step), 1), -b);
     }
 };
-
 } // namespace gradstep

@@ -8,7 +8,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// From `rate` to `end` along a power, then constantly `end`.
 ///
 ///     (rate - end) * (1 - min(t, steps) / steps)^power + end
@@ -30,5 +29,4 @@ struct polynomial {
         return std::fma(rate - end, std::pow(left, power), end);
     }
 };
-
 } // namespace gradstep

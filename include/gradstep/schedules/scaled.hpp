@@ -5,7 +5,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// A schedule times a factor: factor * inner(t). Range: factor >= 0.
 template <class Schedule> struct scaled {
     Schedule inner;
@@ -19,5 +18,4 @@ template <class Schedule> struct scaled {
     }
 };
 template <class Schedule, class... Rest> scaled(Schedule, Rest...) -> scaled<Schedule>;
-
 } // namespace gradstep

@@ -8,7 +8,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// The shape of a warm-up from `start` to the schedule after it: equal differences (`linear`),
 /// equal ratios (`exponential`), or constantly `start` (`constant`).
 enum class ramp { linear, exponential, constant };
@@ -63,5 +62,4 @@ private:
     }
 };
 template <class Schedule, class... Rest> warmup(Schedule, Rest...) -> warmup<Schedule>;
-
 } // namespace gradstep

@@ -7,7 +7,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// Warm-up, constant rate, decay (WSD, the trapezoid). Hu et al. 2024, arXiv:2404.06395, section 4.
 /// The decay shapes are from Haegele et al. 2024, arXiv:2405.18392.
 ///
@@ -40,5 +39,4 @@ struct warmup_stable_decay {
         return t < decay ? detail::between(rate, end, detail::ratio(t, decay), shape) : end;
     }
 };
-
 } // namespace gradstep

@@ -16,10 +16,7 @@
 #include <gradstep/core/hash.hpp>
 #include <gradstep/sparse/batch.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Memory that is written before it is read. It grows geometrically, is never initialised and never
 // shrinks. A copy starts empty.
 template <class T> class scratch {
@@ -409,7 +406,4 @@ private:
     scratch<short_record> short_records_;
     scratch<long_record> long_records_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -18,7 +18,6 @@
 #include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep {
-
 /// The types of row ids and of bag offsets: int32, int64 or uint64, under every name that C++ has
 /// for them.
 template <class T>
@@ -37,10 +36,9 @@ concept row_id = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> 
 /// atomic additions, whose order and rounding vary from run to run.
 enum class duplicates { sum, mean, unique, assume_unique };
 template <> inline constexpr std::array enumerators<duplicates>{"sum", "mean", "unique", "assume_unique"};
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The distinct rows of a batch, and where the gradients of each row are. A trivially copyable view,
 // used inside kernels.
 template <class Id> struct batch_rows {
@@ -214,7 +212,4 @@ void expand_offsets(std::span<Offset const> offsets, std::size_t ids, std::size_
         for (auto p = static_cast<std::size_t>(offsets[b]); p < end; ++p) bag_of[p] = static_cast<std::uint32_t>(b);
     }
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

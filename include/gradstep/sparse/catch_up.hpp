@@ -7,7 +7,6 @@
 #include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
-
 /// Catch-up policy: inactive rows are not updated (a "lazy" update in other frameworks). State and
 /// weight of a row stay unchanged in the steps that it missed. It needs no memory and works with
 /// any rule.
@@ -28,10 +27,9 @@ struct replay {
     static constexpr auto hyperparameters =
         hyperparameter_list{hyperparameter{"max_steps", &replay::max_steps, ranges::positive_count}};
 };
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // How the pending steps of a row are computed.
 enum class catch_up_form {
     untracked, // no catch-up; the age is not tracked
@@ -167,7 +165,4 @@ template <class Policy, class Rule, class Regularizer> constexpr catch_up_form f
         return catch_up_form::untracked;
     }
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

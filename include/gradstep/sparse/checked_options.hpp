@@ -6,10 +6,7 @@
 #include <gradstep/sparse/row_engine.hpp>
 #include <gradstep/sparse/table_options.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The options of a table, checked. Throws value_error for options out of range, or not for these
 // policies.
 template <class Updater, class CatchUp>
@@ -56,7 +53,4 @@ table_options checked_options(Updater const& of, CatchUp const& catch_up, table_
                           {"0"});
     return options;
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

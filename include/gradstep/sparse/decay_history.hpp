@@ -14,10 +14,7 @@
 #include <gradstep/sparse/missed.hpp>
 #include <gradstep/sparse/no_history.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The factors by which pending steps multiply the slots of a rule: `decay()` of each step. Every
 // history has one. This one is for a constant decay, whose powers need no history.
 template <class Rule, template <class> class Buffer, bool moves> class decay_history {
@@ -175,7 +172,4 @@ public:
 private:
     std::vector<numbers> ring_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

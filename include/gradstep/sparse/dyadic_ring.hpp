@@ -10,10 +10,7 @@
 #include <gradstep/core/huge_pages.hpp>
 #include <gradstep/sparse/matrix.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Products of the steps over blocks of 1, 2, 4, ... steps. Any range is then a product of O(log
 // length) blocks. Inverses of prefix products would be O(1), but would lose all digits. Block
 // provides `later * earlier`.
@@ -68,7 +65,4 @@ private:
 };
 
 template <class T> using host_memory_of = std::vector<T, huge_page_allocator<T>>;
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

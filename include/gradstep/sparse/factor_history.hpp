@@ -19,10 +19,7 @@
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/sparse/step_matrix.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Two running numbers: L, the sum of log a, and D <- a * D + b, each with its rounding error.
 // Between two steps
 //     q = exp(L - L0),  c = D - q * D0 = (D - D0) - (q - 1) * D0
@@ -142,7 +139,4 @@ private:
     entry last_ = {};
     decays decays_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -14,10 +14,7 @@
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/sparse/step_history.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // What the steps of a run did to a row without gradient, for the last `capacity` steps (a power of
 // two), in the memory of the backend that reads it. A row stores only the low 32 bits of the step
 // to which it has caught up. It is never more than capacity - 1 steps behind: a rolling sweep
@@ -55,7 +52,4 @@ using history_of = std::conditional_t<
     std::conditional_t<Form == catch_up_form::linear, linear_history<Rule, Regularizer, T, Buffer, Moves>,
                        std::conditional_t<Form == catch_up_form::steps,
                                           step_history<Rule, Regularizer, T, Buffer, Moves>, no_history<T>>>>;
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

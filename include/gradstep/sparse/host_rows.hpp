@@ -14,10 +14,7 @@
 #include <gradstep/sparse/row_kernels.hpp>
 #include <gradstep/sparse/table_options.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Turns the ids of a batch into distinct rows, in shares for threads. It keeps its memory from
 // batch to batch. Invariant: the shares of a batch contain each distinct row once, so that threads
 // run them without locks. `Pack` examines gradients. All rules of an element share it.
@@ -268,7 +265,4 @@ private:
 
     std::vector<std::vector<compute, line_allocator<compute>>> staged_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

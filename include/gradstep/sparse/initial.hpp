@@ -16,7 +16,6 @@
 #include <gradstep/core/random.hpp>
 
 namespace gradstep {
-
 /// Initial values of a table, uniform between `low` and `high`, computed in double:
 ///
 ///     u     = (word + 1/2) / 2^32           in (0, 1), symmetric about 1/2
@@ -61,15 +60,13 @@ struct normal {
         hyperparameter{"mean", &normal::mean}, hyperparameter{"deviation", &normal::deviation, ranges::non_negative},
         hyperparameter{"seed", &normal::seed, ranges::count}};
 };
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Range> concept value_range = !number<Range> && contiguous_buffer<Range> && lives_in<Range, host_memory>;
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
+namespace gradstep {
 /// The values of a table's rows before their first step. They are one number for all elements
 /// (default 0), `uniform`, `normal`, or given values. Given values are a contiguous container or
 /// span of the table's type (float, double or bfloat16), row by row.
@@ -144,10 +141,9 @@ private:
         std::span<bfloat16 const> bfloat16s_;
     };
 };
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // x as a table of T stores it. 16-bit types round from float: such a table equals a rounded table
 // of float.
 template <class T> GRADSTEP_INLINE T stored(double x) {
@@ -259,7 +255,4 @@ void fill_rows(initial_values const& initial, T* out, std::uint64_t first_row, s
                std::size_t width) {
     initial.visit([&](auto const& given) { fill(given, out, first_row, row_count, width); });
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

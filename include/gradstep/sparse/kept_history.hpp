@@ -15,10 +15,7 @@
 #include <gradstep/sparse/restoring.hpp>
 #include <gradstep/sparse/table_options.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // What a table keeps of past steps for inactive rows: the history, the number of steps in it, and
 // the sweep that visits every row before the history loses a step that the row needs. It belongs to
 // a row_updater, which passes its updater to calls that read the policies.
@@ -170,7 +167,4 @@ private:
     refresh_cursor cursor_;
     double rate_ = 0; // of the last step
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -20,10 +20,7 @@
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/sparse/step_matrix.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Keeps the matrix of each step, for rules that are linear in weight, slots and gradient, and for
 // averages of weights: the history of `exact` with a linear rule. A plan is the product of the
 // pending steps, in O(log gap). row_updater records each step; kernels read the view.
@@ -145,7 +142,4 @@ private:
     moved moved_;
     decays decays_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

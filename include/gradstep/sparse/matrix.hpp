@@ -3,10 +3,7 @@
 
 #include <gradstep/core/pack.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // A square matrix in double, near the identity or not. The diagonal is stored as its distance from
 // `base`, which is 1 or 0. So a decay of 1e-20 a step is not lost beside the 1, and the error of a
 // product of many matrices is relative to their distance from 1.
@@ -47,7 +44,4 @@ template <std::size_t N> struct matrix {
         return out;
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -9,10 +9,7 @@
 #include <gradstep/sparse/catch_up.hpp>
 #include <gradstep/sparse/matrix.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The pending steps of a row, as its kernels apply them: to every element by operator(), to the row
 // slots by row(). Small and trivially copyable. A history (sparse/history.hpp) makes one per row.
 // `any()` is false if the row is up to date.
@@ -276,7 +273,4 @@ private:
         return math::all<V>(by_rule == w) && math::all<V>(by_regularizer == w);
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -10,10 +10,7 @@
 #include <gradstep/sparse/missed.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The step that a stored last step means, and the number of steps between it and `now`.
 struct gap {
     std::uint32_t steps;
@@ -71,7 +68,4 @@ public:
     void check(std::int64_t, std::span<double const>, double) const {}
     void restore(std::int64_t, std::span<double const>, double) {}
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

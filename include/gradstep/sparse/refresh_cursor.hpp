@@ -5,10 +5,7 @@
 
 #include <gradstep/core/error.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The rolling sweep over a table whose history keeps `capacity` steps. Every step visits a few rows
 // in addition to its own, and updates those that were inactive for long, so that no last step
 // becomes older than the history.
@@ -75,7 +72,4 @@ private:
     std::uint64_t steps_;
     std::uint64_t row_ = 0, rows_ = 0;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -12,10 +12,7 @@
 
 // The checks of a checkpoint of rows, before anything is changed. They do not depend on the
 // policies' types.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Throws value_error or size_error unless the numbers, and a history of this size, belong to a
 // table with this number of rows and this kind of history. The history's numbers are checked later;
 // seek checks the counts of the clock.
@@ -28,10 +25,7 @@ void require_finite_history(row_progress const& from);
 // `stride` apart. Returns the row after the last one.
 std::uint64_t require_stamps(std::uint64_t first, std::span<std::uint32_t const> stamps, std::size_t stride,
                              row_progress const& from, refresh_cursor const& at, bool has_history);
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/sparse/restoring.ipp>

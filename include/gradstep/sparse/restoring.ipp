@@ -11,10 +11,7 @@
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/sparse/table_options.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void require_own_history(row_progress const& from, std::uint64_t rows, std::uint64_t history_size,
                                          history_facts const& own) {
     constexpr char const* kinds[] = {"none", "factors", "products", "rates"};
@@ -60,7 +57,4 @@ GRADSTEP_DEFINE std::uint64_t require_stamps(std::uint64_t first, std::span<std:
     }
     return first;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

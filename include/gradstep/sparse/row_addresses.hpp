@@ -7,17 +7,15 @@
 #include <gradstep/sparse/batch.hpp>
 
 namespace gradstep {
-
 /// The distance between rows of a table, in elements of each kind of memory. `state` is for the
 /// slots as wide as the row and the master copy, `row_state` for the slots with one number per row,
 /// and `stamps` for stamps and touches.
 struct row_strides {
     std::size_t values = 0, state = 0, row_state = 0, stamps = 0;
 };
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Pointers to the columns of a row, or of the first row of a page. For kernels.
 template <class Updater> struct row_addresses {
     using rule = typename Updater::rule_type;
@@ -124,7 +122,4 @@ private:
         return row;
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -15,15 +15,14 @@
 #include <gradstep/sparse/row_progress.hpp>
 
 namespace gradstep {
-
 /// The data that row_changes contain in addition to the values of rows.
 enum class row_content {
     values, ///< nothing, for replicas that serve reads; there, a row's state starts at step 0
     state,  ///< all that training needs to continue: state, master copy, touches, ages
 };
+} // namespace gradstep
 
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// The members of row_changes that do not depend on the rule and the element.
 struct row_changes_base {
     /// The first step of the changes, `since` (0: all rows), and the last one, `until`. The rows
@@ -44,12 +43,9 @@ struct row_changes_base {
     /// they did not update.
     row_progress progress;
 };
+} // namespace gradstep::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Changes of any rule and element: `typed` are the columns of the values and of the state.
 // Throws size_error, for the function `call`, unless all members have the sizes of changes.
 void require_sizes(row_changes_base const& of, row_columns typed, char const* call);
@@ -61,12 +57,9 @@ row_changes_base read_changes(std::span<std::byte const> bytes, char const* elem
                               std::span<row_column> typed);
 void encode_changes(row_changes_base const& of, char const* element, std::string const& rule, row_columns typed,
                     std::span<std::byte> out);
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
-} // namespace GRADSTEP_ABI
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// The changes of a keyed_table since a step of its clock: the rows that were updated, and the rows
 /// that were evicted. You can apply them to another table with `keyed_table::apply`.
 /// `keyed_table::changed_since` makes them, and so does `decode` from the bytes of `encode`.
@@ -167,9 +160,7 @@ private:
         return out;
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/sparse/row_changes.ipp>

@@ -11,10 +11,7 @@
 #include <gradstep/sparse/row_columns.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 inline constexpr std::string_view changes_letters = "gs-delta";
 inline constexpr std::uint32_t changes_version = 1;
 
@@ -131,7 +128,4 @@ GRADSTEP_DEFINE row_changes_base read_changes(std::span<std::byte const> bytes, 
         from.refuse({"announces touches, and has none"}, {"touches of its rows"});
     return out;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

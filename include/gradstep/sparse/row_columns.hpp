@@ -9,10 +9,7 @@
 
 // The columns of a table's rows, whatever the rule and element are. Everything that only moves rows
 // or checks their memory is written for these, and compiled once.
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // One column: what it contains of each row, and where. The columns of a table are the values, the
 // state slots (with the master copy), then `columns_beside_state`, in this order.
 struct row_column {
@@ -68,10 +65,7 @@ void require_room(std::size_t size, void const* data, std::size_t count, std::si
 void copy_row(row_columns all, std::byte* const* from, std::byte* const* to);
 // Swaps two rows.
 void swap_rows(row_columns all, std::byte* const* a, std::byte* const* b) noexcept;
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/sparse/row_columns.ipp>

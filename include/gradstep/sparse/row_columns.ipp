@@ -9,10 +9,7 @@
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/extent.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE extent row_column::memory() const {
     return {name, data, size,
             size > extent::most_bytes / element_bytes ? extent::most_bytes + 1 : size * element_bytes};
@@ -128,7 +125,4 @@ GRADSTEP_DEFINE void swap_rows(row_columns all, std::byte* const* a, std::byte* 
         }
     }
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -20,10 +20,7 @@
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/updater.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // What a row_updater consists of, without the checks of the caller's memory: policies, clock,
 // options, shape, history, and the scratch memory of updates. row_updater checks memory before it
 // calls it. `table`, `keyed_table` and checkpoints own the memory, and call it directly.
@@ -291,7 +288,4 @@ private:
                                           kept.view(next.number() - 1), options, num_rows(), held_bytes);
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

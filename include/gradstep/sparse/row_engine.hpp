@@ -9,10 +9,7 @@
 #include <gradstep/sparse/row_kernels.hpp>
 #include <gradstep/sparse/table_options.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The class that runs rows on a backend: host_rows, or the class that the backend names.
 template <class Updater> struct row_engine_of { using type = host_rows<Updater>; };
 template <class Updater>
@@ -64,7 +61,4 @@ make_row_update(Updater const& of, prepared_step<Updater> const& step, rows_at<U
     if constexpr (noisy_rule<typename Updater::rule_type>) out.noise = noise_words(step.seed, step.now.t, options.id);
     return out;
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

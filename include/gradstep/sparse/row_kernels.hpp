@@ -14,11 +14,7 @@
 #include <gradstep/sparse/history.hpp>
 #include <gradstep/sparse/row_addresses.hpp>
 
-namespace gradstep {
-
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Rows before their first step: sets state, last steps and update counts, and the master copy from
 // the values.
 template <class Updater> struct row_begin {
@@ -405,7 +401,4 @@ GRADSTEP_INLINE void run_rows(Update const& shared, std::size_t first, std::size
         }
     }
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -16,9 +16,7 @@
 #include <gradstep/sparse/row_columns.hpp>
 #include <gradstep/updater.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::inline GRADSTEP_ISA {
 /// Rows with gaps between them. Each row begins `stride` elements after the previous row, and
 /// `elements` begins with the first row. A record of your application can thus contain a row's
 /// values and its state:
@@ -32,15 +30,13 @@ template <class T> struct strided {
 };
 template <class Range>
 strided(Range&&, std::size_t) -> strided<std::remove_reference_t<decltype(*std::data(std::declval<Range&>()))>>;
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Updater> struct row_index;
-} // namespace GRADSTEP_ISA
-} // namespace detail
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// The memory of a table's rows, as spans over the caller's memory. It contains values, the state
 /// slots (row slots are num_rows long), and stamps and touches if the row_updater needs them.
 /// `row_updater::memory` makes it.
@@ -58,11 +54,9 @@ template <class Updater> struct row_memory {
     /// Set if a table has its rows in several segments, and no span covers all of them.
     detail::row_index<Updater> const* index = nullptr;
 };
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Rows in segments: each is a row_memory, and kernels find rows by pages of 2^shift.
 template <class Updater> struct row_index {
     std::vector<row_memory<Updater>> segments;
@@ -346,7 +340,4 @@ private:
         });
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

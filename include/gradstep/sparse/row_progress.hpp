@@ -6,7 +6,6 @@
 #include <gradstep/core/clock.hpp>
 
 namespace gradstep {
-
 /// The meaning of the numbers of a history.
 enum class history_kind {
     none,     ///< no numbers: inactive rows do not change
@@ -50,5 +49,4 @@ struct row_progress {
     /// for each step, oldest first.
     std::vector<double> history;
 };
-
 } // namespace gradstep

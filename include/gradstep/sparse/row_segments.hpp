@@ -6,10 +6,7 @@
 
 #include <gradstep/sparse/row_columns.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // How a backend allocates zeroed memory, and copies bytes from the beginning of one allocation.
 struct row_allocator {
     void* (*allocate)(std::size_t bytes, std::byte** data); // returns the owner
@@ -88,10 +85,7 @@ private:
     std::uint64_t num_rows_ = 0, written_ = 0;
     segments_type segments_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/sparse/row_segments.ipp>

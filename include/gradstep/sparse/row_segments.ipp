@@ -11,10 +11,7 @@
 #include <gradstep/core/huge_pages.hpp>
 #include <gradstep/sparse/row_columns.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE row_allocator const& host_row_allocator() {
     using allocator = huge_page_allocator<std::byte>;
     static constexpr row_allocator by{
@@ -113,7 +110,4 @@ GRADSTEP_DEFINE void row_segments::set_rows(std::uint64_t rows) noexcept {
     num_rows_ = rows;
     written_ = std::max(written_, rows);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -11,10 +11,7 @@
 #include <gradstep/sparse/row_memory.hpp>
 #include <gradstep/sparse/row_segments.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The memory of a table's rows: `row_segments` with the types of an updater. Rows lie in segments,
 // so that a growing table copies none. row_core and the tables use it.
 template <class Updater, class Engine, class Shape> class row_store {
@@ -119,7 +116,4 @@ private:
     buffer<row_addresses<Updater>> pages_; // if there are several segments
     row_index<Updater> index_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -14,8 +14,7 @@
 #include <gradstep/sparse/visible.hpp>
 #include <gradstep/updater.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 /// Updates rows of memory that you own, as `updater` does for dense tensors. It contains policies,
 /// clock and history, but no rows. `table` is a row_updater with its rows.
 ///
@@ -262,6 +261,4 @@ template <class Updater, std::integral Rows, std::integral Width, class CatchUp>
 row_updater(Updater const&, Rows, Width, CatchUp) -> row_updater<Updater, CatchUp>;
 template <class Updater, std::integral Rows, std::integral Width, class CatchUp>
 row_updater(Updater const&, Rows, Width, CatchUp, table_options) -> row_updater<Updater, CatchUp>;
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -20,10 +20,7 @@
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/sparse/step_matrix.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The larger of the rates of two ranges of steps.
 struct largest_rate {
     double value;
@@ -195,7 +192,4 @@ private:
     double width_;
     std::uint32_t max_steps_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -6,10 +6,7 @@
 #include <gradstep/sparse/matrix.hpp>
 #include <gradstep/sparse/missed.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // A weight of 1 without gradient, during a step: the change so far, which would be lost to rounding
 // beside the 1, and the gradient that a coupled decay makes of the weight.
 struct unit_response {
@@ -130,7 +127,4 @@ matrix<1 + slot_count<Rule> - first_linear_slot<Rule>()> matrix_of_step(Rule con
         return out;
     }
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

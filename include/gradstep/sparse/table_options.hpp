@@ -10,7 +10,6 @@
 #include <gradstep/sparse/initial.hpp>
 
 namespace gradstep {
-
 /// Whether the steps before a row was added to a table apply to this row.
 enum class new_rows {
     as_of_now,       ///< not at all: weight and state have their initial values
@@ -57,10 +56,9 @@ struct table_options {
                             hyperparameter{"on_nonfinite", &table_options::on_nonfinite},
                             hyperparameter{"max_norm", &table_options::max_norm, ranges::non_negative}};
 };
+} // namespace gradstep
 
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The number of steps that a history keeps. rounds_coarsely: a row that catches up in several
 // rounds loses what is smaller than its storage can represent, 2^-9 or 2^-12 of it.
 inline constexpr std::uint64_t least_history = 4, largest_history = std::uint64_t{1} << 30;
@@ -75,7 +73,4 @@ inline std::uint64_t history_capacity(table_options const& options, std::uint64_
         fail<value_error>({"table_options.max_history"}, {asked, " is out of range"}, {"at most ", largest_history});
     return std::bit_ceil(std::max(asked, least_history));
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -7,9 +7,7 @@
 #include <gradstep/core/compiler.hpp>
 #include <gradstep/core/error.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::inline GRADSTEP_ABI {
 /// The rows of a dense gradient that a step of a table updates: those whose element of the mask is
 /// true. You can use it for several tables:
 ///
@@ -48,6 +46,4 @@ private:
     std::vector<std::int64_t> ids_;
     std::vector<std::uint32_t> sources_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ABI

@@ -5,14 +5,11 @@
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/state/saved_state.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 template <class Element, class Average, class Source, class Backend> class averager;
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // An average in memory of its own: slots alone, since the values are another's.
 template <class Element, class Average, class Source, class Backend>
 struct state_access<averager<Element, Average, Source, Backend>> {
@@ -34,7 +31,4 @@ struct state_access<averager<Element, Average, Source, Backend>> {
         return false;
     }
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -8,14 +8,11 @@
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/state/saved_state.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 template <class Updater> class parameter;
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 template <class Updater> struct state_access<parameter<Updater>> {
     // The memory must stay where it is as long as this is used; so must `at`, which receives the
     // progress of a table.
@@ -40,7 +37,4 @@ template <class Updater> struct state_access<parameter<Updater>> {
         return resized;
     }
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -21,10 +21,7 @@
 #include <gradstep/core/slice.hpp>
 #include <gradstep/core/tensor_state.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // A parameter whose bfloat16_copy is in memory of the application.
 [[noreturn]] inline void refuse_copied_rows() {
     fail<value_error>({"parameter_options.bfloat16_copy"}, {"is set, and its memory does not follow the rows"},
@@ -136,7 +133,4 @@ rearranged_memory<Updater> rearranged(Updater const& by, parameter_memory<Update
     }
     return out;
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

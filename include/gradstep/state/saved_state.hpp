@@ -20,9 +20,9 @@ struct load_report; // io/load_options.hpp
 
 // What a parameter, a parameter of a model or a table has to save, whatever it is saved in:
 // io/checkpoint.hpp and io/state.hpp read and write it.
-namespace detail {
-inline namespace GRADSTEP_ABI {
+} // namespace gradstep
 
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // Bytes in memory: in one, or in parts of which one begins so many bytes behind the other.
 struct saved_chunk {
     std::byte* data;
@@ -206,10 +206,7 @@ template <class X, class... Options> auto load_file(std::string const& file, X& 
     [[maybe_unused]] constexpr bool included = has_file_functions<X>();
     return load_values(file, loadable::of(x), options...);
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/state/saved_state.ipp>

@@ -18,10 +18,7 @@
 #include <gradstep/core/step_checks.hpp>
 #include <gradstep/core/tensor_shard.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE saved_chunk::saved_chunk(std::byte* begin, std::size_t length, std::size_t count, std::size_t apart)
     : data(begin), bytes(length), parts(count), distance(apart) {}
 
@@ -259,7 +256,4 @@ GRADSTEP_DEFINE void read_into(saved_source const& from, saved_state const& own)
         });
     }
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

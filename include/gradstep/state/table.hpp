@@ -14,14 +14,11 @@
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/state/saved_state.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 template <class Updater, class CatchUp> class table;
-} // namespace GRADSTEP_ISA
+} // namespace gradstep::inline GRADSTEP_ISA
 
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The tensors of a table: one for each column that it has, and the history.
 void describe_rows(saved_state& to, row_columns columns, std::uint64_t rows, bool has_history, std::uint64_t history);
 // Adds the memory of a segment, and of the history.
@@ -106,10 +103,7 @@ private:
         return out;
     }
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/state/table.ipp>

@@ -15,10 +15,7 @@
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/state/saved_state.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void describe_rows(saved_state& to, row_columns columns, std::uint64_t rows, bool has_history,
                                    std::uint64_t history) {
     to.name = "values";
@@ -97,7 +94,4 @@ GRADSTEP_DEFINE void require_saved_stamps(saved_source const& from, row_progress
         require_stamps(first, stamps, 1, at, sweep, has_history);
     }
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ABI

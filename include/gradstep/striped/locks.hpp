@@ -4,10 +4,7 @@
 
 #include <gradstep/core/plain_mutex.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // A phase-fair readers-writer lock: calls run concurrently, or one call runs alone; neither
 // starves. A call that must run alone closes the gate. Running calls finish, and new calls wait
 // until it has run. They then go before the next call that must run alone. So a shared call waits
@@ -80,7 +77,4 @@ private:
     std::atomic<std::uint32_t> left_ = 0;
     std::atomic<std::uint32_t> next_ticket_ = 0, now_serving_ = 0; // writer tickets: next, now serving
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

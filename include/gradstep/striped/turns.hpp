@@ -8,10 +8,7 @@
 #include <gradstep/core/hash.hpp>
 #include <gradstep/striped/locks.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // The order in which calls access rows. A call draws a ticket for each of its rows, and works on a
 // row after all earlier tickets for it have been served. A hash maps row numbers to shared stripes.
 class turns {
@@ -108,7 +105,4 @@ private:
     plain_mutex list_;
     sleeper* first_ = nullptr; // of the list
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -34,10 +34,7 @@
 #include <gradstep/thrust/sums.hpp>
 #include <gradstep/thrust/work.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Whether an execution policy runs on CUDA.
 #if defined(__CUDACC__)
 template <class Derived> std::true_type runs_on_cuda(thrust::cuda_cub::execution_policy<Derived> const&);
@@ -67,11 +64,9 @@ struct device_buffers {
 
     template <class T> static T* data(buffer<T>& b) { return thrust::raw_pointer_cast(b.data()); }
 };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
-} // namespace GRADSTEP_ISA
-} // namespace detail
-
-inline namespace GRADSTEP_ISA {
+namespace gradstep::inline GRADSTEP_ISA {
 template <class T, class Allocator> struct buffer_traits<thrust::device_vector<T, Allocator>> {
     using memory_space = std::conditional_t<detail::is_cuda<decltype(thrust::device)>, device_memory, host_memory>;
     static T* data(thrust::device_vector<T, Allocator>& b) { return thrust::raw_pointer_cast(b.data()); }
@@ -417,6 +412,4 @@ private:
 };
 thrust_backend()->thrust_backend<>;
 template <class Policy> thrust_backend(Policy) -> thrust_backend<Policy>;
-
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

@@ -13,10 +13,7 @@
 
 #include <gradstep/core/compiler.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 inline void require_cuda(cudaError_t result) {
     if (result != cudaSuccess) throw thrust::system_error(result, thrust::cuda_category(), "gradstep");
 }
@@ -74,9 +71,6 @@ private:
     cudaStream_t stream_ = nullptr;
     cudaEvent_t ready_ = nullptr, done_ = nullptr;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
 #endif

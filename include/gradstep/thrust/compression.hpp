@@ -18,10 +18,7 @@
 #include <gradstep/core/batch.hpp>
 #include <gradstep/core/subnormals.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Source, class Key> struct look_at_sample {
     Source source;
     sample_indices chosen;
@@ -234,7 +231,4 @@ void scatter_on_thrust(Backend const& backend, Update const& update, message_lis
         backend.for_each(indices.size(), update_entry<Update, compute>{update, Backend::data(at), Backend::data(of)});
     }
 }
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -10,10 +10,7 @@
 #include <gradstep/sparse/row_kernels.hpp>
 #include <gradstep/thrust/sums.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Id> struct is_outside {
     Id const* ids;
     std::uint64_t num_rows;
@@ -257,7 +254,4 @@ template <class Begin, class Storage, class Id> struct run_begin {
         if (at.position == 0) rows.begin_row(row);
     }
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -10,10 +10,7 @@
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/row_wise.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // A sum is a class with the types `part`, the sum of a column or of a block, and `total`, the sum
 // of all blocks. `column(b, c)` returns the sum of column c of block b, `add(to, part)` adds to a
 // part or to a total, and `finish(total)` is called once at the end.
@@ -146,7 +143,4 @@ __global__ void __launch_bounds__(threads_of_sums)
     if (threadIdx.x == 0) sum.finish(all);
 }
 #endif
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -21,10 +21,7 @@
 #include <gradstep/thrust/backend.hpp>
 #include <gradstep/thrust/row_kernels.hpp>
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // What a table needs from a Thrust backend (host_rows is its counterpart): duplicates are grouped
 // by a stable sort, so that one thread sums each element of a row's gradients in batch order. The
 // host sees ids only through the result of the checks, for which it waits for the device. The table
@@ -345,7 +342,4 @@ private:
     buffer<std::uint64_t> plans_, settled_, columns_, repeated_,
         sums_; // see memory_of
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

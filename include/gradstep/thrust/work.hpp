@@ -43,10 +43,7 @@
 #endif
 #endif
 
-namespace gradstep {
-namespace detail {
-inline namespace GRADSTEP_ISA {
-
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Used in place of an architecture: elements are distributed over the threads of a GPU.
 struct device_threads {};
 
@@ -334,7 +331,4 @@ private:
     std::mutex mutex_;
     std::unique_ptr<scratch> first_;
 };
-
-} // namespace GRADSTEP_ISA
-} // namespace detail
-} // namespace gradstep
+} // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -21,10 +21,7 @@
 #include <gradstep/runtime/compiled_updater.hpp>
 
 // What a step knows of one parameter, and the checks of its tensors.
-namespace gradstep {
-namespace detail::libtorch {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::libtorch::inline GRADSTEP_ABI {
 inline any_span span_of(Tensor const& x, scalar type) {
     return {type, x.data_ptr(), static_cast<std::size_t>(x.numel())};
 }
@@ -173,7 +170,4 @@ template <class State> void take_rows(entry<State>& x, any_updater const& by, Te
         x.slots[i] = x.kept[i].index(x.rows).contiguous();
     }
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail::libtorch
-} // namespace gradstep
+} // namespace gradstep::detail::libtorch::inline GRADSTEP_ABI

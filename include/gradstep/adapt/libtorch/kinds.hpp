@@ -29,10 +29,7 @@
 #include <gradstep/schedules/external.hpp>
 
 // The updaters of the groups of an optimizer, and how the optimizers differ.
-namespace gradstep {
-namespace detail::libtorch {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::libtorch::inline GRADSTEP_ABI {
 // Adds the number of the group to the message of an error in its options.
 template <class F> decltype(auto) of_group(std::size_t group, F const& f) {
     return detail::rethrow_as<not_compiled_error>(
@@ -297,7 +294,4 @@ template <> struct kind_of_class<::torch::optim::Adagrad> { using type = adagrad
 template <> struct kind_of_class<::torch::optim::RMSprop> { using type = rmsprop_kind; };
 template <> struct kind_of_class<::torch::optim::SGD> { using type = sgd_kind; };
 template <class Base> using kind_of = typename kind_of_class<Base>::type;
-
-} // namespace GRADSTEP_ABI
-} // namespace detail::libtorch
-} // namespace gradstep
+} // namespace gradstep::detail::libtorch::inline GRADSTEP_ABI

@@ -17,10 +17,7 @@
 #include <gradstep/core/scalar.hpp>
 
 // Tensors and threads of torch, as a step uses them.
-namespace gradstep {
-namespace detail::libtorch {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::libtorch::inline GRADSTEP_ABI {
 using at::Tensor;
 
 // torch's threads. at::parallel_for in a program's own file needs the OpenMP runtime that torch is
@@ -149,7 +146,4 @@ inline void require_apart(Tensor const& x, tensor_path const& here) {
         reach += stride * (size - 1);
     }
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail::libtorch
-} // namespace gradstep
+} // namespace gradstep::detail::libtorch::inline GRADSTEP_ABI

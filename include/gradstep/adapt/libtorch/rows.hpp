@@ -20,10 +20,7 @@
 
 // Rows of parameters that come and go: `append` and `keep`. A change has the new memory of one
 // parameter and its state. Its constructor checks everything and writes nothing.
-namespace gradstep {
-namespace detail::libtorch {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::libtorch::inline GRADSTEP_ABI {
 // The rows of a parameter that stay, in their order, and new rows behind them.
 struct new_rows {
     Tensor parameter, kept, added; // kept: indices, or undefined if all stay; added: undefined if there are none
@@ -176,7 +173,4 @@ private:
     state_type* state_;
     std::vector<std::pair<Tensor*, Tensor>> slots_;
 };
-
-} // namespace GRADSTEP_ABI
-} // namespace detail::libtorch
-} // namespace gradstep
+} // namespace gradstep::detail::libtorch::inline GRADSTEP_ABI

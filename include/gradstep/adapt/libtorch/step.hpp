@@ -31,10 +31,7 @@
 // One step of an optimizer. `collect` finds and checks the memory of every parameter that has a
 // gradient, and writes nothing. `prepare` prepares the steps of the updaters, which throws if a
 // number is out of range. `run` puts the new state into the optimizer and updates the memory.
-namespace gradstep {
-namespace detail::libtorch {
-inline namespace GRADSTEP_ABI {
-
+namespace gradstep::detail::libtorch::inline GRADSTEP_ABI {
 template <class Kind> class torch_step {
     using options_type = typename Kind::options_type;
     using state_type = typename Kind::state_type;
@@ -441,7 +438,4 @@ Tensor take_step(::torch::optim::Optimizer& of, std::shared_ptr<void>& kept,
     torch_step<Kind>(of, kept).take(loss);
     return loss;
 }
-
-} // namespace GRADSTEP_ABI
-} // namespace detail::libtorch
-} // namespace gradstep
+} // namespace gradstep::detail::libtorch::inline GRADSTEP_ABI
