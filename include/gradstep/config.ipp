@@ -1,18 +1,10 @@
 #pragma once
 #include <cstddef>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <variant>
-#include <vector>
 
-#include <gradstep/config/read.hpp>
 #include <gradstep/config/schema.hpp>
 #include <gradstep/config/text_file.hpp>
-#include <gradstep/config/write.hpp>
 #include <gradstep/core/constant_numbers.hpp>
-#include <gradstep/json/json.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE configuration read_configuration(json const& document, json_path const& at,

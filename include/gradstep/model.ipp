@@ -1,26 +1,9 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
-#include <memory>
 #include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include <gradstep/core/applied_average.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/row_order.hpp>
 #include <gradstep/core/saved_names.hpp>
 #include <gradstep/core/sequence.hpp>
-#include <gradstep/core/step_options.hpp>
-#include <gradstep/core/tensor_shard.hpp>
-#include <gradstep/model/name_patterns.hpp>
-#include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/parameter_task.hpp>
-#include <gradstep/model/task_set.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE model_result model::update(std::span<named_gradient const> gradients, step_options const& options) {

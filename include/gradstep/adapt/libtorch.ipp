@@ -1,10 +1,6 @@
 #pragma once
 // The definitions of gradstep::torch_optim. gradstep::libtorch compiles this file once; a program
 // without that target includes it in one of its own files, and links gradstep::runtime.
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include <torch/optim/serialize.h>
 #include <torch/serialize/archive.h>

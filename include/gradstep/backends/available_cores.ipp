@@ -1,10 +1,6 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
 
 #include <fcntl.h>
 #include <sched.h>

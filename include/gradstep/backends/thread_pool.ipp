@@ -1,20 +1,8 @@
 #pragma once
-#include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <exception>
-#include <memory>
 #include <utility>
 
-#include <pthread.h>
-#include <sched.h>
-#include <time.h>
 #include <unistd.h>
-
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/executor.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE thread_pool::~thread_pool() {

@@ -1,16 +1,11 @@
 #pragma once
 #include <cstddef>
-#include <initializer_list>
-#include <span>
-#include <utility>
 
 #include <gradstep/compression/message_list.hpp>
-#include <gradstep/compression/model_message.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/sequence.hpp>
 #include <gradstep/model/model_options.hpp>
 #include <gradstep/model/name_index.hpp>
-#include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/task_set.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {

@@ -1,7 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <string_view>
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/extent.hpp>

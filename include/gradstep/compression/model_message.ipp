@@ -1,10 +1,5 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <vector>
 
-#include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/core/framed_bytes.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {

@@ -1,14 +1,5 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <span>
-#include <utility>
-#include <vector>
-
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/framed_bytes.hpp>
-#include <gradstep/core/uninitialized.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE sparse_message& sparse_message::operator=(sparse_message const& other) {

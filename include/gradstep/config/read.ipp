@@ -1,22 +1,7 @@
 #pragma once
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <variant>
-#include <vector>
 
 #include <gradstep/config/catalogue.hpp>
 #include <gradstep/config/dialects.hpp>
-#include <gradstep/config/write.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/json/json.hpp>
-#include <gradstep/regularizers/any_regularizer.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void refuse_type(json_path const& at, json const& value, char const* wanted) {

@@ -2,9 +2,7 @@
 #include <string_view>
 #include <utility>
 
-#include <gradstep/config/catalogue.hpp>
 #include <gradstep/config/dialects.hpp>
-#include <gradstep/json/json.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

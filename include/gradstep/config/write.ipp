@@ -1,16 +1,4 @@
 #pragma once
-#include <cmath>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <variant>
-#include <vector>
-
-#include <gradstep/core/describe.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/json/json.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::vector<json> configuration_writer::take_complete() {

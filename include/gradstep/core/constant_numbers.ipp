@@ -2,12 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstddef>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <gradstep/core/error.hpp>
 

@@ -1,6 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 
 // The processor has an instruction for it from SSE4.2 on. The definitions may be compiled for

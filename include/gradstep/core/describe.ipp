@@ -1,5 +1,4 @@
 #pragma once
-#include <string_view>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void policy_text::hyperparameter(char const* name) {

@@ -1,12 +1,7 @@
 #pragma once
 #include <charconv>
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <initializer_list>
-#include <string>
-#include <string_view>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 #if !GRADSTEP_EXCEPTIONS

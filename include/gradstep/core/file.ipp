@@ -2,13 +2,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <span>
-#include <string>
 #include <system_error>
 #include <utility>
 

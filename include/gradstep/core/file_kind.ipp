@@ -1,7 +1,5 @@
 #pragma once
 #include <array>
-#include <cstddef>
-#include <string_view>
 #include <utility>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

@@ -1,15 +1,6 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <initializer_list>
-#include <span>
-#include <string>
-#include <string_view>
 
-#include <gradstep/core/crc32c.hpp>
-#include <gradstep/core/error.hpp>
 #include <gradstep/core/file_kind.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

@@ -1,13 +1,7 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <span>
-#include <utility>
-#include <vector>
 
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/shape.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE row_lengths row_lengths_of(char const* call, shape const& of, std::size_t n) {

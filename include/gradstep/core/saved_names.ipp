@@ -1,11 +1,5 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <span>
 #include <string>
-#include <string_view>
-
-#include <gradstep/core/error.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void require_storable_name(char const* call, std::string_view name) {

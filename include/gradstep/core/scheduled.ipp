@@ -1,9 +1,4 @@
 #pragma once
-#include <cstdint>
-#include <string>
-
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/hyperparameters.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void refuse_scheduled(std::string const& name, std::int64_t step, double value, range const& allowed,

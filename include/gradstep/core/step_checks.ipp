@@ -1,9 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <optional>
-#include <span>
 #include <string>
 
 #include <gradstep/core/extent.hpp>

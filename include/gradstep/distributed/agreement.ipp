@@ -1,9 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/framed_bytes.hpp>

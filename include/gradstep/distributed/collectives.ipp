@@ -1,6 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
 
 #include <gradstep/core/coded_block.hpp>
 #include <gradstep/core/reduce.hpp>

@@ -1,12 +1,5 @@
 #pragma once
-#include <chrono>
-#include <cstddef>
-#include <string>
-#include <string_view>
 #include <thread>
-#include <vector>
-
-#include <gradstep/core/error.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::string ranks_as_text(std::vector<int> const& ranks) {

@@ -1,11 +1,6 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <utility>
-#include <vector>
-
-#include <gradstep/distributed/wire.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::uint64_t connection::applied_of(std::uint64_t position) const {

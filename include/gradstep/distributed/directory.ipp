@@ -1,17 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/stable_hash.hpp>
-#include <gradstep/distributed/wire.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE share const* known_parameter::share_of(std::size_t server) const {

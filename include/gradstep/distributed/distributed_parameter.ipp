@@ -1,14 +1,7 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <exception>
 #include <mutex>
-#include <optional>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/reduce.hpp>
-#include <gradstep/distributed/incremental_step.hpp>
-#include <gradstep/distributed/operation.hpp>
 #include <gradstep/model/named_gradient.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {

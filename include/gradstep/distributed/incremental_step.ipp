@@ -1,14 +1,8 @@
 #pragma once
-#include <cstddef>
-#include <span>
 #include <vector>
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/model/blocks.hpp>
-#include <gradstep/model/launch_batch.hpp>
-#include <gradstep/model/named_gradient.hpp>
-#include <gradstep/model/parameter_task.hpp>
-#include <gradstep/model/task_set.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::size_t incremental_step::prepare(named_gradient const& gradient) {

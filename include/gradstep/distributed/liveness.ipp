@@ -1,11 +1,7 @@
 #pragma once
 #include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <vector>
 
 #include <gradstep/distributed/communicator.hpp>
-#include <gradstep/distributed/server_protocol.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE liveness::liveness(std::size_t workers, std::chrono::milliseconds timeout)

@@ -1,22 +1,8 @@
 #pragma once
-#include <cstddef>
 #include <cstring>
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include <gradstep/core/crc32c.hpp>
-#include <gradstep/core/error.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/distributed/agreement.hpp>
-#include <gradstep/distributed/communicator.hpp>
-#include <gradstep/distributed/distributed_parameter.hpp>
-#include <gradstep/distributed/incremental_step.hpp>
-#include <gradstep/distributed/operation.hpp>
-#include <gradstep/model.hpp>
 #include <gradstep/version.hpp>
 
 namespace gradstep::distributed::inline GRADSTEP_ABI {

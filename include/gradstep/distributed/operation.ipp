@@ -1,12 +1,6 @@
 #pragma once
-#include <exception>
-#include <functional>
-#include <mutex>
-#include <thread>
 #include <utility>
-#include <vector>
 
-#include <gradstep/core/error.hpp>
 #include <gradstep/distributed/communicator.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {

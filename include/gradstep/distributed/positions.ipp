@@ -1,13 +1,6 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string>
-#include <vector>
-
-#include <gradstep/core/error.hpp>
-#include <gradstep/state/saved_state.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void worker_positions::receive(std::uint64_t position) {

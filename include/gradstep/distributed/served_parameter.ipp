@@ -1,22 +1,13 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <initializer_list>
-#include <span>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <gradstep/core/describe.hpp>
-#include <gradstep/core/error.hpp>
 #include <gradstep/core/stable_hash.hpp>
-#include <gradstep/distributed/wire.hpp>
-#include <gradstep/keyed/options.hpp>
-#include <gradstep/sparse/table_options.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 template <class Value> void describe_option(gradstep::detail::policy_text& to, char const* name, Value const& value) {

@@ -1,14 +1,7 @@
 #pragma once
 #include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
 
-#include <gradstep/core/error.hpp>
 #include <gradstep/core/stable_hash.hpp>
-#include <gradstep/distributed/served_parameter.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void served_parameters::require_new(std::string const& name) const {

@@ -1,24 +1,12 @@
 #pragma once
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <exception>
-#include <functional>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include <gradstep/core/error.hpp>
 #include <gradstep/core/saved_names.hpp>
 #include <gradstep/core/stable_hash.hpp>
-#include <gradstep/distributed/any_messenger.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/liveness.hpp>
 #include <gradstep/distributed/served_parameter.hpp>
-#include <gradstep/distributed/server_checkpoint.hpp>
-#include <gradstep/distributed/server_protocol.hpp>
 
 namespace gradstep::distributed::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE server::server(int rank, int size, server_options options) : protocol_(rank, size, options) {}

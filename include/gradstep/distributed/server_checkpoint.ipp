@@ -1,9 +1,7 @@
 #pragma once
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,7 +9,6 @@
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/distributed/positions.hpp>
-#include <gradstep/distributed/server_protocol.hpp>
 #include <gradstep/io/checkpoint_file.hpp>
 #include <gradstep/state/saved_state.hpp>
 

@@ -1,20 +1,10 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
-
-#include <gradstep/core/error.hpp>
-#include <gradstep/distributed/positions.hpp>
-#include <gradstep/distributed/served_parameters.hpp>
-#include <gradstep/distributed/server_options.hpp>
-#include <gradstep/distributed/wire.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE server_protocol::server_protocol(int rank, int size, server_options const& options)

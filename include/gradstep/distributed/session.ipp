@@ -1,25 +1,9 @@
 #pragma once
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <exception>
-#include <memory>
-#include <mutex>
 #include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include <gradstep/core/error.hpp>
 #include <gradstep/core/stable_hash.hpp>
-#include <gradstep/distributed/any_messenger.hpp>
-#include <gradstep/distributed/communicator.hpp>
-#include <gradstep/distributed/connection.hpp>
-#include <gradstep/distributed/directory.hpp>
-#include <gradstep/distributed/wire.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void pending_request::take_weights(wire_message const& answer) {

@@ -1,18 +1,5 @@
 #pragma once
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
-
-#include <gradstep/core/error.hpp>
-#include <gradstep/distributed/communicator.hpp>
 
 namespace gradstep::distributed::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE bool thread_communicator::exchange_type::test() {

@@ -1,20 +1,12 @@
 #pragma once
 #include <atomic>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <ctime>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <unistd.h>
 
-#include <gradstep/core/error.hpp>
 #include <gradstep/core/framed_bytes.hpp>
 #include <gradstep/core/stable_hash.hpp>
 #include <gradstep/version.hpp>

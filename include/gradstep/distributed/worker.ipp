@@ -1,19 +1,8 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <mutex>
-#include <span>
-#include <string_view>
 #include <utility>
-#include <vector>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/distributed/any_messenger.hpp>
 #include <gradstep/distributed/connection.hpp>
 #include <gradstep/distributed/directory.hpp>
-#include <gradstep/distributed/session.hpp>
-#include <gradstep/distributed/wire.hpp>
 
 namespace gradstep::distributed::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE worker::~worker() = default;

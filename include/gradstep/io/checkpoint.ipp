@@ -1,24 +1,15 @@
 #pragma once
 #include <algorithm>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/saved_names.hpp>
 #include <gradstep/core/sequence.hpp>
 #include <gradstep/io/checkpoint_file.hpp>
 #include <gradstep/io/description.hpp>
-#include <gradstep/io/load_options.hpp>
-#include <gradstep/io/safetensors.hpp>
 #include <gradstep/model.hpp>
-#include <gradstep/state/saved_state.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void checkpoint_files::save(std::string const& path, std::span<saved_state const> all) {

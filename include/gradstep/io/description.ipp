@@ -1,13 +1,10 @@
 #pragma once
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <gradstep/config/write.hpp>
 #include <gradstep/core/error.hpp>

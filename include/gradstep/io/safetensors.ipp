@@ -1,18 +1,10 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <initializer_list>
 #include <limits>
-#include <span>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/file.hpp>
 #include <gradstep/core/file_kind.hpp>
 #include <gradstep/core/scalar.hpp>
 #include <gradstep/json/text.hpp>

@@ -1,8 +1,6 @@
 #pragma once
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>

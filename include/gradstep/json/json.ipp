@@ -1,17 +1,9 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <numeric>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
-#include <gradstep/core/error.hpp>
 #include <gradstep/core/file_kind.hpp>
 #include <gradstep/json/text.hpp>
 

@@ -1,13 +1,5 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <new>
-#include <span>
-
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/random.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE admission::admission(std::int64_t admit_after, double admit_probability, std::uint64_t seed,

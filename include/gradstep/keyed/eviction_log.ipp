@@ -1,6 +1,5 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void eviction_log::reserve(std::size_t more) {

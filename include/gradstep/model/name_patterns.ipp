@@ -1,11 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include <gradstep/core/error.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE name_patterns::name_patterns(std::span<std::string_view const> patterns) {

@@ -1,15 +1,10 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <optional>
-#include <vector>
 
 #include <gradstep/clipping/global_norm.hpp>
-#include <gradstep/core/executor.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/model/blocks.hpp>
-#include <gradstep/model/norm_limit.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 template <class Task> double gradient_norms<Task>::of_all(tasks all, executor_reference const* threads) {

@@ -1,20 +1,9 @@
 #pragma once
 #include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
 
-#include <gradstep/core/apart.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/executor.hpp>
 #include <gradstep/core/model_sums.hpp>
 #include <gradstep/core/reduce.hpp>
-#include <gradstep/model/blocks.hpp>
 #include <gradstep/model/norms.ipp>
-#include <gradstep/model/step_task.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::optional<std::pair<step_driver::task_index, step_driver::task_index>>

@@ -1,14 +1,5 @@
 #pragma once
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
@@ -17,12 +8,7 @@
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/saved_names.hpp>
 #include <gradstep/core/step.hpp>
-#include <gradstep/model/blocks.hpp>
-#include <gradstep/model/name_index.hpp>
-#include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/norm_limit.hpp>
-#include <gradstep/model/parameter_task.hpp>
-#include <gradstep/model/step_driver.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE task_set::task_set(model_options const& options, std::optional<executor_reference> threads)

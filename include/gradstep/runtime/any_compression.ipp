@@ -1,9 +1,6 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -12,17 +9,12 @@
 #include <gradstep/compression/compress.hpp>
 #include <gradstep/compression/dgc_step.hpp>
 #include <gradstep/compression/merge.hpp>
-#include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/executor.hpp>
 #include <gradstep/core/reduce.hpp>
 #include <gradstep/core/step_options.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
-#include <gradstep/runtime/any_span.hpp>
-#include <gradstep/runtime/any_updater.hpp>
-#include <gradstep/runtime/compiled_compression.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/sent_type.hpp>
 

@@ -1,40 +1,15 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include <gradstep/backends/thread_pool.hpp>
-#include <gradstep/compression/message_list.hpp>
 #include <gradstep/config.hpp>
-#include <gradstep/core/applied_average.hpp>
 #include <gradstep/core/averaged_view.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/extent.hpp>
 #include <gradstep/core/hash.hpp>
 #include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/parameter_options.hpp>
 #include <gradstep/core/saved_names.hpp>
-#include <gradstep/core/scalar.hpp>
 #include <gradstep/core/sequence.hpp>
-#include <gradstep/core/state_visitor.hpp>
-#include <gradstep/model/norm_limit.hpp>
-#include <gradstep/runtime/any_buffer.hpp>
-#include <gradstep/runtime/any_compression.hpp>
-#include <gradstep/runtime/any_span.hpp>
-#include <gradstep/runtime/any_updater.hpp>
-#include <gradstep/runtime/compiled_updater.hpp>
-#include <gradstep/runtime/optimizer_configuration.hpp>
 #include <gradstep/runtime/parameter_scratch.hpp>
-#include <gradstep/runtime/stamped_rows.hpp>
 #include <gradstep/sparse/catch_up.hpp>
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {

@@ -1,27 +1,11 @@
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <variant>
-#include <vector>
 
 #include <gradstep/backends/forks.hpp>
 #include <gradstep/backends/simd.hpp>
-#include <gradstep/backends/thread_pool.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/config.hpp>
 #include <gradstep/core/reduce.hpp>
-#include <gradstep/runtime/compiled_updater.hpp>
-#include <gradstep/runtime/optimizer_configuration.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME std::string name_of_element(scalar storage, element_form form) {

@@ -2,25 +2,19 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/compression/compress.hpp>
 #include <gradstep/compression/merge.hpp>
 #include <gradstep/compression/message_list.hpp>
-#include <gradstep/compression/message_task.hpp>
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/core/buffer.hpp>
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/step_checks.hpp>
-#include <gradstep/core/step_options.hpp>
 #include <gradstep/runtime/any_buffer.hpp>
 #include <gradstep/runtime/any_compression.hpp>
-#include <gradstep/runtime/any_parameter.hpp>
-#include <gradstep/runtime/any_span.hpp>
-#include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/parameter_task.hpp>
 #include <gradstep/runtime/sent_type.hpp>
 

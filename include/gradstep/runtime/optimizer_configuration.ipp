@@ -1,19 +1,8 @@
 #pragma once
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <variant>
-#include <vector>
 
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/config.hpp>
 #include <gradstep/config/schema.hpp>
 #include <gradstep/config/text_file.hpp>
-#include <gradstep/model/norm_limit.hpp>
-#include <gradstep/runtime/compiled_updater.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE optimizer_configuration read_optimizer(json const& document, json_path const& at) {

@@ -1,28 +1,11 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include <gradstep/core/buffer.hpp>
-#include <gradstep/core/clock.hpp>
 #include <gradstep/core/decay_factor.hpp>
-#include <gradstep/core/error.hpp>
 #include <gradstep/core/parameter_options.hpp>
-#include <gradstep/core/row_order.hpp>
-#include <gradstep/core/state_visitor.hpp>
-#include <gradstep/core/step_options.hpp>
-#include <gradstep/core/type_id.hpp>
 #include <gradstep/model/name_index.hpp>
-#include <gradstep/model/named_gradient.hpp>
-#include <gradstep/model/parameter_task.hpp>
 #include <gradstep/runtime/any_buffer.hpp>
-#include <gradstep/runtime/any_parameter.hpp>
-#include <gradstep/runtime/any_span.hpp>
-#include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {

@@ -1,18 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <charconv>
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <variant>
-#include <vector>
-
-#include <gradstep/config.hpp>
-#include <gradstep/config/catalogue.hpp>
-#include <gradstep/runtime/optimizer_configuration.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::string_view number_path::key() {

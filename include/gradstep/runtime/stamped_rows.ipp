@@ -1,9 +1,5 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <string>
-#include <utility>
 #include <variant>
 
 #include <gradstep/config.hpp>
@@ -12,14 +8,9 @@
 #include <gradstep/core/concepts.hpp>
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/runtime/any_updater.hpp>
-#include <gradstep/runtime/compiled_catch_up.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/sparse/catch_up.hpp>
 #include <gradstep/sparse/history.hpp>
-#include <gradstep/sparse/initial.hpp>
-#include <gradstep/sparse/refresh_cursor.hpp>
-#include <gradstep/sparse/restoring.hpp>
 #include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/sparse/table_options.hpp>
 

@@ -1,12 +1,5 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <span>
 #include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include <gradstep/core/sequence.hpp>
 #include <gradstep/io/checkpoint.hpp>

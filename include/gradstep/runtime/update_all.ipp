@@ -2,20 +2,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <unordered_set>
 #include <vector>
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/executor.hpp>
 #include <gradstep/core/random.hpp>
-#include <gradstep/core/step_options.hpp>
 #include <gradstep/model/blocks.hpp>
 #include <gradstep/model/norm_limit.hpp>
 #include <gradstep/model/step_driver.hpp>
 #include <gradstep/model/step_task.hpp>
-#include <gradstep/runtime/any_parameter.hpp>
-#include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/parameter_scratch.hpp>
 #include <gradstep/runtime/parameter_task.hpp>
 

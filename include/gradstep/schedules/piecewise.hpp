@@ -6,8 +6,7 @@
 #include <gradstep/core/clock.hpp>
 #include <gradstep/core/hyperparameters.hpp>
 
-namespace gradstep {
-inline namespace GRADSTEP_ISA { // it owns memory, so copying and freeing it is code
+namespace gradstep::inline GRADSTEP_ISA { // it owns memory, so copying and freeing it is code
 
 /// Constant rates in sequence: `piecewise{.boundaries = {1000, 2000}, .rates = {0.1, 0.01, 0.001}}`
 ///
@@ -40,5 +39,4 @@ struct piecewise {
     }
 };
 
-} // namespace GRADSTEP_ISA
-} // namespace gradstep
+} // namespace gradstep::inline GRADSTEP_ISA

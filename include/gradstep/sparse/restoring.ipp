@@ -1,15 +1,7 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <span>
 #include <string>
 
 #include <gradstep/core/clock.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/sparse/refresh_cursor.hpp>
-#include <gradstep/sparse/row_progress.hpp>
-#include <gradstep/sparse/table_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void require_own_history(row_progress const& from, std::uint64_t rows, std::uint64_t history_size,

@@ -1,15 +1,7 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <span>
-#include <string>
 #include <string_view>
 
-#include <gradstep/core/error.hpp>
 #include <gradstep/core/framed_bytes.hpp>
-#include <gradstep/sparse/row_columns.hpp>
-#include <gradstep/sparse/row_progress.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 inline constexpr std::string_view changes_letters = "gs-delta";

@@ -1,13 +1,8 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <string>
-
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/extent.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE extent row_column::memory() const {

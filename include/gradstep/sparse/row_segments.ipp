@@ -1,15 +1,11 @@
 #pragma once
 #include <algorithm>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <memory>
 #include <utility>
 
 #include <gradstep/core/error.hpp>
 #include <gradstep/core/huge_pages.hpp>
-#include <gradstep/sparse/row_columns.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE row_allocator const& host_row_allocator() {

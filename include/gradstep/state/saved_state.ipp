@@ -1,22 +1,12 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <new>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
-#include <gradstep/core/clock.hpp>
 #include <gradstep/core/coded_block.hpp>
 #include <gradstep/core/constant_numbers.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/state_visitor.hpp>
 #include <gradstep/core/step_checks.hpp>
-#include <gradstep/core/tensor_shard.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE saved_chunk::saved_chunk(std::byte* begin, std::size_t length, std::size_t count, std::size_t apart)

@@ -1,19 +1,9 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <span>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/sparse/initial.hpp>
-#include <gradstep/sparse/refresh_cursor.hpp>
 #include <gradstep/sparse/restoring.hpp>
-#include <gradstep/sparse/row_columns.hpp>
-#include <gradstep/sparse/row_progress.hpp>
-#include <gradstep/state/saved_state.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void describe_rows(saved_state& to, row_columns columns, std::uint64_t rows, bool has_history,
