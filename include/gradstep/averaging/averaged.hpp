@@ -1,18 +1,13 @@
 #pragma once
-#include <array>
 #include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <utility>
 
 #include <gradstep/averaging/ema.hpp>
 #include <gradstep/core/averaged_view.hpp>
-#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/kernel.hpp>
+#include <gradstep/core/policy.hpp>
 #include <gradstep/core/scheduled.hpp>
 #include <gradstep/core/weight_changes.hpp>
-#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 /// An average of weights, for `averaged` and `averager`: a type with `state<X>`, `state_names`,

@@ -1,10 +1,5 @@
 #pragma once
-#include <cmath>
-#include <cstdint>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// An exponential moving average of the weights, for `averaged`. (Polyak & Juditsky 1992 average

@@ -1,10 +1,5 @@
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Lookahead: slow weights, which follow the weights every `period` steps, and from which the

@@ -1,10 +1,7 @@
 #pragma once
 #include <algorithm>
-#include <array>
-#include <cstdint>
 
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// The uniform average of the weights of all steps after `start`, for `averaged`. Polyak & Juditsky

@@ -1,11 +1,6 @@
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
-
-#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/describe.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Decoupled decay towards the initial weights instead of towards 0, for fine-tuning: the weights

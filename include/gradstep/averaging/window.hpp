@@ -1,11 +1,7 @@
 #pragma once
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdint>
 
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// The average over a window that grows with the run, for `averaged`. It contains the weights of

@@ -1,10 +1,9 @@
 #pragma once
-#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/describe.hpp>
+#include <gradstep/core/policy.hpp>
 #include <gradstep/core/policy_checks.hpp>
 #include <gradstep/core/scaled_decay.hpp>
 #include <gradstep/core/scheduled.hpp>
-#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep::detail {
 // The combined effect of two regularizers on a weight without gradient.

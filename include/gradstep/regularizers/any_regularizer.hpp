@@ -1,18 +1,14 @@
 #pragma once
-#include <array>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
 
-#include <gradstep/core/compiler.hpp>
-#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/describe.hpp>
 #include <gradstep/core/error.hpp>
+#include <gradstep/core/policy.hpp>
 #include <gradstep/core/type_list.hpp>
 #include <gradstep/regularizers/all.hpp>
 

@@ -1,9 +1,5 @@
 #pragma once
-#include <cmath>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 #include <gradstep/regularizers/decoupled.hpp>
 
 namespace gradstep {

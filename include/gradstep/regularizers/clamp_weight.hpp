@@ -1,7 +1,5 @@
 #pragma once
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Keeps every weight in an interval: after the rule's step, projects it onto [low, high].

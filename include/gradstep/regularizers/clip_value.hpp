@@ -1,7 +1,5 @@
 #pragma once
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Clips every element of the gradient, after gradient_scale and the regularizers to its left.

@@ -1,10 +1,7 @@
 #pragma once
-#include <cmath>
 #include <string>
 
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// The factor of `decoupled`'s rate.

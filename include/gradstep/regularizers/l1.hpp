@@ -1,6 +1,5 @@
 #pragma once
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Coupled L1: adds the subgradient of rate * |w| to the gradient, before the rule.

@@ -1,7 +1,5 @@
 #pragma once
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Coupled L2: adds the gradient of rate / 2 * |w|^2 to the gradient, before the rule.

@@ -1,6 +1,5 @@
 #pragma once
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// No regularizer. The default of `make_updater`.

@@ -1,8 +1,6 @@
 #pragma once
-#include <cmath>
-
 #include <gradstep/core/describe.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 #include <gradstep/regularizers/elastic_net.hpp>
 #include <gradstep/regularizers/l1.hpp>
 #include <gradstep/regularizers/l2.hpp>

@@ -1,6 +1,5 @@
 #pragma once
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Replaces NaN and infinity in the gradient by 0, after gradient_scale and the regularizers to its

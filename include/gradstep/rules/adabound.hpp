@@ -1,11 +1,5 @@
 #pragma once
-#include <array>
-#include <cmath>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// AdaBound: Adam whose rate for each weight is clipped to a range that narrows to the rate of SGD.

@@ -1,10 +1,5 @@
 #pragma once
-#include <array>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Adadelta. Zeiler 2012, arXiv:1212.5701, Algorithm 1; the paper's rate is 1.

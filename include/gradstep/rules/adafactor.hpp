@@ -1,12 +1,7 @@
 #pragma once
-#include <array>
-#include <cmath>
-#include <cstddef>
-
-#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/factored_moments.hpp>
-#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/matrix_step.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Adafactor: divides the gradient by the root of an average of its squares, and stores for a

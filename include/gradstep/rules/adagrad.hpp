@@ -1,10 +1,5 @@
 #pragma once
-#include <array>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/epsilon.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Adagrad. Duchi, Hazan & Singer 2011, JMLR 12, section 5 (diagonal form).

@@ -1,10 +1,5 @@
 #pragma once
-#include <array>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/epsilon.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// The weight of the difference of two gradients in `adan`.

@@ -1,15 +1,8 @@
 #pragma once
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdint>
 
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/epsilon.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// AdEMAMix: Adam with a second, slow average of the gradient. Pagliardini, Ablin & Grangier 2024,

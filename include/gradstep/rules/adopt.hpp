@@ -1,13 +1,5 @@
 #pragma once
-#include <array>
-#include <cmath>
-#include <cstdint>
-#include <optional>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// ADOPT: Adam that divides a gradient by the second moment of the gradients before it. Taniguchi

@@ -1,12 +1,7 @@
 #pragma once
-#include <array>
-#include <cmath>
-#include <cstddef>
-
-#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/factored_moments.hpp>
-#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/matrix_step.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// CAME: adafactor with momentum, whose step is divided by its own factored instability. Luo, Ren,

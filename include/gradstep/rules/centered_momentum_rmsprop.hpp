@@ -1,13 +1,5 @@
 #pragma once
-#include <array>
-#include <cstdint>
-#include <optional>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/epsilon.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// RMSProp with the variance of the gradient and a momentum buffer. Graves 2013, arXiv:1308.0850,

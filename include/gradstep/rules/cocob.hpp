@@ -1,11 +1,5 @@
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// COCOB: training without a learning rate, by betting on the outcome of coins. Orabona & Tommasi

@@ -1,10 +1,5 @@
 #pragma once
-#include <array>
-#include <cstdint>
-#include <limits>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 #include <gradstep/core/power.hpp>
 
 namespace gradstep {

@@ -1,12 +1,7 @@
 #pragma once
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdint>
-#include <limits>
 
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// D-Adaptation of SGD: SGD with momentum that estimates its own learning rate. Defazio &

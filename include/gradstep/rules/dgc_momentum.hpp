@@ -1,12 +1,5 @@
 #pragma once
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 #include <gradstep/core/short_list.hpp>
 
 namespace gradstep {

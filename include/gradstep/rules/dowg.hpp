@@ -1,12 +1,7 @@
 #pragma once
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdint>
-#include <limits>
 
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// DoWG, distance over weighted gradients: as dog, with gradients that weigh as much as the

@@ -1,13 +1,6 @@
 #pragma once
-#include <array>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 #include <gradstep/core/power.hpp>
-#include <gradstep/core/zero_gradient.hpp>
 
 namespace gradstep {
 /// FTRL-Proximal. McMahan et al. 2013 (KDD), Algorithm 1; alpha is the schedule's rate. It is exact

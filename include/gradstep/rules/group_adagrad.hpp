@@ -1,9 +1,5 @@
 #pragma once
-#include <array>
-#include <cstddef>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Group Adagrad: one accumulator per row of a table (one per tensor outside of tables), and a

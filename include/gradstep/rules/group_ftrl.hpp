@@ -1,12 +1,6 @@
 #pragma once
-#include <array>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-
-#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// FTRL-Proximal with a sparse group lasso: l21 takes all weights of a tensor (a row of a table) to

@@ -1,10 +1,5 @@
 #pragma once
-#include <array>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/epsilon.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// LAMB. You et al. 2020, arXiv:1904.00962, Algorithm 2, with phi the identity.

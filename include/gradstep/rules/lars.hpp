@@ -1,8 +1,5 @@
 #pragma once
-#include <array>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// LARS, layer-wise adaptive rate scaling. You, Gitman & Ginsburg 2017, arXiv:1708.03888, Algorithm

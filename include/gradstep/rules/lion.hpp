@@ -1,10 +1,5 @@
 #pragma once
-#include <array>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Lion: the sign of an interpolated momentum. Chen et al. 2023, arXiv:2302.06675, Algorithm 2.

@@ -1,13 +1,6 @@
 #pragma once
-#include <array>
-#include <cmath>
-#include <cstdint>
-#include <optional>
-
-#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/cube_root.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// MADGRAD: dual averaging with momentum, and the cube root of a sum of squares for the step size

@@ -1,10 +1,7 @@
 #pragma once
-#include <array>
-
-#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/factored_moments.hpp>
-#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/matrix_step.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// SM3 with momentum: `sm3`, whose steps are averaged. Anil, Gupta, Koren & Singer 2019,

@@ -1,11 +1,6 @@
 #pragma once
-#include <array>
-#include <cstdint>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
 #include <gradstep/core/momo_terms.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// MoMo: SGD with momentum, whose step size follows from the loss and a lower bound of it. Schaipp,

@@ -1,13 +1,6 @@
 #pragma once
-#include <array>
-#include <cmath>
-#include <cstdint>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/epsilon.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
 #include <gradstep/core/momo_terms.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// MoMo-Adam: Adam whose step size follows from the loss and a lower bound of it. Schaipp et al.

@@ -1,15 +1,9 @@
 #pragma once
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/epsilon.hpp>
-#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/matrix_product.hpp>
 #include <gradstep/core/matrix_step.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// The factor by which `muon` scales its update of a rows x cols matrix.

@@ -1,12 +1,5 @@
 #pragma once
-#include <array>
-#include <cmath>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/epsilon.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// NAdam: Adam with Nesterov's look-ahead and a momentum schedule. Dozat 2016, "Incorporating

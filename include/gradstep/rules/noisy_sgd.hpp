@@ -1,9 +1,5 @@
 #pragma once
-#include <array>
-#include <cmath>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Gradient descent with annealed noise in the gradient. Neelakantan, Vilnis, Le, Sutskever,

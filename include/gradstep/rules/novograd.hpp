@@ -1,13 +1,6 @@
 #pragma once
-#include <array>
-#include <cstdint>
-#include <optional>
-
-#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/error.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// NovoGrad. Ginsburg et al. 2019, arXiv:1905.11286, Algorithm 1.

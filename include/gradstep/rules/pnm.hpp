@@ -1,12 +1,7 @@
 #pragma once
 #include <algorithm>
-#include <array>
-#include <cmath>
 
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // sqrt((1 + x)^2 + x^2), without overflow: std::hypot would need a glibc of 2022, 2.35.

@@ -1,10 +1,7 @@
 #pragma once
 #include <algorithm>
-#include <array>
-#include <cstdint>
 
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Whether polyak_sgd takes steps while the loss is below f_min.

@@ -1,13 +1,7 @@
 #pragma once
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdint>
-#include <limits>
 
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Prodigy: Adam that estimates its own learning rate, from the distance to the initial weights.

@@ -1,8 +1,5 @@
 #pragma once
-#include <array>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Adagrad with l1 and l2 as a proximal step in its own metric. Duchi & Singer 2009 (FOBOS); Duchi,

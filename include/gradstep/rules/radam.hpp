@@ -1,12 +1,5 @@
 #pragma once
-#include <array>
-#include <cmath>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/epsilon.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// RAdam: Adam without its second moment until its estimate is good enough. Liu et al. 2020,

@@ -1,9 +1,5 @@
 #pragma once
-#include <array>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Row-wise Adagrad: one accumulator per row of a table instead of one per element (one per tensor

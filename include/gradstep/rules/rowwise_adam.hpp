@@ -1,11 +1,5 @@
 #pragma once
-#include <array>
-#include <cstdint>
-#include <optional>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/core/policy.hpp>
 #include <gradstep/rules/adam.hpp>
 
 namespace gradstep {

@@ -1,11 +1,5 @@
 #pragma once
-#include <array>
-#include <cstdint>
-
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/epsilon.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/moments.hpp>
+#include <gradstep/core/policy.hpp>
 #include <gradstep/core/schedule_free.hpp>
 
 namespace gradstep {

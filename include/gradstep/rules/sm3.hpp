@@ -1,10 +1,7 @@
 #pragma once
-#include <array>
-
-#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/factored_moments.hpp>
-#include <gradstep/core/hyperparameters.hpp>
 #include <gradstep/core/matrix_step.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// SM3: Adagrad whose accumulator is one number for each row and each column of a matrix. Anil,

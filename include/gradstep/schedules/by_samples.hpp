@@ -1,6 +1,5 @@
 #pragma once
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// A schedule whose t counts samples instead of steps: its `steps`, boundaries and ramps are

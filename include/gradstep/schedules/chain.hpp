@@ -1,11 +1,10 @@
 #pragma once
-#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>
 
-#include <gradstep/core/concepts.hpp>
 #include <gradstep/core/describe.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Several schedules in sequence, with the steps at which the next schedule begins:

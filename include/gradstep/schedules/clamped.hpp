@@ -1,8 +1,7 @@
 #pragma once
 #include <algorithm>
 
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// A schedule limited to a range: min(max(inner(t), low), high). Ranges: 0 <= low <= high.

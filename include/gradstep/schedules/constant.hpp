@@ -1,6 +1,5 @@
 #pragma once
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// The same rate at every step. Range: rate >= 0.

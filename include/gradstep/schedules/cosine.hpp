@@ -1,10 +1,8 @@
 #pragma once
 #include <algorithm>
-#include <cstdint>
 
 #include <gradstep/core/anneal.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// From `rate` down to `end` along half a cosine, then constantly `end`. Loshchilov & Hutter 2017,

@@ -1,12 +1,8 @@
 #pragma once
-#include <cmath>
-#include <cstdint>
-#include <limits>
 #include <numbers>
 
 #include <gradstep/core/anneal.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Half a cosine from `rate` to `end`, repeated (SGDR). Loshchilov & Hutter 2017, arXiv:1608.03983,

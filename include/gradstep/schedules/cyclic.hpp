@@ -1,12 +1,8 @@
 #pragma once
-#include <cmath>
-#include <cstdint>
-#include <limits>
 #include <string>
 
 #include <gradstep/core/anneal.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// How the triangles of `cyclic` shrink: not at all (`triangular`), by half in each cycle

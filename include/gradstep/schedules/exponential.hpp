@@ -1,10 +1,6 @@
 #pragma once
-#include <cmath>
-#include <cstdint>
-
 #include <gradstep/core/anneal.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Exponential decay: the rate is multiplied by `decay` every `steps` steps, smoothly or in a

@@ -1,9 +1,7 @@
 #pragma once
 #include <algorithm>
-#include <cmath>
 
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Linear decay: the rate falls by `a` in each step, down to `b`.

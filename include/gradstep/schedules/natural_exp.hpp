@@ -1,10 +1,6 @@
 #pragma once
-#include <cmath>
-#include <cstdint>
-
 #include <gradstep/core/anneal.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Natural exponential decay: the rate falls by a factor of exp(-decay) every `steps` steps,

@@ -1,10 +1,7 @@
 #pragma once
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
 
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// A linear warm-up of `steps` steps, then the inverse square root. Vaswani et al. 2017,

@@ -1,11 +1,8 @@
 #pragma once
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
 
 #include <gradstep/core/anneal.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// The one-cycle schedule: from `start` up to `rate`, then down to `end`, far below `start`. Smith

@@ -1,10 +1,7 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
 #include <vector>
 
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA { // it owns memory, so copying and freeing it is code
 

@@ -1,8 +1,5 @@
 #pragma once
-#include <cmath>
-
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Power-law decay: the rate falls like a negative power of t.

@@ -1,11 +1,8 @@
 #pragma once
-#include <cmath>
-#include <cstdint>
 #include <string>
 
 #include <gradstep/core/anneal.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// The shape of a warm-up from `start` to the schedule after it: equal differences (`linear`),

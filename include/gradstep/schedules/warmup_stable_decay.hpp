@@ -1,10 +1,6 @@
 #pragma once
-#include <cmath>
-#include <cstdint>
-
 #include <gradstep/core/anneal.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/core/policy.hpp>
 
 namespace gradstep {
 /// Warm-up, constant rate, decay (WSD, the trapezoid). Hu et al. 2024, arXiv:2404.06395, section 4.
