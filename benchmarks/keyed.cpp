@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/stable_hash.hpp>
+#include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/gradstep.hpp>
 #include <gradstep/keyed/key_index.hpp>
 #include <gradstep/keyed_table.hpp>

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/huge_pages.hpp>
+#include <gradstep/memory/huge_pages.hpp>
 
 #include "batches.hpp"
 #include "measure.hpp"

@@ -1,4 +1,4 @@
-# gradstep::compiled: the definitions in .ipp files (core/instruction_set.hpp), compiled once. Each .ipp is a source, after its header;
+# gradstep::compiled: the definitions in .ipp files (base/instruction_set.hpp), compiled once. Each .ipp is a source, after its header;
 # those of a folder are compiled as one file, since what they include takes most of the time. Targets that link it are compiled with
 # GRADSTEP_COMPILED.
 file(GLOB_RECURSE definitions CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/include/*.ipp)

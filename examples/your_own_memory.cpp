@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include <gradstep/core/huge_pages.hpp>
 #include <gradstep/gradstep.hpp>
+#include <gradstep/memory/huge_pages.hpp>
 
 namespace gs = gradstep;
 

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <utility>
 
-#include <gradstep/core/step_checks.hpp>
 #include <gradstep/io/checkpoint.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
+#include <gradstep/step/step_checks.hpp>
 
 #include "torch_optimizers.hpp"
 

@@ -11,15 +11,15 @@
 #include <utility>
 #include <variant>
 
-#include <gradstep/config/text_file.hpp>
-#include <gradstep/core/slots.hpp>
+#include <gradstep/configuration/text_file.hpp>
 #include <gradstep/distributed/wire.hpp>
+#include <gradstep/policy/catch_up.hpp>
+#include <gradstep/policy/slots.hpp>
+#include <gradstep/rows/missed.hpp>
+#include <gradstep/rows/row_columns.hpp>
+#include <gradstep/rows/step_matrix.hpp>
+#include <gradstep/rows/table_options.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
-#include <gradstep/sparse/catch_up.hpp>
-#include <gradstep/sparse/missed.hpp>
-#include <gradstep/sparse/row_columns.hpp>
-#include <gradstep/sparse/step_matrix.hpp>
-#include <gradstep/sparse/table_options.hpp>
 
 #include "torch_optimizers.hpp"
 

@@ -16,13 +16,13 @@
 #include <vector>
 
 #include <gradstep/config.hpp>
-#include <gradstep/core/element.hpp>
-#include <gradstep/core/factored.hpp>
-#include <gradstep/core/kernel.hpp>
-#include <gradstep/core/shape.hpp>
-#include <gradstep/core/slots.hpp>
-#include <gradstep/core/state_visitor.hpp>
 #include <gradstep/dialects/torch.hpp>
+#include <gradstep/kernel/kernel.hpp>
+#include <gradstep/number/element.hpp>
+#include <gradstep/policy/factored.hpp>
+#include <gradstep/policy/shape.hpp>
+#include <gradstep/policy/slots.hpp>
+#include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::tools {
 

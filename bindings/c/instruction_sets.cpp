@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 
 #if defined(__x86_64__)

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/saved_names.hpp>
+#include <gradstep/bytes/saved_names.hpp>
 #include <gradstep/io/checkpoint.hpp>
 #include <gradstep/io/state.hpp>
 

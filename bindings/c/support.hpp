@@ -12,8 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include <gradstep/base/error.hpp>
 #include <gradstep/c/gradstep.h>
-#include <gradstep/core/error.hpp>
 #include <gradstep/runtime.hpp>
 
 // What every function of the C interface is made of.

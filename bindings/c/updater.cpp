@@ -6,13 +6,13 @@
 #include <variant>
 #include <vector>
 
-#include <gradstep/core/apart.hpp>
-#include <gradstep/core/extent.hpp>
+#include <gradstep/memory/apart.hpp>
+#include <gradstep/memory/extent.hpp>
 #include <gradstep/model/blocks.hpp>
 #include <gradstep/model/norms.hpp>
 #include <gradstep/model/norms.ipp>
+#include <gradstep/policy/catch_up.hpp>
 #include <gradstep/runtime/erased_gradient.hpp>
-#include <gradstep/sparse/catch_up.hpp>
 
 #include "support.hpp"
 

@@ -18,7 +18,7 @@
 #include <gradstep/c/gradstep.h>
 #include <gradstep/c/paddle_optimizer.h>
 #include <gradstep/clipping/global_norm.hpp>
-#include <gradstep/core/huge_pages.hpp>
+#include <gradstep/memory/huge_pages.hpp>
 
 #include <google/protobuf/io/coded_stream.h>
 

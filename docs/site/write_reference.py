@@ -260,10 +260,10 @@ def cpp_page(page: Path) -> str:
 # --- options ---------------------------------------------------------------------------------------------------------
 
 OPTIONS = (
-    ("core/step_options.hpp", ("step_options", "tensor_options")),
-    ("core/parameter_options.hpp", ("parameter_options",)),
+    ("step/step_options.hpp", ("step_options", "tensor_options")),
+    ("policy/parameter_options.hpp", ("parameter_options",)),
     ("model/model_options.hpp", ("model_options",)),
-    ("sparse/table_options.hpp", ("table_options",)),
+    ("rows/table_options.hpp", ("table_options",)),
     ("keyed/options.hpp", ("keyed_options",)),
     ("io/load_options.hpp", ("load_options",)),
     ("runtime/optimizer_configuration.hpp", ("optimizer_options",)),
@@ -285,12 +285,12 @@ USED_BY = {
     "worker_options": "a worker of [parameter servers](../how_to/parameter_servers.md)",
     "mpi_options": "a communicator over [MPI](../how_to/transports.md)",
 }
-ENUMS = ("core/parameter_options.hpp", "sparse/table_options.hpp", "sparse/batch.hpp", "io/load_options.hpp",
-         "distributed/server_options.hpp", "runtime/optimizer_configuration.hpp", "core/element.hpp")
+ENUMS = ("policy/parameter_options.hpp", "rows/table_options.hpp", "rows/batch.hpp", "io/load_options.hpp",
+         "distributed/server_options.hpp", "runtime/optimizer_configuration.hpp", "number/element.hpp")
 
 
 def ranges() -> dict[str, str]:
-    text = (INCLUDE / "gradstep/core/hyperparameters.hpp").read_text()
+    text = (INCLUDE / "gradstep/policy/hyperparameters.hpp").read_text()
     found = dict(re.findall(r'inline constexpr range (\w+)\{[^"]*"([^"]+)"\}', text))
     return {name: words.removeprefix("in ") for name, words in found.items()}
 

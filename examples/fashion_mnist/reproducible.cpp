@@ -5,7 +5,7 @@
 
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/backends/thread_pool.hpp>
-#include <gradstep/core/stable_hash.hpp>
+#include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/regularizers/decoupled.hpp>
 #include <gradstep/rules/adam.hpp>
 #include <gradstep/schedules/cosine.hpp>

@@ -6,8 +6,8 @@
 
 #include <gradstep/version.hpp>
 
-#include <gradstep/core/element.hpp>
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/number/element.hpp>
 
 #include <gradstep/regularizers/all.hpp>
 #include <gradstep/rules/all.hpp>

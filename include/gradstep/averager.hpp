@@ -9,11 +9,11 @@
 #include <vector>
 
 #include <gradstep/averaging/averaged.hpp>
-#include <gradstep/core/averaged_view.hpp>
-#include <gradstep/core/state_visitor.hpp>
-#include <gradstep/core/tensor_state.hpp>
+#include <gradstep/kernel/averaged_view.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/state/averager.hpp>
+#include <gradstep/step/state_visitor.hpp>
+#include <gradstep/step/tensor_state.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // The rule of weights that are updated elsewhere.

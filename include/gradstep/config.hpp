@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/config/any_schedule.hpp>
-#include <gradstep/config/catalogue.hpp>
-#include <gradstep/config/read.hpp>
-#include <gradstep/config/registry.hpp>
-#include <gradstep/config/scheduled_number.hpp>
-#include <gradstep/config/write.hpp>
+#include <gradstep/configuration/any_schedule.hpp>
+#include <gradstep/configuration/catalogue.hpp>
+#include <gradstep/configuration/read.hpp>
+#include <gradstep/configuration/registry.hpp>
+#include <gradstep/configuration/scheduled_number.hpp>
+#include <gradstep/configuration/write.hpp>
 #include <gradstep/json/json.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 

@@ -1,7 +1,7 @@
 #pragma once
 /// Tables of rows named by 64-bit keys. Needs abseil (gradstep::keyed). Striped ones are in
 /// gradstep/keyed/striped.hpp.
-#include <gradstep/core/stable_hash.hpp>
+#include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/keyed/changes.hpp>
 #include <gradstep/keyed/eviction.hpp>
 #include <gradstep/keyed/new_keys.hpp>

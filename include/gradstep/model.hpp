@@ -10,16 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/applied_average.hpp>
-#include <gradstep/core/ascent.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/executor.hpp>
-#include <gradstep/core/row_order.hpp>
-#include <gradstep/core/slice.hpp>
-#include <gradstep/core/step_options.hpp>
-#include <gradstep/core/tensor_shard.hpp>
-#include <gradstep/core/type_id.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/base/type_id.hpp>
+#include <gradstep/memory/applied_average.hpp>
+#include <gradstep/memory/executor.hpp>
+#include <gradstep/memory/row_order.hpp>
+#include <gradstep/memory/tensor_shard.hpp>
 #include <gradstep/model/memory_tasks.hpp>
 #include <gradstep/model/model_options.hpp>
 #include <gradstep/model/name_index.hpp>
@@ -27,7 +23,11 @@
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/task_set.hpp>
 #include <gradstep/parameter.hpp>
+#include <gradstep/policy/clock.hpp>
 #include <gradstep/state/saved_state.hpp>
+#include <gradstep/step/ascent.hpp>
+#include <gradstep/step/slice.hpp>
+#include <gradstep/step/step_options.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {

@@ -1,8 +1,8 @@
 #pragma once
 #include <optional>
 
-#include <gradstep/core/saved_names.hpp>
-#include <gradstep/core/sequence.hpp>
+#include <gradstep/base/sequence.hpp>
+#include <gradstep/bytes/saved_names.hpp>
 #include <gradstep/model/parameter_task.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {

@@ -13,15 +13,15 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/base/sequence.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/refused_gradient.hpp>
-#include <gradstep/core/ascent.hpp>
-#include <gradstep/core/changing_rows.hpp>
-#include <gradstep/core/parameter_options.hpp>
-#include <gradstep/core/sequence.hpp>
-#include <gradstep/core/state_visitor.hpp>
+#include <gradstep/policy/parameter_options.hpp>
 #include <gradstep/state/parameter.hpp>
 #include <gradstep/state/parameter_rows.hpp>
+#include <gradstep/step/ascent.hpp>
+#include <gradstep/step/changing_rows.hpp>
+#include <gradstep/step/state_visitor.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {

@@ -13,13 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/averaged_view.hpp>
-#include <gradstep/core/row_order.hpp>
-#include <gradstep/core/state_visitor.hpp>
-#include <gradstep/sparse/row_store.hpp>
-#include <gradstep/sparse/row_updater.hpp>
+#include <gradstep/kernel/averaged_view.hpp>
+#include <gradstep/memory/row_order.hpp>
+#include <gradstep/rows/row_store.hpp>
+#include <gradstep/rows/row_updater.hpp>
 #include <gradstep/state/parameter_rows.hpp>
 #include <gradstep/state/table.hpp>
+#include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// A parameter with num_rows rows of width elements, where each step updates only the rows in its
@@ -35,7 +35,7 @@ namespace gradstep::inline GRADSTEP_ISA {
 /// Reads return rows with all steps applied.
 ///
 /// Bytes per row: width x (parameter + state), 4 for a stamp unless touch_only, 4 with row_steps.
-/// In addition, the history of at most max_history steps (sparse/table_options.hpp), each
+/// In addition, the history of at most max_history steps (rows/table_options.hpp), each
 /// `history_bytes` long.
 ///
 /// `update`, `values`, `flush`, `restore` and all changes of rows (`grow`, `append`, `keep`,

@@ -10,19 +10,19 @@
 #include <type_traits>
 #include <utility>
 
-#include <gradstep/core/averaged_view.hpp>
-#include <gradstep/core/default_backend.hpp>
-#include <gradstep/core/describe.hpp>
-#include <gradstep/core/held_clock.hpp>
-#include <gradstep/core/matrix_memory.hpp>
-#include <gradstep/core/model_wise.hpp>
-#include <gradstep/core/policy_checks.hpp>
-#include <gradstep/core/scheduled.hpp>
-#include <gradstep/core/step.hpp>
-#include <gradstep/core/tensor_state.hpp>
-#include <gradstep/core/weight_changes.hpp>
+#include <gradstep/kernel/averaged_view.hpp>
+#include <gradstep/matrix/matrix_memory.hpp>
+#include <gradstep/memory/default_backend.hpp>
+#include <gradstep/policy/describe.hpp>
+#include <gradstep/policy/held_clock.hpp>
+#include <gradstep/policy/policy_checks.hpp>
+#include <gradstep/policy/scheduled.hpp>
+#include <gradstep/policy/weight_changes.hpp>
 #include <gradstep/regularizers/none.hpp>
 #include <gradstep/regularizers/without_decay.hpp>
+#include <gradstep/step/model_wise.hpp>
+#include <gradstep/step/step.hpp>
+#include <gradstep/step/tensor_state.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 enum class kind { rule, regularizer, schedule, backend, unknown };

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds GRADSTEP_ISA (core/instruction_set.hpp) to its promise: flags that let a compiler choose other instructions
+"""Holds GRADSTEP_ISA (base/instruction_set.hpp) to its promise: flags that let a compiler choose other instructions
 have other names.
 
 Goes through every -march that the compilers know and single flags. Of the macros that these define, those below that
@@ -45,7 +45,7 @@ AARCH64_FLAGS = ["", *("-march=" + name for name in (
     "armv8-a+rcpc", "armv8.2-a+dotprod", "armv8.2-a+fp16", "armv8.2-a+fp16fml", "armv8.2-a+bf16", "armv8.2-a+i8mm",
     "armv8.2-a+sha3", "armv8.2-a+sve", "armv8.2-a+sve -msve-vector-bits=256", "armv9-a+sve2-bitperm"))]
 
-# As docs/how_to/build.md and core/instruction_set.hpp spell them.
+# As docs/how_to/build.md and base/instruction_set.hpp spell them.
 SPELLED = {"-march=x86-64": "isa_v1", "-march=x86-64-v2": "isa_v2", "-march=x86-64-v3": "isa_v3",
            "-march=x86-64-v4": "isa_v4", "-mavx -mfma": "isa_v2_avx_fma",
            "-march=x86-64-v3 -fno-exceptions": "isa_v3_no_exceptions", "-march=armv8-a": "isa_aarch64"}
@@ -101,7 +101,7 @@ def main():
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / "name.cpp"
-        source.write_text("#include <gradstep/core/instruction_set.hpp>\nGRADSTEP_ISA\n", encoding="utf-8")
+        source.write_text("#include <gradstep/base/instruction_set.hpp>\nGRADSTEP_ISA\n", encoding="utf-8")
         for compiler, flags in targets:
             if not shutil.which(compiler[0]):
                 continue

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <gradstep/c/gradstep.h>
-#include <gradstep/core/bfloat16.hpp>
-#include <gradstep/core/float16.hpp>
+#include <gradstep/number/bfloat16.hpp>
+#include <gradstep/number/float16.hpp>
 
 #include "support/catch.hpp"
 #include "support/numbers.hpp"

@@ -11,8 +11,8 @@
 
 #include <gradstep/backends/serial.hpp>
 #include <gradstep/clipping/global_norm.hpp>
-#include <gradstep/config/registry.hpp>
-#include <gradstep/core/describe.hpp>
+#include <gradstep/configuration/registry.hpp>
+#include <gradstep/policy/describe.hpp>
 
 #include "c/handles.hpp"
 #include "support/numbers.hpp"

@@ -1,7 +1,7 @@
 // Every policy of the catalogue is written, read and refused by its own list of members, and the
 // schema says the same.
 #include <gradstep/config.hpp>
-#include <gradstep/config/dialects.hpp>
+#include <gradstep/configuration/dialects.hpp>
 
 #include <cmath>
 #include <cstddef>

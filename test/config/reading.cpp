@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/base/error.hpp>
 #include <gradstep/config.hpp>
-#include <gradstep/core/error.hpp>
 
 #include "config/canonical.hpp"
 #include "support/catch.hpp"

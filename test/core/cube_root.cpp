@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include <gradstep/backends/simd_pack.hpp>
-#include <gradstep/core/cube_root.hpp>
+#include <gradstep/number/cube_root.hpp>
 
 namespace gs = gradstep;
 

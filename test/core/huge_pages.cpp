@@ -1,7 +1,7 @@
 // The allocator of large arrays: zeros that cost nothing, in huge pages.
-#include <gradstep/core/bfloat16.hpp>
-#include <gradstep/core/host_buffer.hpp>
-#include <gradstep/core/huge_pages.hpp>
+#include <gradstep/memory/host_buffer.hpp>
+#include <gradstep/memory/huge_pages.hpp>
+#include <gradstep/number/bfloat16.hpp>
 
 #include <algorithm>
 #include <array>

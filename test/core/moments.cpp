@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include <gradstep/core/moments.hpp>
+#include <gradstep/policy/moments.hpp>
 
 namespace gs = gradstep;
 

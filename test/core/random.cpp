@@ -1,5 +1,5 @@
 // Philox 4x32-10: Random123's known answers, at run time and at compile time.
-#include <gradstep/core/random.hpp>
+#include <gradstep/number/random.hpp>
 
 #include <cstdint>
 #include <set>

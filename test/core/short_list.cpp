@@ -1,4 +1,4 @@
-#include <gradstep/core/short_list.hpp>
+#include <gradstep/base/short_list.hpp>
 
 #include <array>
 #include <vector>

@@ -1,5 +1,5 @@
 // The hash that is the same for ever: known answers, and the shards that follow from it.
-#include <gradstep/core/stable_hash.hpp>
+#include <gradstep/bytes/stable_hash.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 
 /// What tests check on a rank: Catch's own macros are for one thread alone, and do not know of the
 /// other ranks.

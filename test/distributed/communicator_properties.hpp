@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <distributed/check.hpp>
-#include <gradstep/core/element.hpp>
 #include <gradstep/distributed/collectives.hpp>
+#include <gradstep/number/element.hpp>
 
 /// What every communicator does, whatever the ranks are: test/distributed/communicators.cpp has
 /// them as threads, mpi.cpp as processes.

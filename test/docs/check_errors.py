@@ -15,8 +15,8 @@ PAGE = ROOT / "docs/reference/errors.md"
 
 # The calls of throw_error, by file: of messages that another function, process or file made, and with the system's error code.
 PASSING_ON = {
-    "bindings/c/instruction_sets.cpp": 1, "include/gradstep/adapt/libtorch/kinds.hpp": 2, "include/gradstep/config/text_file.hpp": 1, "include/gradstep/core/error.hpp": 3,
-    "include/gradstep/core/file.ipp": 3, "include/gradstep/core/framed_bytes.ipp": 1, "include/gradstep/distributed/session.hpp": 1,
+    "bindings/c/instruction_sets.cpp": 1, "include/gradstep/adapt/libtorch/kinds.hpp": 2, "include/gradstep/configuration/text_file.hpp": 1, "include/gradstep/base/error.hpp": 3,
+    "include/gradstep/bytes/file.ipp": 3, "include/gradstep/bytes/framed_bytes.ipp": 1, "include/gradstep/distributed/session.hpp": 1,
     "include/gradstep/distributed/session.ipp": 2, "include/gradstep/io/description.ipp": 1, "include/gradstep/json/json.ipp": 1,
     "tools/export_torch.cpp": 2, "tools/import_torch.cpp": 3,
 }

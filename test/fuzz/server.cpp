@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-#include <gradstep/core/stable_hash.hpp>
+#include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/distributed/server.hpp>
 #include <gradstep/io/state.hpp>
 

@@ -4,7 +4,7 @@
 
 A function marked GRADSTEP_HD runs for each pack of elements. g++ inlines such a function, but calls a lambda in it that it finds too
 large, for each pack: a step then takes up to several times as long. GRADSTEP_INLINE_LAMBDA after the parameters prevents that.
-GRADSTEP_NO_UNIQUE_ADDRESS (core/compiler.hpp) says what nvcc does with the attribute.
+GRADSTEP_NO_UNIQUE_ADDRESS (base/compiler.hpp) says what nvcc does with the attribute.
 """
 import pathlib
 import re

@@ -26,7 +26,7 @@ def text_of(folder: str) -> str:
     names = sorted({path.stem for path in (ROOT / folder).glob("*.hpp")} - NOT_LISTED)
     prefix = folder.removeprefix("include/").removeprefix("test/")
     of_rules = folder.endswith("/rules")
-    includes = [f"{prefix}/{name}" for name in names] + ["gradstep/core/type_list"] * of_rules
+    includes = [f"{prefix}/{name}" for name in names] + ["gradstep/base/type_list"] * of_rules
     out = HEAD.format(what=f"All {folder.rsplit('/')[-1]}") + "".join(f"#include <{name}.hpp>\n" for name in sorted(includes))
     if of_rules:
         opening = "using rules = type_list<"

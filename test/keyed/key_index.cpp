@@ -1,6 +1,6 @@
 // The index of keys: a map's answers, whatever the keys; what it holds and how it grows; and
 // allocations that fail.
-#include <gradstep/core/stable_hash.hpp>
+#include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/keyed/key_index.hpp>
 
 #include <algorithm>

@@ -8,11 +8,11 @@
 #include <type_traits>
 #include <vector>
 
-#include <gradstep/core/constant_numbers.hpp>
 #include <gradstep/gradstep.hpp>
 #include <gradstep/io/checkpoint.hpp>
 #include <gradstep/io/description.hpp>
 #include <gradstep/io/state.hpp>
+#include <gradstep/policy/constant_numbers.hpp>
 #include <gradstep/runtime.hpp>
 #include <gradstep/runtime/set_number.hpp>
 

@@ -6,7 +6,7 @@
 
 #include <gradstep/gradstep.hpp>
 
-#include <sparse/catch_up.hpp>
+#include <policy/catch_up.hpp>
 
 namespace {
 

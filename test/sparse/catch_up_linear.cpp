@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <sparse/catch_up.hpp>
+#include <policy/catch_up.hpp>
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include <sparse/catch_up.hpp>
+#include <policy/catch_up.hpp>
 
 namespace {
 

@@ -44,7 +44,7 @@
 #include <limits>
 #include <vector>
 
-#include <gradstep/core/bfloat16.hpp>
+#include <gradstep/number/bfloat16.hpp>
 
 namespace dense {
 

@@ -1,7 +1,7 @@
 // Initial values of a table: the numbers drawn, their distribution, and that a row has the same
 // bits in every way.
-#include <gradstep/core/describe.hpp>
-#include <gradstep/sparse/initial.hpp>
+#include <gradstep/policy/describe.hpp>
+#include <gradstep/rows/initial.hpp>
 
 #include <algorithm>
 #include <array>

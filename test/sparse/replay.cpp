@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include <sparse/catch_up.hpp>
+#include <policy/catch_up.hpp>
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include <numeric>
 #include <span>
 
-#include <sparse/catch_up.hpp>
+#include <policy/catch_up.hpp>
 
 namespace {
 

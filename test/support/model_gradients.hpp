@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include <gradstep/core/bfloat16.hpp>
 #include <gradstep/model/named_gradient.hpp>
+#include <gradstep/number/bfloat16.hpp>
 
 #include "support/numbers.hpp"
 

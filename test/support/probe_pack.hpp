@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <gradstep/core/batch.hpp>
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/host_buffer.hpp>
-#include <gradstep/core/row_wise.hpp>
+#include <gradstep/kernel/batch.hpp>
+#include <gradstep/kernel/row_wise.hpp>
+#include <gradstep/memory/host_buffer.hpp>
+#include <gradstep/policy/concepts.hpp>
 
 struct probe_pack {
     float value = 0;

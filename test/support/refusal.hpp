@@ -3,7 +3,7 @@
 #include <string>
 #include <typeinfo>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 
 #include "support/catch.hpp"
 

@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include <gradstep/core/compiler.hpp>
+#include <gradstep/base/compiler.hpp>
 
 /// All of `counts`, or under sanitizers, where a step takes ten times as long, only the last.
 inline std::vector<std::size_t> thread_counts(std::initializer_list<std::size_t> counts) {

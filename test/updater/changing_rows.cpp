@@ -192,7 +192,7 @@ TEST_CASE("state in 8 bits follows rows, rounded to the scale of its new block",
             std::size_t const row = i / width, source = (row / 2 * 3 + 1 + row % 2) * width + i % width;
             CHECK(after.values[i] == before.values[source]);
             // Between two codes: half a part, at most 0.45 / 0.55 of the first part's middle
-            // relative to the number (core/coded_block.hpp), which with both signs can be a number
+            // relative to the number (number/coded_block.hpp), which with both signs can be a number
             // below 2.75e-7 of the scale.
             float const was = element(before.state[0], gs::code_map::both_signs, source),
                         is = element(after.state[0], gs::code_map::both_signs, i);

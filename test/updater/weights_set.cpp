@@ -2,7 +2,7 @@
 #include <support/catch.hpp>
 
 #include <gradstep/averager.hpp>
-#include <gradstep/config/registry.hpp>
+#include <gradstep/configuration/registry.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>

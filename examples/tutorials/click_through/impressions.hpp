@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <gradstep/core/stable_hash.hpp>
+#include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -11,8 +11,8 @@
 
 #include <armadillo>
 
-#include <gradstep/core/buffer.hpp>
-#include <gradstep/core/shape.hpp>
+#include <gradstep/memory/buffer.hpp>
+#include <gradstep/policy/shape.hpp>
 
 namespace gradstep::detail::armadillo::inline GRADSTEP_ISA {
 template <class T> std::true_type is_dense(arma::Mat<T> const&);

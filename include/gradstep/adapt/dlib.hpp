@@ -23,8 +23,8 @@
 #include <dlib/dnn.h>
 
 #include <gradstep/backends/simd.hpp>
-#include <gradstep/core/describe.hpp>
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/policy/describe.hpp>
 #include <gradstep/regularizers/l2.hpp>
 #include <gradstep/schedules/external.hpp>
 #include <gradstep/updater.hpp>

@@ -10,9 +10,9 @@
 
 #include <Eigen/Core>
 
-#include <gradstep/core/buffer.hpp>
-#include <gradstep/core/matrix_product.hpp>
-#include <gradstep/core/shape.hpp>
+#include <gradstep/matrix/matrix_product.hpp>
+#include <gradstep/memory/buffer.hpp>
+#include <gradstep/policy/shape.hpp>
 
 namespace gradstep::detail::eigen::inline GRADSTEP_ISA {
 template <class D> void as_dense(Eigen::DenseBase<D> const&);

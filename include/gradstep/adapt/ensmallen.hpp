@@ -19,8 +19,8 @@
 
 #include <gradstep/adapt/armadillo.hpp>
 #include <gradstep/backends/simd.hpp>
-#include <gradstep/core/epsilon.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/policy/epsilon.hpp>
+#include <gradstep/policy/hyperparameters.hpp>
 #include <gradstep/regularizers/none.hpp>
 #include <gradstep/schedules/external.hpp>
 #include <gradstep/updater.hpp>

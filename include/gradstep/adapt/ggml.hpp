@@ -22,12 +22,12 @@
 #include <ggml-backend.h>
 #include <ggml.h>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/executor.hpp>
-#include <gradstep/core/shape.hpp>
-#include <gradstep/core/slice.hpp>
-#include <gradstep/core/step_options.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/memory/executor.hpp>
 #include <gradstep/model.hpp>
+#include <gradstep/policy/shape.hpp>
+#include <gradstep/step/slice.hpp>
+#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::ggml::inline GRADSTEP_ISA {
 /// The elements of a float tensor, in ggml's memory. Throws value_error for a tensor of another

@@ -8,7 +8,7 @@
 #include <gradstep/adapt/libtorch.hpp>
 #include <gradstep/adapt/libtorch/kinds.hpp>
 #include <gradstep/adapt/libtorch/step.hpp>
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 
 namespace gradstep::detail::libtorch::inline GRADSTEP_ABI {
 // Reads a value from an archive of an Optimizer.

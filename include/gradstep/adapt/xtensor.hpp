@@ -23,8 +23,8 @@
 #include <xtensor/xtensor.hpp>
 #endif
 
-#include <gradstep/core/buffer.hpp>
-#include <gradstep/core/shape.hpp>
+#include <gradstep/memory/buffer.hpp>
+#include <gradstep/policy/shape.hpp>
 
 namespace gradstep::detail::xtensor::inline GRADSTEP_ISA {
 template <class B> concept expression = xt::is_xexpression<B>::value;

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include <gradstep/averaging/ema.hpp>
-#include <gradstep/core/averaged_view.hpp>
-#include <gradstep/core/kernel.hpp>
-#include <gradstep/core/policy.hpp>
-#include <gradstep/core/scheduled.hpp>
-#include <gradstep/core/weight_changes.hpp>
+#include <gradstep/kernel/averaged_view.hpp>
+#include <gradstep/kernel/kernel.hpp>
+#include <gradstep/policy/policy.hpp>
+#include <gradstep/policy/scheduled.hpp>
+#include <gradstep/policy/weight_changes.hpp>
 
 namespace gradstep {
 /// An average of weights, for `averaged` and `averager`: a type with `state<X>`, `state_names`,

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// An exponential moving average of the weights, for `averaged`. (Polyak & Juditsky 1992 average

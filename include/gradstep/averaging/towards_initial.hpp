@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/describe.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/describe.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Decoupled decay towards the initial weights instead of towards 0, for fine-tuning: the weights

@@ -1,7 +1,7 @@
 #pragma once
 #include <algorithm>
 
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// The average over a window that grows with the run, for `averaged`. It contains the weights of

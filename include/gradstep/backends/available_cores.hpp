@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include <gradstep/core/instruction_set.hpp>
+#include <gradstep/base/instruction_set.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // Reads a small file of the system. Returns "" if it cannot be read.

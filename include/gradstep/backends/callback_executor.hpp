@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/executor.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/memory/executor.hpp>
+#include <gradstep/policy/hyperparameters.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 /// Hands the parts to your application's own pool: `host(parts, work)` must call work(0) to

@@ -1,5 +1,5 @@
 #pragma once
-/// Blocks of state in 8 bits (core/coded_block.hpp) by AVX2 and AVX-512 instructions. They give the
+/// Blocks of state in 8 bits (number/coded_block.hpp) by AVX2 and AVX-512 instructions. They give the
 /// same codes and numbers as `scalar_codes`, bit for bit. The parts are computed in 16-bit words: a
 /// register holds twice as many of them as floats.
 
@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include <gradstep/backends/x86.hpp>
-#include <gradstep/core/coded_block.hpp>
+#include <gradstep/number/coded_block.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // The encoder and decoder for packs of this many floats.

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include <gradstep/core/instruction_set.hpp>
+#include <gradstep/base/instruction_set.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // Counts the forks between this process and the process that called forks() first. A child has no

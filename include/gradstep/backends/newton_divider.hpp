@@ -6,7 +6,7 @@
 /// These multiply-adds ignore the caller's rounding mode; operands that go to the divider follow
 /// it. They raise no exception that the divider would not raise.
 
-#include <gradstep/core/instruction_set.hpp>
+#include <gradstep/base/instruction_set.hpp>
 
 #if GRADSTEP_AVX512
 #include <atomic>
@@ -15,7 +15,7 @@
 #include <cpuid.h>
 #include <immintrin.h>
 
-#include <gradstep/core/compiler.hpp>
+#include <gradstep/base/compiler.hpp>
 
 namespace gradstep::detail::x86::inline GRADSTEP_ISA {
 /// Which divisions a divider-bound loop computes by multiply-adds. The best choice depends on the

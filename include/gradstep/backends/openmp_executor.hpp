@@ -11,7 +11,7 @@
 
 #include <gradstep/backends/forks.hpp>
 #include <gradstep/backends/thread_count.hpp>
-#include <gradstep/core/executor.hpp>
+#include <gradstep/memory/executor.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// Runs the parts of a call in one OpenMP parallel region, for applications that use OpenMP's

@@ -1,15 +1,15 @@
 #pragma once
 #include <span>
 
-#include <gradstep/core/batch.hpp>
-#include <gradstep/core/block_kernel.hpp>
-#include <gradstep/core/copying_kernel.hpp>
-#include <gradstep/core/host_buffer.hpp>
-#include <gradstep/core/kernel.hpp>
-#include <gradstep/core/reduce.hpp>
-#include <gradstep/core/row_wise.hpp>
-#include <gradstep/core/subnormals.hpp>
-#include <gradstep/core/sweep.hpp>
+#include <gradstep/kernel/batch.hpp>
+#include <gradstep/kernel/block_kernel.hpp>
+#include <gradstep/kernel/copying_kernel.hpp>
+#include <gradstep/kernel/kernel.hpp>
+#include <gradstep/kernel/row_wise.hpp>
+#include <gradstep/kernel/sweep.hpp>
+#include <gradstep/memory/host_buffer.hpp>
+#include <gradstep/number/reduce.hpp>
+#include <gradstep/number/subnormals.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// The reference backend: a plain loop over the elements, on the caller's thread. Every other

@@ -7,16 +7,16 @@
 #include <string>
 
 #include <gradstep/backends/simd_pack.hpp>
-#include <gradstep/core/batch.hpp>
-#include <gradstep/core/block_kernel.hpp>
-#include <gradstep/core/copying_kernel.hpp>
-#include <gradstep/core/default_backend.hpp>
-#include <gradstep/core/executor.hpp>
-#include <gradstep/core/host_buffer.hpp>
-#include <gradstep/core/reduce.hpp>
-#include <gradstep/core/row_wise.hpp>
-#include <gradstep/core/subnormals.hpp>
-#include <gradstep/core/sweep.hpp>
+#include <gradstep/kernel/batch.hpp>
+#include <gradstep/kernel/block_kernel.hpp>
+#include <gradstep/kernel/copying_kernel.hpp>
+#include <gradstep/kernel/row_wise.hpp>
+#include <gradstep/kernel/sweep.hpp>
+#include <gradstep/memory/default_backend.hpp>
+#include <gradstep/memory/executor.hpp>
+#include <gradstep/memory/host_buffer.hpp>
+#include <gradstep/number/reduce.hpp>
+#include <gradstep/number/subnormals.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// The CPU backend: vectorized by xsimd packs of the architecture `Arch`, by default the best that
@@ -123,7 +123,7 @@ public:
             [&](std::size_t b) { return detail::block_sum(x, b, scale); }, [](double& to, double part) { to += part; });
     }
 
-    /// The pack for the rows of a table (sparse/host_rows.hpp). `parts_for(bytes)` is the number of
+    /// The pack for the rows of a table (rows/host_rows.hpp). `parts_for(bytes)` is the number of
     /// parts for a call of this size, and `for_each_part` calls f(part) for each part, with
     /// subnormals in this backend's mode.
     template <class T> using pack = simd<T, Arch>;

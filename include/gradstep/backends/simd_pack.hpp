@@ -19,7 +19,7 @@
 #include <gradstep/backends/coded_registers.hpp>
 #include <gradstep/backends/newton_divider.hpp>
 #include <gradstep/backends/x86.hpp>
-#include <gradstep/core/lanes.hpp>
+#include <gradstep/number/lanes.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // Architectures with instructions below. All others use xsimd, or work lane by lane.

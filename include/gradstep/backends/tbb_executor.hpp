@@ -13,7 +13,7 @@
 
 #include <gradstep/backends/forks.hpp>
 #include <gradstep/backends/thread_count.hpp>
-#include <gradstep/core/executor.hpp>
+#include <gradstep/memory/executor.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// Runs the parts of a call as TBB tasks, for applications that use TBB's threads. The tasks run in

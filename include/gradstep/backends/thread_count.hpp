@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // Checks a number of threads given by the user. 0 is valid for OpenMP and TBB, which then choose

@@ -15,8 +15,8 @@
 #include <gradstep/backends/available_cores.hpp>
 #include <gradstep/backends/forks.hpp>
 #include <gradstep/backends/thread_count.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/executor.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/memory/executor.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 /// A thread pool, for programs that have none: `threads` threads, including the caller's. Each

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <cstring>
 
-#include <gradstep/core/bfloat16.hpp>
-#include <gradstep/core/compiler.hpp>
-#include <gradstep/core/float16.hpp>
-#include <gradstep/core/rounding.hpp>
+#include <gradstep/base/compiler.hpp>
+#include <gradstep/number/bfloat16.hpp>
+#include <gradstep/number/float16.hpp>
+#include <gradstep/number/rounding.hpp>
 
 /// GRADSTEP_F16C: whether this translation unit has the instructions that convert 8 float16 at
 /// once.
@@ -134,7 +134,7 @@ GRADSTEP_HD void store(double* p, __m256d x, first_lanes some) {
 }
 
 // Add the result to the bits of 8 floats: the high half of each 32-bit lane is then rounded to
-// nearest, ties to even (core/bfloat16.hpp). It is half a unit of bfloat16's last place, less 1 if
+// nearest, ties to even (number/bfloat16.hpp). It is half a unit of bfloat16's last place, less 1 if
 // the last bit is 0. Ignore the low half of the sum. Not for NaN.
 GRADSTEP_HD __m256i to_nearest_bfloat16(__m256i bits) {
     __m256i const last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -160,7 +160,7 @@ GRADSTEP_HD void store_8(bfloat16* p, __m256 x) {
     __m256i const packed = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(round_to_bfloat16(x), high_halves), 0xd8);
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
 }
-// pack_traits::trained, as core/pack.hpp describes it.
+// pack_traits::trained, as number/pack.hpp describes it.
 GRADSTEP_HD __m256 trained(bfloat16, __m256 master, __m256 stored) {
     __m256i const bits = _mm256_castps_si256(master), nearest = _mm256_add_epi32(bits, to_nearest_bfloat16(bits));
     __m256i const rounded = _mm256_and_si256(nearest, _mm256_set1_epi32(-0x1'0000));
@@ -169,7 +169,7 @@ GRADSTEP_HD __m256 trained(bfloat16, __m256 master, __m256 stored) {
     return _mm256_blendv_ps(stored, master, _mm256_and_ps(is_number, _mm256_castsi256_ps(is_same)));
 }
 
-// The conversions of float16 ignore the flush modes: subnormals are kept, as core/float16.hpp
+// The conversions of float16 ignore the flush modes: subnormals are kept, as number/float16.hpp
 // documents.
 #if defined(__F16C__)
 GRADSTEP_HD __m256 load_8(float16 const* p) {
@@ -186,7 +186,7 @@ GRADSTEP_HD __m256 trained(float16, __m256 master, __m256 stored) {
 }
 #endif
 
-// core/rounding.hpp on 8 lanes, whose counts follow each other from `begin`. Each key goes through
+// number/rounding.hpp on 8 lanes, whose counts follow each other from `begin`. Each key goes through
 // the shift that follows it in advance, since both operations are linear: AVX-512 can then do both
 // exclusive ors in one instruction.
 GRADSTEP_HD __m256i words_8(element_words const& of, std::uint64_t i) {
@@ -311,7 +311,7 @@ GRADSTEP_HD __m512 load_or_first(float16 const* p, __mmask16 lanes) {
 GRADSTEP_HD void store(float16* p, __m512 x, __mmask16 lanes) {
     _mm256_mask_storeu_epi16(p, lanes, round_to_float16(x));
 }
-// core/rounding.hpp on 16 lanes, whose counts follow each other from `begin`.
+// number/rounding.hpp on 16 lanes, whose counts follow each other from `begin`.
 GRADSTEP_HD __m512i words_16(element_words const& of, std::uint64_t i) {
     using words = element_words;
     auto const all = [](std::uint32_t value)

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <optional>
 
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/kernel.hpp>
-#include <gradstep/core/weight_changes.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/kernel/kernel.hpp>
+#include <gradstep/policy/concepts.hpp>
+#include <gradstep/policy/hyperparameters.hpp>
+#include <gradstep/policy/weight_changes.hpp>
+#include <gradstep/policy/zero_gradient.hpp>
 
 namespace gradstep {
 /// Adaptive gradient clipping: a rule whose gradient has at most `clip` times the norm of the

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/policy/hyperparameters.hpp>
 
 namespace gradstep {
 /// The clip of a configuration (runtime/optimizer_configuration.hpp) that scales the gradient of a

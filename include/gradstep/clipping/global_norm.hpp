@@ -3,8 +3,8 @@
 #include <span>
 
 #include <gradstep/clipping/gradients.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/reduce.hpp>
+#include <gradstep/number/reduce.hpp>
+#include <gradstep/policy/hyperparameters.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // The backend's own sum of the squares of elements times `scale`, or the sum of the block sums in

@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <gradstep/core/buffer.hpp>
+#include <gradstep/memory/buffer.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // Norms and checks for NaN and infinity read a buffer, an object with a `gradient` (a slice), or a

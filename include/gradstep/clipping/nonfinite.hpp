@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <gradstep/clipping/gradients.hpp>
-#include <gradstep/core/parameter_options.hpp>
-#include <gradstep/core/reduce.hpp>
+#include <gradstep/number/reduce.hpp>
+#include <gradstep/policy/parameter_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // Whether all of x are finite, with packs V.

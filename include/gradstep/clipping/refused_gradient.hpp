@@ -3,12 +3,12 @@
 #include <optional>
 #include <type_traits>
 
+#include <gradstep/base/error.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/core/batch.hpp>
-#include <gradstep/core/buffer.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/parameter_options.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/kernel/batch.hpp>
+#include <gradstep/memory/buffer.hpp>
+#include <gradstep/policy/parameter_options.hpp>
+#include <gradstep/policy/zero_gradient.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // The first element of the gradient that is not finite, if the options of its parameter, which has

@@ -6,14 +6,14 @@
 #include <type_traits>
 #include <utility>
 
+#include <gradstep/base/hash.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/compression/top_k.hpp>
-#include <gradstep/core/batch.hpp>
-#include <gradstep/core/hash.hpp>
-#include <gradstep/core/kernel.hpp>
-#include <gradstep/core/slice.hpp>
+#include <gradstep/kernel/batch.hpp>
+#include <gradstep/kernel/kernel.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
+#include <gradstep/step/slice.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // The pass of a compressed step: the gradient enters u and v, whose elements it makes. A selection

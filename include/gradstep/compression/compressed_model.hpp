@@ -9,12 +9,12 @@
 #include <gradstep/compression/message_task.hpp>
 #include <gradstep/compression/model_message.hpp>
 #include <gradstep/compression/updater_message_task.hpp>
-#include <gradstep/core/slice.hpp>
-#include <gradstep/core/step_options.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/model/memory_tasks.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/parameter.hpp>
+#include <gradstep/step/slice.hpp>
+#include <gradstep/step/step_options.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {

@@ -1,9 +1,9 @@
 #pragma once
 #include <cstddef>
 
+#include <gradstep/base/error.hpp>
+#include <gradstep/base/sequence.hpp>
 #include <gradstep/compression/message_list.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/sequence.hpp>
 #include <gradstep/model/model_options.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/task_set.hpp>

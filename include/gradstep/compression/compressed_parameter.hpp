@@ -6,21 +6,21 @@
 #include <string_view>
 #include <utility>
 
+#include <gradstep/base/error.hpp>
+#include <gradstep/base/fixed_string.hpp>
+#include <gradstep/base/sequence.hpp>
 #include <gradstep/compression/dgc_step.hpp>
 #include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/compression/updater_message_task.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/fixed_string.hpp>
-#include <gradstep/core/parameter_options.hpp>
-#include <gradstep/core/sequence.hpp>
-#include <gradstep/core/slice.hpp>
-#include <gradstep/core/step_options.hpp>
 #include <gradstep/parameter.hpp>
-#include <gradstep/sparse/row_progress.hpp>
+#include <gradstep/policy/clock.hpp>
+#include <gradstep/policy/parameter_options.hpp>
+#include <gradstep/rows/row_progress.hpp>
 #include <gradstep/state/parameter.hpp>
 #include <gradstep/state/saved_state.hpp>
+#include <gradstep/step/slice.hpp>
+#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// A `parameter` of `dgc_momentum` whose step has two halves. `compress` makes the message of this

@@ -8,8 +8,8 @@
 
 #include <gradstep/compression/compress.hpp>
 #include <gradstep/compression/merge.hpp>
-#include <gradstep/core/prepared_step.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
+#include <gradstep/step/prepared_step.hpp>
 
 // The parts of a step of dgc_momentum on tensors that have been checked: dgc_step runs them, and
 // updaters chosen at run time.

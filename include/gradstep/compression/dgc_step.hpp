@@ -13,12 +13,12 @@
 
 #include <gradstep/compression/dgc_parts.hpp>
 #include <gradstep/compression/merge.hpp>
-#include <gradstep/core/step.hpp>
 #include <gradstep/regularizers/elastic_net.hpp>
 #include <gradstep/regularizers/l1.hpp>
 #include <gradstep/regularizers/l2.hpp>
 #include <gradstep/regularizers/none.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
+#include <gradstep/step/step.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// The step of `dgc_momentum`. You can run it as a whole, like the step of any rule, or in two

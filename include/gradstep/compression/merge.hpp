@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/base/uninitialized.hpp>
 #include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/top_k.hpp>
-#include <gradstep/core/kernel.hpp>
-#include <gradstep/core/uninitialized.hpp>
+#include <gradstep/kernel/kernel.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // f(i, value) for each entry of part p of `parts` of a message; `fetch(i)` comes a while before.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/core/buffer.hpp>
+#include <gradstep/memory/buffer.hpp>
 
 // The messages of all trainers in one step of one tensor, and what such a step refuses.
 namespace gradstep::detail::inline GRADSTEP_ABI {

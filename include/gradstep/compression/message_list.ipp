@@ -1,7 +1,7 @@
 #pragma once
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/extent.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/memory/extent.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void check_messages(message_list const& messages, std::size_t size, std::int64_t step,

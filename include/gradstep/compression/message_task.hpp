@@ -4,8 +4,8 @@
 
 #include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/core/step_options.hpp>
 #include <gradstep/model/parameter_task.hpp>
+#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // The second interface of a parameter's task in a compressed_model: a step in two halves. The

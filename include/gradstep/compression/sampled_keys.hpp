@@ -10,8 +10,8 @@
 #include <vector>
 
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/core/pack.hpp>
-#include <gradstep/core/random.hpp>
+#include <gradstep/number/pack.hpp>
+#include <gradstep/number/random.hpp>
 
 // How entries are ordered by magnitude, and how the cut of a selection is found: by radix
 // selection, and by samples.

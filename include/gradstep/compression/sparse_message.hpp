@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/framed_bytes.hpp>
-#include <gradstep/core/scalar.hpp>
-#include <gradstep/core/uninitialized.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/base/uninitialized.hpp>
+#include <gradstep/bytes/framed_bytes.hpp>
+#include <gradstep/number/scalar.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 class sparse_message;

@@ -7,11 +7,11 @@
 #include <type_traits>
 #include <vector>
 
+#include <gradstep/base/uninitialized.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/compression/sampled_keys.hpp>
-#include <gradstep/core/buffer.hpp>
-#include <gradstep/core/pack.hpp>
-#include <gradstep/core/uninitialized.hpp>
+#include <gradstep/memory/buffer.hpp>
+#include <gradstep/number/pack.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // The selection of entries of a tensor, as far as it does not depend on how a pass makes the

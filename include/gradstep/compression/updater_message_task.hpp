@@ -6,18 +6,18 @@
 #include <type_traits>
 #include <utility>
 
+#include <gradstep/base/error.hpp>
 #include <gradstep/compression/compress.hpp>
 #include <gradstep/compression/merge.hpp>
 #include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/message_task.hpp>
 #include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/slice.hpp>
-#include <gradstep/core/step_checks.hpp>
-#include <gradstep/core/step_options.hpp>
 #include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/memory_tasks.hpp>
+#include <gradstep/policy/concepts.hpp>
+#include <gradstep/step/slice.hpp>
+#include <gradstep/step/step_checks.hpp>
+#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // An updater with a step that makes messages: dgc_momentum has one.

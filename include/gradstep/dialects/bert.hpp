@@ -11,7 +11,7 @@
 /// - BertAdam's `max_grad_norm`, 1 by default, is `clip_norm`: it clips the gradient of each tensor
 ///   alone. google-research/bert clips the norm of all gradients together (`clip_global_norm`).
 
-#include <gradstep/core/compiler.hpp>
+#include <gradstep/base/compiler.hpp>
 #include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adam.hpp>
 

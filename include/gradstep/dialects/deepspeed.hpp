@@ -6,7 +6,7 @@
 /// regularizer `decoupled{...}`, and `l2{...}` with adam_w_mode = False (adamw_mode in
 /// DeepSpeedCPUAdam).
 
-#include <gradstep/core/compiler.hpp>
+#include <gradstep/base/compiler.hpp>
 #include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/adam.hpp>
 

@@ -12,9 +12,9 @@
 /// numbers rounded to float32. At the first step, 1 - 0.999 therefore has a relative error of
 /// 1.3e-5. dlib computes in float32 only.
 
-#include <gradstep/core/compiler.hpp>
-#include <gradstep/core/epsilon.hpp>
+#include <gradstep/base/compiler.hpp>
 #include <gradstep/dialects/preset.hpp>
+#include <gradstep/policy/epsilon.hpp>
 #include <gradstep/rules/adam.hpp>
 #include <gradstep/rules/momentum.hpp>
 

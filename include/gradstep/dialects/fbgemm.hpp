@@ -15,9 +15,9 @@
 
 #include <cmath>
 
-#include <gradstep/core/compiler.hpp>
-#include <gradstep/core/epsilon.hpp>
+#include <gradstep/base/compiler.hpp>
 #include <gradstep/dialects/preset.hpp>
+#include <gradstep/policy/epsilon.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>
 #include <gradstep/rules/cowclip_adagrad.hpp>

@@ -21,9 +21,9 @@
 /// ftrl appears doubled. `check_policy(arguments)` checks the arguments under Keras' names, and
 /// rejects what Keras rejects.
 
-#include <gradstep/core/compiler.hpp>
-#include <gradstep/core/epsilon.hpp>
+#include <gradstep/base/compiler.hpp>
 #include <gradstep/dialects/preset.hpp>
+#include <gradstep/policy/epsilon.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>

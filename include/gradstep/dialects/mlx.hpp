@@ -7,9 +7,9 @@
 /// mlx's Adafactor and Muon have other formulas than the rules of these names here. SGD's dampening
 /// has no preset: mlx dampens the first gradient too.
 
-#include <gradstep/core/compiler.hpp>
-#include <gradstep/core/epsilon.hpp>
+#include <gradstep/base/compiler.hpp>
 #include <gradstep/dialects/preset.hpp>
+#include <gradstep/policy/epsilon.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>

@@ -17,10 +17,10 @@
 /// `make_updater` checks the numbers under the rule's names; `check_policy(arguments)` checks them
 /// under optax's names.
 
-#include <gradstep/core/compiler.hpp>
-#include <gradstep/core/epsilon.hpp>
+#include <gradstep/base/compiler.hpp>
 #include <gradstep/dialects/optax_contrib.hpp>
 #include <gradstep/dialects/preset.hpp>
+#include <gradstep/policy/epsilon.hpp>
 #include <gradstep/rules/adabelief.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adafactor.hpp>

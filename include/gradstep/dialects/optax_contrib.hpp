@@ -1,8 +1,8 @@
 #pragma once
 /// The rules of optax.contrib, for gradstep/dialects/optax.hpp, which has the remarks on all.
 
-#include <gradstep/core/compiler.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/base/compiler.hpp>
+#include <gradstep/policy/hyperparameters.hpp>
 #include <gradstep/rules/ademamix.hpp>
 #include <gradstep/rules/adopt.hpp>
 #include <gradstep/rules/cocob.hpp>

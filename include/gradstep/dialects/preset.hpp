@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include <gradstep/core/compiler.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/base/compiler.hpp>
+#include <gradstep/policy/hyperparameters.hpp>
 
 namespace gradstep::dialects {
 /// The arguments of a function without arguments.

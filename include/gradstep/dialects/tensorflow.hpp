@@ -14,10 +14,10 @@
 /// ftrl appears doubled. `check_policy(arguments)` checks the arguments under TensorFlow's names,
 /// and rejects what the optimizers reject, even if the operations accept it.
 
-#include <gradstep/core/compiler.hpp>
-#include <gradstep/core/epsilon.hpp>
+#include <gradstep/base/compiler.hpp>
 #include <gradstep/dialects/keras.hpp>
 #include <gradstep/dialects/preset.hpp>
+#include <gradstep/policy/epsilon.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adagrad.hpp>
 #include <gradstep/rules/adam.hpp>

@@ -4,7 +4,7 @@
 /// `lr` is a schedule, and `weight_decay` the regularizer `decoupled{...}`, by default 0.01 in
 /// cadamw.
 
-#include <gradstep/core/compiler.hpp>
+#include <gradstep/base/compiler.hpp>
 #include <gradstep/dialects/preset.hpp>
 #include <gradstep/rules/cautious_adam.hpp>
 #include <gradstep/rules/cautious_lion.hpp>

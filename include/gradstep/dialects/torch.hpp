@@ -19,9 +19,9 @@
 
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/averaging/polyak.hpp>
-#include <gradstep/core/compiler.hpp>
-#include <gradstep/core/epsilon.hpp>
+#include <gradstep/base/compiler.hpp>
 #include <gradstep/dialects/preset.hpp>
+#include <gradstep/policy/epsilon.hpp>
 #include <gradstep/regularizers/decoupled.hpp>
 #include <gradstep/rules/adadelta.hpp>
 #include <gradstep/rules/adafactor.hpp>

@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/compiler.hpp>
+#include <gradstep/base/compiler.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // What must be equal on all ranks: lines of a subject and its value. The ranks exchange them before
 // the first step.
 //
-// The bytes: framed bytes (core/framed_bytes.hpp) with the letters "gs-agree" and version 1, then
+// The bytes: framed bytes (bytes/framed_bytes.hpp) with the letters "gs-agree" and version 1, then
 // for each line two texts.
 class agreement {
 public:

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/framed_bytes.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/bytes/framed_bytes.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::vector<std::byte> agreement::encode() const {

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/bfloat16.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/float16.hpp>
-#include <gradstep/core/pack.hpp>
-#include <gradstep/core/uninitialized.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/base/uninitialized.hpp>
 #include <gradstep/distributed/communicator.hpp>
+#include <gradstep/number/bfloat16.hpp>
+#include <gradstep/number/float16.hpp>
+#include <gradstep/number/pack.hpp>
 
 // Sums and gathers over the ranks of any communicator. begin_...() starts an operation; test()
 // advances it and returns true when it is complete; `finish` waits for that. All ranks must begin

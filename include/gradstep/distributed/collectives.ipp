@@ -1,7 +1,7 @@
 #pragma once
 
-#include <gradstep/core/coded_block.hpp>
-#include <gradstep/core/reduce.hpp>
+#include <gradstep/number/coded_block.hpp>
+#include <gradstep/number/reduce.hpp>
 
 namespace gradstep::distributed::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE shard shard_of_rank(std::size_t elements, int ranks, int rank) {

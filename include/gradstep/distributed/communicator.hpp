@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 
 // Transports, which move bytes between the ranks of a job. In distributed/threads.hpp, the ranks
 // are threads of one process; in distributed/mpi.hpp, they are processes under MPI. Another

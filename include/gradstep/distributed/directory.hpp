@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/stable_hash.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/distributed/wire.hpp>
 
 // Which server holds which parameters, as a worker knows it from their welcomes.

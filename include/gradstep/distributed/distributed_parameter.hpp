@@ -10,15 +10,15 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/crc32c.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/reduce.hpp>
-#include <gradstep/core/type_id.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/base/type_id.hpp>
+#include <gradstep/bytes/crc32c.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/incremental_step.hpp>
 #include <gradstep/distributed/operation.hpp>
 #include <gradstep/model.hpp>
+#include <gradstep/number/reduce.hpp>
 
 // Parameters of workers: a gradient is exchanged while the caller computes, and the parameter is
 // updated when the gradients of all ranks have arrived.

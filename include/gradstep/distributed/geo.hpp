@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/worker.hpp>
 #include <gradstep/parameter.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/model/blocks.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/type_id.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/base/type_id.hpp>
 #include <gradstep/distributed/agreement.hpp>
 #include <gradstep/distributed/any_messenger.hpp>
 #include <gradstep/distributed/collectives.hpp>

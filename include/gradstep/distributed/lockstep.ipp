@@ -1,8 +1,8 @@
 #pragma once
 #include <cstring>
 
-#include <gradstep/core/crc32c.hpp>
-#include <gradstep/core/hyperparameters.hpp>
+#include <gradstep/bytes/crc32c.hpp>
+#include <gradstep/policy/hyperparameters.hpp>
 #include <gradstep/version.hpp>
 
 namespace gradstep::distributed::inline GRADSTEP_ABI {

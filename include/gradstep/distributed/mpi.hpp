@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/mpi_session.hpp>
 

@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/distributed/communicator.hpp>
 
 namespace gradstep::distributed {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 
 // Exchanges that continue while a worker's caller computes, and the thread that advances them.
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {

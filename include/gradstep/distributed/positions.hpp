@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/state/saved_state.hpp>
 
 // The progress of a server: which messages of each worker it has received, applied and saved. The

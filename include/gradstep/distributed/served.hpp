@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/hash.hpp>
-#include <gradstep/core/pack.hpp>
-#include <gradstep/core/type_id.hpp>
+#include <gradstep/base/hash.hpp>
+#include <gradstep/base/type_id.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/served_parameter.hpp>
 #include <gradstep/distributed/wire.hpp>
+#include <gradstep/number/pack.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/state/saved_state.hpp>
 

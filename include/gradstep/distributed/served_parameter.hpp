@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/state_visitor.hpp>
-#include <gradstep/core/type_id.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/base/type_id.hpp>
 #include <gradstep/distributed/wire.hpp>
 #include <gradstep/keyed/options.hpp>
-#include <gradstep/sparse/row_progress.hpp>
-#include <gradstep/sparse/table_options.hpp>
+#include <gradstep/rows/row_progress.hpp>
+#include <gradstep/rows/table_options.hpp>
 #include <gradstep/state/saved_state.hpp>
+#include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 using gradstep::detail::saved_state;

@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <gradstep/core/describe.hpp>
-#include <gradstep/core/stable_hash.hpp>
+#include <gradstep/bytes/stable_hash.hpp>
+#include <gradstep/policy/describe.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 template <class Value> void describe_option(gradstep::detail::policy_text& to, char const* name, Value const& value) {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/distributed/served_parameter.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/hash.hpp>
-#include <gradstep/core/type_id.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/base/hash.hpp>
+#include <gradstep/base/type_id.hpp>
 #include <gradstep/distributed/any_messenger.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/served.hpp>

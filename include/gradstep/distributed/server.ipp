@@ -2,8 +2,8 @@
 #include <chrono>
 #include <exception>
 
-#include <gradstep/core/saved_names.hpp>
-#include <gradstep/core/stable_hash.hpp>
+#include <gradstep/bytes/saved_names.hpp>
+#include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/liveness.hpp>
 #include <gradstep/distributed/served_parameter.hpp>

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/distributed/positions.hpp>
 #include <gradstep/io/checkpoint_file.hpp>
 #include <gradstep/state/saved_state.hpp>

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/distributed/positions.hpp>
 #include <gradstep/distributed/served_parameters.hpp>
 #include <gradstep/distributed/server_options.hpp>

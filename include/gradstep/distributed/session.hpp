@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/distributed/any_messenger.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/connection.hpp>

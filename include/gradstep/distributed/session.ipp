@@ -3,7 +3,7 @@
 #include <exception>
 #include <optional>
 
-#include <gradstep/core/stable_hash.hpp>
+#include <gradstep/bytes/stable_hash.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void pending_request::take_weights(wire_message const& answer) {

@@ -16,14 +16,14 @@
 #include <gradstep/backends/serial.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/core/buffer.hpp>
-#include <gradstep/core/reduce.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/distributed_parameter.hpp>
 #include <gradstep/distributed/incremental_step.hpp>
 #include <gradstep/distributed/lockstep.hpp>
+#include <gradstep/memory/buffer.hpp>
 #include <gradstep/model.hpp>
+#include <gradstep/number/reduce.hpp>
 #include <gradstep/parameter.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ISA {

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/distributed/communicator.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {

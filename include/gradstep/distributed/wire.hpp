@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/scalar.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/number/scalar.hpp>
 
 // The messages between the workers and the servers of parameters (distributed/worker.hpp,
 // distributed/server.hpp). All numbers are little-endian.

@@ -7,8 +7,8 @@
 
 #include <unistd.h>
 
-#include <gradstep/core/framed_bytes.hpp>
-#include <gradstep/core/stable_hash.hpp>
+#include <gradstep/bytes/framed_bytes.hpp>
+#include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/version.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {

@@ -10,12 +10,12 @@
 #include <type_traits>
 #include <vector>
 
-#include <gradstep/core/buffer.hpp>
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/distributed/any_messenger.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/session.hpp>
 #include <gradstep/distributed/wire.hpp>
+#include <gradstep/memory/buffer.hpp>
 
 namespace gradstep::distributed {
 /// The options of a worker.

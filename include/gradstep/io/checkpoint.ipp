@@ -4,9 +4,9 @@
 #include <memory>
 #include <utility>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/saved_names.hpp>
-#include <gradstep/core/sequence.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/base/sequence.hpp>
+#include <gradstep/bytes/saved_names.hpp>
 #include <gradstep/io/checkpoint_file.hpp>
 #include <gradstep/io/description.hpp>
 #include <gradstep/model.hpp>

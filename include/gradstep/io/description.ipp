@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <gradstep/config/write.hpp>
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/configuration/write.hpp>
 #include <gradstep/json/json.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/file.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/bytes/file.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 /// A tensor in the header of a safetensors file. `dtype` is the name of the type in the format:

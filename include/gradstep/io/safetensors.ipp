@@ -5,9 +5,9 @@
 #include <limits>
 #include <utility>
 
-#include <gradstep/core/file_kind.hpp>
-#include <gradstep/core/scalar.hpp>
+#include <gradstep/bytes/file_kind.hpp>
 #include <gradstep/json/text.hpp>
+#include <gradstep/number/scalar.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::size_t safetensors_bytes_of(std::string_view dtype) {

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/constant_numbers.hpp>
-#include <gradstep/core/describe.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/framed_bytes.hpp>
-#include <gradstep/core/scalar.hpp>
-#include <gradstep/sparse/row_progress.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/bytes/framed_bytes.hpp>
+#include <gradstep/number/scalar.hpp>
+#include <gradstep/policy/constant_numbers.hpp>
+#include <gradstep/policy/describe.hpp>
+#include <gradstep/rows/row_progress.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 inline constexpr std::string_view blob_magic = "gs-state";

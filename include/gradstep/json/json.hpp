@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 template <class Value> struct json_member {
@@ -107,7 +107,7 @@ private:
 // The beginning of a text of any length, for errors. It does not cut a UTF-8 character.
 std::string_view beginning(std::string_view text, std::size_t most = 60);
 
-struct number_schedules; // config/scheduled_number.hpp
+struct number_schedules; // configuration/scheduled_number.hpp
 
 // The path of a value in a document, for errors: "schedule.after.rate", "regularizer[1]".
 class json_path {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include <gradstep/core/file_kind.hpp>
+#include <gradstep/bytes/file_kind.hpp>
 #include <gradstep/json/text.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

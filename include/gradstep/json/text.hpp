@@ -15,7 +15,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 
 // Reads and writes the text of JSON (RFC 8259) with nlohmann-json, independently of the process's
 // locale.

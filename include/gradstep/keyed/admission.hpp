@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/random.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/number/random.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // Decides which keys get a row in a keyed table: a key gets one at its n-th appearance

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/keyed/admission.hpp>
 #include <gradstep/keyed/eviction_log.hpp>
 #include <gradstep/keyed/key_index.hpp>
 #include <gradstep/keyed/options.hpp>
-#include <gradstep/sparse/row_changes.hpp>
+#include <gradstep/rows/row_changes.hpp>
 #include <gradstep/table.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {

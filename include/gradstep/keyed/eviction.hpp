@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/keyed/core.hpp>
 
 // How a keyed_table evicts rows.

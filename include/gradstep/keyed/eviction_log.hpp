@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <gradstep/core/compiler.hpp>
+#include <gradstep/base/compiler.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // The rows of a keyed table that were evicted, for replicas: all since a step, in the order of the

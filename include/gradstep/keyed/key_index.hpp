@@ -11,8 +11,8 @@
 #include <absl/container/flat_hash_set.h>
 #include <absl/hash/hash.h>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/huge_pages.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/memory/huge_pages.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // Allocates memory for one more element, so that push_back does not throw: twice as much if it is

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include <gradstep/base/error.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/core/error.hpp>
 #include <gradstep/keyed/core.hpp>
 
 // A step of a keyed_table: new keys get rows first, and lose them again if the step fails.

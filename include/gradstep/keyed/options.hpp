@@ -4,8 +4,8 @@
 #include <limits>
 #include <optional>
 
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/sparse/table_options.hpp>
+#include <gradstep/policy/hyperparameters.hpp>
+#include <gradstep/rows/table_options.hpp>
 
 namespace gradstep {
 /// The options of a keyed_table, besides its updater and its catch-up policy. The options up to

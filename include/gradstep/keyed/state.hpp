@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/keyed/core.hpp>
-#include <gradstep/sparse/row_progress.hpp>
+#include <gradstep/rows/row_progress.hpp>
 #include <gradstep/state/saved_state.hpp>
 #include <gradstep/state/table.hpp>
 

@@ -9,7 +9,7 @@
 #include <gradstep/keyed/core.hpp>
 #include <gradstep/keyed/options.hpp>
 #include <gradstep/keyed/state.hpp>
-#include <gradstep/sparse/row_changes.hpp>
+#include <gradstep/rows/row_changes.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// A table with 64-bit keys instead of row numbers, for example for hashed features. It allocates

@@ -2,8 +2,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <gradstep/core/executor.hpp>
-#include <gradstep/core/reduce.hpp>
+#include <gradstep/memory/executor.hpp>
+#include <gradstep/number/reduce.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // Prefetches the first `bytes` of object i of a list of pointers. The objects lie scattered in

@@ -3,7 +3,7 @@
 #include <new>
 #include <optional>
 
-#include <gradstep/core/type_id.hpp>
+#include <gradstep/base/type_id.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // Whether updates of several calls may wait to be launched together on a backend, as on Thrust.

@@ -7,19 +7,19 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/row_order.hpp>
-#include <gradstep/core/sequence.hpp>
-#include <gradstep/core/shape.hpp>
-#include <gradstep/core/slice.hpp>
-#include <gradstep/core/state_visitor.hpp>
-#include <gradstep/core/type_id.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/base/sequence.hpp>
+#include <gradstep/base/type_id.hpp>
+#include <gradstep/memory/row_order.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/parameter_task.hpp>
 #include <gradstep/model/updater_task.hpp>
 #include <gradstep/parameter.hpp>
+#include <gradstep/policy/shape.hpp>
+#include <gradstep/policy/zero_gradient.hpp>
 #include <gradstep/state/parameter_rows.hpp>
+#include <gradstep/step/slice.hpp>
+#include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // A task that owns its memory.

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include <gradstep/core/compiler.hpp>
-#include <gradstep/core/hash.hpp>
+#include <gradstep/base/compiler.hpp>
+#include <gradstep/base/hash.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // Maps names to their indices, from 0. It does not own the names: callers pass a function from an

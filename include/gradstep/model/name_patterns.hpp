@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 /// Patterns of parameter names, to give groups of parameters different optimizers. In a pattern,

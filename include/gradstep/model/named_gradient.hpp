@@ -5,8 +5,8 @@
 #include <tuple>
 #include <type_traits>
 
-#include <gradstep/core/buffer.hpp>
-#include <gradstep/core/type_id.hpp>
+#include <gradstep/base/type_id.hpp>
+#include <gradstep/memory/buffer.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 /// A gradient and the name of its parameter: {"deep.weight", g}. g is any contiguous buffer in

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include <gradstep/core/compiler.hpp>
+#include <gradstep/base/compiler.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // Clips the gradient of a parameter that has a limit of its own: by the norm of this gradient, or

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void refuse_norm(double norm, bool of_weights) {

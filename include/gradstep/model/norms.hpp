@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include <gradstep/core/executor.hpp>
+#include <gradstep/memory/executor.hpp>
 #include <gradstep/model/norm_limit.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include <gradstep/clipping/global_norm.hpp>
-#include <gradstep/core/reduce.hpp>
 #include <gradstep/model/blocks.hpp>
+#include <gradstep/number/reduce.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 template <class Task> double gradient_norms<Task>::of_all(tasks all, executor_reference const* threads) {

@@ -7,18 +7,18 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/ascent.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/decay_factor.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/row_order.hpp>
-#include <gradstep/core/shape.hpp>
-#include <gradstep/core/state_visitor.hpp>
-#include <gradstep/core/step_options.hpp>
-#include <gradstep/core/tensor_shard.hpp>
-#include <gradstep/core/type_id.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/base/type_id.hpp>
+#include <gradstep/memory/row_order.hpp>
+#include <gradstep/memory/tensor_shard.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/step_task.hpp>
+#include <gradstep/policy/clock.hpp>
+#include <gradstep/policy/decay_factor.hpp>
+#include <gradstep/policy/shape.hpp>
+#include <gradstep/step/ascent.hpp>
+#include <gradstep/step/state_visitor.hpp>
+#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // The memory of a parameter after a change of its rows, which `commit` puts in place.

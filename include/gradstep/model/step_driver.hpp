@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/apart.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/executor.hpp>
-#include <gradstep/core/step_options.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/memory/apart.hpp>
+#include <gradstep/memory/executor.hpp>
 #include <gradstep/model/blocks.hpp>
 #include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/norms.hpp>
 #include <gradstep/model/step_task.hpp>
+#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // One step of several parameters that have their gradients. Models and `update_all` use it. A step

@@ -1,9 +1,9 @@
 #pragma once
 #include <algorithm>
 
-#include <gradstep/core/model_sums.hpp>
-#include <gradstep/core/reduce.hpp>
 #include <gradstep/model/norms.ipp>
+#include <gradstep/number/reduce.hpp>
+#include <gradstep/step/model_sums.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::optional<std::pair<step_driver::task_index, step_driver::task_index>>

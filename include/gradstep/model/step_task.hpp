@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <string>
 
-#include <gradstep/core/apart.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/model_sums.hpp>
-#include <gradstep/core/step_options.hpp>
+#include <gradstep/memory/apart.hpp>
 #include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/norm_limit.hpp>
+#include <gradstep/policy/clock.hpp>
+#include <gradstep/step/model_sums.hpp>
+#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // A parameter that has its gradient, in a step of several parameters (step_driver): one of a model,

@@ -9,9 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/ascent.hpp>
-#include <gradstep/core/executor.hpp>
-#include <gradstep/core/step_options.hpp>
+#include <gradstep/memory/executor.hpp>
 #include <gradstep/model/blocks.hpp>
 #include <gradstep/model/model_options.hpp>
 #include <gradstep/model/name_index.hpp>
@@ -20,6 +18,8 @@
 #include <gradstep/model/parameter_task.hpp>
 #include <gradstep/model/step_driver.hpp>
 #include <gradstep/model/step_task.hpp>
+#include <gradstep/step/ascent.hpp>
+#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // The parameters of a model by name, and the phases of their steps. gs::model is made of it;

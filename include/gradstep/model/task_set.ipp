@@ -1,14 +1,14 @@
 #pragma once
 #include <cmath>
 
+#include <gradstep/base/error.hpp>
+#include <gradstep/bytes/saved_names.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/core/decay_factor.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/saved_names.hpp>
-#include <gradstep/core/step.hpp>
 #include <gradstep/model/norm_limit.hpp>
+#include <gradstep/policy/decay_factor.hpp>
+#include <gradstep/policy/hyperparameters.hpp>
+#include <gradstep/step/step.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE task_set::task_set(model_options const& options, std::optional<executor_reference> threads)

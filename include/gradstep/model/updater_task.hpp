@@ -8,31 +8,31 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/base/error.hpp>
+#include <gradstep/base/sequence.hpp>
+#include <gradstep/base/type_id.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/core/apart.hpp>
-#include <gradstep/core/ascent.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/element.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/model_sums.hpp>
-#include <gradstep/core/model_wise.hpp>
-#include <gradstep/core/prepared_step.hpp>
-#include <gradstep/core/reduce.hpp>
-#include <gradstep/core/row_wise.hpp>
-#include <gradstep/core/sequence.hpp>
-#include <gradstep/core/slice.hpp>
-#include <gradstep/core/state_visitor.hpp>
-#include <gradstep/core/step_options.hpp>
-#include <gradstep/core/tensor_state.hpp>
-#include <gradstep/core/type_id.hpp>
-#include <gradstep/core/zero_gradient.hpp>
+#include <gradstep/kernel/row_wise.hpp>
+#include <gradstep/memory/apart.hpp>
 #include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/parameter_of.hpp>
 #include <gradstep/model/parameter_task.hpp>
+#include <gradstep/number/element.hpp>
+#include <gradstep/number/reduce.hpp>
+#include <gradstep/policy/clock.hpp>
+#include <gradstep/policy/concepts.hpp>
+#include <gradstep/policy/zero_gradient.hpp>
+#include <gradstep/step/ascent.hpp>
+#include <gradstep/step/model_sums.hpp>
+#include <gradstep/step/model_wise.hpp>
+#include <gradstep/step/prepared_step.hpp>
+#include <gradstep/step/slice.hpp>
+#include <gradstep/step/state_visitor.hpp>
+#include <gradstep/step/step_options.hpp>
+#include <gradstep/step/tensor_state.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // An updater with a step that takes some tensors as a whole: `can_split(n)` is false for

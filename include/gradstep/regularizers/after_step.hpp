@@ -1,7 +1,7 @@
 #pragma once
 #include <type_traits>
 
-#include <gradstep/core/describe.hpp>
+#include <gradstep/policy/describe.hpp>
 #include <gradstep/regularizers/decoupled.hpp>
 
 namespace gradstep {

@@ -1,9 +1,9 @@
 #pragma once
-#include <gradstep/core/describe.hpp>
-#include <gradstep/core/policy.hpp>
-#include <gradstep/core/policy_checks.hpp>
-#include <gradstep/core/scaled_decay.hpp>
-#include <gradstep/core/scheduled.hpp>
+#include <gradstep/policy/describe.hpp>
+#include <gradstep/policy/policy.hpp>
+#include <gradstep/policy/policy_checks.hpp>
+#include <gradstep/policy/scaled_decay.hpp>
+#include <gradstep/policy/scheduled.hpp>
 
 namespace gradstep::detail {
 // The combined effect of two regularizers on a weight without gradient.
@@ -96,7 +96,7 @@ template <class First, class... Rest> struct all_of<First, Rest...> {
         else return so_far;
     }
 
-    // For core/hyperparameters.hpp and core/describe.hpp, part by part.
+    // For policy/hyperparameters.hpp and policy/describe.hpp, part by part.
     GRADSTEP_INLINE void check_all(double largest) const {
         detail::check(first, largest);
         if constexpr (sizeof...(Rest) != 0) rest.check_all(largest);

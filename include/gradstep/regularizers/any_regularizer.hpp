@@ -6,10 +6,10 @@
 #include <utility>
 #include <variant>
 
-#include <gradstep/core/describe.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/policy.hpp>
-#include <gradstep/core/type_list.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/base/type_list.hpp>
+#include <gradstep/policy/describe.hpp>
+#include <gradstep/policy/policy.hpp>
 #include <gradstep/regularizers/all.hpp>
 
 namespace gradstep {

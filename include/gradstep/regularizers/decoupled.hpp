@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// The factor of `decoupled`'s rate.

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Coupled L1 and L2: adds the subgradient of l1 * |w| + l2 / 2 * |w|^2 to the gradient, before the

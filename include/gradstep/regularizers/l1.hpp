@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Coupled L1: adds the subgradient of rate * |w| to the gradient, before the rule.

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Coupled L2: adds the gradient of rate / 2 * |w|^2 to the gradient, before the rule.

@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/describe.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/describe.hpp>
+#include <gradstep/policy/policy.hpp>
 #include <gradstep/regularizers/elastic_net.hpp>
 #include <gradstep/regularizers/l1.hpp>
 #include <gradstep/regularizers/l2.hpp>

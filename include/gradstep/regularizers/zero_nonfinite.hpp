@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Replaces NaN and infinity in the gradient by 0, after gradient_scale and the regularizers to its

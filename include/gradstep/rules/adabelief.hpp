@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// AdaBelief: Adam that scales by the distance between a gradient and its average. Zhuang et al.

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// AdaBound: Adam whose rate for each weight is clipped to a range that narrows to the rate of SGD.

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Adadelta. Zeiler 2012, arXiv:1212.5701, Algorithm 1; the paper's rate is 1.

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Adagrad. Duchi, Hazan & Singer 2011, JMLR 12, section 5 (diagonal form).

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Adamax: Adam with the infinity norm. Kingma & Ba 2015, arXiv:1412.6980, Algorithm 2.

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 #include <gradstep/rules/pnm.hpp>
 
 namespace gradstep {

@@ -1,8 +1,8 @@
 #pragma once
 #include <algorithm>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// AdEMAMix: Adam with a second, slow average of the gradient. Pagliardini, Ablin & Grangier 2024,

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// ADOPT: Adam that divides a gradient by the second moment of the gradients before it. Taniguchi

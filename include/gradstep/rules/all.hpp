@@ -1,7 +1,7 @@
 #pragma once
 /// All rules. `./dev generate` writes this header from the names of the files beside it.
 
-#include <gradstep/core/type_list.hpp>
+#include <gradstep/base/type_list.hpp>
 #include <gradstep/rules/adabelief.hpp>
 #include <gradstep/rules/adabound.hpp>
 #include <gradstep/rules/adadelta.hpp>
@@ -75,6 +75,7 @@
 #include <gradstep/rules/yogi.hpp>
 
 namespace gradstep {
+
 // clang-format off
 /// The types of all rules. Configurations, the C library and the tests use this list.
 using rules = type_list<adabelief, adabound, adadelta, adafactor, adagrad, adam, adamax, adan, adapnm, add_delta,
@@ -87,4 +88,5 @@ using rules = type_list<adabelief, adabound, adadelta, adafactor, adagrad, adam,
                         rowwise_adam, rowwise_rmsprop, rprop, schedule_free_adam, schedule_free_radam,
                         schedule_free_sgd, sgd, sgld, sm3, stable_adamw, two_buffer_adagrad, yogi>;
 // clang-format on
+
 } // namespace gradstep

@@ -1,7 +1,7 @@
 #pragma once
-#include <gradstep/core/factored_moments.hpp>
-#include <gradstep/core/matrix_step.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/matrix/matrix_step.hpp>
+#include <gradstep/policy/policy.hpp>
+#include <gradstep/rules/terms/factored_moments.hpp>
 
 namespace gradstep {
 /// CAME: adafactor with momentum, whose step is divided by its own factored instability. Luo, Ren,

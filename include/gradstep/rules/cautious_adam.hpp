@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/cautious.hpp>
 #include <gradstep/rules/adam.hpp>
+#include <gradstep/rules/terms/cautious.hpp>
 
 namespace gradstep {
 /// Cautious Adam: `adam` that leaves out the steps along the gradient instead of against it, and

@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/cautious.hpp>
 #include <gradstep/rules/lion.hpp>
+#include <gradstep/rules/terms/cautious.hpp>
 
 namespace gradstep {
 /// Cautious Lion: `lion` that leaves out the steps along the gradient instead of against it, and

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// RMSProp with the variance of the gradient and a momentum buffer. Graves 2013, arXiv:1308.0850,

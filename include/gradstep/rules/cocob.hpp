@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// COCOB: training without a learning rate, by betting on the outcome of coins. Orabona & Tommasi

@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
-#include <gradstep/core/power.hpp>
+#include <gradstep/number/power.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// FTRL-Proximal as TensorFlow, Keras, Paddle and others compute it: with the current rate for

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Row-wise Adagrad with the clipping of CowClip: the gradient of a row of a table (of a tensor

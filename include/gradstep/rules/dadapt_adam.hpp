@@ -1,7 +1,7 @@
 #pragma once
 #include <algorithm>
 
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// D-Adaptation of Adam: Adam that estimates its own learning rate. Defazio & Mishchenko 2023,

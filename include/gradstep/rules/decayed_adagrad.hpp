@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Adagrad with a moving average instead of the sum. Paddle's DecayedAdagrad. `rmsprop` has the

@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
-#include <gradstep/core/short_list.hpp>
+#include <gradstep/base/short_list.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 

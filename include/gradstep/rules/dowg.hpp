@@ -1,7 +1,7 @@
 #pragma once
 #include <algorithm>
 
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// DoWG, distance over weighted gradients: as dog, with gradients that weigh as much as the

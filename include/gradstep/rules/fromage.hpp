@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Fromage, the Frobenius matched gradient descent. Bernstein, Vahdat, Yue & Liu 2020,

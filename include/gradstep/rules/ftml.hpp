@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// FTML: follow the moving leader. Zheng & Kwok 2017, "Follow the moving leader in deep learning",

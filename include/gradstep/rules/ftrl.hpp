@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
-#include <gradstep/core/power.hpp>
+#include <gradstep/number/power.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// FTRL-Proximal. McMahan et al. 2013 (KDD), Algorithm 1; alpha is the schedule's rate. It is exact

@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// FTRL-Proximal with a sparse group lasso: l21 takes all weights of a tensor (a row of a table) to

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// LAMB. You et al. 2020, arXiv:1904.00962, Algorithm 2, with phi the identity.

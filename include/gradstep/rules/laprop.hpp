@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// LaProp: Adam that divides a gradient by the root before it enters the momentum. Ziyin, Wang &

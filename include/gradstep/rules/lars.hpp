@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// LARS, layer-wise adaptive rate scaling. You, Gitman & Ginsburg 2017, arXiv:1708.03888, Algorithm

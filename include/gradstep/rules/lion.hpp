@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Lion: the sign of an interpolated momentum. Chen et al. 2023, arXiv:2302.06675, Algorithm 2.

@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/cube_root.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/number/cube_root.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// MADGRAD: dual averaging with momentum, and the cube root of a sum of squares for the step size

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Momentum (heavy ball). Polyak 1964; Sutskever et al. 2013, section 2.

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// RMSProp with a momentum buffer. Tieleman & Hinton 2012; Graves 2013, arXiv:1308.0850, eq. 38-45.

@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/momo_terms.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
+#include <gradstep/rules/terms/momo_terms.hpp>
 
 namespace gradstep {
 /// MoMo-Adam: Adam whose step size follows from the loss and a lower bound of it. Schaipp et al.

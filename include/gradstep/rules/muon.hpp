@@ -1,9 +1,9 @@
 #pragma once
 #include <algorithm>
 
-#include <gradstep/core/matrix_product.hpp>
-#include <gradstep/core/matrix_step.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/matrix/matrix_product.hpp>
+#include <gradstep/matrix/matrix_step.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// The factor by which `muon` scales its update of a rows x cols matrix.

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// NAdam: Adam with Nesterov's look-ahead and a momentum schedule. Dozat 2016, "Incorporating

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Nesterov's accelerated gradient, written at the look-ahead point. Nesterov 1983; Sutskever et

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Gradient descent with annealed noise in the gradient. Neelakantan, Vilnis, Le, Sutskever,

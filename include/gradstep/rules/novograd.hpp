@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// NovoGrad. Ginsburg et al. 2019, arXiv:1905.11286, Algorithm 1.

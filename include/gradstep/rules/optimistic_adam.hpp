@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Optimistic Adam: `optimistic_sgd` with the direction of Adam in place of the gradient.

@@ -1,7 +1,7 @@
 #pragma once
 #include <algorithm>
 
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // sqrt((1 + x)^2 + x^2), without overflow: std::hypot would need a glibc of 2022, 2.35.

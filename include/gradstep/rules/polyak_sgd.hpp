@@ -1,7 +1,7 @@
 #pragma once
 #include <algorithm>
 
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Whether polyak_sgd takes steps while the loss is below f_min.

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Adagrad with l1 and l2 as a proximal step in its own metric. Duchi & Singer 2009 (FOBOS); Duchi,

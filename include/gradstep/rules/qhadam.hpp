@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// QHAdam: Adam with quasi-hyperbolic moments, which weigh the current gradient separately. Ma &

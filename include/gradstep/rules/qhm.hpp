@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// QHM, quasi-hyperbolic momentum: a mean of a gradient step and a momentum step. Ma & Yarats 2019,

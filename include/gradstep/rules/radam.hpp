@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// RAdam: Adam without its second moment until its estimate is good enough. Liu et al. 2020,

@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
-#include <gradstep/core/schedule_free.hpp>
+#include <gradstep/policy/policy.hpp>
+#include <gradstep/rules/terms/schedule_free.hpp>
 
 namespace gradstep {
 /// Schedule-free AdamW: Adam that needs no decaying learning rate, because it evaluates an average

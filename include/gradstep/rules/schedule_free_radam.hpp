@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
-#include <gradstep/core/schedule_free.hpp>
+#include <gradstep/policy/policy.hpp>
+#include <gradstep/rules/terms/schedule_free.hpp>
 
 namespace gradstep {
 /// Schedule-free RAdam: `schedule_free_adam` with the rectification of `radam` as its warm-up, so

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Stochastic gradient Langevin dynamics: gradient descent whose noise makes the weights samples of

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// StableAdamW: AdamW with the update clipping of Adafactor. A gradient that is large beside its

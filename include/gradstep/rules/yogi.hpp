@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Yogi: Adam whose second moment changes by steps of the size of g^2. Zaheer et al. 2018, NeurIPS,

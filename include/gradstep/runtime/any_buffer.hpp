@@ -4,8 +4,8 @@
 #include <type_traits>
 #include <vector>
 
-#include <gradstep/core/host_buffer.hpp>
-#include <gradstep/core/kernel.hpp>
+#include <gradstep/kernel/kernel.hpp>
+#include <gradstep/memory/host_buffer.hpp>
 #include <gradstep/runtime/any_span.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

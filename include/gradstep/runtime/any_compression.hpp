@@ -6,7 +6,7 @@
 #include <variant>
 
 #include <gradstep/compression/message_list.hpp>
-#include <gradstep/core/executor.hpp>
+#include <gradstep/memory/executor.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_compression.hpp>

@@ -6,17 +6,17 @@
 #include <vector>
 
 #include <gradstep/backends/simd.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/compression/compress.hpp>
 #include <gradstep/compression/dgc_step.hpp>
 #include <gradstep/compression/merge.hpp>
 #include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/reduce.hpp>
-#include <gradstep/core/step_options.hpp>
+#include <gradstep/number/reduce.hpp>
+#include <gradstep/policy/clock.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/sent_type.hpp>
+#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME sparse_message message_without_gradient(scalar type, std::size_t n, std::int64_t step,

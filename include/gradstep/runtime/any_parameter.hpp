@@ -11,26 +11,22 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/base/error.hpp>
 #include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/core/apart.hpp>
-#include <gradstep/core/applied_average.hpp>
-#include <gradstep/core/ascent.hpp>
-#include <gradstep/core/changing_rows.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/executor.hpp>
-#include <gradstep/core/extent.hpp>
-#include <gradstep/core/parameter_options.hpp>
-#include <gradstep/core/row_order.hpp>
-#include <gradstep/core/scalar.hpp>
-#include <gradstep/core/shape.hpp>
-#include <gradstep/core/state_visitor.hpp>
-#include <gradstep/core/step_options.hpp>
 #include <gradstep/io/load_options.hpp>
+#include <gradstep/memory/apart.hpp>
+#include <gradstep/memory/applied_average.hpp>
+#include <gradstep/memory/executor.hpp>
+#include <gradstep/memory/extent.hpp>
+#include <gradstep/memory/row_order.hpp>
 #include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/norm_limit.hpp>
 #include <gradstep/model/step_task.hpp>
+#include <gradstep/number/scalar.hpp>
+#include <gradstep/policy/clock.hpp>
+#include <gradstep/policy/parameter_options.hpp>
+#include <gradstep/policy/shape.hpp>
 #include <gradstep/runtime/any_buffer.hpp>
 #include <gradstep/runtime/any_compression.hpp>
 #include <gradstep/runtime/any_span.hpp>
@@ -38,6 +34,10 @@
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 #include <gradstep/runtime/stamped_rows.hpp>
+#include <gradstep/step/ascent.hpp>
+#include <gradstep/step/changing_rows.hpp>
+#include <gradstep/step/state_visitor.hpp>
+#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 class any_owning_task;

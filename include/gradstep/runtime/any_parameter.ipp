@@ -3,14 +3,14 @@
 #include <variant>
 
 #include <gradstep/backends/thread_pool.hpp>
+#include <gradstep/base/hash.hpp>
+#include <gradstep/base/sequence.hpp>
+#include <gradstep/bytes/saved_names.hpp>
 #include <gradstep/config.hpp>
-#include <gradstep/core/averaged_view.hpp>
-#include <gradstep/core/hash.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/saved_names.hpp>
-#include <gradstep/core/sequence.hpp>
+#include <gradstep/kernel/averaged_view.hpp>
+#include <gradstep/policy/catch_up.hpp>
+#include <gradstep/policy/hyperparameters.hpp>
 #include <gradstep/runtime/parameter_scratch.hpp>
-#include <gradstep/sparse/catch_up.hpp>
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME any_parameter::workspace::workspace(workspace const&) {}

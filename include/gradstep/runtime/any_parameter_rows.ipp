@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/executor.hpp>
-#include <gradstep/core/extent.hpp>
-#include <gradstep/core/row_order.hpp>
-#include <gradstep/core/scalar.hpp>
-#include <gradstep/core/shape.hpp>
-#include <gradstep/core/step_options.hpp>
-#include <gradstep/core/subnormals.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/memory/executor.hpp>
+#include <gradstep/memory/extent.hpp>
+#include <gradstep/memory/row_order.hpp>
+#include <gradstep/number/scalar.hpp>
+#include <gradstep/number/subnormals.hpp>
+#include <gradstep/policy/shape.hpp>
+#include <gradstep/rows/aggregate.hpp>
 #include <gradstep/runtime/any_buffer.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
@@ -25,7 +25,7 @@
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/parameter_scratch.hpp>
 #include <gradstep/runtime/stamped_rows.hpp>
-#include <gradstep/sparse/aggregate.hpp>
+#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 struct any_parameter::distinct_rows {

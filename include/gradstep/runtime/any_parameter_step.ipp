@@ -5,26 +5,26 @@
 #include <cstring>
 #include <optional>
 
+#include <gradstep/base/error.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/core/apart.hpp>
-#include <gradstep/core/ascent.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/executor.hpp>
-#include <gradstep/core/extent.hpp>
-#include <gradstep/core/parameter_options.hpp>
-#include <gradstep/core/reduce.hpp>
-#include <gradstep/core/step_options.hpp>
+#include <gradstep/memory/apart.hpp>
+#include <gradstep/memory/executor.hpp>
+#include <gradstep/memory/extent.hpp>
 #include <gradstep/model/norm_limit.hpp>
 #include <gradstep/model/step_driver.hpp>
 #include <gradstep/model/step_task.hpp>
+#include <gradstep/number/reduce.hpp>
+#include <gradstep/policy/parameter_options.hpp>
 #include <gradstep/runtime/any_compression.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/parameter_scratch.hpp>
 #include <gradstep/runtime/stamped_rows.hpp>
+#include <gradstep/step/ascent.hpp>
+#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::refused_nonfinite() const {

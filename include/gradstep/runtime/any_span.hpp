@@ -7,12 +7,12 @@
 #include <tuple>
 #include <type_traits>
 
-#include <gradstep/core/bfloat16.hpp>
-#include <gradstep/core/buffer.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/float16.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/scalar.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/memory/buffer.hpp>
+#include <gradstep/number/bfloat16.hpp>
+#include <gradstep/number/float16.hpp>
+#include <gradstep/number/scalar.hpp>
+#include <gradstep/policy/hyperparameters.hpp>
 
 namespace gradstep {
 template <>

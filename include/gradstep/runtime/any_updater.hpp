@@ -15,14 +15,14 @@
 
 #include <gradstep/backends/thread_pool.hpp>
 #include <gradstep/config.hpp>
-#include <gradstep/core/buffer.hpp>
-#include <gradstep/core/extent.hpp>
-#include <gradstep/core/parameter_options.hpp>
-#include <gradstep/core/rate_numbers.hpp>
+#include <gradstep/memory/buffer.hpp>
+#include <gradstep/memory/extent.hpp>
 #include <gradstep/model/norm_limit.hpp>
+#include <gradstep/policy/parameter_options.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/definitions.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
+#include <gradstep/step/rate_numbers.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // The index of a policy in the list of its variant, and the policy.

@@ -5,7 +5,7 @@
 #include <gradstep/backends/forks.hpp>
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/core/reduce.hpp>
+#include <gradstep/number/reduce.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME std::string name_of_element(scalar storage, element_form form) {

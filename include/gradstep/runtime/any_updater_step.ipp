@@ -13,17 +13,17 @@
 
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/compression/message_list.hpp>
-#include <gradstep/core/buffer.hpp>
-#include <gradstep/core/extent.hpp>
-#include <gradstep/core/model_sums.hpp>
-#include <gradstep/core/reduce.hpp>
-#include <gradstep/core/step.hpp>
+#include <gradstep/memory/buffer.hpp>
+#include <gradstep/memory/extent.hpp>
 #include <gradstep/model/blocks.hpp>
 #include <gradstep/model/norm_limit.hpp>
 #include <gradstep/model/norms.hpp>
 #include <gradstep/model/norms.ipp>
+#include <gradstep/number/reduce.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/erased_gradient.hpp>
+#include <gradstep/step/model_sums.hpp>
+#include <gradstep/step/step.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // Throws nonfinite_error for element `at` of a gradient.

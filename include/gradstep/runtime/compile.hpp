@@ -27,7 +27,7 @@
 
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/backends/simd.hpp>
-#include <gradstep/config/registry.hpp>
+#include <gradstep/configuration/registry.hpp>
 #include <gradstep/runtime/compile_compression.hpp>
 #include <gradstep/runtime/compiled.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>

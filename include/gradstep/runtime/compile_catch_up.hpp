@@ -18,10 +18,10 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/rows/history.hpp>
+#include <gradstep/rows/row_kernels.hpp>
 #include <gradstep/runtime/compile.hpp>
 #include <gradstep/runtime/compiled_catch_up.hpp>
-#include <gradstep/sparse/history.hpp>
-#include <gradstep/sparse/row_kernels.hpp>
 
 namespace gradstep::runtime::inline GRADSTEP_ISA {
 /// A history for one type of updater, behind the interface compiled_catch_up.

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <gradstep/backends/simd.hpp>
+#include <gradstep/base/uninitialized.hpp>
 #include <gradstep/compression/dgc_step.hpp>
-#include <gradstep/core/uninitialized.hpp>
 #include <gradstep/runtime/compiled.hpp>
 #include <gradstep/runtime/compiled_compression.hpp>
 #include <gradstep/schedules/external.hpp>

@@ -10,11 +10,11 @@
 
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/backends/simd.hpp>
-#include <gradstep/core/model_wise.hpp>
-#include <gradstep/core/state_visitor.hpp>
+#include <gradstep/policy/catch_up.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
-#include <gradstep/sparse/catch_up.hpp>
 #include <gradstep/state/parameter_rows.hpp>
+#include <gradstep/step/model_wise.hpp>
+#include <gradstep/step/state_visitor.hpp>
 #include <gradstep/updater.hpp>
 
 // An updater of a type behind the interface compiled_updater.

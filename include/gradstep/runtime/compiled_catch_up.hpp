@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include <gradstep/core/concepts.hpp>
+#include <gradstep/policy/concepts.hpp>
+#include <gradstep/rows/row_progress.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
-#include <gradstep/sparse/row_progress.hpp>
 
 // The compiled part of catching up, next to the updater that then applies the step: the history of
 // a rule and a regularizer, and its effect on a row. detail::stamped_rows, which is compiled once,
@@ -28,7 +28,7 @@ struct chosen_rows {
     std::uint64_t operator[](std::size_t k) const { return ids == nullptr ? k : static_cast<std::uint64_t>(ids[k]); }
 };
 
-/// The history of a table for a combination, and its effect on rows (sparse/history.hpp).
+/// The history of a table for a combination, and its effect on rows (rows/history.hpp).
 class compiled_catch_up {
 public:
     virtual ~compiled_catch_up() = default;
@@ -58,7 +58,7 @@ public:
     virtual std::unique_ptr<compiled_catch_up> resumed(row_progress const&) const = 0;
 };
 
-/// One compiled combination: indices in the lists of config/registry.hpp, and a function that makes
+/// One compiled combination: indices in the lists of configuration/registry.hpp, and a function that makes
 /// a history of `capacity` steps for rows of `width` elements.
 struct compiled_catch_up_entry {
     std::size_t rule, average, regularizer, catch_up;

@@ -7,16 +7,16 @@
 #include <string>
 #include <variant>
 
-#include <gradstep/core/ascent.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/factored.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/model_sums.hpp>
-#include <gradstep/core/shape.hpp>
-#include <gradstep/core/step_options.hpp>
+#include <gradstep/policy/clock.hpp>
+#include <gradstep/policy/concepts.hpp>
+#include <gradstep/policy/factored.hpp>
+#include <gradstep/policy/hyperparameters.hpp>
+#include <gradstep/policy/shape.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 #include <gradstep/runtime/any_span.hpp>
+#include <gradstep/step/ascent.hpp>
+#include <gradstep/step/model_sums.hpp>
+#include <gradstep/step/step_options.hpp>
 
 namespace gradstep {
 /// The form of 16-bit elements: plain, gs::mixed, or gs::stochastic. Other elements are plain.
@@ -98,7 +98,7 @@ struct erased_step {
     clock_state state = {};
 };
 
-/// Policies and their indices in the lists of config/catalogue.hpp, to search them in the compiled
+/// Policies and their indices in the lists of configuration/catalogue.hpp, to search them in the compiled
 /// combinations.
 struct combination {
     std::size_t rule;
@@ -172,7 +172,7 @@ using compiled_regularizers =
     type_list<none, l1, l2, elastic_net, decoupled, proximal<l1>, proximal<l2>, proximal<elastic_net>>;
 inline constexpr std::size_t any_compiled_regularizer = compiled_regularizers::size;
 
-/// A compiled combination: indices in the lists of config/registry.hpp, and a function that makes
+/// A compiled combination: indices in the lists of configuration/registry.hpp, and a function that makes
 /// its updater.
 struct compiled_entry {
     std::size_t rule, average, regularizer;

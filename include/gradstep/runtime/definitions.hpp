@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/compiler.hpp>
+#include <gradstep/base/compiler.hpp>
 
 /// GRADSTEP_RUNTIME: whether gradstep::runtime defines the updaters and parameters of run time. A
 /// program that links it has this macro from the target. gradstep::compiled contains no

@@ -1,8 +1,8 @@
 #pragma once
 #include <cstddef>
 
-#include <gradstep/core/scalar.hpp>
 #include <gradstep/model/norm_limit.hpp>
+#include <gradstep/number/scalar.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/definitions.hpp>
 

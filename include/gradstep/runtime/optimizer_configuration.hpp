@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <gradstep/config.hpp>
-#include <gradstep/core/parameter_options.hpp>
 #include <gradstep/model/norm_limit.hpp>
+#include <gradstep/policy/parameter_options.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 
 namespace gradstep {

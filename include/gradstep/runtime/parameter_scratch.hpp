@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <vector>
 
-#include <gradstep/core/host_buffer.hpp>
+#include <gradstep/memory/host_buffer.hpp>
 #include <gradstep/model/step_driver.hpp>
+#include <gradstep/rows/aggregate.hpp>
 #include <gradstep/runtime/definitions.hpp>
-#include <gradstep/sparse/aggregate.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // Memory that a call of any_parameter keeps for the next call.

@@ -6,24 +6,24 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/apart.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/model_sums.hpp>
-#include <gradstep/core/row_order.hpp>
-#include <gradstep/core/scalar.hpp>
-#include <gradstep/core/state_visitor.hpp>
-#include <gradstep/core/step_options.hpp>
-#include <gradstep/core/type_id.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/base/type_id.hpp>
+#include <gradstep/memory/apart.hpp>
+#include <gradstep/memory/row_order.hpp>
 #include <gradstep/model/launch_batch.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/model/norm_limit.hpp>
 #include <gradstep/model/parameter_task.hpp>
 #include <gradstep/model/step_task.hpp>
+#include <gradstep/number/scalar.hpp>
+#include <gradstep/policy/clock.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/definitions.hpp>
+#include <gradstep/step/model_sums.hpp>
+#include <gradstep/step/state_visitor.hpp>
+#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // A parameter of a model with policies chosen at run time: `net.add("w", gs::any_parameter{...})`.

@@ -1,10 +1,10 @@
 #pragma once
 #include <optional>
 
-#include <gradstep/core/buffer.hpp>
-#include <gradstep/core/decay_factor.hpp>
-#include <gradstep/core/parameter_options.hpp>
+#include <gradstep/memory/buffer.hpp>
 #include <gradstep/model/name_index.hpp>
+#include <gradstep/policy/decay_factor.hpp>
+#include <gradstep/policy/parameter_options.hpp>
 #include <gradstep/runtime/any_buffer.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 

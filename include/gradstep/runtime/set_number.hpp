@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <gradstep/config.hpp>
-#include <gradstep/config/catalogue.hpp>
+#include <gradstep/configuration/catalogue.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

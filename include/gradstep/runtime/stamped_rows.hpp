@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/executor.hpp>
+#include <gradstep/memory/executor.hpp>
+#include <gradstep/rows/initial.hpp>
+#include <gradstep/rows/refresh_cursor.hpp>
+#include <gradstep/rows/restoring.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_catch_up.hpp>
-#include <gradstep/sparse/initial.hpp>
-#include <gradstep/sparse/refresh_cursor.hpp>
-#include <gradstep/sparse/restoring.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // The compiled code for catching up with these policies; null if rows do not change. Throws

@@ -2,17 +2,17 @@
 #include <string>
 #include <variant>
 
+#include <gradstep/base/error.hpp>
 #include <gradstep/config.hpp>
-#include <gradstep/config/registry.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/concepts.hpp>
-#include <gradstep/core/describe.hpp>
-#include <gradstep/core/error.hpp>
+#include <gradstep/configuration/registry.hpp>
+#include <gradstep/policy/catch_up.hpp>
+#include <gradstep/policy/clock.hpp>
+#include <gradstep/policy/concepts.hpp>
+#include <gradstep/policy/describe.hpp>
+#include <gradstep/rows/history.hpp>
+#include <gradstep/rows/row_progress.hpp>
+#include <gradstep/rows/table_options.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
-#include <gradstep/sparse/catch_up.hpp>
-#include <gradstep/sparse/history.hpp>
-#include <gradstep/sparse/row_progress.hpp>
-#include <gradstep/sparse/table_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME std::unique_ptr<runtime::compiled_catch_up>

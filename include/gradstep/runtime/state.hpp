@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/state_visitor.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/rows/initial.hpp>
+#include <gradstep/rows/row_progress.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/stamped_rows.hpp>
-#include <gradstep/sparse/initial.hpp>
-#include <gradstep/sparse/row_progress.hpp>
 #include <gradstep/state/saved_state.hpp>
+#include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // What any_parameter says of its state, and how it takes a saved one. With rows that catch up it is

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include <gradstep/core/sequence.hpp>
+#include <gradstep/base/sequence.hpp>
 #include <gradstep/io/checkpoint.hpp>
 #include <gradstep/state/table.hpp>
 

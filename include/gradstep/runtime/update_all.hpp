@@ -1,9 +1,9 @@
 #pragma once
 #include <span>
 
-#include <gradstep/core/step_options.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/any_span.hpp>
+#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 /// Updates several parameters with any policies by one step each, in one call. gradients[k] is for

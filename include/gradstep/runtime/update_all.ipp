@@ -5,13 +5,13 @@
 #include <unordered_set>
 #include <vector>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/executor.hpp>
-#include <gradstep/core/random.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/memory/executor.hpp>
 #include <gradstep/model/blocks.hpp>
 #include <gradstep/model/norm_limit.hpp>
 #include <gradstep/model/step_driver.hpp>
 #include <gradstep/model/step_task.hpp>
+#include <gradstep/number/random.hpp>
 #include <gradstep/runtime/parameter_scratch.hpp>
 #include <gradstep/runtime/parameter_task.hpp>
 

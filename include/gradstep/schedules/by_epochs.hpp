@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// A schedule whose t counts epochs instead of steps: its `steps`, boundaries and ramps are numbers

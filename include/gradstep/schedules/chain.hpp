@@ -3,8 +3,8 @@
 #include <type_traits>
 #include <utility>
 
-#include <gradstep/core/describe.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/describe.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Several schedules in sequence, with the steps at which the next schedule begins:
@@ -57,7 +57,7 @@ template <class First, class... Rest> struct chain<First, std::int64_t, Rest...>
         return first(now);
     }
 
-    // For core/hyperparameters.hpp and core/describe.hpp, part by part.
+    // For policy/hyperparameters.hpp and policy/describe.hpp, part by part.
     GRADSTEP_INLINE void check_all(double largest) const { check_after(0, largest); }
     GRADSTEP_INLINE void check_after(std::int64_t before, double largest) const {
         detail::check(first, largest);

@@ -1,7 +1,7 @@
 #pragma once
 #include <algorithm>
 
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// A schedule limited to a range: min(max(inner(t), low), high). Ranges: 0 <= low <= high.

@@ -1,8 +1,8 @@
 #pragma once
 #include <algorithm>
 
-#include <gradstep/core/anneal.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/anneal.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// From `rate` down to `end` along half a cosine, then constantly `end`. Loshchilov & Hutter 2017,

@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
-#include <gradstep/core/anneal.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/anneal.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// How the triangles of `cyclic` shrink: not at all (`triangular`), by half in each cycle

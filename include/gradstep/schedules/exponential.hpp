@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/anneal.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/anneal.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Exponential decay: the rate is multiplied by `decay` every `steps` steps, smoothly or in a

@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/error.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/policy/clock.hpp>
 
 namespace gradstep {
 /// Your own scheduler gives the rate with every step: `next_step({.rate = r})`. A step without a

@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/anneal.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/anneal.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Inverse time decay: the rate falls like 1 / t, smoothly or in a staircase.

@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/anneal.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/anneal.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Natural exponential decay: the rate falls by a factor of exp(-decay) every `steps` steps,

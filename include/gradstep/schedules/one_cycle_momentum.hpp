@@ -1,8 +1,8 @@
 #pragma once
 #include <algorithm>
 
-#include <gradstep/core/anneal.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/anneal.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// The momentum of a one-cycle run: from `high` down to `low` while `one_cycle` rises, then back up

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA { // it owns memory, so copying and freeing it is code
 

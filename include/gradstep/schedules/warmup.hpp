@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
-#include <gradstep/core/anneal.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/anneal.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// The shape of a warm-up from `start` to the schedule after it: equal differences (`linear`),

@@ -1,6 +1,6 @@
 #pragma once
-#include <gradstep/core/anneal.hpp>
-#include <gradstep/core/policy.hpp>
+#include <gradstep/policy/anneal.hpp>
+#include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
 /// Warm-up, constant rate, decay (WSD, the trapezoid). Hu et al. 2024, arXiv:2404.06395, section 4.

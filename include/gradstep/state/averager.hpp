@@ -1,9 +1,9 @@
 #pragma once
 #include <cstddef>
 
-#include <gradstep/core/state_visitor.hpp>
-#include <gradstep/sparse/row_progress.hpp>
+#include <gradstep/rows/row_progress.hpp>
 #include <gradstep/state/saved_state.hpp>
+#include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 template <class Element, class Average, class Source, class Backend> class averager;

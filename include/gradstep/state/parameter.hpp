@@ -1,12 +1,12 @@
 #pragma once
 #include <type_traits>
 
-#include <gradstep/core/averaged_view.hpp>
-#include <gradstep/core/sequence.hpp>
-#include <gradstep/core/state_visitor.hpp>
-#include <gradstep/core/zero_gradient.hpp>
-#include <gradstep/sparse/row_progress.hpp>
+#include <gradstep/base/sequence.hpp>
+#include <gradstep/kernel/averaged_view.hpp>
+#include <gradstep/policy/zero_gradient.hpp>
+#include <gradstep/rows/row_progress.hpp>
 #include <gradstep/state/saved_state.hpp>
+#include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 template <class Updater> class parameter;

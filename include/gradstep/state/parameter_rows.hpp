@@ -9,17 +9,17 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/averaged_view.hpp>
-#include <gradstep/core/batch.hpp>
-#include <gradstep/core/block_kernel.hpp>
-#include <gradstep/core/buffer.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/factored.hpp>
-#include <gradstep/core/kernel.hpp>
-#include <gradstep/core/row_order.hpp>
-#include <gradstep/core/shape.hpp>
-#include <gradstep/core/slice.hpp>
-#include <gradstep/core/tensor_state.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/kernel/averaged_view.hpp>
+#include <gradstep/kernel/batch.hpp>
+#include <gradstep/kernel/block_kernel.hpp>
+#include <gradstep/kernel/kernel.hpp>
+#include <gradstep/memory/buffer.hpp>
+#include <gradstep/memory/row_order.hpp>
+#include <gradstep/policy/factored.hpp>
+#include <gradstep/policy/shape.hpp>
+#include <gradstep/step/slice.hpp>
+#include <gradstep/step/tensor_state.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // A parameter whose bfloat16_copy is in memory of the application.

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/state_visitor.hpp>
-#include <gradstep/core/tensor_shard.hpp>
-#include <gradstep/sparse/row_progress.hpp>
+#include <gradstep/memory/tensor_shard.hpp>
+#include <gradstep/policy/clock.hpp>
+#include <gradstep/rows/row_progress.hpp>
+#include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep {
 struct load_report; // io/load_options.hpp

@@ -3,10 +3,10 @@
 #include <initializer_list>
 #include <new>
 
-#include <gradstep/core/coded_block.hpp>
-#include <gradstep/core/constant_numbers.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/step_checks.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/number/coded_block.hpp>
+#include <gradstep/policy/constant_numbers.hpp>
+#include <gradstep/step/step_checks.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE saved_chunk::saved_chunk(std::byte* begin, std::size_t length, std::size_t count, std::size_t apart)

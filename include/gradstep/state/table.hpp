@@ -4,15 +4,15 @@
 #include <span>
 #include <utility>
 
-#include <gradstep/core/describe.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/state_visitor.hpp>
-#include <gradstep/sparse/initial.hpp>
-#include <gradstep/sparse/refresh_cursor.hpp>
-#include <gradstep/sparse/row_columns.hpp>
-#include <gradstep/sparse/row_core.hpp>
-#include <gradstep/sparse/row_progress.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/policy/describe.hpp>
+#include <gradstep/rows/initial.hpp>
+#include <gradstep/rows/refresh_cursor.hpp>
+#include <gradstep/rows/row_columns.hpp>
+#include <gradstep/rows/row_core.hpp>
+#include <gradstep/rows/row_progress.hpp>
 #include <gradstep/state/saved_state.hpp>
+#include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 template <class Updater, class CatchUp> class table;

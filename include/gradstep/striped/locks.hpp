@@ -2,7 +2,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include <gradstep/core/plain_mutex.hpp>
+#include <gradstep/base/plain_mutex.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // A phase-fair readers-writer lock: calls run concurrently, or one call runs alone; neither

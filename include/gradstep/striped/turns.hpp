@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <gradstep/core/hash.hpp>
+#include <gradstep/base/hash.hpp>
 #include <gradstep/striped/locks.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

@@ -20,15 +20,15 @@
 #include <thrust/system/cuda/execution_policy.h>
 #endif
 
-#include <gradstep/core/batch.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/executor.hpp>
-#include <gradstep/core/host_buffer.hpp>
-#include <gradstep/core/lanes.hpp>
-#include <gradstep/core/row_wise.hpp>
-#include <gradstep/core/subnormals.hpp>
-#include <gradstep/core/sweep.hpp>
-#include <gradstep/sparse/host_rows.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/kernel/batch.hpp>
+#include <gradstep/kernel/row_wise.hpp>
+#include <gradstep/kernel/sweep.hpp>
+#include <gradstep/memory/executor.hpp>
+#include <gradstep/memory/host_buffer.hpp>
+#include <gradstep/number/lanes.hpp>
+#include <gradstep/number/subnormals.hpp>
+#include <gradstep/rows/host_rows.hpp>
 #include <gradstep/thrust/background_copy.hpp>
 #include <gradstep/thrust/compression.hpp>
 #include <gradstep/thrust/sums.hpp>

@@ -11,7 +11,7 @@
 #include <thrust/system/cuda/error.h>
 #include <thrust/system_error.h>
 
-#include <gradstep/core/compiler.hpp>
+#include <gradstep/base/compiler.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 inline void require_cuda(cudaError_t result) {

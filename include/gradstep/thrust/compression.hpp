@@ -15,8 +15,8 @@
 
 #include <gradstep/compression/merge.hpp>
 #include <gradstep/compression/top_k.hpp>
-#include <gradstep/core/batch.hpp>
-#include <gradstep/core/subnormals.hpp>
+#include <gradstep/kernel/batch.hpp>
+#include <gradstep/number/subnormals.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Source, class Key> struct look_at_sample {

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <gradstep/core/lanes.hpp>
-#include <gradstep/core/row_wise.hpp>
-#include <gradstep/sparse/row_kernels.hpp>
+#include <gradstep/kernel/row_wise.hpp>
+#include <gradstep/number/lanes.hpp>
+#include <gradstep/rows/row_kernels.hpp>
 #include <gradstep/thrust/sums.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

@@ -1,14 +1,14 @@
 #pragma once
 /// Sums over a tensor on the Thrust backend, in the order of every sum in gradstep
-/// (core/reduce.hpp); thrust/backend.hpp includes it.
+/// (number/reduce.hpp); thrust/backend.hpp includes it.
 
 #include <cstddef>
 #include <cstring>
 #include <span>
 #include <type_traits>
 
-#include <gradstep/core/reduce.hpp>
-#include <gradstep/core/row_wise.hpp>
+#include <gradstep/kernel/row_wise.hpp>
+#include <gradstep/number/reduce.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // A sum is a class with the types `part`, the sum of a column or of a block, and `total`, the sum

@@ -14,11 +14,11 @@
 #include <type_traits>
 #include <utility>
 
-#include <gradstep/core/buffer.hpp>
-#include <gradstep/core/copying_kernel.hpp>
-#include <gradstep/core/lanes.hpp>
-#include <gradstep/core/reduce.hpp>
-#include <gradstep/core/sweep.hpp>
+#include <gradstep/kernel/copying_kernel.hpp>
+#include <gradstep/kernel/sweep.hpp>
+#include <gradstep/memory/buffer.hpp>
+#include <gradstep/number/lanes.hpp>
+#include <gradstep/number/reduce.hpp>
 
 #include <thrust/detail/config.h>
 #if defined(__CUDACC__)

@@ -7,7 +7,7 @@
 #include <gradstep/averaging/polyak.hpp>
 #include <gradstep/averaging/towards_initial.hpp>
 #include <gradstep/averaging/window.hpp>
-#include <gradstep/core/type_list.hpp>
+#include <gradstep/base/type_list.hpp>
 
 #include <support/oracles/adam.hpp>
 #include <support/oracles/momentum.hpp>

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/compiler.hpp>
-#include <gradstep/core/epsilon.hpp>
+#include <gradstep/base/compiler.hpp>
+#include <gradstep/policy/clock.hpp>
+#include <gradstep/policy/epsilon.hpp>
 
 namespace oracle {
 

@@ -11,11 +11,11 @@
 
 #include <gradstep/adapt/libtorch/kinds.hpp>
 #include <gradstep/adapt/libtorch/memory.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/parameter_options.hpp>
-#include <gradstep/core/scalar.hpp>
-#include <gradstep/core/shape.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/number/scalar.hpp>
+#include <gradstep/policy/clock.hpp>
+#include <gradstep/policy/parameter_options.hpp>
+#include <gradstep/policy/shape.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>

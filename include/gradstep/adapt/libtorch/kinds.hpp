@@ -14,14 +14,14 @@
 
 #include <gradstep/adapt/libtorch.hpp>
 #include <gradstep/adapt/libtorch/memory.hpp>
-#include <gradstep/core/apart.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/parameter_options.hpp>
-#include <gradstep/core/scalar.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/dialects/torch.hpp>
 #include <gradstep/json/json.hpp>
+#include <gradstep/memory/apart.hpp>
+#include <gradstep/number/scalar.hpp>
+#include <gradstep/policy/clock.hpp>
+#include <gradstep/policy/hyperparameters.hpp>
+#include <gradstep/policy/parameter_options.hpp>
 #include <gradstep/regularizers/decoupled.hpp>
 #include <gradstep/regularizers/l2.hpp>
 #include <gradstep/runtime/any_updater.hpp>

@@ -12,9 +12,9 @@
 #include <ATen/Parallel.h>
 #include <ATen/TensorIterator.h>
 
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/executor.hpp>
-#include <gradstep/core/scalar.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/memory/executor.hpp>
+#include <gradstep/number/scalar.hpp>
 
 // Tensors and threads of torch, as a step uses them.
 namespace gradstep::detail::libtorch::inline GRADSTEP_ABI {

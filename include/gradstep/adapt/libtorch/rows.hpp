@@ -13,8 +13,8 @@
 #include <gradstep/adapt/libtorch/entry.hpp>
 #include <gradstep/adapt/libtorch/kinds.hpp>
 #include <gradstep/adapt/libtorch/memory.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/shape.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/policy/shape.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 

@@ -18,15 +18,15 @@
 #include <gradstep/adapt/libtorch/kinds.hpp>
 #include <gradstep/adapt/libtorch/memory.hpp>
 #include <gradstep/adapt/libtorch/rows.hpp>
+#include <gradstep/base/error.hpp>
 #include <gradstep/config.hpp>
-#include <gradstep/core/clock.hpp>
-#include <gradstep/core/error.hpp>
-#include <gradstep/core/hyperparameters.hpp>
-#include <gradstep/core/parameter_options.hpp>
-#include <gradstep/core/shape.hpp>
-#include <gradstep/core/step_options.hpp>
+#include <gradstep/policy/clock.hpp>
+#include <gradstep/policy/hyperparameters.hpp>
+#include <gradstep/policy/parameter_options.hpp>
+#include <gradstep/policy/shape.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/step/step_options.hpp>
 
 // One step of an optimizer. `collect` finds and checks the memory of every parameter that has a
 // gradient, and writes nothing. `prepare` prepares the steps of the updaters, which throws if a

@@ -1,0 +1,66 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include <gradstep/policy/shape.hpp>
+
+namespace gradstep {
+/// The length of a slot of a factored rule.
+enum class factor_length {
+    rows,    ///< one number for each row of a matrix; none for a tensor without a shape
+    columns, ///< one number for each column of a matrix; none for a tensor without a shape
+    whole,   ///< one number for each element of a tensor without a shape; none for a matrix
+};
+
+/// A slot of a factored rule: its name, which can be in `state_names` of an updater, and its
+/// length.
+struct factor_slot {
+    char const* name;
+    factor_length length;
+
+    /// The length for a tensor of n elements with this shape.
+    GRADSTEP_INLINE constexpr std::size_t size(std::size_t n, shape const& of) const {
+        switch (length) {
+        case factor_length::rows:
+            return of.rows;
+        case factor_length::columns:
+            return of.cols;
+        case factor_length::whole:
+            break;
+        }
+        return of.is_known() ? 0 : n;
+    }
+    /// The numbers that belong to a row of `width` elements of such a tensor; 0: none.
+    GRADSTEP_INLINE constexpr std::size_t width_of_row(std::size_t width, shape const& of) const {
+        if (length == factor_length::rows) return of.is_known() ? 1 : 0;
+        return length == factor_length::columns || of.is_known() ? 0 : width;
+    }
+};
+} // namespace gradstep
+
+namespace gradstep::detail::inline GRADSTEP_ABI {
+// A rule with slots for the rows and columns of a matrix (policy/concepts.hpp).
+template <class R> concept has_factor_slots = requires { R::factor_slots.size(); };
+
+template <class R> constexpr std::size_t count_factor_slots() {
+    if constexpr (has_factor_slots<R>) return std::tuple_size_v<std::remove_cvref_t<decltype(R::factor_slots)>>;
+    else return 0;
+}
+template <class R> constexpr std::span<factor_slot const> factor_slots_of() {
+    if constexpr (has_factor_slots<R>) return R::factor_slots;
+    else return {};
+}
+
+// The shape for which a tensor has slots of these lengths: length(i) is the length of factor slot
+// i. A tensor without a shape has none for rows and columns.
+template <class Length> gradstep::shape shape_of_factors(std::span<factor_slot const> slots, Length const& length) {
+    gradstep::shape out;
+    for (std::size_t i = 0; i != slots.size(); ++i) {
+        if (slots[i].length == factor_length::rows) out.rows = length(i);
+        if (slots[i].length == factor_length::columns) out.cols = length(i);
+    }
+    return out;
+}
+} // namespace gradstep::detail::inline GRADSTEP_ABI
