@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The include graph of include/gradstep, with folders and top-level headers as its nodes, has no cycle, and CONTRIBUTING.md shows its
-layers. No header or file of definitions is longer than 450 lines, except the C interface. Exit status 1 and what is wrong otherwise.
-Usage: layers.py [--write]; --write puts the layers into CONTRIBUTING.md."""
+"""Headers include only what lies below them: FLOORS is the order of the folders and top-level headers of include/gradstep. Headers of
+one folder include each other without a cycle. CONTRIBUTING.md shows the floors. No header or file of definitions is longer than 450
+lines, except the C interface. Exit status 1 and what is wrong otherwise.
+Usage: layers.py [--write]; --write puts the floors into CONTRIBUTING.md."""
 import re
 import sys
-from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -12,6 +12,26 @@ HEADERS = ROOT / "include/gradstep"
 PAGE = ROOT / "CONTRIBUTING.md"
 MOST_LINES = 450
 ONE_FILE = "c/gradstep.h"  # the interface of C, which bindings read as one file
+# From the top down. A folder or header includes only what stands in a line below its own.
+FLOORS = (
+    "adapt/ gradstep.hpp runtime.hpp thrust.hpp",
+    "all.hpp distributed/ runtime/ thrust/",
+    "compression/ io/ keyed_table.hpp",
+    "keyed/ model.hpp",
+    "averager.hpp model/ striped.hpp",
+    "config.hpp parameter.hpp table.hpp",
+    "configuration/ state/",
+    "dialects/ rows/",
+    "rules/ updater.hpp",
+    "matrix/",
+    "averaging/ backends/ clipping/ step/",
+    "kernel/",
+    "memory/ regularizers/ schedules/",
+    "policy/",
+    "json/ number/",
+    "bytes/ striped/",
+    "base/ c/ version.hpp",
+)
 BLOCK = re.compile(r"(<!-- layers -->\n```\n).*?(```\n)", re.S)
 
 
@@ -21,66 +41,53 @@ def includes() -> dict[str, set[str]]:
     for path in sorted(HEADERS.rglob("*")):
         if path.suffix in (".hpp", ".h", ".ipp"):
             text = path.read_text()
-            found[path.relative_to(HEADERS).as_posix()] = set(re.findall(r"#\s*include <gradstep/([^>]+)>", text))
+            found[path.relative_to(HEADERS).as_posix()] = set(re.findall(r"^#\s*include <gradstep/([^>]+)>", text, re.M))
     return found
 
 
-def graph_of(includes: dict[str, set[str]], node_of) -> dict[str, set[str]]:
-    graph = defaultdict(set)
-    for header, others in includes.items():
-        graph[node_of(header)] |= {node_of(other) for other in others if node_of(other) != node_of(header)}
-    return {node: {other for other in others if other in graph} for node, others in graph.items()}
+def node_of(header: str) -> str:
+    """The folder of a header, or the top-level header whose definitions it has."""
+    return header.split("/")[0] + "/" if "/" in header else header.replace(".ipp", ".hpp")
 
 
-def layers_of(graph: dict[str, set[str]]) -> list[list[str]]:
-    """The layers from the lowest up: each node is one above the highest that it includes. Nodes in a cycle, or above one, are in none."""
-    left, layers, below = dict(graph), [], set()
-    while True:
-        layer = sorted(node for node, others in left.items() if others <= below)
-        if not layer:
-            return layers
-        layers.append(layer)
-        below |= set(layer)
-        left = {node: others for node, others in left.items() if node not in below}
-
-
-def cycle_of(graph: dict[str, set[str]], nodes: set[str]) -> list[str]:
-    """One cycle among nodes of which each includes another of them."""
-    path = [min(nodes)]
-    while True:
-        following = min(graph[path[-1]] & nodes)
+def cycle_of(includes: dict[str, set[str]]) -> list[str]:
+    """A cycle of headers, or nothing."""
+    left = dict(includes)
+    while ready := [header for header, others in left.items() if not others & set(left)]:
+        for header in ready:
+            del left[header]
+    path = sorted(left)[:1]
+    while path:
+        following = min(left[path[-1]] & set(left))
         if following in path:
             return path[path.index(following):] + [following]
         path.append(following)
+    return path
 
 
 def main() -> int:
     of_headers = includes()
-    for what, node_of in (("headers", lambda header: header),
-                          ("folders", lambda header: header.split("/")[0] + "/" if "/" in header else header.replace(".ipp", ".hpp"))):
-        graph = graph_of(of_headers, node_of)
-        layers = layers_of(graph)
-        in_cycles = set(graph) - {node for layer in layers for node in layer}
-        if in_cycles:
-            cycle = cycle_of(graph, in_cycles)
-            print(f"{what} include each other: {' -> '.join(cycle)}")
-            for one, other in zip(cycle, cycle[1:]):
-                for header, others in of_headers.items():
-                    if node_of(header) == one:
-                        for included in sorted(x for x in others if node_of(x) == other):
-                            print(f"    {header} includes {included}")
-            return 1
+    floors = {node: number for number, floor in enumerate(reversed(FLOORS), 1) for node in floor.split()}
+    wrong = [f"{node} is on no floor; expected it in FLOORS" for node in sorted({node_of(header) for header in of_headers} - set(floors))]
+    wrong += [f"{node} is in FLOORS, and there is no such folder or header" for node in set(floors) - {node_of(x) for x in of_headers}]
+    wrong += [f"{header} includes {other}, which is not below it" for header, others in of_headers.items() for other in sorted(others)
+              if node_of(header) != node_of(other) and floors.get(node_of(other), 0) >= floors.get(node_of(header), 0)]
+    if cycle := cycle_of(of_headers):
+        wrong.append(f"headers include each other: {' -> '.join(cycle)}")
+    if wrong:
+        print("\n".join(wrong))
+        return 1
     long = {header: lines for header in of_headers if header != ONE_FILE and (lines := (HEADERS / header).read_text().count("\n")) > MOST_LINES}
     if long:
         print("\n".join(f"{header} has {lines} lines; expected at most {MOST_LINES}" for header, lines in long.items()))
         return 1
-    shown = "".join(f"{number:2}  {' '.join(layer)}\n" for number, layer in reversed(list(enumerate(layers, 1))))
+    shown = "".join(f"{number:2}  {floor}\n" for number, floor in zip(range(len(FLOORS), 0, -1), FLOORS))
     text = PAGE.read_text()
     new = BLOCK.sub(lambda match: match[1] + shown + match[2], text)
     if "--write" in sys.argv:
         PAGE.write_text(new)
     elif new != text or not BLOCK.search(text):
-        print(f"CONTRIBUTING.md shows other layers than there are; run {Path(__file__).name} --write:\n{shown}", end="")
+        print(f"CONTRIBUTING.md does not show FLOORS; run {Path(__file__).name} --write:\n{shown}", end="")
         return 1
     return 0
 
