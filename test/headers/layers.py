@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Headers include only what lies below them: FLOORS is the order of the folders and top-level headers of include/gradstep. Headers of
-one folder include each other without a cycle. CONTRIBUTING.md shows the floors. No header or file of definitions is longer than 450
-lines, except the C interface. Exit status 1 and what is wrong otherwise.
+one folder include each other without a cycle, and definitions (.ipp) include what their header does not. CONTRIBUTING.md shows the
+floors. No header or file of definitions is longer than 450 lines, except the C interface. Exit status 1 and what is wrong otherwise.
 Usage: layers.py [--write]; --write puts the floors into CONTRIBUTING.md."""
 import re
 import sys
@@ -72,6 +72,8 @@ def main() -> int:
     wrong += [f"{node} is in FLOORS, and there is no such folder or header" for node in set(floors) - {node_of(x) for x in of_headers}]
     wrong += [f"{header} includes {other}, which is not below it" for header, others in of_headers.items() for other in sorted(others)
               if node_of(header) != node_of(other) and floors.get(node_of(other), 0) >= floors.get(node_of(header), 0)]
+    wrong += [f"{header} includes {other} again, which the header beside it includes" for header, others in of_headers.items()
+              if header.endswith(".ipp") for other in sorted(others & of_headers.get(header.replace(".ipp", ".hpp"), set()))]
     if cycle := cycle_of(of_headers):
         wrong.append(f"headers include each other: {' -> '.join(cycle)}")
     if wrong:
