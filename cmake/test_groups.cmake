@@ -1,5 +1,5 @@
 # Which tests a build has: GRADSTEP_TEST_GROUPS, a list of names. A name selects
-# - a folder of test/, such as sparse, or a file in it, such as core/float16;
+# - a folder of test/, such as rows, or a file in it, such as core/float16;
 # - a group, which test/CMakeLists.txt gives to folders and files where it declares them: kernels, library, threads, once, thorough;
 # - other tests, under the name that they are declared with, such as bindings, bits or packaging.
 set(GRADSTEP_TEST_GROUPS default CACHE STRING "Tests to build: a list of default, plain, installed, groups, folders and files of test/")

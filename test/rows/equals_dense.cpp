@@ -1,4 +1,4 @@
-#include <sparse/equals_dense.hpp>
+#include <rows/equals_dense.hpp>
 
 // A table runs the kernels of a dense step, whose properties every rule has in test/properties.
 // Here are rules that differ in what a table does besides: no state, state with initial numbers,

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "config/canonical.hpp"
+#include "configuration/canonical.hpp"
 #include "support/catch.hpp"
 #include "support/folder.hpp"
 #include "support/refusal.hpp"

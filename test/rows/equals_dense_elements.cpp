@@ -1,4 +1,4 @@
-#include <sparse/equals_dense.hpp>
+#include <rows/equals_dense.hpp>
 
 // What an element changes does not ask for the rule: one of each shape, with state, with what runs
 // after the rule, and two that are row-wise, with a state of the row and without.

@@ -16,7 +16,7 @@
 #include <support/catch.hpp>
 #include <support/refusal.hpp>
 
-#include <sparse/dense_oracle.hpp>
+#include <rows/dense_oracle.hpp>
 
 namespace gs = gradstep;
 

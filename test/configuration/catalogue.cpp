@@ -27,7 +27,7 @@
 #include <import_torch.hpp>
 #endif
 
-#include "config/canonical.hpp"
+#include "configuration/canonical.hpp"
 #include "support/catch.hpp"
 #include "support/folder.hpp"
 #include "support/refusal.hpp"

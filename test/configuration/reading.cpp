@@ -8,7 +8,7 @@
 #include <gradstep/base/error.hpp>
 #include <gradstep/config.hpp>
 
-#include "config/canonical.hpp"
+#include "configuration/canonical.hpp"
 #include "support/catch.hpp"
 #include "support/refusal.hpp"
 
