@@ -139,4 +139,7 @@ def page_patterns(page: Path) -> list[str]:
 
 def matching_headers(pattern: str) -> list[str]:
     """The headers that a pattern names, as they are included."""
-    return sorted(str(path.relative_to(INCLUDE)) for path in (INCLUDE / "gradstep").glob(pattern))
+    found = sorted(str(path.relative_to(INCLUDE)) for path in (INCLUDE / "gradstep").glob(pattern))
+    if not found:
+        raise SystemExit(f"docs/reference/cpp: no header is {pattern}")
+    return found

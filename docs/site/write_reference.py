@@ -143,8 +143,8 @@ def entities(header: Path) -> list[Entity]:
         line = lines[i]
         if line.strip() == "/// @cond":  # for gradstep's own classes
             i = next(end for end in range(i, len(lines)) if lines[end].strip() == "/// @endcond")
-        if match := re.match(r"namespace ([\w:]+) \{$", line):
-            scopes.append(match.group(1))
+        if match := re.match(r"namespace (\w[\w: ]+) \{$", line):
+            scopes.append(re.sub(r"::inline \w+", "", match.group(1)))
         elif re.match(r"\} // namespace (?!GRADSTEP)", line) and scopes:
             scopes.pop()
         elif re.match(r"(class|template .*\bclass \w+.* \{$|class \w+.* \{$)", line) and "{" in line and re.search(r"\bclass \w+[^>]*\{$", line):
