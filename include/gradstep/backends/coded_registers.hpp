@@ -1,7 +1,7 @@
 #pragma once
-/// Blocks of state in 8 bits (number/coded_block.hpp) by AVX2 and AVX-512 instructions. They give the
-/// same codes and numbers as `scalar_codes`, bit for bit. The parts are computed in 16-bit words: a
-/// register holds twice as many of them as floats.
+/// Blocks of state in 8 bits (number/coded_block.hpp) by AVX2 and AVX-512 instructions. They give
+/// the same codes and numbers as `scalar_codes`, bit for bit. The parts are computed in 16-bit
+/// words: a register holds twice as many of them as floats.
 
 #include <cstddef>
 #include <cstdint>

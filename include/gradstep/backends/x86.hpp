@@ -134,8 +134,8 @@ GRADSTEP_HD void store(double* p, __m256d x, first_lanes some) {
 }
 
 // Add the result to the bits of 8 floats: the high half of each 32-bit lane is then rounded to
-// nearest, ties to even (number/bfloat16.hpp). It is half a unit of bfloat16's last place, less 1 if
-// the last bit is 0. Ignore the low half of the sum. Not for NaN.
+// nearest, ties to even (number/bfloat16.hpp). It is half a unit of bfloat16's last place, less 1
+// if the last bit is 0. Ignore the low half of the sum. Not for NaN.
 GRADSTEP_HD __m256i to_nearest_bfloat16(__m256i bits) {
     __m256i const last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     return _mm256_add_epi32(last, _mm256_set1_epi32(0x7fff));
@@ -186,9 +186,9 @@ GRADSTEP_HD __m256 trained(float16, __m256 master, __m256 stored) {
 }
 #endif
 
-// number/rounding.hpp on 8 lanes, whose counts follow each other from `begin`. Each key goes through
-// the shift that follows it in advance, since both operations are linear: AVX-512 can then do both
-// exclusive ors in one instruction.
+// number/rounding.hpp on 8 lanes, whose counts follow each other from `begin`. Each key goes
+// through the shift that follows it in advance, since both operations are linear: AVX-512 can then
+// do both exclusive ors in one instruction.
 GRADSTEP_HD __m256i words_8(element_words const& of, std::uint64_t i) {
     using words = element_words;
     auto const all = [](std::uint32_t value)

@@ -134,8 +134,8 @@ Policy read_hyperparameters(json const& object, json_path const& at, std::vector
 
 // --- policies that are chosen by their names
 
-// Reads one of the policies of configuration/registry.hpp and configuration/catalogue.hpp by its name; a rule can
-// also be a preset of another framework.
+// Reads one of the policies of configuration/registry.hpp and configuration/catalogue.hpp by its
+// name; a rule can also be a preset of another framework.
 any_rule read_rule(json const& value, json_path const& at);
 any_average read_average(json const& value, json_path const& at);
 any_regularizer read_regularizer(json const& value, json_path const& at);

@@ -16,8 +16,8 @@
 
 namespace gradstep {
 // The policies of a configuration, as types. The other lists are in rules/all.hpp,
-// regularizers/any_regularizer.hpp and configuration/catalogue.hpp (schedules). A configuration names a
-// policy by its C++ name. A test compares the lists with the headers of the folders.
+// regularizers/any_regularizer.hpp and configuration/catalogue.hpp (schedules). A configuration
+// names a policy by its C++ name. A test compares the lists with the headers of the folders.
 
 /// The averages of the weights that a configuration can name.
 using averages = type_list<ema, lookahead, polyak, towards_initial, window>;

@@ -266,8 +266,9 @@ template <class R> concept matrix_rule = rule<R> && detail::gathers<R> && detail
 ///     template <class Updater> using step_type = matrix_step<Updater>;
 ///     template <class T, class Work> void update(coeffs<T> const&, Work& work) const;
 ///
-/// `update` runs on the host, in passes, and settles the slots in between (matrix/factored_work.hpp).
-/// Tensors without a shape have their own slots. Tables and other rules cannot contain such rules.
+/// `update` runs on the host, in passes, and settles the slots in between
+/// (matrix/factored_work.hpp). Tensors without a shape have their own slots. Tables and other rules
+/// cannot contain such rules.
 template <class R> concept factored_rule = rule<R> && detail::has_factor_slots<R>;
 /// A rule whose step uses the shape of a parameter.
 template <class R> concept shaped_rule = matrix_rule<R> || factored_rule<R>;
@@ -335,8 +336,8 @@ struct device_memory {
 };
 
 /// A backend: it defines a memory space, the buffers that an owning parameter allocates there, and
-/// `run(batch)`. `run` runs every element of every kernel of the batch once (kernel/batch.hpp). It is
-/// a template, so the concept cannot check it.
+/// `run(batch)`. `run` runs every element of every kernel of the batch once (kernel/batch.hpp). It
+/// is a template, so the concept cannot check it.
 ///
 /// Optional members:
 ///

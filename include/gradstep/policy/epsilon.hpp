@@ -88,8 +88,9 @@ template <class T> struct momentum_terms {
 } // namespace gradstep::inline GRADSTEP_ISA
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
-// For `step_bound` (policy/zero_gradient.hpp) of a rule whose moves without gradient decrease except
-// for its bias corrections: the step `from`, with the smallest root of all steps up to number `to`.
+// For `step_bound` (policy/zero_gradient.hpp) of a rule whose moves without gradient decrease
+// except for its bias corrections: the step `from`, with the smallest root of all steps up to
+// number `to`.
 template <class T, class Rule> auto with_smallest_root(Rule const& rule, step_info from, std::int64_t to) {
     auto most = rule.template prepare<T>(from);
     auto const last = rule.template prepare<T>({to, from.rate}).root;

@@ -58,8 +58,8 @@ public:
     virtual std::unique_ptr<compiled_catch_up> resumed(row_progress const&) const = 0;
 };
 
-/// One compiled combination: indices in the lists of configuration/registry.hpp, and a function that makes
-/// a history of `capacity` steps for rows of `width` elements.
+/// One compiled combination: indices in the lists of configuration/registry.hpp, and a function
+/// that makes a history of `capacity` steps for rows of `width` elements.
 struct compiled_catch_up_entry {
     std::size_t rule, average, regularizer, catch_up;
     std::unique_ptr<compiled_catch_up> (*make)(combination const&, void const* catch_up_policy, std::uint64_t capacity,

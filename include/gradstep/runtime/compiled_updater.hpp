@@ -98,8 +98,8 @@ struct erased_step {
     clock_state state = {};
 };
 
-/// Policies and their indices in the lists of configuration/catalogue.hpp, to search them in the compiled
-/// combinations.
+/// Policies and their indices in the lists of configuration/catalogue.hpp, to search them in the
+/// compiled combinations.
 struct combination {
     std::size_t rule;
     void const* rule_policy;
@@ -172,8 +172,8 @@ using compiled_regularizers =
     type_list<none, l1, l2, elastic_net, decoupled, proximal<l1>, proximal<l2>, proximal<elastic_net>>;
 inline constexpr std::size_t any_compiled_regularizer = compiled_regularizers::size;
 
-/// A compiled combination: indices in the lists of configuration/registry.hpp, and a function that makes
-/// its updater.
+/// A compiled combination: indices in the lists of configuration/registry.hpp, and a function that
+/// makes its updater.
 struct compiled_entry {
     std::size_t rule, average, regularizer;
     std::unique_ptr<compiled_updater> (*make)(combination const&);
