@@ -6,7 +6,7 @@
 
 #include <gradstep/gradstep.hpp>
 
-#include <policy/catch_up.hpp>
+#include <rows/catch_up.hpp>
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Exact catch-up where a weight without gradient shrinks or stands, against a dense sweep in long
 // double.
-#include <policy/catch_up.hpp>
+#include <rows/catch_up.hpp>
 
 namespace {
 

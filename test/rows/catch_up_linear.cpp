@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <policy/catch_up.hpp>
+#include <rows/catch_up.hpp>
 
 namespace {
 

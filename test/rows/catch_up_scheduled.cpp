@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include <policy/catch_up.hpp>
+#include <rows/catch_up.hpp>
 
 namespace {
 

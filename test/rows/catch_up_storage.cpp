@@ -1,6 +1,6 @@
 // Exact catch-up of rows that shrink, for each element and over long gaps, against a dense sweep in
 // long double.
-#include <policy/catch_up.hpp>
+#include <rows/catch_up.hpp>
 
 namespace {
 

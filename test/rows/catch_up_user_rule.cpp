@@ -1,5 +1,5 @@
 // A rule of a user that says what g = 0 does to its state catches up as the library's do.
-#include <policy/catch_up.hpp>
+#include <rows/catch_up.hpp>
 
 namespace {
 

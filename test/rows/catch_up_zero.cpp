@@ -1,7 +1,7 @@
 // Rows that stand still, and weights that l1 has brought to 0.
 #include <algorithm>
 
-#include <policy/catch_up.hpp>
+#include <rows/catch_up.hpp>
 
 TEST_CASE("ftrl's rows stand still: the bits of a dense run without gradient", "[catch_up]") {
     auto const optimizer = gs::make_updater<float>(gs::ftrl{.l1 = 4, .l2 = 0.01}, gs::cosine{.rate = 0.5, .steps = 300},

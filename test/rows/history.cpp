@@ -1,6 +1,6 @@
 // The bounded history of a table: rows never fall out of it, it goes through a checkpoint, and
 // steps are counted exactly.
-#include <policy/catch_up.hpp>
+#include <rows/catch_up.hpp>
 
 #include <limits>
 #include <span>

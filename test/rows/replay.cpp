@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-#include <policy/catch_up.hpp>
+#include <rows/catch_up.hpp>
 
 namespace {
 

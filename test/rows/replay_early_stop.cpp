@@ -2,7 +2,7 @@
 #include <numeric>
 #include <span>
 
-#include <policy/catch_up.hpp>
+#include <rows/catch_up.hpp>
 
 namespace {
 
