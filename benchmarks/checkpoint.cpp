@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <gradstep/gradstep.hpp>
 
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -55,7 +55,7 @@ int main() {
     net.add("w", gradstep::parameter{gradstep::make_updater<float>(gradstep::adam{}, gradstep::constant{1e-3}), w});
     net.update({{"w", g}});
 """
-CHECKPOINT = "#include <gradstep/io/checkpoint.hpp>\n" + MODEL + "    net.save(\"w.safetensors\");\n}\n"
+CHECKPOINT = "#include <gradstep/checkpoint.hpp>\n" + MODEL + "    net.save(\"w.safetensors\");\n}\n"
 TABLE = """#include <vector>
 #include <gradstep/gradstep.hpp>
 int main() {
@@ -190,7 +190,7 @@ def includes(lines, rounds, typical):
             "includes `gradstep.hpp` and takes a step of one adam" + ends: linked + one_step(UMBRELLA, "adam{}"),
             "updates a table of one adam" + ends: linked + TABLE,
             "updates a model of one adam" + ends: linked + UMBRELLA + MODEL + "}\n",
-            "includes `io/checkpoint.hpp` as well and saves the model" + ends: linked + CHECKPOINT,
+            "includes `checkpoint.hpp` as well and saves the model" + ends: linked + CHECKPOINT,
             "includes `config.hpp` and reads a configuration" + ends: linked + CONFIGURATION,
             "includes `runtime.hpp` and has one `any_parameter`" + ends: linked + RUN_TIME,
         }

@@ -4,7 +4,7 @@
 file(GLOB_RECURSE definitions CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/include/*.ipp)
 list(REMOVE_ITEM definitions gradstep/adapt/libtorch.ipp) # cmake/libtorch.cmake
 if(NOT TARGET gradstep::json)
-    list(FILTER definitions EXCLUDE REGEX "^gradstep/((json|config|runtime)[./]|io/(checkpoint|description|safetensors)|distributed/server_checkpoint)")
+    list(FILTER definitions EXCLUDE REGEX "^gradstep/((json|config|runtime|checkpoint)[./]|saved/(checkpoint_files|description|safetensors)|distributed/server_checkpoint)")
 endif()
 if(NOT TARGET gradstep::keyed)
     list(FILTER definitions EXCLUDE REGEX "^gradstep/keyed")

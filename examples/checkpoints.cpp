@@ -2,7 +2,7 @@
 // FOLDER STEPS. Without arguments it shows that a run in two halves gives the same bits as one run.
 #include <gradstep/gradstep.hpp>
 
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 
 #include <cstddef>
 #include <cstdint>

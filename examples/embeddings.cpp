@@ -2,7 +2,7 @@
 // threads, averages, your own memory, and a checkpoint.
 #include <gradstep/gradstep.hpp>
 
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/striped.hpp>
 
 #include <algorithm>

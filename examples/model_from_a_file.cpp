@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/runtime.hpp>
 

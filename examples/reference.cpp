@@ -1,6 +1,6 @@
 // The short examples of the C++ reference (docs/reference/cpp), one for each main class.
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/state.hpp>
+#include <gradstep/saved/blob.hpp>
 
 #include <array>
 #include <cstdint>

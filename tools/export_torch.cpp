@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
 #include "torch_optimizers.hpp"

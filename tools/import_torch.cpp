@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 #include <gradstep/step/step_checks.hpp>
 

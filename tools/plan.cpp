@@ -162,7 +162,7 @@ private:
     template <class Rule> void plan_rows(Rule const&) {
         std::string name;
         detail::append_policy_name<Rule>(name);
-        if constexpr (detail::has_own_step<Rule> || model_wise_rule<Rule>) {
+        if constexpr (detail::sends_messages<Rule> || shaped_rule<Rule> || model_wise_rule<Rule>) {
             refuse_plan({"rule ", name}, {"a table does not take it"}, {"a rule that steps each row by itself"});
         } else {
             double const width = static_cast<double>(options_.width), state = bytes_of_dtype(layout_.state);
@@ -352,7 +352,7 @@ std::string plan_every_rule(plan_options const& options, std::span<std::uint64_t
     }
     out += "\n" + line + "\n";
     rules::any([&]<class Rule>() {
-        if constexpr (!detail::has_own_step<Rule> && !model_wise_rule<Rule>) {
+        if constexpr (!detail::sends_messages<Rule> && !shaped_rule<Rule> && !model_wise_rule<Rule>) {
             optimizer_configuration optimizer;
             optimizer.policies.rule = Rule{};
             std::string name;

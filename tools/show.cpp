@@ -1,6 +1,6 @@
 #include "show.hpp"
 
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 
 namespace gradstep::tools {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <gradstep/bytes/saved_names.hpp>
-#include <gradstep/io/checkpoint.hpp>
-#include <gradstep/io/state.hpp>
+#include <gradstep/checkpoint.hpp>
+#include <gradstep/saved/blob.hpp>
 
 #include "support.hpp"
 

@@ -265,7 +265,7 @@ OPTIONS = (
     ("model/model_options.hpp", ("model_options",)),
     ("rows/table_options.hpp", ("table_options",)),
     ("keyed/options.hpp", ("keyed_options",)),
-    ("io/load_options.hpp", ("load_options",)),
+    ("saved/load_options.hpp", ("load_options",)),
     ("runtime/optimizer_configuration.hpp", ("optimizer_options",)),
     ("distributed/server_options.hpp", ("server_options", "served_options")),
     ("distributed/worker.hpp", ("worker_options",)),
@@ -285,7 +285,7 @@ USED_BY = {
     "worker_options": "a worker of [parameter servers](../how_to/parameter_servers.md)",
     "mpi_options": "a communicator over [MPI](../how_to/transports.md)",
 }
-ENUMS = ("policy/parameter_options.hpp", "rows/table_options.hpp", "rows/batch.hpp", "io/load_options.hpp",
+ENUMS = ("policy/parameter_options.hpp", "rows/table_options.hpp", "rows/batch.hpp", "saved/load_options.hpp",
          "distributed/server_options.hpp", "runtime/optimizer_configuration.hpp", "number/element.hpp")
 
 

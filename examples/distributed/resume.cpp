@@ -3,9 +3,9 @@
 //   distributed_resume [FOLDER]
 #include <gradstep/gradstep.hpp>
 
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/distributed/sharded.hpp>
 #include <gradstep/distributed/threads.hpp>
-#include <gradstep/io/checkpoint.hpp>
 
 #include <cstdint>
 #include <cstdio>

@@ -5,10 +5,10 @@
 // kill -9, the job resumes from the server's file.
 #include <gradstep/gradstep.hpp>
 
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/distributed/mpi.hpp>
 #include <gradstep/distributed/server.hpp>
 #include <gradstep/distributed/worker.hpp>
-#include <gradstep/io/checkpoint.hpp>
 
 #include <cmath>
 #include <cstddef>

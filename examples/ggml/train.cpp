@@ -10,8 +10,8 @@
 #include <ggml-opt.h>
 
 #include <gradstep/adapt/ggml.hpp>
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/checkpoint.hpp>
 
 #include "network.hpp"
 

@@ -11,7 +11,7 @@
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/kernel/averaged_view.hpp>
 #include <gradstep/parameter.hpp>
-#include <gradstep/state/averager.hpp>
+#include <gradstep/saved/averager.hpp>
 #include <gradstep/step/state_visitor.hpp>
 #include <gradstep/step/tensor_state.hpp>
 
@@ -189,12 +189,12 @@ public:
     gradstep::clock clock() const { return clock_; }
 
     /// Writes the slots and the clock to a safetensors file. A header-only program must include
-    /// gradstep/io/checkpoint.hpp. `save_state` writes bytes instead. Weights that are still being
+    /// gradstep/checkpoint.hpp. `save_state` writes bytes instead. Weights that are still being
     /// copied are averaged first.
     void save(std::string const& file) const { detail::save_file(file, *this); }
     /// Resumes from a file of `save`, bit for bit, as gs::parameter::load does.
     void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads the parts that `options` select (gradstep/io/load_options.hpp); the name is "values".
+    /// Loads the parts that `options` select (gradstep/saved/load_options.hpp); the name is "values".
     /// Returns a load_report. Throws the same errors.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 

@@ -3,6 +3,4 @@
 /// gradstep/keyed/striped.hpp.
 #include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/keyed/changes.hpp>
-#include <gradstep/keyed/eviction.hpp>
-#include <gradstep/keyed/new_keys.hpp>
 #include <gradstep/keyed/table.hpp>

@@ -24,7 +24,7 @@
 #include <gradstep/model/task_set.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/policy/clock.hpp>
-#include <gradstep/state/saved_state.hpp>
+#include <gradstep/saved/saved_state.hpp>
 #include <gradstep/step/ascent.hpp>
 #include <gradstep/step/slice.hpp>
 #include <gradstep/step/step_options.hpp>
@@ -275,7 +275,7 @@ public:
 
     /// Writes a checkpoint to a safetensors file: values, state, clock and policies of every
     /// parameter (docs/how_to/checkpoints.md). A header-only program must include
-    /// gradstep/io/checkpoint.hpp. An existing file is replaced when the new one is complete and on
+    /// gradstep/checkpoint.hpp. An existing file is replaced when the new one is complete and on
     /// the disk. Only device memory is copied, in chunks. If averages have replaced the weights,
     /// the file contains the trained weights, from which training resumes. Throws io_error, and
     /// sequence_error if a step is pending.
@@ -289,7 +289,7 @@ public:
     /// model is then unchanged. If the system or a device fails to read in the middle of the data,
     /// some parameters are loaded and others are not.
     void load(std::string const& file);
-    /// Loads the parts that `options` select (gradstep/io/load_options.hpp), and returns a
+    /// Loads the parts that `options` select (gradstep/saved/load_options.hpp), and returns a
     /// load_report. Parameters that the file lacks can keep their values, and other parameters of
     /// the file can be ignored. Names can be mapped, and the number of rows can differ. Throws the
     /// errors of the other `load`.
@@ -305,7 +305,8 @@ public:
     /// @endcond
 
 private:
-    std::vector<detail::saved_state> states(char const* call) const; // io/checkpoint.ipp has it, as save and load
+    std::vector<detail::saved_state>
+    states(char const* call) const; // saved/checkpoint_files.ipp has it, as save and load
     void restore_all();
 
     struct row_change;

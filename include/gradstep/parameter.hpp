@@ -1,5 +1,4 @@
 #pragma once
-// One file for one class, whose functions are short and whose docstrings are long.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,8 +16,8 @@
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/refused_gradient.hpp>
 #include <gradstep/policy/parameter_options.hpp>
-#include <gradstep/state/parameter.hpp>
-#include <gradstep/state/parameter_rows.hpp>
+#include <gradstep/saved/parameter.hpp>
+#include <gradstep/saved/parameter_rows.hpp>
 #include <gradstep/step/ascent.hpp>
 #include <gradstep/step/changing_rows.hpp>
 #include <gradstep/step/state_visitor.hpp>
@@ -256,7 +255,7 @@ public:
     bool average_is_applied() const { return average_is_applied_; }
 
     /// Writes a checkpoint to a safetensors file: values, state, clock and policies. A header-only
-    /// program must include gradstep/io/checkpoint.hpp. An existing file is replaced when the new
+    /// program must include gradstep/checkpoint.hpp. An existing file is replaced when the new
     /// one is complete and on the disk. If an average has replaced the values, the file contains
     /// the trained values, from which training resumes. Throws io_error, value_error for an element
     /// that the format does not support, and sequence_error between `ascend` and `descend`.
@@ -269,7 +268,7 @@ public:
     /// parameter is then unchanged. If the system or a device fails to read in the middle of the
     /// data, some values and state are loaded and others are not.
     void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads the parts that `options` select (gradstep/io/load_options.hpp). The name of the
+    /// Loads the parts that `options` select (gradstep/saved/load_options.hpp). The name of the
     /// parameter is "values". Returns a load_report. Throws the errors of the other `load`. With
     /// changed_rows::resize, the shape defines the length of a row. Without a shape, the file
     /// defines it, or a row is one element.

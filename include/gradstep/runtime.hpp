@@ -8,4 +8,3 @@
 #include <gradstep/runtime/optimizer_configuration.hpp>
 #include <gradstep/runtime/parameter_task.hpp>
 #include <gradstep/runtime/state.hpp>
-#include <gradstep/runtime/update_all.hpp>

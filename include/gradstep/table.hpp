@@ -1,5 +1,4 @@
 #pragma once
-// One file for one class, whose functions are short and whose docstrings are long.
 #include <algorithm>
 #include <array>
 #include <concepts>
@@ -17,8 +16,8 @@
 #include <gradstep/memory/row_order.hpp>
 #include <gradstep/rows/row_store.hpp>
 #include <gradstep/rows/row_updater.hpp>
-#include <gradstep/state/parameter_rows.hpp>
-#include <gradstep/state/table.hpp>
+#include <gradstep/saved/parameter_rows.hpp>
+#include <gradstep/saved/table.hpp>
 #include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
@@ -281,7 +280,7 @@ public:
 
     /// Writes a checkpoint to a safetensors file (docs/how_to/checkpoints.md). It contains the rows
     /// with pending steps, state, stamps and touches; clock, history and lap; the initial values of
-    /// new rows; and the policies. A header-only program must include gradstep/io/checkpoint.hpp.
+    /// new rows; and the policies. A header-only program must include gradstep/checkpoint.hpp.
     /// An existing file is replaced when the new one is complete and on the disk. Rows are not
     /// copied, except rows on a device, which are copied in chunks. Throws io_error, sequence_error
     /// if averages have replaced the values, and value_error for an element that the format does
@@ -296,7 +295,7 @@ public:
     /// file, with the first difference. The table is then unchanged. If the system or a device
     /// fails to read in the middle of the data, some rows are loaded and others are not.
     void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads the parts that `options` select (gradstep/io/load_options.hpp); the name is "values".
+    /// Loads the parts that `options` select (gradstep/saved/load_options.hpp); the name is "values".
     /// Returns a load_report. Throws the same errors. With another name for "values" it loads one
     /// parameter from a file of many.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }

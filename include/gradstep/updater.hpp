@@ -1,5 +1,4 @@
 #pragma once
-// One file for one class, whose functions are short and whose docstrings are long.
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -11,7 +10,7 @@
 #include <utility>
 
 #include <gradstep/kernel/averaged_view.hpp>
-#include <gradstep/matrix/matrix_memory.hpp>
+#include <gradstep/matrix/matrix_step.hpp>
 #include <gradstep/memory/default_backend.hpp>
 #include <gradstep/policy/describe.hpp>
 #include <gradstep/policy/held_clock.hpp>
@@ -35,11 +34,15 @@ template <class P> constexpr kind kind_of() {
     else return kind::unknown;
 }
 
-// The step of a rule: its own (`template <class Updater> using step_type`), or the default step.
+// The step of a rule: its own (`template <class Updater> using step_type`), or that of its kind.
 template <class Rule, class Updater> struct step_of { using type = step<Updater>; };
 template <class Rule, class Updater>
-requires(has_own_step<Rule>) struct step_of<Rule, Updater> {
+requires(sends_messages<Rule>) struct step_of<Rule, Updater> {
     using type = typename Rule::template step_type<Updater>;
+};
+template <class Rule, class Updater>
+requires(shaped_rule<Rule>) struct step_of<Rule, Updater> {
+    using type = matrix_step<Updater>;
 };
 template <class Rule, class Updater>
 requires(model_wise_rule<Rule>) struct step_of<Rule, Updater> {

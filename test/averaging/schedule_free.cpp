@@ -1,9 +1,9 @@
 // The schedule-free rules: what the clock keeps, the average that is evaluated, and saving in
 // either state.
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/checkpoint.hpp>
-#include <gradstep/io/state.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
+#include <gradstep/saved/blob.hpp>
 
 #include <algorithm>
 #include <array>

@@ -85,7 +85,7 @@ std::uint64_t hash_of(Rule const& rule, Regularizer const& regularizer, Backend 
                 gs::slice<updater> tensor(w, g, slots...);
                 tensor.shape = {rows, cols};
                 step(tensor);
-            } else if constexpr (gs::detail::has_own_step<Rule>) {
+            } else if constexpr (gs::detail::sends_messages<Rule>) {
                 step(w, g, slots...);
             } else { // as step(tensor), which would be all kernels once more to compile
                 gs::slice<updater> tensor(w, g, slots...);

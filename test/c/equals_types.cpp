@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/state.hpp>
+#include <gradstep/saved/blob.hpp>
 
 #include "c/handles.hpp"
 #include "support/edited.hpp"

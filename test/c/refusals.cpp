@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/checkpoint.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
 #include "c/handles.hpp"

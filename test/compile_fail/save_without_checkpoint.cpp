@@ -1,4 +1,4 @@
-// expected-error: gradstep: save and load of files: the code is not included; expected an include of <gradstep/io/checkpoint.hpp>
+// expected-error: gradstep: save and load of files: the code is not included; expected an include of <gradstep/checkpoint.hpp>
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -19,8 +19,8 @@
 
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/backends/serial.hpp>
-#include <gradstep/io/safetensors.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
+#include <gradstep/saved/safetensors.hpp>
 #include <gradstep/updater.hpp>
 
 #if __has_include(<import_torch.hpp>) // where the program gradstep is built

@@ -8,11 +8,11 @@
 
 #include <unistd.h>
 
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/distributed/server.hpp>
 #include <gradstep/distributed/threads.hpp>
 #include <gradstep/distributed/worker.hpp>
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/checkpoint.hpp>
 #include <gradstep/keyed_table.hpp>
 
 #include <distributed/check.hpp>

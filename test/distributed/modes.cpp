@@ -4,7 +4,7 @@
 
 #include <distributed/modes_on_threads.hpp>
 
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 
 #include "support/folder.hpp"
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include <distributed/serving.hpp>
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/keyed_table.hpp>
 #include <support/catch.hpp>
 

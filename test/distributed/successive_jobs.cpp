@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include <distributed/serving.hpp>
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 #include <support/catch.hpp>
 
 using namespace serving;

@@ -4,7 +4,7 @@
 // length.
 #include <gradstep/gradstep.hpp>
 
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 
 #include <algorithm>
 #include <cstddef>

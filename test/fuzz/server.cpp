@@ -10,7 +10,7 @@
 
 #include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/distributed/server.hpp>
-#include <gradstep/io/state.hpp>
+#include <gradstep/saved/blob.hpp>
 
 namespace gd = gradstep::distributed;
 

@@ -2,7 +2,7 @@
 // The target puts size and checksum right, or nothing behind them would ever be read.
 #include <gradstep/gradstep.hpp>
 
-#include <gradstep/io/state.hpp>
+#include <gradstep/saved/blob.hpp>
 
 #include <cstddef>
 #include <cstdint>

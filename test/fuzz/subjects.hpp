@@ -1,7 +1,7 @@
 #pragma once
 #include <gradstep/gradstep.hpp>
 
-#include <gradstep/io/state.hpp>
+#include <gradstep/saved/blob.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/state.hpp>
 #include <gradstep/keyed_table.hpp>
+#include <gradstep/saved/blob.hpp>
 
 #include <support/catch.hpp>
 #include <support/refusal.hpp>

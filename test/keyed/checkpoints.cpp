@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/checkpoint.hpp>
 #include <gradstep/keyed_table.hpp>
 
 #include <support/catch.hpp>

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/state.hpp>
 #include <gradstep/keyed/striped.hpp>
 #include <gradstep/keyed_table.hpp>
+#include <gradstep/saved/blob.hpp>
 
 #include <support/allocations.hpp>
 #include <support/catch.hpp>

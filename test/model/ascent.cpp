@@ -1,7 +1,7 @@
 // Sharpness-aware minimization in two halves: `ascend` against the papers' formulas, and `descend`
 // as the step from the weights before, bit for bit.
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/checkpoint.hpp>
 
 #include <bit>
 #include <cmath>

@@ -1,6 +1,6 @@
 // Rows of several parameters of a model that change together, and frozen parameters.
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/checkpoint.hpp>
 
 #include <array>
 #include <cstddef>

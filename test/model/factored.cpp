@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/checkpoint.hpp>
 #include <gradstep/rules/adafactor.hpp>
 
 #include <support/allocations.hpp>

@@ -3,8 +3,8 @@
 #include <support/catch.hpp>
 #include <support/folder.hpp>
 
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/checkpoint.hpp>
 
 #include <array>
 #include <cstddef>

@@ -2,7 +2,7 @@
 // step, resuming.
 #include <support/each_rule.hpp>
 
-#include <gradstep/io/state.hpp>
+#include <gradstep/saved/blob.hpp>
 
 #include <algorithm>
 #include <cfenv>
@@ -234,7 +234,7 @@ RULE_TEST_CASE("gradient_scale equals a gradient scaled before, zero_gradient em
     CHECK(difference(scaled, expected) == "");
 }
 
-// By the bytes of gradstep/io/state.hpp, which hold what a checkpoint does.
+// By the bytes of gradstep/saved/blob.hpp, which hold what a checkpoint does.
 RULE_TEST_CASE("saving and restoring in the middle of a run changes no bit, of every element", "[edges]") {
     gs::step_options const options{.samples = 32, .rate = 0.1, .seed = 3};
     auto const state_of = [](runs::optimizer const& by, runs::tensor& of) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/state.hpp>
+#include <gradstep/saved/blob.hpp>
 
 #include <support/catch.hpp>
 #include <support/edited.hpp>

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #endif
 
-#include <gradstep/io/state.hpp>
+#include <gradstep/saved/blob.hpp>
 
 #include <support/catch.hpp>
 #include <support/refusal.hpp>

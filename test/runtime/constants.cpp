@@ -8,13 +8,13 @@
 #include <type_traits>
 #include <vector>
 
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/checkpoint.hpp>
-#include <gradstep/io/description.hpp>
-#include <gradstep/io/state.hpp>
 #include <gradstep/policy/constant_numbers.hpp>
 #include <gradstep/runtime.hpp>
 #include <gradstep/runtime/set_number.hpp>
+#include <gradstep/saved/blob.hpp>
+#include <gradstep/saved/description.hpp>
 
 #include "support/catch.hpp"
 #include "support/folder.hpp"

@@ -10,11 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/gradstep.hpp>
-#include <gradstep/io/checkpoint.hpp>
-#include <gradstep/io/state.hpp>
 #include <gradstep/runtime.hpp>
-#include <gradstep/runtime/update_all.hpp>
+#include <gradstep/saved/blob.hpp>
 
 #include "support/catch.hpp"
 #include "support/folder.hpp"

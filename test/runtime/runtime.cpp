@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>
 
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/runtime.hpp>
 #include <gradstep/runtime/compile.hpp>
 #include <gradstep/runtime/compile_catch_up.hpp>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <gradstep/io/safetensors.hpp>
+#include <gradstep/saved/safetensors.hpp>
 
 #include "support/catch.hpp"
 

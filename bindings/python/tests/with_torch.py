@@ -28,7 +28,7 @@ def environment(name: str, requirements: str) -> Path:
 
 def main(arguments: list[str]) -> int:
     dev("need", "test")  # the dev build is configured as a whole
-    safetensors = environment("safetensors_venv", "test/io/python/requirements.txt")
+    safetensors = environment("safetensors_venv", "test/saved/python/requirements.txt")
     build("gradstep_c", "gradstep_program", preset="dev")
     python, of_torch = torch_python(ROOT / "build/peers", "benchmarks/peers/requirements.txt")
     own = {**os.environ, **of_torch, **gradstep_python("dev"),

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/keyed_table.hpp>
 
 #include "impressions.hpp"

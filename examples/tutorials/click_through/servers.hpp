@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/distributed/server.hpp>
 #include <gradstep/distributed/worker.hpp>
-#include <gradstep/io/checkpoint.hpp>
 #include <gradstep/keyed_table.hpp>
 
 #include "impressions.hpp"

@@ -9,7 +9,7 @@
 
 #include <cblas.h>
 
-#include <gradstep/matrix/matrix_product.hpp>
+#include <gradstep/policy/matrix_product.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 struct blas_product {

@@ -10,8 +10,8 @@
 
 #include <Eigen/Core>
 
-#include <gradstep/matrix/matrix_product.hpp>
 #include <gradstep/memory/buffer.hpp>
+#include <gradstep/policy/matrix_product.hpp>
 #include <gradstep/policy/shape.hpp>
 
 namespace gradstep::detail::eigen::inline GRADSTEP_ISA {

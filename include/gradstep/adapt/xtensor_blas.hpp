@@ -10,7 +10,7 @@
 #include <xtensor-blas/xblas.hpp>
 
 #include <gradstep/adapt/xtensor.hpp>
-#include <gradstep/matrix/matrix_product.hpp>
+#include <gradstep/policy/matrix_product.hpp>
 
 #if __has_include(<xtensor/containers/xadapt.hpp>) // xtensor >= 0.26
 #include <xtensor/containers/xadapt.hpp>

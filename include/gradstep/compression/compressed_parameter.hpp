@@ -17,8 +17,8 @@
 #include <gradstep/policy/clock.hpp>
 #include <gradstep/policy/parameter_options.hpp>
 #include <gradstep/rows/row_progress.hpp>
-#include <gradstep/state/parameter.hpp>
-#include <gradstep/state/saved_state.hpp>
+#include <gradstep/saved/parameter.hpp>
+#include <gradstep/saved/saved_state.hpp>
 #include <gradstep/step/slice.hpp>
 #include <gradstep/step/step_options.hpp>
 
@@ -135,7 +135,7 @@ public:
     owned_type& parameter() { return parameter_; }
 
     /// Writes a checkpoint, as `parameter::save` does, with the same files. Also throws
-    /// sequence_error between `compress` and `apply`, as the functions of gradstep/io/state.hpp do.
+    /// sequence_error between `compress` and `apply`, as the functions of gradstep/saved/blob.hpp do.
     void save(std::string const& file) const { detail::save_file(file, *this); }
     /// Resumes from a file of `save`, as `parameter::load` does.
     void load(std::string const& file) { detail::load_file(file, *this); }

@@ -1,5 +1,4 @@
 #pragma once
-// One file for one class: both halves of the step share its checks, its batches and its state.
 #include <array>
 #include <concepts>
 #include <cstddef>

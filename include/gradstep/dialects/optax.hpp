@@ -1,5 +1,4 @@
 #pragma once
-// One file for one system, as the other dialects.
 /// The rules of optax, with optax's names and defaults; compared with optax 0.2.8.
 ///
 /// Some of optax's arguments are other policies here. The learning rate is a schedule. The

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <gradstep/base/error.hpp>
-#include <gradstep/state/saved_state.hpp>
+#include <gradstep/saved/saved_state.hpp>
 
 // The progress of a server: which messages of each worker it has received, applied and saved. The
 // pushes and barriers of a worker have the positions 1, 2, ...

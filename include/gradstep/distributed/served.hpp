@@ -13,7 +13,7 @@
 #include <gradstep/distributed/wire.hpp>
 #include <gradstep/number/pack.hpp>
 #include <gradstep/parameter.hpp>
-#include <gradstep/state/saved_state.hpp>
+#include <gradstep/saved/saved_state.hpp>
 
 // The part of a served parameter or table that is compiled for each type.
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {

@@ -12,7 +12,7 @@
 #include <gradstep/keyed/options.hpp>
 #include <gradstep/rows/row_progress.hpp>
 #include <gradstep/rows/table_options.hpp>
-#include <gradstep/state/saved_state.hpp>
+#include <gradstep/saved/saved_state.hpp>
 #include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {

@@ -22,7 +22,7 @@
 #include <gradstep/distributed/server_protocol.hpp>
 #include <gradstep/distributed/wire.hpp>
 #include <gradstep/rules/add_delta.hpp>
-#include <gradstep/state/saved_state.hpp>
+#include <gradstep/saved/saved_state.hpp>
 #include <gradstep/table.hpp>
 
 namespace gradstep::distributed::inline GRADSTEP_ABI {
@@ -72,8 +72,7 @@ public:
         static_assert(!model_wise_rule<rule>,
                       "gradstep: server: the rule needs sums over the whole model, and a server updates one parameter "
                       "at a time; expected an element-wise or row-wise rule; use synchronous");
-        constexpr bool may_be_split =
-            !row_wise_rule<rule> && !gradstep::detail::uses_id<Updater> && !gradstep::detail::has_own_step<rule>;
+        constexpr bool may_be_split = !row_wise_rule<rule> && !shaped_rule<rule> && !gradstep::detail::uses_id<Updater>;
         check_new(name, std::is_same_v<rule, add_delta>);
         auto const all = gradstep::detail::as_span<storage const, host_memory>(initial);
         detail::wire_entry entry = dense_entry(std::move(name), detail::wire_element_of<storage>(), all.size(),
@@ -179,7 +178,7 @@ public:
     void reopen() { protocol_.reopen(); }
 
     /// Writes parameters, rows and the positions of all workers to one file. A header-only program
-    /// must also include gradstep/io/checkpoint.hpp. An existing file is replaced when the new one
+    /// must also include gradstep/checkpoint.hpp. An existing file is replaced when the new one
     /// is complete and on the disk. Throws io_error, and sequence_error if an average has replaced
     /// the weights.
     void save(std::string const& file) { checkpoint_.save(protocol_, file); }

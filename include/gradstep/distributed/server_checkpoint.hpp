@@ -7,7 +7,7 @@
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // The checkpoint of a server: its parameters and the positions of its workers (server_positions),
 // of one moment. Only `save`, `load` and `begin` need what writes and reads files
-// (io/checkpoint_file.hpp): programs that call none of them do not link it.
+// (saved/open_checkpoint.hpp): programs that call none of them do not link it.
 class server_checkpoint {
 public:
     void save(server_protocol& of, std::string const& file);

@@ -9,8 +9,8 @@
 
 #include <gradstep/base/error.hpp>
 #include <gradstep/distributed/positions.hpp>
-#include <gradstep/io/checkpoint_file.hpp>
-#include <gradstep/state/saved_state.hpp>
+#include <gradstep/saved/open_checkpoint.hpp>
+#include <gradstep/saved/saved_state.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // Returns false only if the system says that there is no such file: one that cannot be seen now can

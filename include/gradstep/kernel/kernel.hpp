@@ -80,22 +80,6 @@ GRADSTEP_HD void store_slots(P const& pointers, S const& s, [[maybe_unused]] std
      ...);
 }
 
-// The slots of a rule at step 0: zero, constants of the rule (`initial`), or a function of the
-// weight (`initialize`).
-template <class Rule, pack V>
-GRADSTEP_HD typename Rule::template state<V> initial_state([[maybe_unused]] Rule const& rule, [[maybe_unused]] V w) {
-    if constexpr (requires { rule.template initialize<V>(w); }) {
-        return rule.template initialize<V>(w);
-    } else {
-        typename Rule::template state<double> first = {};
-        if constexpr (requires { rule.initial(); }) first = rule.initial();
-        typename Rule::template state<V> s;
-        each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
-            slot<i, Rule>(s) = V(typename pack_traits<V>::value_type(slot<i, Rule>(first)));
-        });
-        return s;
-    }
-}
 // Only the initial values of a rule. initialize_kernel is compiled once for all rules with the same
 // number of slots.
 template <std::size_t Slots> struct initial_numbers {

@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include <gradstep/base/error.hpp>
+#include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/keyed/admission.hpp>
 #include <gradstep/keyed/eviction_log.hpp>
 #include <gradstep/keyed/key_index.hpp>
@@ -36,7 +38,7 @@ namespace gradstep::detail::inline GRADSTEP_ISA {
 // keyed_table, `striped` and checkpoints use it. Row numbers are contiguous from 0, and every row
 // has its key in the index.
 //
-// keyed/new_keys.hpp, keyed/eviction.hpp and keyed/changes.hpp define members.
+// keyed/changes.hpp defines further members.
 template <class Updater, class CatchUp> struct keyed_core {
     using rows_type = table<Updater, CatchUp>;
     using traits = typename Updater::traits;
@@ -316,4 +318,280 @@ template <class Updater, class CatchUp> struct keyed_core {
     changes_type changed_since(std::int64_t since, row_content content);
     void apply(changes_type const& changes);
 };
+
+// A step of a keyed_table: new keys get rows first, and lose them again if the step fails.
+
+template <class Updater, class CatchUp>
+std::uint64_t keyed_core<Updater, CatchUp>::leave_out_nonfinite(key_span keys, std::span<std::int32_t> ids,
+                                                                std::uint32_t const* sources,
+                                                                std::span<storage const> gradients) const {
+    if (options.on_nonfinite == nonfinite::propagate || find_nonfinite(on(), gradients) == gradients.size()) return 0;
+    std::uint64_t count = 0;
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+        if (keys[k] == options.ignore_key) continue;
+        std::size_t const row = sources == nullptr ? k : sources[k];
+        std::size_t const column = find_nonfinite<typename backend::template pack<typename traits::compute>>(
+            gradients.subspan(row * width(), width()));
+        if (column == width()) continue;
+        if (options.on_nonfinite == nonfinite::raise)
+            fail<nonfinite_error>({"keys[", k, "]"}, {"the gradient of key ", keys[k], " is not finite in column ",
+                                                      column, ", and on_nonfinite is raise: the step is not taken"});
+        ids[k] = left_out_row;
+        ++count;
+    }
+    return count;
+}
+
+template <class Updater, class CatchUp>
+void keyed_core<Updater, CatchUp>::admit(key_span keys, std::span<std::int32_t> ids) {
+    std::uint64_t const before = num_rows(), most = this->most();
+    added.clear();
+    if (count_new(keys, ids) == 0) return;
+    with_memory(keys.size(), [&] {
+        new_keys.clear();
+        for (std::size_t k = 0; k < keys.size(); ++k)
+            if (is_new(keys[k], ids[k])) new_keys.push_back(keys[k]);
+        admitter.reserve(new_keys.size());
+        std::sort(new_keys.begin(), new_keys.end());
+        new_keys.erase(std::unique(new_keys.begin(), new_keys.end()), new_keys.end());
+        added.reserve(new_keys.size());
+        index.reserve(new_keys);
+    });
+    std::uint64_t rows = before;
+    auto const step = static_cast<std::uint64_t>(clock().step + 1);
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+        if (!is_new(keys[k], ids[k])) continue;
+        std::uint32_t slot = index.find(keys[k]); // it may have been added earlier in this batch
+        if (slot == key_index::none) {
+            if (!admitter.admits(keys[k], step)) {
+                ++counts.turned_away;
+                continue;
+            }
+            if (rows >= most) {
+                ++counts.no_room;
+                continue;
+            }
+            slot = static_cast<std::uint32_t>(rows++);
+            index.insert(keys[k], slot);
+            added.push_back(keys[k]);
+            ++counts.admitted;
+        }
+        ids[k] = static_cast<std::int32_t>(slot);
+    }
+    if (rows == before) return;
+    grow(rows);
+    name_rows(before, added);
+    stored.core().begin_rows(stored.binding(), &options.initial, before, rows, false);
+}
+
+template <class Updater, class CatchUp>
+void keyed_core<Updater, CatchUp>::forget_new(std::uint64_t rows_before, keyed_counts const& counts_before) noexcept {
+    for (std::uint64_t const key : added) index.erase(key);
+    set_rows(rows_before);
+    admitter.rollback();
+    counts = counts_before;
+}
+
+template <class Updater, class CatchUp>
+void keyed_core<Updater, CatchUp>::name_rows(std::uint64_t first, key_span keys) {
+    auto const rows = row_pointers();
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+        auto const row = rows.at(first + k);
+        *row.key = keys[k];
+        if (row.last_touch != nullptr) *row.last_touch = static_cast<std::uint32_t>(clock().step);
+        if (row.touch_count != nullptr) *row.touch_count = 0;
+    }
+}
+
+template <class Updater, class CatchUp>
+template <class Refuse>
+void keyed_core<Updater, CatchUp>::index_keys(Refuse const& refuse) {
+    std::vector<std::uint64_t> const all = keys();
+    index.reserve(all);
+    for (std::size_t k = 0; k < all.size(); ++k) {
+        if (std::uint32_t const at = index.find(all[k]); at != key_index::none)
+            refuse({"keys[", k, "] = ", all[k], " appears before, at ", at}, {"distinct keys"});
+        index.insert(all[k], static_cast<std::uint32_t>(k));
+    }
+}
+
+template <class Updater, class CatchUp>
+void keyed_core<Updater, CatchUp>::refuse_duplicate(key_span keys, std::span<std::int32_t const> ids) const {
+    if (options.duplicates != duplicates::unique) return;
+    std::vector<std::size_t> order; // positions by row; equal rows in order
+    with_memory(keys.size(), [&] {
+        for (std::size_t k = 0; k < keys.size(); ++k)
+            if (ids[k] != no_row) order.push_back(k);
+    });
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return ids[a] != ids[b] ? ids[a] < ids[b] : a < b; });
+    std::size_t first = keys.size(), before = 0; // the first duplicate
+    for (std::size_t i = 1; i < order.size(); ++i)
+        if (ids[order[i]] == ids[order[i - 1]] && order[i] < first) first = order[i], before = order[i - 1];
+    if (first != keys.size())
+        fail<value_error>({"keys[", first, "]"}, {keys[first], " appears before, at position ", before},
+                          {"distinct keys with duplicates::unique; duplicates::sum adds their gradients"});
+}
+
+template <class Updater, class CatchUp>
+void keyed_core<Updater, CatchUp>::apply(key_span keys, std::uint32_t const* sources,
+                                         std::span<storage const> gradients, step_options const& how) {
+    std::int64_t const last_step = clock().step;
+    with_memory(keys.size(), [&] { scratch_ids.resize(keys.size()); });
+    find(keys, scratch_ids);
+    std::uint64_t const left_out = leave_out_nonfinite(keys, scratch_ids, sources, gradients);
+    rollback_guard stepping([&, before = num_rows(), counts_before = counts] {
+        if (clock().step == last_step) forget_new(before, counts_before);
+        else finish_step(scratch_ids); // the application's thread pool threw: parts of the step have run
+    });
+    admit(keys, scratch_ids);
+    if (left_out != 0) std::replace(scratch_ids.begin(), scratch_ids.end(), left_out_row, no_row);
+    counts.left_out += left_out;
+    naming_keys(keys, scratch_ids, [&] {
+        with_memory(keys.size(), [&] {
+            stored.core().apply(stored.binding(), std::span<std::int32_t const>(scratch_ids), sources, gradients, how);
+        });
+    });
+    stepping.dismiss();
+    finish_step(scratch_ids);
+}
+
+// How a keyed_table evicts rows.
+
+template <class Updater, class CatchUp>
+std::uint64_t keyed_core<Updater, CatchUp>::evict_older_than(std::int64_t step) {
+    require_last_touches("evict_older_than");
+    std::int64_t const now = clock().step;
+    return evict_if([&](row_type const& row) { return now - age_of(row) < step; });
+}
+
+template <class Updater, class CatchUp>
+template <class Chosen>
+std::uint64_t keyed_core<Updater, CatchUp>::evict(Chosen const& chosen) {
+    stored.require_trained("evict");
+    stored.flush();
+    return evict_if([&](row_type const& row) { return !is_held(*row.key) && chosen(view_of(row)); });
+}
+
+template <class Updater, class CatchUp> std::uint64_t keyed_core<Updater, CatchUp>::evict_to(std::uint64_t rows) {
+    require_last_touches("evict_to");
+    return evict_lowest(rows, [&](row_type const& row) { return -static_cast<double>(age_of(row)); });
+}
+
+template <class Updater, class CatchUp>
+template <class Score>
+std::uint64_t keyed_core<Updater, CatchUp>::evict_to(std::uint64_t rows, Score const& score) {
+    stored.require_trained("evict_to");
+    stored.flush();
+    return evict_lowest(rows, [&](row_type const& row) { return static_cast<double>(score(view_of(row))); });
+}
+
+template <class Updater, class CatchUp>
+template <class Chosen>
+std::uint64_t keyed_core<Updater, CatchUp>::evict_if(Chosen const& chosen) {
+    std::vector<std::int32_t> gone;
+    with_memory(num_rows(), [&] {
+        auto const rows = row_pointers();
+        for (std::uint64_t id = 0; id < num_rows(); ++id) {
+            auto const row = rows.at(id);
+            if (chosen(row) && !is_held(*row.key)) gone.push_back(static_cast<std::int32_t>(id));
+        }
+        evictions.reserve(gone.size());
+    });
+    return evict_now(gone);
+}
+
+template <class Updater, class CatchUp>
+template <class Score>
+std::uint64_t keyed_core<Updater, CatchUp>::evict_lowest(std::uint64_t rows, Score const& score) {
+    if (rows >= num_rows()) return 0;
+    struct scored {
+        double score;
+        std::uint64_t key;
+        std::int32_t id;
+    };
+    std::vector<std::int32_t> gone;
+    with_memory(num_rows(), [&] {
+        std::vector<scored> all;
+        auto const at = row_pointers();
+        for (std::uint64_t id = 0; id < num_rows(); ++id) {
+            auto const row = at.at(id);
+            if (is_held(*row.key)) continue;
+            all.push_back({score(row), *row.key, static_cast<std::int32_t>(id)});
+            if (std::isnan(all.back().score))
+                fail<value_error>({"evict_to"}, {"the score of key ", *row.key, " is NaN"}, {"a number"});
+        }
+        std::size_t const count = std::min<std::size_t>(all.size(), num_rows() - rows);
+        auto const last = all.begin() + static_cast<std::ptrdiff_t>(count);
+        std::nth_element(all.begin(), last, all.end(), [](scored const& a, scored const& b) {
+            return a.score != b.score ? a.score < b.score : a.key > b.key;
+        });
+        for (auto one = all.begin(); one != last; ++one) gone.push_back(one->id);
+        std::sort(gone.begin(), gone.end());
+        evictions.reserve(gone.size());
+    });
+    return evict_now(gone);
+}
+
+template <class Updater, class CatchUp>
+std::uint64_t keyed_core<Updater, CatchUp>::evict_now(std::span<std::int32_t const> gone) {
+    if (!gone.empty()) stored.core().begin_lap(stored.binding());
+    return evict_rows(gone, clock().step);
+}
+
+template <class Updater, class CatchUp>
+std::uint64_t keyed_core<Updater, CatchUp>::evict_rows(std::span<std::int32_t const> gone, std::int64_t step) {
+    if (options.last_touches) {
+        evictions.forget(gone.size(), std::max<std::size_t>(std::size_t{1} << 16, num_rows()));
+        auto const rows = row_pointers();
+        for (std::int32_t const id : gone)
+            evictions.entries.push_back({step, *rows.at(static_cast<std::uint64_t>(id)).key});
+    }
+    return drop(gone);
+}
+
+template <class Updater, class CatchUp>
+std::uint64_t keyed_core<Updater, CatchUp>::drop(std::span<std::int32_t const> gone) {
+    if (gone.empty()) return 0;
+    using pack = typename backend::template pack<typename traits::compute>;
+    std::uint64_t rows = num_rows();
+    auto const catch_up = stored.reader();
+    auto const columns = shape().columns();
+    on().for_each_part(1, [&](std::size_t) {
+        for (std::size_t k = gone.size(); k-- > 0;) {
+            auto const id = static_cast<std::uint64_t>(gone[k]);
+            auto const gap = catch_up.rows.at(id), last = catch_up.rows.at(--rows);
+            index.erase(*gap.key);
+            if (id == rows) continue;
+            catch_up.template catch_up<pack>(rows);
+            index.move(*last.key, static_cast<std::uint32_t>(id));
+            copy_row(columns, pointers_of(last).data(), pointers_of(gap).data());
+        }
+    });
+    set_rows(rows);
+    counts.evicted += gone.size();
+    return gone.size();
+}
+
+template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::hold(key_span names) {
+    with_memory(names.size(), [&] { held.reserve(names); });
+    for (std::uint64_t const key : names) {
+        std::uint32_t const times = held.find(key);
+        if (times == key_index::none) held.insert(key, 1);
+        else held.move(key, times + 1);
+    }
+}
+
+template <class Updater, class CatchUp> void keyed_core<Updater, CatchUp>::release(key_span names) {
+    for (std::size_t k = 0; k < names.size(); ++k) {
+        std::uint32_t const times = held.find(names[k]);
+        if (times == key_index::none || times == 0) {
+            for (std::uint64_t const key : names.first(k)) held.move(key, held.find(key) + 1);
+            fail<value_error>({"release: keys[", k, "]"}, {names[k], " is not held"}, {"a key that is held"});
+        }
+        held.move(names[k], times - 1);
+    }
+    for (std::uint64_t const key : names)
+        if (held.find(key) == 0) held.erase(key);
+}
 } // namespace gradstep::detail::inline GRADSTEP_ISA

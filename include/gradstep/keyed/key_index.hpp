@@ -1,5 +1,4 @@
 #pragma once
-// One file for one subject, the index of keys: its memory, its shards, and lookups in batches.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

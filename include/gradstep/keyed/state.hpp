@@ -9,8 +9,8 @@
 #include <gradstep/base/error.hpp>
 #include <gradstep/keyed/core.hpp>
 #include <gradstep/rows/row_progress.hpp>
-#include <gradstep/state/saved_state.hpp>
-#include <gradstep/state/table.hpp>
+#include <gradstep/saved/saved_state.hpp>
+#include <gradstep/saved/table.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 template <class Updater, class CatchUp> class keyed_table;

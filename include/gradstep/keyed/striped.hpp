@@ -9,8 +9,6 @@
 #include <vector>
 
 #include <gradstep/keyed/changes.hpp>
-#include <gradstep/keyed/eviction.hpp>
-#include <gradstep/keyed/new_keys.hpp>
 #include <gradstep/keyed/table.hpp>
 #include <gradstep/striped.hpp>
 

@@ -196,13 +196,13 @@ public:
 
     /// Writes a checkpoint to a safetensors file: the contents as for `table::save`, with the keys,
     /// the counts of admission, and the evicted keys. Holds are not saved. A header-only program
-    /// must include gradstep/io/checkpoint.hpp. Throws the errors of `table::save`.
+    /// must include gradstep/checkpoint.hpp. Throws the errors of `table::save`.
     void save(std::string const& file) const { detail::save_file(file, *this); }
     /// Resumes from a file of `save`, bit for bit. The saved table must have the same width,
     /// element, rule, catch-up policy, sketch and admit_seed, and can have any rows. Throws the
     /// errors of `table::load`; the table is then unchanged, since rows are read into new memory.
     void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads the parts that `options` select (gradstep/io/load_options.hpp); the name is "values".
+    /// Loads the parts that `options` select (gradstep/saved/load_options.hpp); the name is "values".
     /// Returns a load_report. Throws the same errors. With another name for "values" it loads one
     /// parameter from a file of many.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }

@@ -1,5 +1,4 @@
 #pragma once
-// One file for one subject: a pass over a factored tensor, its tiles and its sums.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -12,33 +11,6 @@
 #include <gradstep/policy/factored.hpp>
 #include <gradstep/step/prepared_step.hpp>
 #include <gradstep/step/slice.hpp>
-
-namespace gradstep {
-/// What a pass of a factored rule returns for each row and each column.
-enum class factor_sum {
-    none,    ///< nothing
-    sum,     ///< the sum of `sums<V>::factor` over the elements
-    maximum, ///< their maximum; they are >= 0
-};
-} // namespace gradstep
-
-namespace gradstep::inline GRADSTEP_ISA {
-/// An element, or a pack of elements, in a pass of a factored rule.
-template <pack V, class State> struct factored_element {
-    V stored;      ///< the weight before the regularizers of the step
-    V w, g;        ///< weight and gradient after the regularizers that act before the rule
-    State s;       ///< the elementwise slots
-    V whole;       ///< without a shape: the slot of factor_length::whole
-    V row, column; ///< of a matrix: the numbers of its row and column in `factored_work::values`
-};
-
-/// What an element adds to the sums of a pass, in double: to the sum of its row and the sum of its
-/// column, and to two sums over the whole tensor.
-template <pack W> struct factored_sums {
-    W factor = W(0);
-    std::array<W, 2> totals = {W(0), W(0)};
-};
-} // namespace gradstep::inline GRADSTEP_ISA
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // A pass over tiles of a tensor, which is a matrix in row-major order or one row. A tile has up to

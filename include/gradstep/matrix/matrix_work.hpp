@@ -6,9 +6,9 @@
 
 #include <gradstep/kernel/batch.hpp>
 #include <gradstep/kernel/kernel.hpp>
-#include <gradstep/matrix/matrix_product.hpp>
 #include <gradstep/matrix/plain_matmul.hpp>
 #include <gradstep/number/reduce.hpp>
+#include <gradstep/policy/matrix_product.hpp>
 #include <gradstep/policy/shape.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

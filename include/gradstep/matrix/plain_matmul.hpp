@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstring>
 
-#include <gradstep/matrix/matrix_product.hpp>
 #include <gradstep/number/pack.hpp>
+#include <gradstep/policy/matrix_product.hpp>
 
 // The built-in product of matrices. Element (i, j) is a chain of multiply-adds over k in order,
 // from 0, and then alpha * sum + beta * c. So its bits depend neither on the packs nor on the split

@@ -17,7 +17,7 @@
 #include <gradstep/parameter.hpp>
 #include <gradstep/policy/shape.hpp>
 #include <gradstep/policy/zero_gradient.hpp>
-#include <gradstep/state/parameter_rows.hpp>
+#include <gradstep/saved/parameter_rows.hpp>
 #include <gradstep/step/slice.hpp>
 #include <gradstep/step/state_visitor.hpp>
 

@@ -1,5 +1,4 @@
 #pragma once
-// One file for one subject: what a policy, an element and a backend must have.
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -247,7 +246,6 @@ template <class R> concept row_wise_rule = rule<R> && detail::accumulates<R> && 
 ///     template <class T, class Work> T transform(coeffs<T> const&, Work& work) const;
 ///     template <class T, pack V> static void apply(coeffs<T> const&, T settled, V& w, V x);
 ///
-///     template <class Updater> using step_type = matrix_step<Updater>;
 ///     static std::size_t work_size(std::size_t rows, std::size_t cols);
 ///     matrix_product matmul = {};
 ///
@@ -263,7 +261,6 @@ template <class R> concept matrix_rule = rule<R> && detail::gathers<R> && detail
 /// A rule with slots for the rows and columns of a matrix, and a step of several passes over it:
 ///
 ///     static constexpr std::array factor_slots{factor_slot{"r", factor_length::rows}, ...};
-///     template <class Updater> using step_type = matrix_step<Updater>;
 ///     template <class T, class Work> void update(coeffs<T> const&, Work& work) const;
 ///
 /// `update` runs on the host, in passes, and settles the slots in between

@@ -4,6 +4,7 @@
 #include <span>
 #include <type_traits>
 
+#include <gradstep/number/pack.hpp>
 #include <gradstep/policy/shape.hpp>
 
 namespace gradstep {
@@ -38,7 +39,32 @@ struct factor_slot {
         return length == factor_length::columns || of.is_known() ? 0 : width;
     }
 };
+
+/// What a pass of a factored rule returns for each row and each column.
+enum class factor_sum {
+    none,    ///< nothing
+    sum,     ///< the sum of `sums<V>::factor` over the elements
+    maximum, ///< their maximum; they are >= 0
+};
 } // namespace gradstep
+
+namespace gradstep::inline GRADSTEP_ISA {
+/// An element, or a pack of elements, in a pass of a factored rule.
+template <pack V, class State> struct factored_element {
+    V stored;      ///< the weight before the regularizers of the step
+    V w, g;        ///< weight and gradient after the regularizers that act before the rule
+    State s;       ///< the elementwise slots
+    V whole;       ///< without a shape: the slot of factor_length::whole
+    V row, column; ///< of a matrix: the numbers of its row and column in `factored_work::values`
+};
+
+/// What an element adds to the sums of a pass, in double: to the sum of its row and the sum of its
+/// column, and to two sums over the whole tensor.
+template <pack W> struct factored_sums {
+    W factor = W(0);
+    std::array<W, 2> totals = {W(0), W(0)};
+};
+} // namespace gradstep::inline GRADSTEP_ISA
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // A rule with slots for the rows and columns of a matrix (policy/concepts.hpp).

@@ -61,6 +61,23 @@ template <std::size_t N, class F> GRADSTEP_INLINE void host_each(F&& f) {
     (std::make_index_sequence<N>{});
 }
 
+// The slots of a rule at step 0: zero, constants of the rule (`initial`), or a function of the
+// weight (`initialize`).
+template <class Rule, pack V>
+GRADSTEP_HD typename Rule::template state<V> initial_state([[maybe_unused]] Rule const& rule, [[maybe_unused]] V w) {
+    if constexpr (requires { rule.template initialize<V>(w); }) {
+        return rule.template initialize<V>(w);
+    } else {
+        typename Rule::template state<double> first = {};
+        if constexpr (requires { rule.initial(); }) first = rule.initial();
+        typename Rule::template state<V> s;
+        each<slot_count<Rule>>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+            slot<i, Rule>(s) = V(typename pack_traits<V>::value_type(slot<i, Rule>(first)));
+        });
+        return s;
+    }
+}
+
 // Calls f(0) to f(packs - 1), unrolled if there are few: sums without a variable index stay in
 // registers. With more packs, an f for each would be compiled in vain.
 template <std::size_t packs, class F> GRADSTEP_INLINE void each_pack(F const& f) {

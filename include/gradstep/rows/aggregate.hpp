@@ -1,5 +1,4 @@
 #pragma once
-// One file for one subject: the ids of a batch are divided into parts, then grouped by row.
 #include <algorithm>
 #include <bit>
 #include <cstddef>

@@ -1,5 +1,4 @@
 #pragma once
-#include <gradstep/matrix/matrix_step.hpp>
 #include <gradstep/policy/policy.hpp>
 #include <gradstep/rules/terms/factored_moments.hpp>
 
@@ -38,6 +37,8 @@ namespace gradstep {
 /// tensor with more than two (optax: the largest two), each matrix with factors of its own; here
 /// the dimensions after the first one are joined. The first moment of the paper's appendix, which
 /// needs a slot of the size of the matrix, is left out.
+///
+/// Tables do not support it, and no other rule can wrap it.
 struct adafactor {
     double beta2_decay = -0.8, epsilon = 1e-30, clamp = 0, epsilon2 = 1e-3, d = 1;
     bool relative_step = true, scale_parameter = true;
@@ -55,8 +56,6 @@ struct adafactor {
     static constexpr std::array factor_slots{factor_slot{"r", factor_length::rows},
                                              factor_slot{"c", factor_length::columns},
                                              factor_slot{"v", factor_length::whole}};
-    /// The type of its step. Tables do not support the rule, and no other rule can wrap it.
-    template <class Updater> using step_type = matrix_step<Updater>;
 
     template <class T> struct coeffs {
         double rho, beta, gain;

@@ -1,5 +1,4 @@
 #pragma once
-#include <gradstep/matrix/matrix_step.hpp>
 #include <gradstep/policy/policy.hpp>
 #include <gradstep/rules/terms/factored_moments.hpp>
 
@@ -30,6 +29,8 @@ namespace gradstep {
 ///
 /// Other frameworks: came-pytorch factors the last two dimensions of a tensor with more than two;
 /// here the dimensions after the first one are joined.
+///
+/// Tables do not support it, and no other rule can wrap it.
 struct came {
     double beta1 = 0.9, beta2 = 0.999, beta3 = 0.9999, epsilon1 = 1e-30, epsilon2 = 1e-16, d = 1;
     static constexpr auto hyperparameters =
@@ -46,8 +47,6 @@ struct came {
         factor_slot{"r", factor_length::rows}, factor_slot{"c", factor_length::columns},
         factor_slot{"s_r", factor_length::rows}, factor_slot{"s_c", factor_length::columns},
         factor_slot{"v", factor_length::whole}};
-    /// The type of its step. Tables do not support the rule, and no other rule can wrap it.
-    template <class Updater> using step_type = matrix_step<Updater>;
 
     template <class T> struct coeffs { T rate, beta1, share, keep, gain, epsilon, floor, most; };
     template <class T> coeffs<T> prepare(step_info now) const {

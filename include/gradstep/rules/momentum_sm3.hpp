@@ -1,5 +1,4 @@
 #pragma once
-#include <gradstep/matrix/matrix_step.hpp>
 #include <gradstep/policy/policy.hpp>
 #include <gradstep/rules/terms/factored_moments.hpp>
 
@@ -18,6 +17,8 @@ namespace gradstep {
 /// Other frameworks: optax.sm3 has epsilon = 1e-8, as here; Google's code has none. Both have
 /// accumulators for each dimension of a tensor with more than two; here the dimensions after the
 /// first one are joined.
+///
+/// Tables do not support it, and no other rule can wrap it.
 struct momentum_sm3 {
     double beta1 = 0.9, beta2 = 1, epsilon = 1e-8;
     static constexpr auto hyperparameters =
@@ -30,8 +31,6 @@ struct momentum_sm3 {
     static constexpr std::array factor_slots{factor_slot{"r", factor_length::rows},
                                              factor_slot{"c", factor_length::columns},
                                              factor_slot{"v", factor_length::whole}};
-    /// The type of its step. Tables do not support the rule, and no other rule can wrap it.
-    template <class Updater> using step_type = matrix_step<Updater>;
 
     template <class T> struct coeffs {
         T rate, beta1, share;

@@ -1,8 +1,7 @@
 #pragma once
 #include <algorithm>
 
-#include <gradstep/matrix/matrix_product.hpp>
-#include <gradstep/matrix/matrix_step.hpp>
+#include <gradstep/policy/matrix_product.hpp>
 #include <gradstep/policy/policy.hpp>
 
 namespace gradstep {
@@ -46,6 +45,8 @@ template <> inline constexpr std::array enumerators<muon_momentum>{"average", "s
 /// which rounds to three digits. muon.py divides by |u| + 1e-7, and takes the scale of a
 /// convolution from the last two of its four dimensions. optax corrects the bias of m, which
 /// changes nothing but rounding.
+///
+/// Tables do not support it, and no other rule can wrap it.
 struct muon {
     double mu = 0.95;
     bool nesterov = true;
@@ -72,8 +73,6 @@ struct muon {
 
     template <class X> struct state { X m; };
     static constexpr std::array state_names{"m"};
-    /// The type of its step. Tables do not support the rule, and no other rule can wrap it.
-    template <class Updater> using step_type = matrix_step<Updater>;
     /// A second matrix, A and B.
     GRADSTEP_INLINE static std::size_t work_size(std::size_t rows, std::size_t cols) {
         std::size_t const least = std::min(rows, cols);

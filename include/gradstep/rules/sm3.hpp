@@ -1,5 +1,4 @@
 #pragma once
-#include <gradstep/matrix/matrix_step.hpp>
 #include <gradstep/policy/policy.hpp>
 #include <gradstep/rules/terms/factored_moments.hpp>
 
@@ -23,6 +22,8 @@ namespace gradstep {
 /// Other frameworks: optax.sm3 has momentum. Tensors with more than two dimensions have
 /// accumulators for each dimension in optax and in Google's code; here the dimensions after the
 /// first one are joined.
+///
+/// Tables do not support it, and no other rule can wrap it.
 struct sm3 {
     double beta2 = 1, epsilon = 0;
     static constexpr auto hyperparameters =
@@ -34,8 +35,6 @@ struct sm3 {
     static constexpr std::array factor_slots{factor_slot{"r", factor_length::rows},
                                              factor_slot{"c", factor_length::columns},
                                              factor_slot{"v", factor_length::whole}};
-    /// The type of its step. Tables do not support the rule, and no other rule can wrap it.
-    template <class Updater> using step_type = matrix_step<Updater>;
 
     template <class T> struct coeffs {
         T rate;

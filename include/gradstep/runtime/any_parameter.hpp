@@ -1,5 +1,4 @@
 #pragma once
-// One file for one class, whose functions are only declared and whose docstrings are long.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +13,6 @@
 #include <gradstep/base/error.hpp>
 #include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/io/load_options.hpp>
 #include <gradstep/memory/apart.hpp>
 #include <gradstep/memory/applied_average.hpp>
 #include <gradstep/memory/executor.hpp>
@@ -34,6 +32,7 @@
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 #include <gradstep/runtime/stamped_rows.hpp>
+#include <gradstep/saved/load_options.hpp>
 #include <gradstep/step/ascent.hpp>
 #include <gradstep/step/changing_rows.hpp>
 #include <gradstep/step/state_visitor.hpp>
@@ -435,10 +434,22 @@ private:
     std::optional<std::vector<std::uint64_t>> shape_; // set by set_shape
     workspace memory_;
 };
+
+/// Updates several parameters with any policies by one step each, in one call. gradients[k] is for
+/// all[k]. The call is one pass, split by memory traffic over the threads of the parameter with the
+/// most threads. A gradient must not overlap the memory of any parameter, and with zero_gradient no
+/// other gradient. Each parameter's options define whether a non-finite gradient is skipped or
+/// rejects the call.
+///
+/// Parameters with the same model-wise rule (prodigy, dog) are one model: their clocks must be
+/// equal, and a gradient that is skipped skips the step of all of them.
+///
+/// Throws the errors of any_parameter::update, with the number of the parameter, and value_error
+/// for a duplicate parameter. No parameter has changed then.
+void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
+                step_options const& options = {});
 } // namespace gradstep::inline GRADSTEP_RUNTIME_ABI
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
 #include <gradstep/runtime/any_parameter.ipp>
-#include <gradstep/runtime/any_parameter_rows.ipp>
-#include <gradstep/runtime/any_parameter_step.ipp>
 #endif

@@ -1,15 +1,27 @@
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <type_traits>
+#include <unordered_set>
 #include <variant>
 
 #include <gradstep/backends/thread_pool.hpp>
 #include <gradstep/base/hash.hpp>
 #include <gradstep/base/sequence.hpp>
 #include <gradstep/bytes/saved_names.hpp>
+#include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/config.hpp>
 #include <gradstep/kernel/averaged_view.hpp>
+#include <gradstep/model/blocks.hpp>
+#include <gradstep/model/step_driver.hpp>
+#include <gradstep/number/random.hpp>
+#include <gradstep/number/reduce.hpp>
+#include <gradstep/number/subnormals.hpp>
 #include <gradstep/policy/catch_up.hpp>
 #include <gradstep/policy/hyperparameters.hpp>
+#include <gradstep/rows/aggregate.hpp>
+#include <gradstep/runtime/compiled_catch_up.hpp>
 #include <gradstep/runtime/parameter_scratch.hpp>
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
@@ -373,5 +385,677 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::read_average(scalar type, void* out)
     runtime::erased_tensor trained = tensor(nullptr);
     if (average_is_applied_) trained.weight = const_cast<void*>(trained_.view().data);
     updater_.compiled().read_average(trained, clock(), type, out);
+}
+
+GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::refused_nonfinite() const {
+    if (options_.on_nonfinite == nonfinite::propagate) return {};
+    std::size_t const found = find_nonfinite(0, gradient_.size);
+    if (found == gradient_.size) return {};
+    if (options_.on_nonfinite == nonfinite::raise)
+        detail::fail<nonfinite_error>(
+            {"gradient"}, {"is not finite at element ", found, ", and on_nonfinite is raise: no step is taken"});
+    return found;
+}
+
+template <class F> void any_parameter::take_step(step_options const& options, F const& before_it) {
+    step_options const own = limit_.is_none() ? options : clipped(options);
+    if (!is_model_wise()) {
+        advance(own);
+        before_it();
+        return run();
+    }
+    detail::step_task* const all[] = {this}; // a model of one parameter
+    detail::step_driver& driver = (*memory_).driver;
+    driver.prepare_by(all, [&](std::size_t, double) { advance(own); });
+    before_it();
+    driver.run(all, threads_ ? &*threads_ : nullptr);
+}
+
+GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update(any_span gradient, step_options const& options) {
+    take_gradient(gradient, options, "update");
+    if (auto const found = skip_nonfinite(options)) return {false, found};
+    take_step(options, [] {});
+    return {};
+}
+
+GRADSTEP_DEFINE_RUNTIME ascent_result any_parameter::ascend(any_span gradient, sam_options const& how) {
+    if (stamps_)
+        detail::fail<value_error>({"ascend"}, {"rows that catch up have pending steps"},
+                                  {"\"catch_up\": \"touch_only\""});
+    detail::check(how);
+    take_gradient(gradient, {}, "ascend");
+    if (auto const found = refused_nonfinite()) return {false, 0, found};
+    begin_ascent();
+    double norm = 0;
+    if (how.adaptive) {
+        for_each_part([&](std::size_t first, std::size_t last) { measure_ascent(how, first, last); });
+        norm = detail::root_of_squares([&](double scale) { return ascent_squares(scale); });
+    } else {
+        norm = detail::root_of_squares([&](double scale) {
+            double sum = 0;
+            for (std::size_t b = 0; b < detail::block_count(size()); ++b) sum += block_sum(b, scale);
+            return sum;
+        });
+    }
+    if (!std::isfinite(norm))
+        detail::fail<value_error>({"ascend"}, {"the norm of the gradient is ", norm},
+                                  {"finite gradients; on_nonfinite = skip leaves such steps out"});
+    keep_weights(0, size());
+    is_ascended_ = reads_kept_ = true;
+    for_each_part([&](std::size_t first, std::size_t last) { move_weights(how, how.scale(norm), first, last); });
+    return {true, norm, {}};
+}
+
+GRADSTEP_DEFINE_RUNTIME update_result any_parameter::descend(any_span gradient, step_options const& options) {
+    if (is_locked_for_ascent_) detail::refuse_locked("descend");
+    if (!is_ascended_) detail::refuse_descend();
+    is_ascended_ = false; // for the checks of the step
+    detail::rollback_guard still_ascended([&] { is_ascended_ = true; });
+    take_gradient(gradient, options, "descend");
+    auto const go_back = [&] {
+        still_ascended.dismiss();
+        restore_weights(0, size());
+        reads_kept_ = false;
+    };
+    auto const found = skip_nonfinite(options);
+    if (found) go_back();
+    else take_step(options, go_back);
+    return {!found, found};
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_ascent() {
+    if (detail::is_integer(updater_.storage()))
+        detail::fail<value_error>({"ascend"}, {"integers hold counts, which have no direction"},
+                                  {"floating-point elements"});
+    if (kept_.view().size != size()) kept_ = detail::any_buffer(updater_.storage(), size());
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::measure_ascent(sam_options const& how, std::size_t first,
+                                                           std::size_t last) {
+    updater_.compiled().ascend(tensor(gradient_.data), how, 0, kept_.data(), first, last);
+}
+
+GRADSTEP_DEFINE_RUNTIME double any_parameter::ascent_squares(double scale) const {
+    double sum = 0;
+    for (std::size_t b = 0; b < detail::block_count(size()); ++b)
+        sum += updater_.compiled().block_sum(kept_.view().data, size(), b, scale);
+    return sum;
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::keep_weights(std::size_t first, std::size_t last) {
+    std::size_t const each = size_of(updater_.storage());
+    if (first != last)
+        std::memcpy(static_cast<std::byte*>(kept_.data()) + first * each, value_at(first), (last - first) * each);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::move_weights(sam_options const& how, double scale, std::size_t first,
+                                                         std::size_t last) {
+    updater_.compiled().ascend(tensor(gradient_.data), how, scale, nullptr, first, last);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::require_kept() const {
+    std::size_t const kept = kept_.view().size;
+    if (kept != size())
+        detail::fail<size_error>({"descend"}, {"there are ", size(), " elements"}, {kept, ", as many as at ascend()"});
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::restore_weights(std::size_t first, std::size_t last) {
+    std::size_t const each = size_of(updater_.storage());
+    if (first != last)
+        std::memcpy(value_at(first), static_cast<std::byte*>(kept_.data()) + first * each, (last - first) * each);
+}
+
+GRADSTEP_DEFINE_RUNTIME sparse_message any_parameter::compress(any_span gradient, step_options const& options) {
+    detail::two_phase::require(updater_, "compress");
+    take_gradient(gradient, options, "compress");
+    auto const found = refused_nonfinite();
+    begin_message(found || limit_.is_none() ? options : clipped(options), {}, !found);
+    detail::rollback_guard rollback([&] { end_two_phase(); });
+    sparse_message out = message();
+    if (found && options.zero_gradient) zero_gradient();
+    rollback.dismiss();
+    return out;
+}
+
+GRADSTEP_DEFINE_RUNTIME std::size_t any_parameter::message_bound() const {
+    detail::two_phase::require(updater_, "message_bound");
+    return detail::two_phase::most_bytes(updater_, size());
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::take_gradient(any_span gradient, step_options const& options,
+                                                          char const* call) {
+    detail::check(options);
+    require_trained(call);
+    gradient_ = checked_gradient(gradient.now(), size(), options);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::add_memory(detail::apart_check& to, bool zeroes) {
+    auto const add = [&](any_span const& x, bool is_written) { to.add(x.data, bytes_of(x), is_written); };
+    add(values_.view(), true);
+    add(gradient_, zeroes);
+    for (std::size_t i = 0; i < updater_.slots(); ++i) add(state(i), true);
+}
+
+GRADSTEP_DEFINE_RUNTIME char const* any_parameter::buffer_name(std::size_t i) const {
+    return i == 0 ? "values" : i == 1 ? "gradient" : updater_.slot_name(i - 2);
+}
+
+GRADSTEP_DEFINE_RUNTIME std::size_t any_parameter::find_nonfinite(std::size_t first, std::size_t last) const {
+    return detail::find_nonfinite(gradient_.type, gradient_.data, first, last);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::zero_gradient() const {
+    if (gradient_.size != 0)
+        std::memset(const_cast<void*>(gradient_.data), 0, gradient_.size * size_of(gradient_.type));
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::advance(step_options const& options, tensor_options const& own) {
+    next_step(options, own);
+    bool const uses_shape = updater_.facts().uses_shape;
+    if (!stamps_ && !uses_shape && !compresses()) return;
+    detail::rollback_guard back([&] { withdraw(); });
+    if (uses_shape) {
+        updater_.compiled().require_matrix(tensor(gradient_.data), detail::only_tensor);
+    } else if (stamps_) {
+        stamps_->follow(updater_);
+        stamps_->require_kept(updater_.prepared_step());
+    } else {
+        two_phase_.begin(updater_, tensor(gradient_.data), threads_);
+    }
+    back.dismiss();
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::prepare(step_options const& options, double clip) {
+    step_options own = options;
+    own.gradient_scale *= clip;
+    advance(own);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_step() {
+    if (stamps_) stamps_->begin_step(tensor(nullptr), updater_.prepared_step());
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::withdraw() {
+    updater_.seek(before_);
+    end_two_phase();
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::run(std::size_t first, std::size_t last) const noexcept {
+    updater_.compiled().run(tensor(gradient_.data), first, last);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::run() {
+    if (two_phase_.runs()) return two_phase_.run(updater_);
+    if (stamps_) {
+        begin_step();
+        for_each_row([&](std::size_t first, std::size_t last) {
+            stamps_->catch_up(tensor(nullptr), {nullptr, first, last}, clock().step);
+            run_all_rows(first, last);
+        });
+        return stamps_->has_caught_up();
+    }
+    std::size_t const bytes = size() * bytes_per_element();
+    std::size_t const parts = threads_ ? threads_->small_parts_for(bytes) : 1;
+    if (has_rows_of_their_own() || (runs_in_chunks() && parts > 1)) {
+        std::size_t const unit = has_rows_of_their_own() ? 1 : 64, units = has_rows_of_their_own() ? rows_ : size();
+        std::size_t const share = (units / parts + unit) / unit * unit;
+        auto const run_part = [&](std::size_t p) {
+            std::size_t const first = std::min(units, p * share), last = std::min(units, (p + 1) * share);
+            if (has_rows_of_their_own()) run_all_rows(first, last);
+            else run(first, last);
+        };
+        if (parts < 2) run_part(0);
+        else threads_->run(parts, task(run_part, bytes));
+    } else {
+        updater_.compiled().run_whole(tensor(gradient_.data));
+    }
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_message(step_options const& options, tensor_options const& own,
+                                                          bool has_gradient) {
+    next_step(options, own);
+    detail::rollback_guard clock_back([&] { withdraw(); });
+    two_phase_.begin_message(updater_, tensor(has_gradient ? gradient_.data : nullptr), options, threads_);
+    clock_back.dismiss();
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_apply(detail::message_list const& messages) {
+    two_phase_.begin_apply(updater_, tensor(nullptr), messages, threads_);
+}
+
+GRADSTEP_DEFINE_RUNTIME step_options any_parameter::clipped(step_options options) {
+    detail::step_task* const all[] = {this};
+    detail::step_driver& driver = (*memory_).driver;
+    if (auto const found = driver.clip_by_own_limits(all, threads_ ? &*threads_ : nullptr, options.gradient_scale))
+        detail::refuse_norm(found->norm, found->of_weights);
+    options.gradient_scale *= driver.clip(0);
+    return options;
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options options, tensor_options const& own) {
+    if (updater_.facts().is_model_wise != is_model_wise())
+        detail::fail<value_error>({"optimizer"},
+                                  {"was replaced, and the rule ", is_model_wise() ? "was" : "is",
+                                   " model-wise, while the other one sees one tensor"},
+                                  {"a new parameter"});
+    before_ = clock();
+    if (options.seed == 0) options.seed = seed_;
+    updater_.next_step(options, own);
+}
+
+GRADSTEP_DEFINE_RUNTIME any_span any_parameter::checked_gradient(any_span const& given, std::size_t count,
+                                                                 step_options const& options) const {
+    if (given.type != updater_.storage())
+        detail::fail<value_error>({"gradient"}, {"has elements of ", detail::enumerator(given.type)},
+                                  {detail::enumerator(updater_.storage())});
+    if (given.size != count) detail::fail<size_error>({"gradient"}, {"has ", given.size, " elements"}, {count});
+    if (options.zero_gradient && !given.is_writable) detail::refuse_zero_gradient();
+    detail::extent const gradient{"gradient", given.data, count, bytes_of(given)};
+    if (gradient.is_missing()) detail::fail<buffer_error>({"gradient"}, {"is null"}, {count, " elements of memory"});
+    if (!detail::is_aligned(given)) detail::refuse_alignment("gradient", given.type);
+    require_apart(gradient);
+    return given;
+}
+
+GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::skip_nonfinite(step_options const& options) const {
+    auto const found = refused_nonfinite();
+    if (found && options.zero_gradient) zero_gradient();
+    return found;
+}
+
+struct any_parameter::distinct_rows {
+    detail::batch_rows<std::int64_t> rows;
+};
+
+GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, any_span gradient_rows,
+                                                                 step_options const& options) {
+    detail::check(options); // also if a gradient skips the step
+    require_trained("update_rows");
+    if (compresses())
+        detail::fail<value_error>({"update_rows"}, {"dgc_momentum takes no step of single rows"},
+                                  {"another rule, or update()"});
+    require_rows("update_rows");
+    if (!updater_.facts().clock_state_names.empty() || updater_.facts().is_model_wise)
+        detail::fail<value_error>({"update_rows"},
+                                  {"the rule keeps numbers of all steps, which an inactive row would miss"},
+                                  {"update(), or another rule"});
+    if (!stamps_ && updater_.facts().counts_steps)
+        detail::fail<value_error>(
+            {"update_rows"},
+            {"the average counts the steps of the run, and under touch_only would miss those of an inactive row"},
+            {"ema or towards_initial, or under catch_up exact or replay"});
+    if (!limit_.is_none())
+        detail::fail<value_error>({"update_rows: clip"}, {"a norm needs the whole gradient"},
+                                  {"none or clip_value, which clips rows by value"});
+    ids = ids.now();
+    auto const found_ids = ids_of(ids, "update_rows");
+    require_apart({"ids", ids.data, ids.size, bytes_of(ids)});
+    gradient_ = checked_gradient(gradient_rows.now(), found_ids.size() * width_, options);
+    if (auto const found = skip_nonfinite(options)) return {false, found};
+    distinct_rows const named{(*memory_).grouped.by_hash(found_ids, nullptr, std::nullopt)};
+    auto const& batch = named.rows;
+    std::size_t const row_bytes = width_ * updater_.facts().bytes_per_element;
+    std::size_t const parts = threads_ ? threads_->small_parts_for(batch.count * row_bytes) : 1;
+    auto& sums = (*memory_).sums;
+    sums.resize(parts);
+    for (auto& sum : sums) sum.resize(width_ * size_of(updater_.storage()));
+    advance(options);
+    begin_step();
+    auto const run_part = [&](std::size_t p) {
+        std::size_t const first = p * batch.count / parts, last = (p + 1) * batch.count / parts;
+        if (stamps_) stamps_->catch_up(tensor(nullptr), {batch.ids, first, last}, clock().step);
+        run_rows(named, first, last, sums[p].data());
+    };
+    if (parts < 2) run_part(0);
+    else threads_->run(parts, task(run_part, batch.count * row_bytes));
+    if (options.zero_gradient) zero_gradient();
+    return {};
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::flush() {
+    require_trained("flush");
+    if (!is_behind()) return;
+    auto const all = tensor(nullptr);
+    for_each_row([&](std::size_t first, std::size_t last) {
+        stamps_->flush(all, {nullptr, first, last}, clock().step);
+    });
+    stamps_->has_caught_up();
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::read_rows(any_span ids, any_span out) {
+    ids = ids.now();
+    out = out.now();
+    auto const found_ids = ids_of(ids, "read_rows");
+    require_room(out, updater_.storage(), found_ids.size() * width_, "read_rows");
+    if (detail::extent{"out", out.data, out.size, bytes_of(out)}.overlaps({"ids", ids.data, ids.size, bytes_of(ids)}))
+        detail::fail<buffer_error>({"read_rows: out"}, {"overlaps ids"}, {"separate memory for each buffer"});
+    if (is_behind())
+        return stamps_->read(tensor(nullptr), {found_ids.data(), 0, found_ids.size()}, clock().step,
+                             const_cast<void*>(out.data));
+    std::size_t const bytes = width_ * size_of(updater_.storage());
+    auto* to = static_cast<std::byte*>(const_cast<void*>(out.data));
+    for (std::int64_t const id : found_ids) {
+        if (bytes != 0) std::memcpy(to, value_at(static_cast<std::size_t>(id) * width_), bytes);
+        to += bytes;
+    }
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::run_all_rows(std::size_t first, std::size_t last) const noexcept {
+    if (!updater_.facts().is_row_wise) return run(first * width_, last * width_);
+    for (std::size_t r = first; r < last; ++r) updater_.compiled().run_whole(row_tensor(r, gradient_at(r * width_)));
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::require_rows(char const* call) const {
+    if (updater_.facts().uses_shape)
+        detail::fail<value_error>({call}, {"the rule updates a whole matrix, and no single rows"},
+                                  {"update(), or another rule"});
+    if (updater_.facts().is_row_wise && has_rows_ && !has_rows_of_their_own())
+        detail::fail<value_error>(
+            {call}, {"the rule is row-wise, and takes ", rows_, " rows of one element for one tensor"}, {"width > 1"});
+}
+
+GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::row_tensor(std::size_t r, void const* gradient) const {
+    return row_of(tensor(gradient), r);
+}
+
+GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::row_of(runtime::erased_tensor all, std::size_t r) const {
+    all.weight = static_cast<std::byte*>(all.weight) + r * width_ * size_of(updater_.storage());
+    all.size = width_;
+    all.first = r * width_;
+    for (std::size_t i = 0; i < updater_.slots(); ++i)
+        all.slots[i] = static_cast<std::byte*>(all.slots[i]) +
+                       (updater_.facts().is_row_slot(i) ? r : r * width_) * size_of(updater_.state_type());
+    return all;
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_state(runtime::erased_tensor const& all, std::size_t rows,
+                                                        std::int64_t step) const {
+    if (!has_rows_of_their_own()) return updater_.compiled().initialize(all, step);
+    for (std::size_t r = 0; r < rows; ++r) updater_.compiled().initialize(row_of(all, r), step);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::permute(any_span order) {
+    std::size_t const rows = row_lengths("permute").rows;
+    std::vector<std::int64_t> memory;
+    commit_rows(rearranged(detail::permuted_rows(rows, numbers_of(order.now(), rows, "permute", memory)), {}));
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::reset(any_span rows) {
+    std::size_t const now = row_lengths("reset").rows;
+    std::vector<std::int64_t> memory;
+    commit_rows(rearranged(detail::reset_rows(now, numbers_of(rows.now(), now, "reset", memory)), {}));
+}
+
+GRADSTEP_DEFINE_RUNTIME detail::row_lengths any_parameter::row_lengths(char const* call) const {
+    require_trained(call);
+    if (values_.refers()) detail::refuse_rows_of_host(call);
+    if (stamps_ && !has_rows_)
+        detail::fail<value_error>({call}, {"the parameter began with one row, and catch_up keeps it as one"},
+                                  {"\"catch_up\": \"touch_only\", or 0 rows at first and append"});
+    if (shape_ && !shape_->empty() && std::count(shape_->begin() + 1, shape_->end(), 0) != 0)
+        return {static_cast<std::size_t>(shape_->front()), 0}; // as a gs::shape, 0 x 0 would be unknown
+    detail::row_lengths const of_shape = detail::row_lengths_of(call, matrix(), size());
+    if (!has_rows_ || (width_ == 1 && !stamps_)) return of_shape;
+    if (width_ != 0 && of_shape.width != width_)
+        detail::fail<value_error>(
+            {call}, {"a row of the shape has ", of_shape.width, " elements, and a row of the parameter ", width_},
+            {"set_shape with the rows of the parameter"});
+    return {rows_, width_};
+}
+
+GRADSTEP_DEFINE_RUNTIME any_parameter::added_rows any_parameter::added_values(any_span given) const {
+    given = given.now();
+    if (given.type != updater_.storage())
+        detail::fail<value_error>({"append"}, {"the values are of ", detail::enumerator(given.type)},
+                                  {detail::enumerator(updater_.storage())});
+    if (given.data == nullptr && given.size != 0)
+        detail::fail<buffer_error>({"append"}, {"values is null"}, {given.size, " elements of memory"});
+    if (!detail::is_aligned(given)) detail::refuse_alignment("append: values", given.type);
+    return {given};
+}
+
+GRADSTEP_DEFINE_RUNTIME any_parameter::rearranged_memory any_parameter::rearranged(detail::row_order const& order,
+                                                                                   added_rows const& added) {
+    auto const& facts = updater_.facts();
+    bool const is_table = has_rows_ && (width_ != 1 || stamps_);
+    gradstep::shape const now = matrix(), then = detail::with_rows(now, order.after());
+    std::size_t const width = is_table ? width_ : now.is_known() ? now.cols : 1, n = order.after() * width;
+    rearranged_memory out{
+        detail::any_buffer(updater_.storage(), n), {}, {}, shape_, detail::with_rows(options_.shape, order.after())};
+    out.rows = is_table ? order.after() : has_rows_ ? n : 1;
+    out.width = is_table ? width_ : has_rows_ ? 1 : n;
+    if (out.extents && order.moves_values()) { // a single number becomes a row
+        out.extents->resize(std::max<std::size_t>(out.extents->size(), 1));
+        out.extents->front() = order.after();
+    }
+    runtime::erased_tensor x{out.values.data(), nullptr, n, {}, options_.id};
+    if (facts.uses_shape) x.shape = then;
+    auto const is_of_row = [&](std::size_t i) { return facts.is_row_slot(i) && has_rows_of_their_own(); };
+    for (std::size_t i = 0; i < updater_.slots(); ++i) {
+        out.state[i] =
+            detail::any_buffer(updater_.state_type(), is_of_row(i) ? order.after() : updater_.slot_size(i, n, then));
+        x.slots[i] = out.state[i].data();
+    }
+    if (stamps_) out.stamps.resize(order.after());
+    flush();
+
+    auto const move = [&](std::span<std::size_t const> sources, std::size_t before, std::size_t each,
+                          detail::any_buffer const& from, any_span const& more, detail::any_buffer& to) {
+        detail::move_rows(sources, before, each * size_of(from.view().type),
+                          static_cast<std::byte const*>(from.view().data), static_cast<std::byte const*>(more.data),
+                          static_cast<std::byte*>(to.data()));
+    };
+    move(order.values, order.before, width, values_, added.values, out.values);
+    if (order.has_new_state()) begin_state(x, out.rows, clock().step);
+    std::size_t const everything[] = {0};
+    for (std::size_t i = 0; i < updater_.slots(); ++i) {
+        std::size_t const each = is_of_row(i) ? 1 : facts.slot_width(i, width, now);
+        if (each != 0) move(order.state, order.before, each, state_[i], {}, out.state[i]);
+        else move(everything, 1, out.state[i].view().size, state_[i], {}, out.state[i]);
+    }
+    for (std::size_t i = 0; i < out.stamps.size(); ++i)
+        out.stamps[i] = order.state[i] == detail::row_order::new_row ? static_cast<std::uint32_t>(clock().step)
+                                                                     : stamps_->stamps()[order.state[i]];
+    return out;
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::commit_rows(rearranged_memory&& made) noexcept {
+    values_ = std::move(made.values);
+    state_ = std::move(made.state);
+    if (stamps_) stamps_->replace(std::move(made.stamps));
+    shape_ = std::move(made.extents);
+    options_.shape = made.shape;
+    rows_ = made.rows;
+    width_ = made.width;
+}
+
+GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::ids_of(any_span const& given, char const* call) {
+    auto const ids = numbers_of(given, rows_, call, (*memory_).ids);
+    detail::check_ids(ids, rows_, std::nullopt);
+    return ids;
+}
+
+GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::numbers_of(any_span const& given, std::size_t rows,
+                                                                                char const* call,
+                                                                                std::vector<std::int64_t>& memory) {
+    if (!detail::is_integer(given.type))
+        detail::fail<value_error>({call}, {"ids are of ", detail::enumerator(given.type)},
+                                  {"int32, uint32, int64 or uint64"});
+    if (given.data == nullptr && given.size != 0)
+        detail::fail<buffer_error>({call}, {"ids is null"}, {given.size, " ids"});
+    if (!detail::is_aligned(given)) detail::refuse_alignment(call + std::string(": ids"), given.type);
+    auto const converted = [&]<class Id>(Id const* from) {
+        if constexpr (std::is_same_v<Id, std::uint64_t>)
+            for (std::size_t i = 0; i < given.size; ++i)
+                if (from[i] > INT64_MAX)
+                    detail::fail<value_error>({"ids[", i, "]"}, {from[i], " is out of range"}, {"[0, ", rows, ")"});
+        memory.assign(from, from + given.size);
+        return std::span<std::int64_t const>(memory);
+    };
+    return given.type == scalar::int64
+               ? std::span<std::int64_t const>(static_cast<std::int64_t const*>(given.data), given.size)
+           : given.type == scalar::int32  ? converted(static_cast<std::int32_t const*>(given.data))
+           : given.type == scalar::uint32 ? converted(static_cast<std::uint32_t const*>(given.data))
+                                          : converted(static_cast<std::uint64_t const*>(given.data));
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::prefetch(std::size_t row) const noexcept {
+    auto const fetch = [](any_span const& x, std::size_t i, std::size_t count) {
+        detail::prefetch_memory(static_cast<std::byte const*>(x.data) + i * size_of(x.type), count * size_of(x.type));
+    };
+    fetch(values_.view(), row * width_, width_);
+    for (std::size_t i = 0; i < updater_.slots(); ++i)
+        if (updater_.facts().is_row_slot(i)) fetch(state_[i].view(), row, 1);
+        else fetch(state_[i].view(), row * width_, width_);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::run_rows(distinct_rows const& of, std::size_t first, std::size_t last,
+                                                     void* sum) const noexcept {
+    auto const& batch = of.rows;
+    // Once per batch: rows then need no guard of their own, and do not wait for the row before.
+    detail::flush_guard const guard(subnormals::flush);
+    std::size_t const each = size_of(updater_.storage());
+    runtime::erased_tensor const all = tensor(nullptr);
+    for (std::size_t r = first; r < last; ++r) {
+        if (r + detail::rows_ahead < last) prefetch(static_cast<std::size_t>(batch.ids[r + detail::rows_ahead]));
+        auto const row = static_cast<std::size_t>(batch.ids[r]);
+        std::size_t const begin = batch.begin == nullptr ? r : batch.begin[r],
+                          count = batch.begin == nullptr ? 1 : batch.begin[r + 1] - begin;
+        void const* gradient = gradient_at((batch.sources == nullptr ? begin : batch.sources[begin]) * width_);
+        if (count > 1) {
+            detail::with_type(updater_.storage(), [&]<class S>() {
+                detail::sum_rows<S>(gradient_.data, batch.sources + begin, count, width_, sum);
+            });
+            gradient = sum;
+        }
+        if (updater_.facts().is_row_wise) {
+            updater_.compiled().run_whole(row_tensor(row, gradient));
+        } else {
+            // Elements keep their numbers, on which random bits depend: the gradient pointer is
+            // offset accordingly.
+            runtime::erased_tensor x = all;
+            x.gradient = static_cast<std::byte const*>(gradient) - row * width_ * each;
+            updater_.compiled().run(x, row * width_, (row + 1) * width_);
+        }
+    }
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* const> all,
+                                                       std::span<any_span const> gradients,
+                                                       step_options const& options) {
+    if (all.size() != gradients.size())
+        detail::fail<size_error>({"update_all"}, {gradients.size(), " gradients for ", all.size(), " parameters"},
+                                 {"one for each parameter"});
+    if (all.empty()) return;
+    std::vector<detail::step_task*> taken, skipped;
+    taken.reserve(all.size());
+    detail::executor_reference const* threads = nullptr;
+    auto const with_context = [](auto const& number, auto const& f) {
+        detail::with_context([&] { return "parameter " + detail::text(static_cast<std::size_t>(number())) + ": "; }, f);
+    };
+    bool have_limits = false;
+    detail::rollback_guard none_taken([&] {
+        for (any_parameter* const one : all) one->is_taken_ = false;
+    });
+    for (std::size_t k = 0; k < all.size(); ++k) {
+        detail::fetch(all, k + 4);
+        any_parameter& one = *all[k];
+        if (one.is_taken_) detail::fail<value_error>({"parameter ", k}, {"is there twice"}, {"each parameter once"});
+        with_context([&] { return k; },
+                     [&] {
+                         one.is_taken_ = true;
+                         one.take_gradient(gradients[k], options, "update");
+                         have_limits = have_limits || !one.limit_.is_none();
+                         (one.refused_nonfinite() ? skipped : taken).push_back(&one);
+                     });
+        if (one.threads() && (threads == nullptr || one.threads()->concurrency() > threads->concurrency()))
+            threads = &*one.threads();
+    }
+    // A model whose rule is model-wise takes a step as a whole, or not at all.
+    for (std::size_t k = 0; k < skipped.size(); ++k)
+        if (skipped[k]->is_model_wise())
+            std::erase_if(taken, [&](detail::step_task* const one) {
+                bool const is_left_out = one->is_model_wise() && one->hash_of_rule() == skipped[k]->hash_of_rule();
+                if (is_left_out) skipped.push_back(one);
+                return is_left_out;
+            });
+    detail::step_driver& driver = (*all[0]->memory_).driver;
+    if (all.size() > 1) {
+        // Those with a skipped step, too: their gradients can be set to zero.
+        std::vector<detail::step_task*> tasks;
+        std::span<detail::step_task* const> checked = taken;
+        if (!skipped.empty()) {
+            for (any_parameter* const one : all) tasks.push_back(one);
+            checked = tasks;
+        }
+        if (auto const found = driver.find_overlap(checked, options.zero_gradient)) {
+            auto const name = [&](detail::step_driver::task_index const& buffer) {
+                return "parameter " + detail::text(buffer.task) + ": " +
+                       checked[buffer.task]->buffer_name(buffer.number);
+            };
+            detail::fail<buffer_error>({name(found->first)}, {"overlaps ", name(found->second)},
+                                       {"separate memory for each buffer"});
+        }
+    }
+    auto const number_of = [&](std::size_t k) {
+        auto const is_taken = [&](any_parameter const* one) { return one == taken[k]; };
+        return std::find_if(all.begin(), all.end(), is_taken) - all.begin();
+    };
+    driver.clip_none();
+    if (have_limits)
+        if (auto const found = driver.clip_by_own_limits(taken, threads, options.gradient_scale))
+            with_context([&] { return number_of(found->task); },
+                         [&] { detail::refuse_norm(found->norm, found->of_weights); });
+    separate_ids(all);
+    driver.prepare_by(taken, [&](std::size_t k, double clip) {
+        with_context([&] { return number_of(k); }, [&] { taken[k]->prepare(options, clip); });
+    });
+    none_taken.dismiss();
+    for (any_parameter* const one : all) one->is_taken_ = false;
+    if (options.zero_gradient)
+        for (detail::step_task const* const one : skipped) one->zero_gradient();
+    driver.run(taken, threads);
+}
+
+// The words are a function of seed, step and id. The first one of equal ids keeps its id, and those
+// that have taken a step come first: ids do not change at resume. The others get an id of their
+// position, of the latest step of the call and of the ids that stay, so that parameters of other
+// calls have others. So do new parameters without an id of their own beside trained ones.
+GRADSTEP_DEFINE_RUNTIME void any_parameter::separate_ids(std::span<any_parameter* const> all) {
+    std::vector<std::uint64_t> ids;
+    std::int64_t latest = 0;
+    std::uint64_t of_trained = 0;
+    for (any_parameter const* const one : all) {
+        if (!one->drawing_id()) continue;
+        ids.push_back(one->options_.id);
+        if (one->clock().step != 0) of_trained += one->options_.id;
+        latest = std::max(latest, one->clock().step);
+    }
+    if (ids.empty()) return;
+    auto const is_new = [](any_parameter const& x) { return x.clock().step == 0 && x.options_.id == x.given_id_; };
+    auto const is_late = [&](any_parameter const& x) { return latest != 0 && x.given_id_ == 0 && is_new(x); };
+    std::sort(ids.begin(), ids.end());
+    if (std::adjacent_find(ids.begin(), ids.end()) == ids.end() &&
+        std::none_of(all.begin(), all.end(), [&](auto const* x) { return x->drawing_id() && is_late(*x); }))
+        return;
+    std::unordered_set<std::uint64_t> known;
+    for (bool const of_new : {false, true})
+        for (std::size_t k = 0; k < all.size(); ++k) {
+            any_parameter& one = *all[k];
+            if (!one.drawing_id() || is_new(one) != of_new) continue;
+            bool const moves = is_late(one);
+            for (std::uint32_t attempt = 0; (moves && attempt == 0) || !known.insert(one.options_.id).second;
+                 ++attempt) {
+                auto const low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
+                auto const t = static_cast<std::uint64_t>(latest);
+                auto const random = philox4x32({{low(k), attempt, low(t), low(t >> 32)}}, one.given_id_ + of_trained);
+                one.options_.id = std::uint64_t{random.word[1]} << 32 | random.word[0];
+            }
+        }
+}
+
+GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
+                                        step_options const& options) {
+    any_parameter::update_all(all, gradients, options);
 }
 } // namespace gradstep::inline GRADSTEP_RUNTIME_ABI

@@ -406,5 +406,4 @@ void require_same_types(any_updater const& a, any_updater const& b);
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
 #include <gradstep/runtime/any_updater.ipp>
-#include <gradstep/runtime/any_updater_step.ipp>
 #endif

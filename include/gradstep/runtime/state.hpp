@@ -13,7 +13,7 @@
 #include <gradstep/rows/row_progress.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/stamped_rows.hpp>
-#include <gradstep/state/saved_state.hpp>
+#include <gradstep/saved/saved_state.hpp>
 #include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

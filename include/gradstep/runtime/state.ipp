@@ -2,8 +2,8 @@
 #include <string>
 
 #include <gradstep/base/sequence.hpp>
-#include <gradstep/io/checkpoint.hpp>
-#include <gradstep/state/table.hpp>
+#include <gradstep/checkpoint.hpp>
+#include <gradstep/saved/table.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::get(any_parameter const& x, char const*,

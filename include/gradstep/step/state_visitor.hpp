@@ -14,10 +14,10 @@
 #include <gradstep/policy/shape.hpp>
 #include <gradstep/step/slice.hpp>
 
-// How parameters and models describe their state to state/saved_state.hpp, which saves it. Every
+// How parameters and models describe their state to saved/saved_state.hpp, which saves it. Every
 // file that contains a model compiles this header, so it has only plain numbers and calls.
 namespace gradstep {
-struct load_options; // io/load_options.hpp
+struct load_options; // saved/load_options.hpp
 } // namespace gradstep
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
@@ -142,16 +142,16 @@ void visit_state(state_visitor& to, tensor<Updater> const& x, Updater const& by,
     }
 }
 
-// io/checkpoint.hpp defines it. In a header-only program that does not include that header, save
+// checkpoint.hpp defines it. In a header-only program that does not include that header, save
 // and load of a parameter, a table or an averager fail to compile with this message.
 class checkpoint_files;
 template <class Files> constexpr bool require_checkpoints() {
     constexpr bool included = requires { sizeof(Files); };
     static_assert(included, "gradstep: save and load of files: the code is not included; expected an include of "
-                            "<gradstep/io/checkpoint.hpp>");
+                            "<gradstep/checkpoint.hpp>");
     return included;
 }
 
-// state/saved_state.hpp: what saves and loads a parameter, a table or an average.
+// saved/saved_state.hpp: what saves and loads a parameter, a table or an average.
 template <class X> struct state_access;
 } // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -1,5 +1,4 @@
 #pragma once
-// One file for one class: the memory, copies and launches of a backend use each other.
 #include <algorithm>
 #include <cstddef>
 #include <span>

@@ -1,5 +1,4 @@
 #pragma once
-// One file for one class: the step of an optimizer of torch.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <cstddef>
 
-#include <gradstep/kernel/kernel.hpp>
 #include <gradstep/policy/concepts.hpp>
 #include <gradstep/policy/hyperparameters.hpp>
+#include <gradstep/policy/slots.hpp>
 #include <gradstep/policy/zero_gradient.hpp>
 
 namespace gradstep {
@@ -24,7 +24,7 @@ namespace gradstep::detail::inline GRADSTEP_ISA {
 // `cautious::check` tests the rest.
 template <class Rule>
 concept moves_along_direction = rule<Rule> && applies_elementwise<Rule> && !settled_rule<Rule> && !noisy_rule<Rule> &&
-                                !shaped_rule<Rule> && !keeps_clock_state<Rule> && !has_own_step<Rule> && !requires {
+                                !shaped_rule<Rule> && !keeps_clock_state<Rule> && !sends_messages<Rule> && !requires {
     Rule::takes_gradients_only;
 }
 &&!requires { Rule::pulls_weight; }

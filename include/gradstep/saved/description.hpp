@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include <gradstep/state/saved_state.hpp>
+#include <gradstep/saved/saved_state.hpp>
 
 // The description of a parameter in a file, as JSON: everything except its tensors. See
 // docs/reference/file_formats.md.
@@ -27,5 +27,5 @@ read_description description_from(std::string const& where, std::string name, st
 } // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
-#include <gradstep/io/description.ipp>
+#include <gradstep/saved/description.ipp>
 #endif

@@ -2,7 +2,7 @@
 // torch did.
 #include <gradstep/gradstep.hpp>
 
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 
 #include <algorithm>
 #include <cstddef>

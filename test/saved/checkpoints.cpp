@@ -1,7 +1,7 @@
 // Runs that are saved and gone on with: the same bits as without.
 #include <gradstep/gradstep.hpp>
 
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/json/json.hpp>
 
 #include <algorithm>

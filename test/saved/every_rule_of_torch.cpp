@@ -1,8 +1,8 @@
 // Every rule goes from a checkpoint to a file for gradstep.torch.Optimizer, and back.
 #include <gradstep/gradstep.hpp>
 
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/config.hpp>
-#include <gradstep/io/checkpoint.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // The safetensors format: what is written is read, what is not of the format is refused.
-#include <gradstep/io/safetensors.hpp>
 #include <gradstep/json/json.hpp>
+#include <gradstep/saved/safetensors.hpp>
 
 #include <cstddef>
 #include <cstdint>

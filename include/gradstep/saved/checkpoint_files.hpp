@@ -7,14 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include <gradstep/io/load_options.hpp>
-#include <gradstep/io/safetensors.hpp>
-#include <gradstep/state/saved_state.hpp>
+#include <gradstep/saved/load_options.hpp>
+#include <gradstep/saved/safetensors.hpp>
+#include <gradstep/saved/saved_state.hpp>
 
-/// Checkpoint files, for `save` and `load` of parameters, models and tables. A header-only program
-/// must include this header if it calls them, and needs nlohmann-json. A program that links
-/// gradstep::compiled need not include it. The files are safetensors;
-/// docs/reference/file_formats.md describes their contents.
 namespace gradstep::detail::inline GRADSTEP_ABI {
 inline constexpr std::string_view parameter_key = "gradstep.parameter.";
 
@@ -76,5 +72,5 @@ private:
 } // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
-#include <gradstep/io/checkpoint.ipp>
+#include <gradstep/saved/checkpoint_files.ipp>
 #endif

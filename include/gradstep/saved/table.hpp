@@ -11,7 +11,7 @@
 #include <gradstep/rows/row_columns.hpp>
 #include <gradstep/rows/row_core.hpp>
 #include <gradstep/rows/row_progress.hpp>
-#include <gradstep/state/saved_state.hpp>
+#include <gradstep/saved/saved_state.hpp>
 #include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
@@ -106,5 +106,5 @@ private:
 } // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
-#include <gradstep/state/table.ipp>
+#include <gradstep/saved/table.ipp>
 #endif

@@ -119,5 +119,5 @@ private:
 } // namespace gradstep::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
-#include <gradstep/io/safetensors.ipp>
+#include <gradstep/saved/safetensors.ipp>
 #endif

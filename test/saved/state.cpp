@@ -1,8 +1,8 @@
 // States as bytes: what is written is read, and bytes that are not those are refused.
 #include <gradstep/gradstep.hpp>
 
-#include <gradstep/io/checkpoint.hpp>
-#include <gradstep/io/state.hpp>
+#include <gradstep/checkpoint.hpp>
+#include <gradstep/saved/blob.hpp>
 
 #include <algorithm>
 #include <cstddef>

@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include <gradstep/state/saved_state.hpp>
+#include <gradstep/saved/saved_state.hpp>
 
-// Checkpoint files for owners that are compiled without JSON, such as servers. io/checkpoint.hpp
+// Checkpoint files for owners that are compiled without JSON, such as servers. checkpoint.hpp
 // has the definitions: a header-only program that saves or loads must include it, and
 // gradstep::compiled contains them.
 namespace gradstep::detail::inline GRADSTEP_ABI {

@@ -5,7 +5,7 @@
 #include <gradstep/kernel/averaged_view.hpp>
 #include <gradstep/policy/zero_gradient.hpp>
 #include <gradstep/rows/row_progress.hpp>
-#include <gradstep/state/saved_state.hpp>
+#include <gradstep/saved/saved_state.hpp>
 #include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {

@@ -16,10 +16,10 @@
 #include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep {
-struct load_report; // io/load_options.hpp
+struct load_report; // saved/load_options.hpp
 
 // What a parameter, a parameter of a model or a table has to save, whatever it is saved in:
-// io/checkpoint.hpp and io/state.hpp read and write it.
+// checkpoint.hpp and saved/blob.hpp read and write it.
 } // namespace gradstep
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
@@ -183,12 +183,12 @@ struct loadable {
 };
 
 // Files of several parameters, or of one parameter or table, which has the name "values".
-// io/checkpoint.ipp defines them.
+// saved/checkpoint_files.ipp defines them.
 void save_states(std::string const& file, std::span<saved_state const> all);
 void load_values(std::string const& file, loadable to);
 load_report load_values(std::string const& file, loadable to, load_options const& options);
 
-// Where headers include their definitions, those are in io/checkpoint.hpp.
+// Where headers include their definitions, those are in checkpoint.hpp.
 template <class X, class Files = checkpoint_files> constexpr bool has_file_functions() {
 #if GRADSTEP_HEADER_ONLY
     return require_checkpoints<Files>();
@@ -209,5 +209,5 @@ template <class X, class... Options> auto load_file(std::string const& file, X& 
 } // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
-#include <gradstep/state/saved_state.ipp>
+#include <gradstep/saved/saved_state.ipp>
 #endif

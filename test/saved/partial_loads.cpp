@@ -2,8 +2,8 @@
 // shapes, shards and names.
 #include <gradstep/gradstep.hpp>
 
-#include <gradstep/io/checkpoint.hpp>
-#include <gradstep/io/state.hpp>
+#include <gradstep/checkpoint.hpp>
+#include <gradstep/saved/blob.hpp>
 
 #include <algorithm>
 #include <cstddef>

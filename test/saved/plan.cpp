@@ -3,7 +3,7 @@
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/averager.hpp>
-#include <gradstep/io/checkpoint.hpp>
+#include <gradstep/checkpoint.hpp>
 #include <gradstep/keyed_table.hpp>
 
 #include <algorithm>

@@ -2,10 +2,10 @@
 #include <cstddef>
 #include <span>
 
-#include <gradstep/state/saved_state.hpp>
+#include <gradstep/saved/saved_state.hpp>
 
 /// The state of one parameter or table as bytes in memory ("blob"), for a parameter server, a
-/// database or a message. For files see io/checkpoint.hpp.
+/// database or a message. For files see checkpoint.hpp.
 ///
 /// All numbers are little-endian. A text is its length in 4 bytes and its characters.
 ///
@@ -59,5 +59,5 @@ template <class X> void load_state(X& x, std::span<std::byte const> from) {
 } // namespace gradstep::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
-#include <gradstep/io/state.ipp>
+#include <gradstep/saved/blob.ipp>
 #endif

@@ -2,7 +2,7 @@
 #include <cstddef>
 
 #include <gradstep/rows/row_progress.hpp>
-#include <gradstep/state/saved_state.hpp>
+#include <gradstep/saved/saved_state.hpp>
 #include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {

@@ -1,3 +1,0 @@
-#pragma once
-// The steps and reads of single rows of any_parameter are defined in the .ipp of this name.
-#include <gradstep/runtime/any_parameter.hpp>
