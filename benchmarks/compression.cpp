@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include "measure.hpp"

@@ -16,7 +16,7 @@
 
 #include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/gradstep.hpp>
-#include <gradstep/keyed/key_index.hpp>
+#include <gradstep/keyed/detail/key_index.hpp>
 #include <gradstep/keyed_table.hpp>
 #include <gradstep/table.hpp>
 

@@ -18,6 +18,7 @@
 #include <immintrin.h>
 
 #include <gradstep/gradstep.hpp>
+#include <gradstep/striped.hpp>
 #include <gradstep/table.hpp>
 
 #include "roofline.hpp"

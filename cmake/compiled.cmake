@@ -1,10 +1,11 @@
 # gradstep::compiled: the definitions in .ipp files (base/instruction_set.hpp), compiled once. Each .ipp is a source, after its header;
-# those of a folder are compiled as one file, since what they include takes most of the time. Targets that link it are compiled with
-# GRADSTEP_COMPILED.
+# those of a room are compiled as one file, since what they include takes most of the time, and those that need JSON as another.
+# Targets that link it are compiled with GRADSTEP_COMPILED.
 file(GLOB_RECURSE definitions CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/include/*.ipp)
 list(REMOVE_ITEM definitions gradstep/adapt/libtorch.ipp) # cmake/libtorch.cmake
+set(with_json "^gradstep/((json|config|configuration|runtime|checkpoint)[./]|saved/(detail/(checkpoint_files|description)|safetensors)|distributed/detail/server_checkpoint)")
 if(NOT TARGET gradstep::json)
-    list(FILTER definitions EXCLUDE REGEX "^gradstep/((json|config|runtime|checkpoint)[./]|saved/(checkpoint_files|description|safetensors)|distributed/server_checkpoint)")
+    list(FILTER definitions EXCLUDE REGEX "${with_json}")
 endif()
 if(NOT TARGET gradstep::keyed)
     list(FILTER definitions EXCLUDE REGEX "^gradstep/keyed")
@@ -21,8 +22,13 @@ foreach(definition IN LISTS definitions)
         list(APPEND gradstep_runtime_sources ${CMAKE_CURRENT_BINARY_DIR}/compiled/${stem}.cpp)
     else()
         list(APPEND sources ${CMAKE_CURRENT_BINARY_DIR}/compiled/${stem}.cpp)
-        cmake_path(GET stem PARENT_PATH folder)
-        string(MAKE_C_IDENTIFIER "${folder}" group)
+        set(group gradstep)
+        if(stem MATCHES "^gradstep/([a-z]+)/")
+            set(group ${CMAKE_MATCH_1})
+        endif()
+        if(definition MATCHES "${with_json}")
+            string(APPEND group "_json")
+        endif()
         set_source_files_properties(${CMAKE_CURRENT_BINARY_DIR}/compiled/${stem}.cpp PROPERTIES UNITY_GROUP ${group})
     endif()
 endforeach()

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include "common/all_gather.hpp"

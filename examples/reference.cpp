@@ -1,4 +1,5 @@
 // The short examples of the C++ reference (docs/reference/cpp), one for each main class.
+#include <gradstep/dialects/torch.hpp>
 #include <gradstep/gradstep.hpp>
 #include <gradstep/saved/blob.hpp>
 

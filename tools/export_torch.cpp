@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <gradstep/checkpoint.hpp>
+#include <gradstep/compression.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
 #include "torch_optimizers.hpp"

@@ -13,7 +13,7 @@
 
 #include <gradstep/checkpoint.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
-#include <gradstep/step/step_checks.hpp>
+#include <gradstep/step/detail/step_checks.hpp>
 
 #include "torch_optimizers.hpp"
 

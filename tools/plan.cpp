@@ -11,13 +11,13 @@
 #include <utility>
 #include <variant>
 
-#include <gradstep/configuration/text_file.hpp>
-#include <gradstep/distributed/wire.hpp>
+#include <gradstep/configuration/detail/text_file.hpp>
+#include <gradstep/distributed/detail/wire.hpp>
 #include <gradstep/policy/catch_up.hpp>
-#include <gradstep/policy/slots.hpp>
-#include <gradstep/rows/missed.hpp>
-#include <gradstep/rows/row_columns.hpp>
-#include <gradstep/rows/step_matrix.hpp>
+#include <gradstep/policy/detail/slots.hpp>
+#include <gradstep/rows/detail/missed.hpp>
+#include <gradstep/rows/detail/row_columns.hpp>
+#include <gradstep/rows/detail/step_matrix.hpp>
 #include <gradstep/rows/table_options.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
@@ -26,7 +26,7 @@
 namespace gradstep::tools {
 namespace {
 
-// The index has from 20.6 to 22 bytes per key (keyed/key_index.hpp).
+// The index has from 20.6 to 22 bytes per key (keyed/detail/key_index.hpp).
 constexpr double index_bytes = 22;
 constexpr double most_rows = std::numeric_limits<std::int32_t>::max();
 
@@ -230,7 +230,7 @@ private:
     }
 
     void plan_server() {
-        // As keyed/admission.hpp: four rows of counters of one or two bytes.
+        // As keyed/detail/admission.hpp: four rows of counters of one or two bytes.
         if (options_.admit_after > 1) {
             std::int64_t const counter = options_.admit_after - 1 < 256 ? 1 : 2;
             out_.sketch_bytes =

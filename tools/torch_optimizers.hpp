@@ -19,9 +19,9 @@
 #include <gradstep/dialects/torch.hpp>
 #include <gradstep/kernel/kernel.hpp>
 #include <gradstep/number/element.hpp>
+#include <gradstep/policy/detail/slots.hpp>
 #include <gradstep/policy/factored.hpp>
 #include <gradstep/policy/shape.hpp>
-#include <gradstep/policy/slots.hpp>
 #include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::tools {

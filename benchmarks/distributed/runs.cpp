@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/compression.hpp>
 #include <gradstep/distributed/compressed.hpp>
 #include <gradstep/distributed/geo.hpp>
 #include <gradstep/distributed/mpi.hpp>

@@ -6,8 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/bytes/saved_names.hpp>
+#include <gradstep/bytes/detail/saved_names.hpp>
 #include <gradstep/checkpoint.hpp>
+#include <gradstep/compression.hpp>
 #include <gradstep/saved/blob.hpp>
 
 #include "support.hpp"

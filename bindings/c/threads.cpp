@@ -7,7 +7,7 @@
 
 #include <gradstep/backends/available_cores.hpp>
 #include <gradstep/backends/callback_executor.hpp>
-#include <gradstep/backends/forks.hpp>
+#include <gradstep/backends/detail/forks.hpp>
 #include <gradstep/backends/thread_pool.hpp>
 
 #include "support.hpp"

@@ -6,13 +6,14 @@
 #include <variant>
 #include <vector>
 
-#include <gradstep/memory/apart.hpp>
-#include <gradstep/memory/extent.hpp>
-#include <gradstep/model/blocks.hpp>
-#include <gradstep/model/norms.hpp>
-#include <gradstep/model/norms.ipp>
+#include <gradstep/compression.hpp>
+#include <gradstep/memory/detail/apart.hpp>
+#include <gradstep/memory/detail/extent.hpp>
+#include <gradstep/model/detail/blocks.hpp>
+#include <gradstep/model/detail/norms.hpp>
+#include <gradstep/model/detail/norms.ipp>
 #include <gradstep/policy/catch_up.hpp>
-#include <gradstep/runtime/erased_gradient.hpp>
+#include <gradstep/runtime/detail/erased_gradient.hpp>
 
 #include "support.hpp"
 

@@ -1,6 +1,7 @@
 // Linear regression on several processes, in a mode of your choice:
 //   mpirun -n 2 distributed_regression [synchronous | sharded | compressed]
 // Each has samples of its own; all end with the same bits.
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/distributed/compressed.hpp>

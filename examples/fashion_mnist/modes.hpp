@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/distributed/compressed.hpp>

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include "updater_learners.hpp"

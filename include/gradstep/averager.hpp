@@ -12,8 +12,8 @@
 #include <gradstep/kernel/averaged_view.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/saved/averager.hpp>
+#include <gradstep/step/detail/tensor_state.hpp>
 #include <gradstep/step/state_visitor.hpp>
-#include <gradstep/step/tensor_state.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // The rule of weights that are updated elsewhere.
@@ -194,8 +194,8 @@ public:
     void save(std::string const& file) const { detail::save_file(file, *this); }
     /// Resumes from a file of `save`, bit for bit, as gs::parameter::load does.
     void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads the parts that `options` select (gradstep/saved/load_options.hpp); the name is "values".
-    /// Returns a load_report. Throws the same errors.
+    /// Loads the parts that `options` select (gradstep/saved/load_options.hpp); the name is
+    /// "values". Returns a load_report. Throws the same errors.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
     /// Slot i of the average, with pending copies merged. For your own checkpoints: slots and clock

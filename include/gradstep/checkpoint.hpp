@@ -5,7 +5,7 @@
 /// gradstep::compiled need not include it. The files are safetensors;
 /// docs/reference/file_formats.md describes their contents.
 
-#include <gradstep/saved/checkpoint_files.hpp>
+#include <gradstep/saved/detail/checkpoint_files.hpp>
 
 #if GRADSTEP_HEADER_ONLY
 #include <gradstep/checkpoint.ipp>

@@ -12,11 +12,11 @@
 
 #include <gradstep/configuration/any_schedule.hpp>
 #include <gradstep/configuration/catalogue.hpp>
-#include <gradstep/configuration/read.hpp>
+#include <gradstep/configuration/detail/read.hpp>
+#include <gradstep/configuration/detail/write.hpp>
 #include <gradstep/configuration/registry.hpp>
 #include <gradstep/configuration/scheduled_number.hpp>
-#include <gradstep/configuration/write.hpp>
-#include <gradstep/json/json.hpp>
+#include <gradstep/json/detail/json.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {

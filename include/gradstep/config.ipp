@@ -2,9 +2,9 @@
 #include <cstddef>
 #include <variant>
 
-#include <gradstep/configuration/schema.hpp>
-#include <gradstep/configuration/text_file.hpp>
-#include <gradstep/policy/constant_numbers.hpp>
+#include <gradstep/configuration/detail/schema.hpp>
+#include <gradstep/configuration/detail/text_file.hpp>
+#include <gradstep/policy/detail/constant_numbers.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE configuration read_configuration(json const& document, json_path const& at,

@@ -10,18 +10,18 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/base/error.hpp>
-#include <gradstep/base/type_id.hpp>
 #include <gradstep/memory/applied_average.hpp>
+#include <gradstep/memory/detail/row_order.hpp>
 #include <gradstep/memory/executor.hpp>
-#include <gradstep/memory/row_order.hpp>
 #include <gradstep/memory/tensor_shard.hpp>
-#include <gradstep/model/memory_tasks.hpp>
+#include <gradstep/model/detail/memory_tasks.hpp>
+#include <gradstep/model/detail/name_index.hpp>
+#include <gradstep/model/detail/task_set.hpp>
 #include <gradstep/model/model_options.hpp>
-#include <gradstep/model/name_index.hpp>
 #include <gradstep/model/name_patterns.hpp>
 #include <gradstep/model/named_gradient.hpp>
-#include <gradstep/model/task_set.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/policy/clock.hpp>
 #include <gradstep/saved/saved_state.hpp>
@@ -306,7 +306,7 @@ public:
 
 private:
     std::vector<detail::saved_state>
-    states(char const* call) const; // saved/checkpoint_files.ipp has it, as save and load
+    states(char const* call) const; // saved/detail/checkpoint_files.ipp has it, as save and load
     void restore_all();
 
     struct row_change;

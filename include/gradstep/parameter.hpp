@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/base/sequence.hpp>
+#include <gradstep/base/detail/sequence.hpp>
+#include <gradstep/clipping/detail/refused_gradient.hpp>
 #include <gradstep/clipping/global_norm.hpp>
-#include <gradstep/clipping/refused_gradient.hpp>
 #include <gradstep/policy/parameter_options.hpp>
+#include <gradstep/saved/detail/parameter_rows.hpp>
 #include <gradstep/saved/parameter.hpp>
-#include <gradstep/saved/parameter_rows.hpp>
 #include <gradstep/step/ascent.hpp>
 #include <gradstep/step/changing_rows.hpp>
 #include <gradstep/step/state_visitor.hpp>

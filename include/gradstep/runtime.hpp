@@ -4,7 +4,7 @@
 /// of policies: link gradstep::runtime, or add files to your program (runtime/compile.hpp).
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/runtime/detail/state.hpp>
 #include <gradstep/runtime/message_task.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 #include <gradstep/runtime/parameter_task.hpp>
-#include <gradstep/runtime/state.hpp>

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/striped/locks.hpp>
-#include <gradstep/striped/turns.hpp>
+#include <gradstep/striped/detail/locks.hpp>
+#include <gradstep/striped/detail/turns.hpp>
 #include <gradstep/table.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

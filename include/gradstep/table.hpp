@@ -13,10 +13,10 @@
 #include <vector>
 
 #include <gradstep/kernel/averaged_view.hpp>
-#include <gradstep/memory/row_order.hpp>
-#include <gradstep/rows/row_store.hpp>
+#include <gradstep/memory/detail/row_order.hpp>
+#include <gradstep/rows/detail/row_store.hpp>
 #include <gradstep/rows/row_updater.hpp>
-#include <gradstep/saved/parameter_rows.hpp>
+#include <gradstep/saved/detail/parameter_rows.hpp>
 #include <gradstep/saved/table.hpp>
 #include <gradstep/step/state_visitor.hpp>
 
@@ -295,9 +295,9 @@ public:
     /// file, with the first difference. The table is then unchanged. If the system or a device
     /// fails to read in the middle of the data, some rows are loaded and others are not.
     void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads the parts that `options` select (gradstep/saved/load_options.hpp); the name is "values".
-    /// Returns a load_report. Throws the same errors. With another name for "values" it loads one
-    /// parameter from a file of many.
+    /// Loads the parts that `options` select (gradstep/saved/load_options.hpp); the name is
+    /// "values". Returns a load_report. Throws the same errors. With another name for "values" it
+    /// loads one parameter from a file of many.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
     /// The number of pending steps of row `id`, for code that keeps its own data for each row

@@ -13,15 +13,15 @@
 #include <gradstep/matrix/matrix_step.hpp>
 #include <gradstep/memory/default_backend.hpp>
 #include <gradstep/policy/describe.hpp>
-#include <gradstep/policy/held_clock.hpp>
+#include <gradstep/policy/detail/held_clock.hpp>
+#include <gradstep/policy/detail/weight_changes.hpp>
 #include <gradstep/policy/policy_checks.hpp>
 #include <gradstep/policy/scheduled.hpp>
-#include <gradstep/policy/weight_changes.hpp>
 #include <gradstep/regularizers/none.hpp>
 #include <gradstep/regularizers/without_decay.hpp>
+#include <gradstep/step/detail/tensor_state.hpp>
 #include <gradstep/step/model_wise.hpp>
 #include <gradstep/step/step.hpp>
-#include <gradstep/step/tensor_state.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 enum class kind { rule, regularizer, schedule, backend, unknown };
@@ -34,7 +34,7 @@ template <class P> constexpr kind kind_of() {
     else return kind::unknown;
 }
 
-// The step of a rule: its own (`template <class Updater> using step_type`), or that of its kind.
+// The step of a rule: its own (`template <class Updater> using step_type`), or its kind's.
 template <class Rule, class Updater> struct step_of { using type = step<Updater>; };
 template <class Rule, class Updater>
 requires(sends_messages<Rule>) struct step_of<Rule, Updater> {
@@ -432,8 +432,13 @@ auto make_updater(Policies... policies) {
         detail::require_regularizer<plain_regularizer>();
         detail::require_element_of_regularizer<Element, plain_regularizer, none>();
         detail::require_backend<decltype(backend)>();
-        return updater<Element, decltype(rule), decltype(regularizer), decltype(schedule), decltype(backend)>(
-            rule, regularizer, schedule, backend);
+        using made = updater<Element, decltype(rule), decltype(regularizer), decltype(schedule), decltype(backend)>;
+        if constexpr (detail::sends_messages<plain_rule>)
+            static_assert(
+                requires { sizeof(typename made::step_type); },
+                "gradstep: make_updater: the step of dgc_momentum is not included; expected an include of "
+                "<gradstep/compression.hpp>");
+        return made(rule, regularizer, schedule, backend);
     }
 }
 } // namespace gradstep::inline GRADSTEP_ISA

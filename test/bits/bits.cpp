@@ -2,6 +2,7 @@
 // each combination of policies. Built with one set of compiler flags after the other (compare.py):
 // the lines must be the same. Within a build all backends must agree, whatever multiply-adds take
 // from the divider, or the program fails.
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <array>

@@ -1,7 +1,11 @@
 // A translation unit that uses everything of the library that the host's compiler sees; symbols.py
 // reads the names of its functions.
+#include <gradstep/compression.hpp>
+#include <gradstep/dialects/keras.hpp>
+#include <gradstep/dialects/torch.hpp>
 #include <gradstep/gradstep.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
+#include <gradstep/striped.hpp>
 
 #include <cstdint>
 #include <string>

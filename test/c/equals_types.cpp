@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 #include <gradstep/saved/blob.hpp>
 

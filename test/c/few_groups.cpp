@@ -2,6 +2,7 @@
 // sanitizers, and as a program has it that compiles its own combinations.
 #include <span>
 
+#include <gradstep/compression.hpp>
 #include <gradstep/runtime/compile_catch_up.hpp>
 
 #include "../../bindings/c/instruction_sets.hpp"

@@ -17,7 +17,7 @@ namespace gs = gradstep;
 
 namespace {
 
-// The norm in long double, and how far a double that is summed as number/reduce.hpp says may be from
+// The norm in long double, and how far a double that is summed as number/detail/reduce.hpp says may be from
 // it: every term passes through at most 128 additions of its column, 5 folds and one addition for
 // each block; all terms are positive, so each costs at most half an ulp of the sum, the root halves
 // the relative error and adds its own.

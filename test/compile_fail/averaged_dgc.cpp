@@ -1,4 +1,5 @@
 // expected-error: gradstep: averaged: the rule is dgc_momentum, whose steps touch few elements; expected another rule
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

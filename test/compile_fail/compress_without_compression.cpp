@@ -1,5 +1,6 @@
 // expected-error: gradstep: compressed_parameter: the rule compresses no gradients; expected dgc_momentum
 // expected-errors: 1
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

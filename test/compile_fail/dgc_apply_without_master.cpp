@@ -1,5 +1,6 @@
 // expected-error: gradstep: apply: the state is missing, and its master copy moves with the parameter; expected apply\(w, u, v, master, messages\)
 // expected-errors: 1
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

@@ -1,5 +1,6 @@
 // expected-error: gradstep: compress: the regularizer reads the parameter, which is missing; expected compress\(w, g, u, v\)
 // expected-errors: 1
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <vector>

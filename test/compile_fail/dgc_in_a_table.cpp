@@ -1,4 +1,5 @@
 // expected-error: gradstep: table: the rule needs whole tensors, and a table updates single rows
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

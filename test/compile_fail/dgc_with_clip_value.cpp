@@ -1,4 +1,5 @@
 // expected-error: gradstep: dgc_momentum: the regularizer or the clip does not act on the gradient of each trainer; expected none, l1, l2 or elastic_net, and local_grad_clip_norm to clip
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 namespace gs = gradstep;

@@ -1,6 +1,7 @@
 // A replayed step is read from the history while other writers add to it.
 // expected-error: gradstep: striped: replay reads the history while other threads add to it; expected gs::exact
 #include <gradstep/gradstep.hpp>
+#include <gradstep/striped.hpp>
 
 namespace gs = gradstep;
 

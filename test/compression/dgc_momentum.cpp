@@ -1,5 +1,6 @@
 // dgc_momentum against Algorithm 4 of its paper, written out in long double, and what must hold of
 // compressed steps whatever the numbers are.
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>

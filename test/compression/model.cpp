@@ -1,4 +1,5 @@
 // Models whose trainers send each other one message a step.
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Compressed steps on threads, and one element after the other.
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <array>

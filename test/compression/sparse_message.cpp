@@ -1,4 +1,5 @@
 // The largest entries of a tensor, and the messages that they are sent in.
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>

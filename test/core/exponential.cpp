@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-#include <gradstep/number/exponential.hpp>
+#include <gradstep/number/detail/exponential.hpp>
 
 namespace gs = gradstep;
 using gs::detail::exp_of_negative;

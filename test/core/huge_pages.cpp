@@ -1,5 +1,5 @@
 // The allocator of large arrays: zeros that cost nothing, in huge pages.
-#include <gradstep/memory/host_buffer.hpp>
+#include <gradstep/memory/detail/host_buffer.hpp>
 #include <gradstep/memory/huge_pages.hpp>
 #include <gradstep/number/bfloat16.hpp>
 

@@ -1,5 +1,6 @@
 // Weights that other code changes between the steps of an element with a master copy: the step goes
 // on from them.
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>

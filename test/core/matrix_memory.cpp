@@ -1,5 +1,5 @@
 // The work memory of rules that use shapes, which the steps of several threads share.
-#include <gradstep/matrix/matrix_memory.hpp>
+#include <gradstep/matrix/detail/matrix_memory.hpp>
 
 #include <algorithm>
 #include <atomic>

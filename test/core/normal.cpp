@@ -2,7 +2,7 @@
 // function, the distribution of draws, equal bits in packs.
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/gradstep.hpp>
-#include <gradstep/kernel/normal.hpp>
+#include <gradstep/kernel/detail/normal.hpp>
 #include <gradstep/number/lanes.hpp>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ TEMPLATE_TEST_CASE("a normal number is the quantile of its word", "[core][normal
     for (std::uint32_t k = 0; k < 1u << 12; ++k) // both tails, and the middle
         for (std::uint32_t const word : {k, ~k, (1u << 31) + k, (1u << 31) - 1 - k}) of.add<TestType>(word);
     CAPTURE(of.relative, of.absolute, of.distance, of.largest);
-    // As kernel/normal.hpp says. The approximation is off by 3.5e-7 of n at most;
+    // As kernel/detail/normal.hpp says. The approximation is off by 3.5e-7 of n at most;
     // float adds its roundings.
     CHECK(of.relative < 0x1p-20L);
     CHECK(of.absolute < 0x1p-18L);

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <gradstep/distributed/connection.hpp>
+#include <gradstep/distributed/detail/connection.hpp>
 #include <support/catch.hpp>
 
 using namespace gradstep::distributed::detail;

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/distributed/directory.hpp>
+#include <gradstep/distributed/detail/directory.hpp>
 #include <support/catch.hpp>
 
 namespace gs = gradstep;

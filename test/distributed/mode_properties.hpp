@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <distributed/check.hpp>

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <gradstep/base/error.hpp>
-#include <gradstep/bytes/framed_bytes.hpp>
+#include <gradstep/bytes/detail/framed_bytes.hpp>
 
 /// What the targets share: a target is a program of one file, which libFuzzer calls with bytes
 /// until something is found.
@@ -91,7 +91,7 @@ template <class T> std::string bytes_of(T const& memory) {
     return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
 }
 
-/// These bytes with the size and the checksum of framed bytes (bytes/framed_bytes.hpp), without
+/// These bytes with the size and the checksum of framed bytes (bytes/detail/framed_bytes.hpp), without
 /// which nothing behind them would be read.
 inline std::vector<std::byte> sealed(std::span<std::uint8_t const> input) {
     auto const given = std::as_bytes(input);

@@ -1,6 +1,7 @@
 // Messages of trainers: what is decoded is encoded to the same bytes, and a step takes it and moves
 // the weights by the mean of what is in it, or refuses it and goes on with the right one. The
 // target puts the checksums right.
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <bit>

@@ -31,7 +31,7 @@ COMPONENTS = [
     ("thrust", r"thrust", {"thrust", "cub", "tbb", "omp.h", "xsimd"}),
     ("keyed", r"keyed", {"absl"}),
     ("runtime", r"runtime", {"xsimd", "nlohmann"}),
-    ("json", r"(config|configuration|checkpoint)[./]|json/|saved/(checkpoint_files|description|safetensors)", {"nlohmann"}),
+    ("json", r"(config|configuration|checkpoint)[./]|json/|saved/(detail/(checkpoint_files|description)|safetensors)", {"nlohmann"}),
     ("gradstep", r"backends/.*simd|gradstep\.hpp|all\.hpp", {"xsimd"}),
     ("core", r"", set()),
 ]

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Headers include only what lies below them: FLOORS is the order of the folders and top-level headers of include/gradstep. Headers of
 one folder include each other without a cycle, and definitions (.ipp) include what their header does not. CONTRIBUTING.md shows the
-floors. One subject a file: at most two files define members of a class outside it. Exit status 1 and what is wrong otherwise.
+floors. One subject a file: at most two files define members of a class outside it. Headers in ROOM/detail/ declare no public name, and
+no page, example or program of users includes them. Exit status 1 and what is wrong otherwise.
 Usage: layers.py [--write]; --write puts the floors into CONTRIBUTING.md."""
 import re
 import sys
@@ -14,8 +15,8 @@ MOST_FILES = 2
 MEMBER = re.compile(r"^(?![\s/#])[^;{}=()]*?\b(\w+)(?:<[^<>()]*>)?::(?:~?\w+|operator[^\s(]*)\(", re.M)  # `A name::member(` outside a class
 # From the top down. A folder or header includes only what stands in a line below its own.
 FLOORS = (
-    "adapt/ gradstep.hpp runtime.hpp thrust.hpp",
-    "all.hpp distributed/ runtime/ thrust/",
+    "adapt/ all.hpp gradstep.hpp runtime.hpp thrust.hpp",
+    "compression.hpp core.hpp dialects.hpp distributed/ runtime/ thrust/",
     "checkpoint.hpp compression/ keyed_table.hpp",
     "keyed/ model.hpp",
     "averager.hpp model/ striped.hpp",
@@ -33,6 +34,7 @@ FLOORS = (
     "bytes/ striped/",
     "base/ c/ version.hpp",
 )
+OF_USERS = ("README.md", "docs", "examples", "test/usage", "test/consumer")
 BLOCK = re.compile(r"(<!-- layers -->\n```\n).*?(```\n)", re.S)
 
 
@@ -81,6 +83,12 @@ def main() -> int:
             files.setdefault(name, []).append(header)
     wrong += [f"{', '.join(those)} define members of {name}; expected at most {MOST_FILES} files"
               for name, those in files.items() if len(those) > MOST_FILES]
+    texts = [path for name in OF_USERS for path in [ROOT / name, *(ROOT / name).rglob("*")] if path.suffix in (".md", ".hpp", ".cpp", ".cu")]
+    wrong += [f"{path.relative_to(ROOT)} includes {header}, which is not for users"
+              for path in texts for header in re.findall(r"#include <(gradstep/\w+/detail/[^>]+)>", path.read_text())]
+    wrong += [f"{header} declares names in {space}; expected gradstep::detail alone" for header in sorted(of_headers)
+              if "/detail/" in header and header.endswith(".hpp")
+              for space in re.findall(r"^namespace (?!.*detail)(.*) \{", (HEADERS / header).read_text(), re.M)]
     if cycle := cycle_of(of_headers):
         wrong.append(f"headers include each other: {' -> '.join(cycle)}")
     if wrong:

@@ -1,6 +1,6 @@
 // Which keys are admitted: never late, seldom early, by draws that are functions of seed, key and
 // step; and what is undone.
-#include <gradstep/keyed/admission.hpp>
+#include <gradstep/keyed/detail/admission.hpp>
 
 #include <algorithm>
 #include <cmath>

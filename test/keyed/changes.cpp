@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <gradstep/bytes/detail/framed_bytes.hpp>
 #include <gradstep/gradstep.hpp>
 #include <gradstep/keyed_table.hpp>
 #include <gradstep/saved/blob.hpp>

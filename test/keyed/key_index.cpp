@@ -1,7 +1,7 @@
 // The index of keys: a map's answers, whatever the keys; what it holds and how it grows; and
 // allocations that fail.
 #include <gradstep/bytes/stable_hash.hpp>
-#include <gradstep/keyed/key_index.hpp>
+#include <gradstep/keyed/detail/key_index.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,6 @@
 // A model over memory of the host's: the bits of the model that owns its memory, and of
 // step(slices); and what a model allocates.
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <algorithm>

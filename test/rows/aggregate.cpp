@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/rows/aggregate.hpp>
+#include <gradstep/rows/detail/aggregate.hpp>
 
 #include <support/allocations.hpp>
 #include <support/catch.hpp>

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/striped.hpp>
+
 #include <support/allocations.hpp>
 #include <support/catch.hpp>
 #include <support/rows.hpp>

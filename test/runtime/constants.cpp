@@ -10,11 +10,11 @@
 
 #include <gradstep/checkpoint.hpp>
 #include <gradstep/gradstep.hpp>
-#include <gradstep/policy/constant_numbers.hpp>
+#include <gradstep/policy/detail/constant_numbers.hpp>
 #include <gradstep/runtime.hpp>
 #include <gradstep/runtime/set_number.hpp>
 #include <gradstep/saved/blob.hpp>
-#include <gradstep/saved/description.hpp>
+#include <gradstep/saved/detail/description.hpp>
 
 #include "support/catch.hpp"
 #include "support/folder.hpp"

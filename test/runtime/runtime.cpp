@@ -1,4 +1,5 @@
 // Regularizers and schedules that are chosen at run time give the bits of their types.
+#include <gradstep/compression.hpp>
 #include <gradstep/configuration/any_schedule.hpp>
 #include <gradstep/gradstep.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>

@@ -1,8 +1,9 @@
 // Runs that are saved and gone on with: the same bits as without.
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/checkpoint.hpp>
-#include <gradstep/json/json.hpp>
+#include <gradstep/json/detail/json.hpp>
 
 #include <algorithm>
 #include <bit>

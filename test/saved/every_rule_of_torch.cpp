@@ -1,4 +1,5 @@
 // Every rule goes from a checkpoint to a file for gradstep.torch.Optimizer, and back.
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/checkpoint.hpp>

@@ -1,5 +1,6 @@
 // Optimizers of torch, saved by its safetensors: the rules here read their state, and continue as
 // torch did.
+#include <gradstep/dialects/torch.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/checkpoint.hpp>

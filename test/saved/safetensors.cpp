@@ -1,5 +1,5 @@
 // The safetensors format: what is written is read, what is not of the format is refused.
-#include <gradstep/json/json.hpp>
+#include <gradstep/json/detail/json.hpp>
 #include <gradstep/saved/safetensors.hpp>
 
 #include <cstddef>

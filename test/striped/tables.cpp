@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
+#include <gradstep/striped.hpp>
 
 #include <support/catch.hpp>
 #include <support/refusal.hpp>

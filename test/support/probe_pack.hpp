@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include <gradstep/kernel/batch.hpp>
-#include <gradstep/kernel/row_wise.hpp>
-#include <gradstep/memory/host_buffer.hpp>
+#include <gradstep/kernel/detail/row_wise.hpp>
+#include <gradstep/memory/detail/host_buffer.hpp>
 #include <gradstep/policy/concepts.hpp>
 
 struct probe_pack {

@@ -5,6 +5,7 @@
 
 #include <type_traits>
 
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <support/oracle.hpp>

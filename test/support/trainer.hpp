@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <support/numbers.hpp>

@@ -1,4 +1,5 @@
 // Compressed steps on Thrust: the messages and the bits of the serial backend.
+#include <gradstep/compression.hpp>
 #include <gradstep/thrust.hpp>
 
 #include <algorithm>

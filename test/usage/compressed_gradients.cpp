@@ -1,5 +1,6 @@
 // The ninth program of the public contract, second part: gradients that are sent compressed. The
 // regularizer looks at the parameter, which compress is therefore given first.
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <cstddef>

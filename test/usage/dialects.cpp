@@ -1,4 +1,6 @@
 // The eighth program of the public contract: another system's numbers.
+#include <gradstep/dialects/keras.hpp>
+#include <gradstep/dialects/torch.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <cmath>

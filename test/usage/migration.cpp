@@ -1,5 +1,6 @@
 // The C++ of the pages docs/how_to/migrate_from_*.md: an optimizer of each framework with its decay
 // and schedule.
+#include <gradstep/dialects.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <cstdio>

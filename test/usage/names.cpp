@@ -1,5 +1,6 @@
 // The names of the public contract: every policy with its members, in their order, and their
 // defaults.
+#include <gradstep/compression.hpp>
 #include <gradstep/gradstep.hpp>
 #include <gradstep/rules/adafactor.hpp>
 #include <gradstep/rules/came.hpp>

@@ -1,6 +1,7 @@
 // The umbrella without RTTI and without exceptions, as many frameworks build: everything works, and
 // an error is told to the host's handler, or printed before the program aborts.
 #include <gradstep/gradstep.hpp>
+#include <gradstep/striped.hpp>
 
 #include <cmath>
 #include <cstdio>

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include <gradstep/compression.hpp>
 #include <gradstep/runtime/compile.hpp>
 
 // The combinations that the library has, of one instruction set:

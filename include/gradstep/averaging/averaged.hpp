@@ -5,9 +5,9 @@
 #include <gradstep/averaging/ema.hpp>
 #include <gradstep/kernel/averaged_view.hpp>
 #include <gradstep/kernel/kernel.hpp>
+#include <gradstep/policy/detail/weight_changes.hpp>
 #include <gradstep/policy/policy.hpp>
 #include <gradstep/policy/scheduled.hpp>
-#include <gradstep/policy/weight_changes.hpp>
 
 namespace gradstep {
 /// An average of weights, for `averaged` and `averager`: a type with `state<X>`, `state_names`,

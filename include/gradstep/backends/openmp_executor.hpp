@@ -9,8 +9,8 @@
 
 #include <omp.h>
 
-#include <gradstep/backends/forks.hpp>
-#include <gradstep/backends/thread_count.hpp>
+#include <gradstep/backends/detail/forks.hpp>
+#include <gradstep/backends/detail/thread_count.hpp>
 #include <gradstep/memory/executor.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {

@@ -2,13 +2,13 @@
 #include <span>
 
 #include <gradstep/kernel/batch.hpp>
-#include <gradstep/kernel/block_kernel.hpp>
-#include <gradstep/kernel/copying_kernel.hpp>
+#include <gradstep/kernel/detail/block_kernel.hpp>
+#include <gradstep/kernel/detail/copying_kernel.hpp>
+#include <gradstep/kernel/detail/row_wise.hpp>
+#include <gradstep/kernel/detail/sweep.hpp>
 #include <gradstep/kernel/kernel.hpp>
-#include <gradstep/kernel/row_wise.hpp>
-#include <gradstep/kernel/sweep.hpp>
-#include <gradstep/memory/host_buffer.hpp>
-#include <gradstep/number/reduce.hpp>
+#include <gradstep/memory/detail/host_buffer.hpp>
+#include <gradstep/number/detail/reduce.hpp>
 #include <gradstep/number/subnormals.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {

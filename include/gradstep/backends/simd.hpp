@@ -8,14 +8,14 @@
 
 #include <gradstep/backends/simd_pack.hpp>
 #include <gradstep/kernel/batch.hpp>
-#include <gradstep/kernel/block_kernel.hpp>
-#include <gradstep/kernel/copying_kernel.hpp>
-#include <gradstep/kernel/row_wise.hpp>
-#include <gradstep/kernel/sweep.hpp>
+#include <gradstep/kernel/detail/block_kernel.hpp>
+#include <gradstep/kernel/detail/copying_kernel.hpp>
+#include <gradstep/kernel/detail/row_wise.hpp>
+#include <gradstep/kernel/detail/sweep.hpp>
 #include <gradstep/memory/default_backend.hpp>
+#include <gradstep/memory/detail/host_buffer.hpp>
 #include <gradstep/memory/executor.hpp>
-#include <gradstep/memory/host_buffer.hpp>
-#include <gradstep/number/reduce.hpp>
+#include <gradstep/number/detail/reduce.hpp>
 #include <gradstep/number/subnormals.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
@@ -123,9 +123,9 @@ public:
             [&](std::size_t b) { return detail::block_sum(x, b, scale); }, [](double& to, double part) { to += part; });
     }
 
-    /// The pack for the rows of a table (rows/host_rows.hpp). `parts_for(bytes)` is the number of
-    /// parts for a call of this size, and `for_each_part` calls f(part) for each part, with
-    /// subnormals in this backend's mode.
+    /// The pack for the rows of a table (rows/detail/host_rows.hpp). `parts_for(bytes)` is the
+    /// number of parts for a call of this size, and `for_each_part` calls f(part) for each part,
+    /// with subnormals in this backend's mode.
     template <class T> using pack = simd<T, Arch>;
     std::size_t parts_for(std::size_t bytes) const {
         if constexpr (runs_inline) return 1;

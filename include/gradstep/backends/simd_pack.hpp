@@ -16,9 +16,9 @@
 #endif
 #include <xsimd/xsimd.hpp>
 
-#include <gradstep/backends/coded_registers.hpp>
-#include <gradstep/backends/newton_divider.hpp>
-#include <gradstep/backends/x86.hpp>
+#include <gradstep/backends/detail/coded_registers.hpp>
+#include <gradstep/backends/detail/newton_divider.hpp>
+#include <gradstep/backends/detail/x86.hpp>
 #include <gradstep/number/lanes.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
@@ -50,8 +50,8 @@ namespace gradstep::inline GRADSTEP_ISA {
 struct divider {};
 /// Divides and takes roots of pairs of float packs on AVX-512 (`lanes<V, 2>`), with the same bits.
 /// It uses multiply-adds for some divisions or roots if this processor gains from it
-/// (backends/newton_divider.hpp). If the processor gains from roots by multiply-adds and `roots` is
-/// true, it computes every second root this way.
+/// (backends/detail/newton_divider.hpp). If the processor gains from roots by multiply-adds and
+/// `roots` is true, it computes every second root this way.
 template <bool roots> struct newton_divider {};
 
 /// A pack of xsimd, its type `batch`, with as many elements T as fit into a register of `Arch`.

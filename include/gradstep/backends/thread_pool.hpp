@@ -13,8 +13,8 @@
 #include <memory>
 
 #include <gradstep/backends/available_cores.hpp>
-#include <gradstep/backends/forks.hpp>
-#include <gradstep/backends/thread_count.hpp>
+#include <gradstep/backends/detail/forks.hpp>
+#include <gradstep/backends/detail/thread_count.hpp>
 #include <gradstep/base/error.hpp>
 #include <gradstep/memory/executor.hpp>
 

@@ -44,8 +44,8 @@
 #define GRADSTEP_INLINE_LAMBDA
 #endif
 
-/// GRADSTEP_VISIBLE: for types that are compared across shared objects (base/type_id.hpp). They
-/// have one identity in all of them, even if -fvisibility=hidden is the default, as in Python
+/// GRADSTEP_VISIBLE: for types that are compared across shared objects (base/detail/type_id.hpp).
+/// They have one identity in all of them, even if -fvisibility=hidden is the default, as in Python
 /// extensions.
 #if defined(__GNUC__) && !defined(_WIN32)
 #define GRADSTEP_VISIBLE __attribute__((visibility("default")))

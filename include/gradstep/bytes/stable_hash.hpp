@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include <gradstep/base/compiler.hpp>
+#include <gradstep/base/detail/hash.hpp>
 #include <gradstep/base/error.hpp>
-#include <gradstep/base/hash.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 /// A 64-bit hash that is the same on every system and in every version: for stored data, and to

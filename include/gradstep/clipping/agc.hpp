@@ -6,8 +6,8 @@
 
 #include <gradstep/kernel/kernel.hpp>
 #include <gradstep/policy/concepts.hpp>
+#include <gradstep/policy/detail/weight_changes.hpp>
 #include <gradstep/policy/hyperparameters.hpp>
-#include <gradstep/policy/weight_changes.hpp>
 #include <gradstep/policy/zero_gradient.hpp>
 
 namespace gradstep {

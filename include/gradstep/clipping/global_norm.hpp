@@ -2,8 +2,8 @@
 #include <cmath>
 #include <span>
 
-#include <gradstep/clipping/gradients.hpp>
-#include <gradstep/number/reduce.hpp>
+#include <gradstep/clipping/detail/gradients.hpp>
+#include <gradstep/number/detail/reduce.hpp>
 #include <gradstep/policy/hyperparameters.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-#include <gradstep/clipping/gradients.hpp>
-#include <gradstep/number/reduce.hpp>
+#include <gradstep/clipping/detail/gradients.hpp>
+#include <gradstep/number/detail/reduce.hpp>
 #include <gradstep/policy/parameter_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

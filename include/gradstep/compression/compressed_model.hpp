@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/compression/message_task.hpp>
+#include <gradstep/compression/detail/message_task.hpp>
+#include <gradstep/compression/detail/updater_message_task.hpp>
 #include <gradstep/compression/model_message.hpp>
-#include <gradstep/compression/updater_message_task.hpp>
 #include <gradstep/model.hpp>
-#include <gradstep/model/memory_tasks.hpp>
+#include <gradstep/model/detail/memory_tasks.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/step/slice.hpp>

@@ -6,13 +6,13 @@
 #include <string_view>
 #include <utility>
 
+#include <gradstep/base/detail/sequence.hpp>
 #include <gradstep/base/error.hpp>
 #include <gradstep/base/fixed_string.hpp>
-#include <gradstep/base/sequence.hpp>
+#include <gradstep/compression/detail/message_list.hpp>
+#include <gradstep/compression/detail/updater_message_task.hpp>
 #include <gradstep/compression/dgc_step.hpp>
-#include <gradstep/compression/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/compression/updater_message_task.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/policy/clock.hpp>
 #include <gradstep/policy/parameter_options.hpp>
@@ -135,7 +135,8 @@ public:
     owned_type& parameter() { return parameter_; }
 
     /// Writes a checkpoint, as `parameter::save` does, with the same files. Also throws
-    /// sequence_error between `compress` and `apply`, as the functions of gradstep/saved/blob.hpp do.
+    /// sequence_error between `compress` and `apply`, as the functions of gradstep/saved/blob.hpp
+    /// do.
     void save(std::string const& file) const { detail::save_file(file, *this); }
     /// Resumes from a file of `save`, as `parameter::load` does.
     void load(std::string const& file) { detail::load_file(file, *this); }

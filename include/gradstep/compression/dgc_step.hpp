@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/compression/dgc_parts.hpp>
-#include <gradstep/compression/merge.hpp>
+#include <gradstep/compression/detail/dgc_parts.hpp>
+#include <gradstep/compression/detail/merge.hpp>
 #include <gradstep/regularizers/elastic_net.hpp>
 #include <gradstep/regularizers/l1.hpp>
 #include <gradstep/regularizers/l2.hpp>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/model/name_index.hpp>
+#include <gradstep/model/detail/name_index.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 /// The message of a model that a worker sends in one step. It contains a sparse_message for each

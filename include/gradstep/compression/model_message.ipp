@@ -1,6 +1,6 @@
 #pragma once
 
-#include <gradstep/bytes/framed_bytes.hpp>
+#include <gradstep/bytes/detail/framed_bytes.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::vector<std::byte> model_message::encode() const {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/base/detail/uninitialized.hpp>
 #include <gradstep/base/error.hpp>
-#include <gradstep/base/uninitialized.hpp>
-#include <gradstep/bytes/framed_bytes.hpp>
+#include <gradstep/bytes/detail/framed_bytes.hpp>
 #include <gradstep/number/scalar.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {

@@ -7,9 +7,9 @@
 #include <type_traits>
 #include <vector>
 
-#include <gradstep/base/uninitialized.hpp>
+#include <gradstep/base/detail/uninitialized.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/compression/sampled_keys.hpp>
+#include <gradstep/compression/detail/sampled_keys.hpp>
 #include <gradstep/memory/buffer.hpp>
 #include <gradstep/number/pack.hpp>
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/base/error.hpp>
-#include <gradstep/base/type_id.hpp>
 #include <gradstep/policy/concepts.hpp>
 #include <gradstep/policy/describe.hpp>
 #include <gradstep/schedules/chain.hpp>

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <gradstep/configuration/any_schedule.hpp>
-#include <gradstep/json/json.hpp>
+#include <gradstep/json/detail/json.hpp>
 #include <gradstep/policy/describe.hpp>
 #include <gradstep/policy/hyperparameters.hpp>
 #include <gradstep/policy/scheduled.hpp>

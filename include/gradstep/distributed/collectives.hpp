@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/base/detail/uninitialized.hpp>
 #include <gradstep/base/error.hpp>
-#include <gradstep/base/uninitialized.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/number/bfloat16.hpp>
 #include <gradstep/number/float16.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <gradstep/number/coded_block.hpp>
-#include <gradstep/number/reduce.hpp>
+#include <gradstep/number/detail/reduce.hpp>
 
 namespace gradstep::distributed::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE shard shard_of_rank(std::size_t elements, int ranks, int rank) {

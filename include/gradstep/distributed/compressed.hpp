@@ -9,11 +9,11 @@
 #include <vector>
 
 #include <gradstep/compression/compressed_model.hpp>
+#include <gradstep/compression/detail/updater_message_task.hpp>
 #include <gradstep/compression/model_message.hpp>
-#include <gradstep/compression/updater_message_task.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
-#include <gradstep/distributed/distributed_parameter.hpp>
+#include <gradstep/distributed/detail/distributed_parameter.hpp>
 #include <gradstep/distributed/lockstep.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>

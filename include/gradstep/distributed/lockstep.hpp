@@ -9,17 +9,17 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/base/error.hpp>
-#include <gradstep/base/type_id.hpp>
-#include <gradstep/distributed/agreement.hpp>
-#include <gradstep/distributed/any_messenger.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
-#include <gradstep/distributed/distributed_parameter.hpp>
-#include <gradstep/distributed/incremental_step.hpp>
-#include <gradstep/distributed/operation.hpp>
+#include <gradstep/distributed/detail/agreement.hpp>
+#include <gradstep/distributed/detail/any_messenger.hpp>
+#include <gradstep/distributed/detail/distributed_parameter.hpp>
+#include <gradstep/distributed/detail/incremental_step.hpp>
+#include <gradstep/distributed/detail/operation.hpp>
 #include <gradstep/model.hpp>
-#include <gradstep/model/name_index.hpp>
+#include <gradstep/model/detail/name_index.hpp>
 #include <gradstep/model/named_gradient.hpp>
 
 // The common base of the modes in which all ranks take every step together: synchronous.hpp,

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstring>
 
-#include <gradstep/bytes/crc32c.hpp>
+#include <gradstep/bytes/detail/crc32c.hpp>
 #include <gradstep/policy/hyperparameters.hpp>
 #include <gradstep/version.hpp>
 

@@ -11,16 +11,16 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/base/detail/hash.hpp>
+#include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/base/error.hpp>
-#include <gradstep/base/hash.hpp>
-#include <gradstep/base/type_id.hpp>
-#include <gradstep/distributed/any_messenger.hpp>
 #include <gradstep/distributed/communicator.hpp>
-#include <gradstep/distributed/served.hpp>
-#include <gradstep/distributed/server_checkpoint.hpp>
+#include <gradstep/distributed/detail/any_messenger.hpp>
+#include <gradstep/distributed/detail/served.hpp>
+#include <gradstep/distributed/detail/server_checkpoint.hpp>
+#include <gradstep/distributed/detail/server_protocol.hpp>
+#include <gradstep/distributed/detail/wire.hpp>
 #include <gradstep/distributed/server_options.hpp>
-#include <gradstep/distributed/server_protocol.hpp>
-#include <gradstep/distributed/wire.hpp>
 #include <gradstep/rules/add_delta.hpp>
 #include <gradstep/saved/saved_state.hpp>
 #include <gradstep/table.hpp>

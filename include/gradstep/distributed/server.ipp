@@ -2,11 +2,11 @@
 #include <chrono>
 #include <exception>
 
-#include <gradstep/bytes/saved_names.hpp>
+#include <gradstep/bytes/detail/saved_names.hpp>
 #include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/distributed/collectives.hpp>
-#include <gradstep/distributed/liveness.hpp>
-#include <gradstep/distributed/served_parameter.hpp>
+#include <gradstep/distributed/detail/liveness.hpp>
+#include <gradstep/distributed/detail/served_parameter.hpp>
 
 namespace gradstep::distributed::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE server::server(int rank, int size, server_options options) : protocol_(rank, size, options) {}

@@ -18,12 +18,12 @@
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
-#include <gradstep/distributed/distributed_parameter.hpp>
-#include <gradstep/distributed/incremental_step.hpp>
+#include <gradstep/distributed/detail/distributed_parameter.hpp>
+#include <gradstep/distributed/detail/incremental_step.hpp>
 #include <gradstep/distributed/lockstep.hpp>
 #include <gradstep/memory/buffer.hpp>
 #include <gradstep/model.hpp>
-#include <gradstep/number/reduce.hpp>
+#include <gradstep/number/detail/reduce.hpp>
 #include <gradstep/parameter.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ISA {

@@ -10,8 +10,8 @@
 
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
-#include <gradstep/distributed/distributed_parameter.hpp>
-#include <gradstep/distributed/incremental_step.hpp>
+#include <gradstep/distributed/detail/distributed_parameter.hpp>
+#include <gradstep/distributed/detail/incremental_step.hpp>
 #include <gradstep/distributed/lockstep.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/parameter.hpp>

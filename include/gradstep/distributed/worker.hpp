@@ -11,10 +11,10 @@
 #include <vector>
 
 #include <gradstep/base/error.hpp>
-#include <gradstep/distributed/any_messenger.hpp>
 #include <gradstep/distributed/communicator.hpp>
-#include <gradstep/distributed/session.hpp>
-#include <gradstep/distributed/wire.hpp>
+#include <gradstep/distributed/detail/any_messenger.hpp>
+#include <gradstep/distributed/detail/session.hpp>
+#include <gradstep/distributed/detail/wire.hpp>
 #include <gradstep/memory/buffer.hpp>
 
 namespace gradstep::distributed {

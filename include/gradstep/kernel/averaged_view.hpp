@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/base/detail/sequence.hpp>
 #include <gradstep/base/error.hpp>
-#include <gradstep/base/sequence.hpp>
 #include <gradstep/kernel/batch.hpp>
 #include <gradstep/kernel/kernel.hpp>
 #include <gradstep/memory/applied_average.hpp>

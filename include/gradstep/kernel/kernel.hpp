@@ -6,10 +6,10 @@
 #include <type_traits>
 #include <utility>
 
-#include <gradstep/kernel/normal.hpp>
-#include <gradstep/number/rounding.hpp>
+#include <gradstep/kernel/detail/normal.hpp>
+#include <gradstep/number/detail/rounding.hpp>
 #include <gradstep/policy/concepts.hpp>
-#include <gradstep/policy/slots.hpp>
+#include <gradstep/policy/detail/slots.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // Whether p is aligned for loads and stores of N elements at once.
@@ -197,7 +197,7 @@ struct no_rounding_words {};
 template <class Element>
 using rounding_of = std::conditional_t<element_traits<Element>::is_stochastic, element_words, no_rounding_words>;
 
-// The pending steps of a row before its step. None outside tables; rows/missed.hpp has the
+// The pending steps of a row before its step. None outside tables; rows/detail/missed.hpp has the
 // others.
 struct no_missed_steps {
     template <pack V, class S> GRADSTEP_HD void operator()(V&, S&) const {}

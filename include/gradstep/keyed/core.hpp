@@ -12,9 +12,9 @@
 
 #include <gradstep/base/error.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/keyed/admission.hpp>
-#include <gradstep/keyed/eviction_log.hpp>
-#include <gradstep/keyed/key_index.hpp>
+#include <gradstep/keyed/detail/admission.hpp>
+#include <gradstep/keyed/detail/eviction_log.hpp>
+#include <gradstep/keyed/detail/key_index.hpp>
 #include <gradstep/keyed/options.hpp>
 #include <gradstep/rows/row_changes.hpp>
 #include <gradstep/table.hpp>
@@ -38,7 +38,7 @@ namespace gradstep::detail::inline GRADSTEP_ISA {
 // keyed_table, `striped` and checkpoints use it. Row numbers are contiguous from 0, and every row
 // has its key in the index.
 //
-// keyed/changes.hpp defines further members.
+// keyed/detail/changes.hpp defines further members.
 template <class Updater, class CatchUp> struct keyed_core {
     using rows_type = table<Updater, CatchUp>;
     using traits = typename Updater::traits;

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/keyed/changes.hpp>
+#include <gradstep/keyed/detail/changes.hpp>
 #include <gradstep/keyed/table.hpp>
 #include <gradstep/striped.hpp>
 

@@ -202,9 +202,9 @@ public:
     /// element, rule, catch-up policy, sketch and admit_seed, and can have any rows. Throws the
     /// errors of `table::load`; the table is then unchanged, since rows are read into new memory.
     void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads the parts that `options` select (gradstep/saved/load_options.hpp); the name is "values".
-    /// Returns a load_report. Throws the same errors. With another name for "values" it loads one
-    /// parameter from a file of many.
+    /// Loads the parts that `options` select (gradstep/saved/load_options.hpp); the name is
+    /// "values". Returns a load_report. Throws the same errors. With another name for "values" it
+    /// loads one parameter from a file of many.
     auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
 
     /// The number of rows, `num_rows()`; the elements of a row, `width()`; the `clock()`; the

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include <gradstep/kernel/kernel.hpp>
-#include <gradstep/matrix/matrix_passes.hpp>
+#include <gradstep/matrix/detail/matrix_passes.hpp>
 #include <gradstep/policy/factored.hpp>
 #include <gradstep/step/prepared_step.hpp>
 #include <gradstep/step/slice.hpp>

@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/kernel/copying_kernel.hpp>
+#include <gradstep/kernel/detail/copying_kernel.hpp>
+#include <gradstep/matrix/detail/matrix_memory.hpp>
+#include <gradstep/matrix/detail/matrix_passes.hpp>
 #include <gradstep/matrix/factored_work.hpp>
-#include <gradstep/matrix/matrix_memory.hpp>
-#include <gradstep/matrix/matrix_passes.hpp>
-#include <gradstep/step/difference.hpp>
-#include <gradstep/step/step_tensors.hpp>
+#include <gradstep/step/detail/difference.hpp>
+#include <gradstep/step/detail/step_tensors.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// The step of a rule that uses the shape of a parameter (`muon`, `adafactor`). You use it like

@@ -6,8 +6,8 @@
 
 #include <gradstep/kernel/batch.hpp>
 #include <gradstep/kernel/kernel.hpp>
-#include <gradstep/matrix/plain_matmul.hpp>
-#include <gradstep/number/reduce.hpp>
+#include <gradstep/matrix/detail/plain_matmul.hpp>
+#include <gradstep/number/detail/reduce.hpp>
 #include <gradstep/policy/matrix_product.hpp>
 #include <gradstep/policy/shape.hpp>
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include <gradstep/base/error.hpp>
-#include <gradstep/memory/extent.hpp>
+#include <gradstep/memory/detail/extent.hpp>
 #include <gradstep/policy/concepts.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {

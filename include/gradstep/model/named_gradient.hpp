@@ -5,7 +5,7 @@
 #include <tuple>
 #include <type_traits>
 
-#include <gradstep/base/type_id.hpp>
+#include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/memory/buffer.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {

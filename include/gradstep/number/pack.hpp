@@ -28,9 +28,9 @@ namespace gradstep::inline GRADSTEP_ISA {
 ///     pow                                 lane by lane by the standard library, with its bits
 ///     cbrt_estimate                       the cube root of a normal number > 0, off by less than 4 %,
 ///                                         for math::cbrt (number/cube_root.hpp)
-///     drop_bits                           number/rounding.hpp; packs of float only
+///     drop_bits                           number/detail/rounding.hpp; packs of float only
 ///     signed_word(words, i)               the random words of the elements from i on, as signed
-///                                         32-bit numbers, rounded to nearest (kernel/normal.hpp)
+///                                         32-bit numbers, rounded to nearest (kernel/detail/normal.hpp)
 ///     significand, exponent               m in [1, 2) and e with a = m * 2^e, for normal a > 0
 ///     trained<S>(master, stored)          the weight from which a step continues: `master`, a copy
 ///                                         with more digits, if it is not NaN and rounds to the
@@ -73,7 +73,7 @@ template <class V> concept pack = requires(V a, typename pack_traits<V>::value_t
 } // namespace gradstep::inline GRADSTEP_ISA
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
-struct element_words; // number/rounding.hpp
+struct element_words; // number/detail/rounding.hpp
 struct scalar_codes;  // number/coded_block.hpp
 GRADSTEP_HD float drop_bits(float x, std::uint32_t dropped, element_words const& words, std::uint64_t i);
 GRADSTEP_HD std::int32_t signed_word(element_words const& words, std::uint64_t i);

@@ -206,7 +206,7 @@ namespace gradstep::inline GRADSTEP_ISA {
 /// - `pulls_weight = true` and `pull(coeffs<T> const&, V& w, state<V>& s)`: changes the weight in
 ///   these or (`pulls_every_step = true`) in all steps, after all regularizers, before rounding.
 /// - `newton_roots`, if the loop in cache is limited by roots and quotients: of four packs, how
-///   many roots multiply-adds should compute instead of the divider (backends/newton_divider.hpp).
+///   many roots multiply-adds should compute instead of the divider (backends/detail/newton_divider.hpp).
 template <class R>
 concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has_coeffs<R> && detail::prepares<R> &&
     detail::applies<R>;
@@ -227,8 +227,8 @@ concept rule = detail::has_state<R> && detail::names_its_state<R> && detail::has
 /// regularizers and the state before the step. For zeros it must return zeros. With
 /// `partial_sums<wide_pack<V>>` they are added in double from the start: `math::wide_square` of
 /// floats cannot overflow or underflow. The backend adds the contributions in a fixed order
-/// (kernel/row_wise.hpp). `finalize` turns the sums and the row's own state into one number for all
-/// elements. Optional:
+/// (kernel/detail/row_wise.hpp). `finalize` turns the sums and the row's own state into one number
+/// for all elements. Optional:
 ///
 /// - `template <class X> struct row_state` with `row_state_names`: the slots with one number per
 ///   row. `row_initial() -> row_state<double>`: their initial values.
@@ -298,10 +298,11 @@ concept model_wise_rule = rule<R> && detail::accumulates<R> &&
      detail::settles_by_loss<R>)&&detail::finalizes_model<R>&& detail::keeps_clock_state<R>;
 
 /// A rule that needs random numbers: `apply(coeffs<T> const&, V& w, V g, state<V>& s, V noise)`.
-/// `noise` is a standard normal number for each element (kernel/normal.hpp), a pure function of
-/// step_options::seed, the step, the id of the tensor, and the number of the element; in a table,
-/// of the row's id or key and the column. It does not depend on backends and splits. Different
-/// tensors need different ids. `exact`, `replay`, `agc` and sharded training reject such rules.
+/// `noise` is a standard normal number for each element (kernel/detail/normal.hpp), a pure function
+/// of step_options::seed, the step, the id of the tensor, and the number of the element; in a
+/// table, of the row's id or key and the column. It does not depend on backends and splits.
+/// Different tensors need different ids. `exact`, `replay`, `agc` and sharded training reject such
+/// rules.
 template <class R> concept noisy_rule = rule<R> && detail::applies_with_noise<R>;
 
 /// A rule whose `apply` gets numbers that were settled before it moves an element.

@@ -2,8 +2,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <gradstep/kernel/row_wise.hpp>
-#include <gradstep/policy/slots.hpp>
+#include <gradstep/kernel/detail/row_wise.hpp>
+#include <gradstep/policy/detail/slots.hpp>
 #include <gradstep/rows/batch.hpp>
 
 namespace gradstep {

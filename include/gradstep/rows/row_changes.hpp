@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <gradstep/base/error.hpp>
-#include <gradstep/rows/row_columns.hpp>
+#include <gradstep/rows/detail/row_columns.hpp>
 #include <gradstep/rows/row_memory.hpp>
 #include <gradstep/rows/row_progress.hpp>
 #include <gradstep/step/state_visitor.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 #include <string_view>
 
-#include <gradstep/bytes/framed_bytes.hpp>
+#include <gradstep/bytes/detail/framed_bytes.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 inline constexpr std::string_view changes_letters = "gs-delta";

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/rows/detail/row_columns.hpp>
 #include <gradstep/rows/row_addresses.hpp>
-#include <gradstep/rows/row_columns.hpp>
 #include <gradstep/step/state_visitor.hpp>
 #include <gradstep/updater.hpp>
 

@@ -23,7 +23,7 @@ struct history_facts {
 
     /// Whether it keeps anything.
     constexpr bool any() const { return numbers_per_step != 0; }
-    /// Returns the facts of one of the types of rows/history.hpp.
+    /// Returns the facts of one of the types of rows/detail/history.hpp.
     template <class History> static constexpr history_facts of() {
         return {History::kind, History::numbers_per_step, History::bytes_per_step, &History::saved_steps};
     }

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include <gradstep/base/error.hpp>
-#include <gradstep/rows/row_core.hpp>
+#include <gradstep/rows/detail/row_core.hpp>
 #include <gradstep/rows/row_memory.hpp>
 #include <gradstep/rows/row_progress.hpp>
 #include <gradstep/rows/visible.hpp>

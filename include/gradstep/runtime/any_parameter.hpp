@@ -11,27 +11,27 @@
 #include <vector>
 
 #include <gradstep/base/error.hpp>
-#include <gradstep/compression/message_list.hpp>
+#include <gradstep/compression/detail/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/memory/apart.hpp>
 #include <gradstep/memory/applied_average.hpp>
+#include <gradstep/memory/detail/apart.hpp>
+#include <gradstep/memory/detail/extent.hpp>
+#include <gradstep/memory/detail/row_order.hpp>
 #include <gradstep/memory/executor.hpp>
-#include <gradstep/memory/extent.hpp>
-#include <gradstep/memory/row_order.hpp>
-#include <gradstep/model/launch_batch.hpp>
-#include <gradstep/model/norm_limit.hpp>
-#include <gradstep/model/step_task.hpp>
+#include <gradstep/model/detail/launch_batch.hpp>
+#include <gradstep/model/detail/norm_limit.hpp>
+#include <gradstep/model/detail/step_task.hpp>
 #include <gradstep/number/scalar.hpp>
 #include <gradstep/policy/clock.hpp>
 #include <gradstep/policy/parameter_options.hpp>
 #include <gradstep/policy/shape.hpp>
-#include <gradstep/runtime/any_buffer.hpp>
-#include <gradstep/runtime/any_compression.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
+#include <gradstep/runtime/detail/any_buffer.hpp>
+#include <gradstep/runtime/detail/any_compression.hpp>
+#include <gradstep/runtime/detail/stamped_rows.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
-#include <gradstep/runtime/stamped_rows.hpp>
 #include <gradstep/saved/load_options.hpp>
 #include <gradstep/step/ascent.hpp>
 #include <gradstep/step/changing_rows.hpp>
@@ -40,7 +40,7 @@
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 class any_owning_task;
-struct parameter_scratch; // runtime/parameter_scratch.hpp
+struct parameter_scratch; // runtime/detail/parameter_scratch.hpp
 } // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {

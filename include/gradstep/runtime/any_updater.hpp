@@ -16,13 +16,13 @@
 #include <gradstep/backends/thread_pool.hpp>
 #include <gradstep/config.hpp>
 #include <gradstep/memory/buffer.hpp>
-#include <gradstep/memory/extent.hpp>
-#include <gradstep/model/norm_limit.hpp>
+#include <gradstep/memory/detail/extent.hpp>
+#include <gradstep/model/detail/norm_limit.hpp>
 #include <gradstep/policy/parameter_options.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
-#include <gradstep/runtime/definitions.hpp>
+#include <gradstep/runtime/detail/definitions.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
-#include <gradstep/step/rate_numbers.hpp>
+#include <gradstep/step/detail/rate_numbers.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // The index of a policy in the list of its variant, and the policy.

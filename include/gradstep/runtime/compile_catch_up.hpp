@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include <gradstep/rows/history.hpp>
-#include <gradstep/rows/row_kernels.hpp>
+#include <gradstep/rows/detail/history.hpp>
+#include <gradstep/rows/detail/row_kernels.hpp>
 #include <gradstep/runtime/compile.hpp>
 #include <gradstep/runtime/compiled_catch_up.hpp>
 

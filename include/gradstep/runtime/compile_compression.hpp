@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <gradstep/backends/simd.hpp>
-#include <gradstep/base/uninitialized.hpp>
+#include <gradstep/base/detail/uninitialized.hpp>
 #include <gradstep/compression/dgc_step.hpp>
 #include <gradstep/runtime/compiled.hpp>
 #include <gradstep/runtime/compiled_compression.hpp>

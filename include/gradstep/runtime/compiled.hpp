@@ -12,7 +12,7 @@
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/policy/catch_up.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
-#include <gradstep/saved/parameter_rows.hpp>
+#include <gradstep/saved/detail/parameter_rows.hpp>
 #include <gradstep/step/model_wise.hpp>
 #include <gradstep/step/state_visitor.hpp>
 #include <gradstep/updater.hpp>

@@ -28,7 +28,7 @@ struct chosen_rows {
     std::uint64_t operator[](std::size_t k) const { return ids == nullptr ? k : static_cast<std::uint64_t>(ids[k]); }
 };
 
-/// The history of a table for a combination, and its effect on rows (rows/history.hpp).
+/// The history of a table for a combination, and its effect on rows (rows/detail/history.hpp).
 class compiled_catch_up {
 public:
     virtual ~compiled_catch_up() = default;

@@ -15,7 +15,7 @@
 #include <gradstep/regularizers/any_regularizer.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/step/ascent.hpp>
-#include <gradstep/step/model_sums.hpp>
+#include <gradstep/step/detail/model_sums.hpp>
 #include <gradstep/step/step_options.hpp>
 
 namespace gradstep {

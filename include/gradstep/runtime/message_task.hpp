@@ -1,11 +1,11 @@
 #pragma once
 #include <string>
 
-#include <gradstep/compression/message_task.hpp>
+#include <gradstep/compression/detail/message_task.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
-#include <gradstep/runtime/definitions.hpp>
+#include <gradstep/runtime/detail/definitions.hpp>
 #include <gradstep/step/step_options.hpp>
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {

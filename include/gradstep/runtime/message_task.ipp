@@ -6,17 +6,17 @@
 
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/base/error.hpp>
-#include <gradstep/compression/compress.hpp>
-#include <gradstep/compression/merge.hpp>
-#include <gradstep/compression/message_list.hpp>
+#include <gradstep/compression/detail/compress.hpp>
+#include <gradstep/compression/detail/merge.hpp>
+#include <gradstep/compression/detail/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/memory/buffer.hpp>
 #include <gradstep/policy/hyperparameters.hpp>
-#include <gradstep/runtime/any_buffer.hpp>
-#include <gradstep/runtime/any_compression.hpp>
+#include <gradstep/runtime/detail/any_buffer.hpp>
+#include <gradstep/runtime/detail/any_compression.hpp>
+#include <gradstep/runtime/detail/sent_type.hpp>
 #include <gradstep/runtime/parameter_task.hpp>
-#include <gradstep/runtime/sent_type.hpp>
-#include <gradstep/step/step_checks.hpp>
+#include <gradstep/step/detail/step_checks.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // A parameter of a compressed_model with policies chosen at run time: any_owning_task or

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <gradstep/config.hpp>
-#include <gradstep/model/norm_limit.hpp>
+#include <gradstep/model/detail/norm_limit.hpp>
 #include <gradstep/policy/parameter_options.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/configuration/schema.hpp>
-#include <gradstep/configuration/text_file.hpp>
+#include <gradstep/configuration/detail/schema.hpp>
+#include <gradstep/configuration/detail/text_file.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE optimizer_configuration read_optimizer(json const& document, json_path const& at) {

@@ -6,22 +6,22 @@
 #include <utility>
 #include <vector>
 
+#include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/base/error.hpp>
-#include <gradstep/base/type_id.hpp>
-#include <gradstep/memory/apart.hpp>
-#include <gradstep/memory/row_order.hpp>
-#include <gradstep/model/launch_batch.hpp>
+#include <gradstep/memory/detail/apart.hpp>
+#include <gradstep/memory/detail/row_order.hpp>
+#include <gradstep/model/detail/launch_batch.hpp>
+#include <gradstep/model/detail/norm_limit.hpp>
+#include <gradstep/model/detail/parameter_task.hpp>
+#include <gradstep/model/detail/step_task.hpp>
 #include <gradstep/model/named_gradient.hpp>
-#include <gradstep/model/norm_limit.hpp>
-#include <gradstep/model/parameter_task.hpp>
-#include <gradstep/model/step_task.hpp>
 #include <gradstep/number/scalar.hpp>
 #include <gradstep/policy/clock.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
-#include <gradstep/runtime/definitions.hpp>
-#include <gradstep/step/model_sums.hpp>
+#include <gradstep/runtime/detail/definitions.hpp>
+#include <gradstep/step/detail/model_sums.hpp>
 #include <gradstep/step/state_visitor.hpp>
 #include <gradstep/step/step_options.hpp>
 

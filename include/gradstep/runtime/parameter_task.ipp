@@ -2,10 +2,10 @@
 #include <optional>
 
 #include <gradstep/memory/buffer.hpp>
-#include <gradstep/model/name_index.hpp>
+#include <gradstep/model/detail/name_index.hpp>
 #include <gradstep/policy/decay_factor.hpp>
 #include <gradstep/policy/parameter_options.hpp>
-#include <gradstep/runtime/any_buffer.hpp>
+#include <gradstep/runtime/detail/any_buffer.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include <gradstep/base/error.hpp>
-#include <gradstep/bytes/framed_bytes.hpp>
+#include <gradstep/bytes/detail/framed_bytes.hpp>
 #include <gradstep/number/scalar.hpp>
-#include <gradstep/policy/constant_numbers.hpp>
 #include <gradstep/policy/describe.hpp>
+#include <gradstep/policy/detail/constant_numbers.hpp>
 #include <gradstep/rows/row_progress.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

@@ -1,7 +1,7 @@
 #pragma once
 #include <type_traits>
 
-#include <gradstep/base/sequence.hpp>
+#include <gradstep/base/detail/sequence.hpp>
 #include <gradstep/kernel/averaged_view.hpp>
 #include <gradstep/policy/zero_gradient.hpp>
 #include <gradstep/rows/row_progress.hpp>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <gradstep/base/error.hpp>
-#include <gradstep/bytes/file.hpp>
+#include <gradstep/bytes/detail/file.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 /// A tensor in the header of a safetensors file. `dtype` is the name of the type in the format:

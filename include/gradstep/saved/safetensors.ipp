@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
-#include <gradstep/bytes/file_kind.hpp>
-#include <gradstep/json/text.hpp>
+#include <gradstep/bytes/detail/file_kind.hpp>
+#include <gradstep/json/detail/text.hpp>
 #include <gradstep/number/scalar.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

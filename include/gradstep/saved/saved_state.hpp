@@ -183,7 +183,7 @@ struct loadable {
 };
 
 // Files of several parameters, or of one parameter or table, which has the name "values".
-// saved/checkpoint_files.ipp defines them.
+// saved/detail/checkpoint_files.ipp defines them.
 void save_states(std::string const& file, std::span<saved_state const> all);
 void load_values(std::string const& file, loadable to);
 load_report load_values(std::string const& file, loadable to, load_options const& options);

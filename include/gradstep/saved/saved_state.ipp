@@ -5,8 +5,8 @@
 
 #include <gradstep/base/error.hpp>
 #include <gradstep/number/coded_block.hpp>
-#include <gradstep/policy/constant_numbers.hpp>
-#include <gradstep/step/step_checks.hpp>
+#include <gradstep/policy/detail/constant_numbers.hpp>
+#include <gradstep/step/detail/step_checks.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE saved_chunk::saved_chunk(std::byte* begin, std::size_t length, std::size_t count, std::size_t apart)

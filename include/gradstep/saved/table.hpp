@@ -6,10 +6,10 @@
 
 #include <gradstep/base/error.hpp>
 #include <gradstep/policy/describe.hpp>
+#include <gradstep/rows/detail/refresh_cursor.hpp>
+#include <gradstep/rows/detail/row_columns.hpp>
+#include <gradstep/rows/detail/row_core.hpp>
 #include <gradstep/rows/initial.hpp>
-#include <gradstep/rows/refresh_cursor.hpp>
-#include <gradstep/rows/row_columns.hpp>
-#include <gradstep/rows/row_core.hpp>
 #include <gradstep/rows/row_progress.hpp>
 #include <gradstep/saved/saved_state.hpp>
 #include <gradstep/step/state_visitor.hpp>

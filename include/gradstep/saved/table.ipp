@@ -3,7 +3,7 @@
 #include <type_traits>
 #include <vector>
 
-#include <gradstep/rows/restoring.hpp>
+#include <gradstep/rows/detail/restoring.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void describe_rows(saved_state& to, row_columns columns, std::uint64_t rows, bool has_history,

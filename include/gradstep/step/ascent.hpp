@@ -6,8 +6,8 @@
 #include <span>
 #include <type_traits>
 
+#include <gradstep/base/detail/sequence.hpp>
 #include <gradstep/base/error.hpp>
-#include <gradstep/base/sequence.hpp>
 #include <gradstep/kernel/batch.hpp>
 #include <gradstep/kernel/kernel.hpp>
 #include <gradstep/memory/buffer.hpp>

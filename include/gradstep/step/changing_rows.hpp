@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <gradstep/memory/row_order.hpp>
+#include <gradstep/memory/detail/row_order.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 /// The functions that change the rows of a parameter while it trains. A row is an element of the

@@ -6,13 +6,13 @@
 #include <type_traits>
 
 #include <gradstep/kernel/batch.hpp>
-#include <gradstep/kernel/row_wise.hpp>
+#include <gradstep/kernel/detail/row_wise.hpp>
 #include <gradstep/policy/concepts.hpp>
-#include <gradstep/step/difference.hpp>
-#include <gradstep/step/model_sums.hpp>
+#include <gradstep/step/detail/difference.hpp>
+#include <gradstep/step/detail/model_sums.hpp>
+#include <gradstep/step/detail/step_checks.hpp>
+#include <gradstep/step/detail/step_tensors.hpp>
 #include <gradstep/step/prepared_step.hpp>
-#include <gradstep/step/step_checks.hpp>
-#include <gradstep/step/step_tensors.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Rule, class Sums> model_sums model_sums_of(Sums const& sums) {

@@ -6,13 +6,13 @@
 #include <utility>
 
 #include <gradstep/kernel/batch.hpp>
-#include <gradstep/kernel/block_kernel.hpp>
-#include <gradstep/kernel/copying_kernel.hpp>
+#include <gradstep/kernel/detail/block_kernel.hpp>
+#include <gradstep/kernel/detail/copying_kernel.hpp>
 #include <gradstep/kernel/kernel.hpp>
-#include <gradstep/policy/held_clock.hpp>
+#include <gradstep/policy/detail/held_clock.hpp>
 #include <gradstep/policy/scaled_decay.hpp>
+#include <gradstep/step/detail/step_checks.hpp>
 #include <gradstep/step/slice.hpp>
-#include <gradstep/step/step_checks.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// The scalars of one step for one combination of rate scale, decay and step number. They are the

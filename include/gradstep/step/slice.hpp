@@ -11,14 +11,14 @@
 #include <utility>
 
 #include <gradstep/base/fixed_string.hpp>
-#include <gradstep/kernel/block_kernel.hpp>
+#include <gradstep/kernel/detail/block_kernel.hpp>
 #include <gradstep/memory/buffer.hpp>
 #include <gradstep/number/bfloat16.hpp>
 #include <gradstep/policy/concepts.hpp>
 #include <gradstep/policy/decay_factor.hpp>
+#include <gradstep/policy/detail/slots.hpp>
 #include <gradstep/policy/factored.hpp>
 #include <gradstep/policy/shape.hpp>
-#include <gradstep/policy/slots.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// A buffer of a slice: a span, and a reference to the container that the span was made from, if

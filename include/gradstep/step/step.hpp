@@ -6,9 +6,9 @@
 #include <type_traits>
 
 #include <gradstep/policy/zero_gradient.hpp>
-#include <gradstep/step/difference.hpp>
+#include <gradstep/step/detail/difference.hpp>
+#include <gradstep/step/detail/step_tensors.hpp>
 #include <gradstep/step/prepared_step.hpp>
-#include <gradstep/step/step_tensors.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// One prepared step of an updater, with its learning rate and bias corrections. You can apply it

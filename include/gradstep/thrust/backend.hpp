@@ -21,17 +21,17 @@
 
 #include <gradstep/base/error.hpp>
 #include <gradstep/kernel/batch.hpp>
-#include <gradstep/kernel/row_wise.hpp>
-#include <gradstep/kernel/sweep.hpp>
+#include <gradstep/kernel/detail/row_wise.hpp>
+#include <gradstep/kernel/detail/sweep.hpp>
+#include <gradstep/memory/detail/host_buffer.hpp>
 #include <gradstep/memory/executor.hpp>
-#include <gradstep/memory/host_buffer.hpp>
 #include <gradstep/number/lanes.hpp>
 #include <gradstep/number/subnormals.hpp>
-#include <gradstep/rows/host_rows.hpp>
-#include <gradstep/thrust/background_copy.hpp>
+#include <gradstep/rows/detail/host_rows.hpp>
 #include <gradstep/thrust/compression.hpp>
-#include <gradstep/thrust/sums.hpp>
-#include <gradstep/thrust/work.hpp>
+#include <gradstep/thrust/detail/background_copy.hpp>
+#include <gradstep/thrust/detail/sums.hpp>
+#include <gradstep/thrust/detail/work.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // Whether an execution policy runs on CUDA.
@@ -249,7 +249,7 @@ public:
             thrust::for_each_n(policy_, first, (count + at_once - 1) / at_once, task(run_some));
         }
     }
-    /// Runs work with a given number of indices (thrust/work.hpp) in one launch.
+    /// Runs work with a given number of indices (thrust/detail/work.hpp) in one launch.
     template <class Work> void launch(Work& work) const {
         if constexpr (requires { work.traffic(); }) work.set_cached(work.traffic() <= detail::cached_bytes);
         if (work.count() != 0) for_each(work.count(), work);

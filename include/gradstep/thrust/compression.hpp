@@ -13,7 +13,7 @@
 #include <thrust/count.h>
 #include <thrust/iterator/counting_iterator.h>
 
-#include <gradstep/compression/merge.hpp>
+#include <gradstep/compression/detail/merge.hpp>
 #include <gradstep/compression/top_k.hpp>
 #include <gradstep/kernel/batch.hpp>
 #include <gradstep/number/subnormals.hpp>

@@ -19,7 +19,7 @@
 
 #include <gradstep/table.hpp>
 #include <gradstep/thrust/backend.hpp>
-#include <gradstep/thrust/row_kernels.hpp>
+#include <gradstep/thrust/detail/row_kernels.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // What a table needs from a Thrust backend (host_rows is its counterpart): duplicates are grouped

@@ -1,6 +1,7 @@
 #pragma once
 /// sgd, add_delta, momentum, nesterov; dgc_momentum before its ramp.
 
+#include <gradstep/compression.hpp>
 #include <gradstep/rules/add_delta.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
 #include <gradstep/rules/momentum.hpp>

@@ -16,8 +16,8 @@
 #include <gradstep/adapt/libtorch/memory.hpp>
 #include <gradstep/base/error.hpp>
 #include <gradstep/dialects/torch.hpp>
-#include <gradstep/json/json.hpp>
-#include <gradstep/memory/apart.hpp>
+#include <gradstep/json/detail/json.hpp>
+#include <gradstep/memory/detail/apart.hpp>
 #include <gradstep/number/scalar.hpp>
 #include <gradstep/policy/clock.hpp>
 #include <gradstep/policy/hyperparameters.hpp>

@@ -4,8 +4,8 @@
 #include <cstddef>
 
 #include <gradstep/policy/concepts.hpp>
+#include <gradstep/policy/detail/slots.hpp>
 #include <gradstep/policy/hyperparameters.hpp>
-#include <gradstep/policy/slots.hpp>
 #include <gradstep/policy/zero_gradient.hpp>
 
 namespace gradstep {

@@ -1,0 +1,127 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/base/detail/type_id.hpp>
+#include <gradstep/base/error.hpp>
+#include <gradstep/bytes/detail/crc32c.hpp>
+#include <gradstep/distributed/collectives.hpp>
+#include <gradstep/distributed/communicator.hpp>
+#include <gradstep/distributed/detail/incremental_step.hpp>
+#include <gradstep/distributed/detail/operation.hpp>
+#include <gradstep/model.hpp>
+#include <gradstep/number/detail/reduce.hpp>
+
+// Parameters of workers: a gradient is exchanged while the caller computes, and the parameter is
+// updated when the gradients of all ranks have arrived.
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
+using gradstep::detail::incremental_step;
+using gradstep::detail::text;
+using gradstep::detail::type_id;
+using gradstep::detail::type_id_of;
+
+// The memory of a parameter of a model, without the type of its updater.
+struct memory_view {
+    void const* of;
+    std::string (*policies)(void const*);
+    std::span<std::byte const> (*values)(void const*);
+    std::string (*state_checksum)(void const*); // of the state that is equal on all ranks
+};
+template <class Updater> memory_view memory_of(parameter<Updater> const& of) {
+    static_assert(parameter<Updater>::on_host,
+                  "gradstep: distributed: the parameter is on a device; expected a backend of the host");
+    using type = parameter<Updater>;
+    return {&of,
+            [](void const* at) {
+                Updater const& by = static_cast<type const*>(at)->optimizer(); // for any backend
+                gradstep::detail::policy_text out;
+                by.visit_policies(out);
+                return out.take();
+            },
+            [](void const* at) { return std::as_bytes(static_cast<type const*>(at)->values()); },
+            [](void const* at) {
+                std::uint32_t sum = 0;
+                // u and v of dgc_momentum differ between ranks.
+                if constexpr (!gradstep::detail::sends_messages<typename Updater::rule_type>)
+                    for (char const* slot : Updater::state_names) {
+                        auto const bytes = std::as_bytes(static_cast<type const*>(at)->state(std::string_view(slot)));
+                        sum = gradstep::detail::crc32c(sum, bytes.data(), bytes.size());
+                    }
+                return text(sum);
+            }};
+}
+
+// The interface of a parameter for all modes.
+class distributed_parameter : public operation {
+public:
+    std::string name;
+    std::size_t size;
+    type_id storage;
+    char const* element;
+    tensor_options options;
+    memory_view memory; // of the part in the model
+    bool is_pushed = false;
+
+    template <class Updater>
+    distributed_parameter(std::string of, std::size_t elements, tensor_options const& own,
+                          parameter<Updater> const& owned)
+        : name(std::move(of)), size(elements), storage(type_id_of<typename Updater::traits::storage>()),
+          element(Updater::traits::name), options(own), memory(memory_of(owned)) {}
+
+    virtual void take(void const* gradient) = 0;
+    virtual named_gradient gradient() const = 0; // for the update of the part in the model
+    virtual std::span<std::byte const> values() const { return memory.values(memory.of); }
+    virtual std::string state_checksum() const { return memory.state_checksum(memory.of); }
+
+    // Begins to exchange a gradient. With an incremental step `by`, calls of step_on update the
+    // part in the model as soon as the gradients of all ranks have arrived, and the caller of
+    // take_rest and `stepped` updates the rest.
+    void begin_push(void const* gradient_memory, incremental_step* by);
+    // Whether the gradients of all ranks have arrived. Throws the errors of test().
+    bool has_gradient();
+    // For the helper thread: updates the next elements, if that is possible now. Returns whether it
+    // was.
+    bool step_on();
+    // Returns the rest of the step, which the caller must then run. Nothing if it was already
+    // taken.
+    std::optional<incremental_step::remainder> take_rest();
+    // The caller has run the rest, or failed with an exception.
+    void stepped(std::exception_ptr const& failed);
+
+protected:
+    // Called after the part in the model was updated: starts to send it, if the mode does that.
+    // Returns whether an exchange is pending.
+    virtual bool publish() { return false; }
+    // Stores an exception of `publish` for calls that wait for this parameter. The update stays.
+    void publish_or_fail();
+
+private:
+    // The part of an incremental step that belongs to this parameter.
+    struct part_of_step {
+        incremental_step& step;
+        std::size_t task, elements;
+        std::size_t next = 0; // the first element that has not been updated
+        bool is_done = false;
+
+        part_of_step(incremental_step& of, std::size_t number, std::size_t size)
+            : step(of), task(number), elements(size) {}
+    };
+    void end_step();
+    std::optional<part_of_step> part_;
+};
+
+// Integers are counts.
+template <class T> inline constexpr reduction mean_of = std::is_integral_v<T> ? reduction::sum : reduction::mean;
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/distributed/detail/distributed_parameter.ipp>
+#endif

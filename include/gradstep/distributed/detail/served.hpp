@@ -1,0 +1,114 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/base/detail/hash.hpp>
+#include <gradstep/base/detail/type_id.hpp>
+#include <gradstep/distributed/collectives.hpp>
+#include <gradstep/distributed/detail/served_parameter.hpp>
+#include <gradstep/distributed/detail/wire.hpp>
+#include <gradstep/number/pack.hpp>
+#include <gradstep/parameter.hpp>
+#include <gradstep/saved/saved_state.hpp>
+
+// The part of a served parameter or table that is compiled for each type.
+namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
+template <class Updater> class served_dense final : public served_tensor {
+    using storage = typename Updater::traits::storage;
+
+public:
+    served_dense(wire_entry of, parameter<Updater> owned, std::size_t workers, double compensation)
+        : served_tensor(std::move(of), workers, compensation), parameter_(std::move(owned)) {}
+
+    void update(std::size_t worker, wire_message const& gradient) override {
+        auto const given = gradient.elements<storage>();
+        auto const seen = pulled_by(worker);
+        if constexpr (!std::is_integral_v<storage>)
+            if (!seen.empty()) {
+                compensate(given, reinterpret_cast<storage const*>(seen.data()));
+                return step(scratch_);
+            }
+        step(given);
+    }
+    void update(std::span<wire_message const> gradients) override {
+        std::vector<storage const*> of;
+        for (auto const& gradient : gradients) of.push_back(gradient.elements<storage>().data());
+        scratch_.resize(parameter_.size());
+        constexpr auto which = std::is_integral_v<storage> ? reduction::sum : reduction::mean;
+        add_up<storage>(of, scratch_, which);
+        step(scratch_);
+    }
+
+    saved_state state(row_progress& at) const override { return gradstep::detail::state_from(parameter_, "save", at); }
+    void load(gradstep::detail::saved_source const& from) override { gradstep::detail::load_state(parameter_, from); }
+    void* as(gradstep::detail::type_id type) override {
+        return type == gradstep::detail::type_id_of<parameter<Updater>>() ? &parameter_ : nullptr;
+    }
+
+private:
+    std::span<std::byte const> values() const override { return std::as_bytes(parameter_.values()); }
+    void step(std::span<storage const> gradient) { parameter_.update(gradient); }
+    // g + lambda * g * g * (w - w that the worker has seen): Zheng et al., equation 10.
+    void compensate(std::span<storage const> given, storage const* seen) {
+        using gradstep::detail::widen;
+        using real = sum_type<storage>;
+        auto const lambda = static_cast<real>(compensation());
+        auto const now = parameter_.values();
+        scratch_.resize(given.size());
+        for (std::size_t i = 0; i != given.size(); ++i) {
+            real const g = widen(given[i]), moved = widen(now[i]) - widen(seen[i]);
+            scratch_[i] = storage(math::fma(lambda * g * g, moved, g));
+        }
+    }
+
+    parameter<Updater> parameter_;
+    std::vector<storage> scratch_;
+};
+
+template <class Table> class served_table final : public served_rows {
+    using storage = typename Table::storage;
+    static constexpr bool can_evict = requires(Table & t, std::span<std::uint64_t const> keys) { t.hold(keys); };
+
+public:
+    served_table(wire_entry of, Table owned, std::size_t workers)
+        : served_rows(std::move(of), workers, can_evict), table_(std::move(owned)) {
+        // Without an id, it gets a hash of its name, as dense parameters do.
+        auto& own = table_.core();
+        if (own.options.id != 0 || table_.clock().step != 0) return;
+        own.options.id = gradstep::detail::hash_of(entry.name);
+        if constexpr (requires { own.stored; }) own.stored.core().options.id = own.options.id; // keyed
+    }
+
+    void read(std::span<std::uint64_t const> keys, std::byte* to) const override {
+        table_.rows(keys, std::span<storage>(reinterpret_cast<storage*>(to), keys.size() * table_.width()));
+    }
+
+    saved_state state(row_progress& at) const override { return gradstep::detail::state_from(table_, "save", at); }
+    void load(gradstep::detail::saved_source const& from) override { gradstep::detail::load_state(table_, from); }
+    void* as(gradstep::detail::type_id type) override {
+        return type == gradstep::detail::type_id_of<Table>() ? &table_ : nullptr;
+    }
+
+private:
+    void step(std::span<std::uint64_t const> keys, std::span<std::byte const> rows, double gradient_scale) override {
+        step_options options;
+        options.gradient_scale = gradient_scale;
+        table_.update(
+            keys,
+            std::span<storage const>(reinterpret_cast<storage const*>(rows.data()), rows.size() / sizeof(storage)),
+            options);
+    }
+    void hold_rows([[maybe_unused]] std::span<std::uint64_t const> keys) override {
+        if constexpr (can_evict) table_.hold(keys);
+    }
+    void release_rows([[maybe_unused]] std::span<std::uint64_t const> keys) override {
+        if constexpr (can_evict) table_.release(keys);
+    }
+
+    Table table_;
+};
+} // namespace gradstep::distributed::detail::inline GRADSTEP_ABI

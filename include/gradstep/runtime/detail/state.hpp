@@ -1,0 +1,45 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <gradstep/base/error.hpp>
+#include <gradstep/rows/initial.hpp>
+#include <gradstep/rows/row_progress.hpp>
+#include <gradstep/runtime/any_parameter.hpp>
+#include <gradstep/runtime/detail/stamped_rows.hpp>
+#include <gradstep/saved/saved_state.hpp>
+#include <gradstep/step/state_visitor.hpp>
+
+namespace gradstep::detail::inline GRADSTEP_ABI {
+// What any_parameter says of its state, and how it takes a saved one. With rows that catch up it is
+// saved as a table.
+template <> struct state_access<any_parameter> {
+    static saved_state get(any_parameter const& x, char const* call, row_progress& at);
+    // All that is checked before anything is written; `finish_load` then reads it into the state.
+    struct pending_load {
+        saved_state own;
+        row_progress at = {};
+        std::optional<stamped_rows> rows = {};
+        bool resized = false;
+    };
+    static pending_load begin_load(any_parameter& x, saved_source const& from, bool resizes);
+    static void finish_load(any_parameter& x, saved_source const& from, pending_load&& pending);
+    static bool load(any_parameter& x, saved_source const& from, bool resizes);
+
+private:
+    // The state, whose rows, if they catch up, stand at `at`.
+    static saved_state state_at(any_parameter const& x, row_progress& at);
+    // Turns the state of a tensor into the state of a table's rows.
+    static void take_rows(saved_state& out, any_parameter const& x, stamped_rows& rows, row_progress& at);
+};
+} // namespace gradstep::detail::inline GRADSTEP_ABI
+
+#if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
+#include <gradstep/runtime/detail/state.ipp>
+#endif
