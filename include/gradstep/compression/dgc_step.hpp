@@ -37,7 +37,8 @@ namespace gradstep::inline GRADSTEP_ISA {
 /// As a whole, `step(w, g, u, v)` is both halves for a single trainer. If the step is dense, it is
 /// the momentum step with the given gradient, which must then be the mean of all trainers.
 /// Gradients must be memory: lazy expressions do not compile.
-template <class Updater> class dgc_step {
+template <class Updater> class dgc_step : public step_calls<dgc_step<Updater>, Updater> {
+    friend step_calls<dgc_step, Updater>;
     using optimizer = Updater;
     using Element = typename optimizer::element_type;
     using Regularizer = typename optimizer::regularizer_type;
@@ -60,22 +61,18 @@ public:
     dgc_step(optimizer const& from, step_info now, step_options const& options, double decay)
         : dense_(from, now, options, decay) {}
 
-    /// The learning rate of the step, rate_scale included.
-    double rate() const { return dense_.rate(); }
-    /// The number of the step; the first is 1.
-    std::int64_t number() const { return dense_.number(); }
     /// The prepared numbers of the step, for code that runs kernels itself.
     prepared_step<optimizer> const& prepared() const { return dense_.prepared(); }
     /// The backend that runs the step.
     Backend const& backend() const { return dense_.backend(); }
 
     /// Whether the step of a tensor of n elements is dense.
-    bool is_dense(std::size_t n) const { return rule().is_dense(number(), n); }
+    bool is_dense(std::size_t n) const { return rule().is_dense(this->number(), n); }
     /// Whether a model can split the update of such a tensor, by `batch`. Otherwise the model runs
     /// its `pending_update`.
     bool can_split(std::size_t n) const { return is_dense(n); }
     /// The sparsity of the step, 0 before the ramp.
-    double sparsity() const { return rule().sparsity_of(number()); }
+    double sparsity() const { return rule().sparsity_of(this->number()); }
     /// The number of entries in a message of a tensor of n elements: exact, or approximate with
     /// `selection::sampled`.
     std::size_t entries(std::size_t n) const { return is_dense(n) ? n : dgc_momentum::entries_of(sparsity(), n); }
@@ -106,7 +103,7 @@ public:
     /// Returns the message of a trainer that has no gradient for a tensor of n elements in this
     /// step. It has no entries, or only zeros if the step is dense.
     sparse_message empty_message(std::size_t n) const {
-        return detail::message_writer::without_gradient<storage>(n, number(), is_dense(n));
+        return detail::message_writer::without_gradient<storage>(n, this->number(), is_dense(n));
     }
 
     /// The second half: moves the parameter by the mean of the messages of all trainers. Call
@@ -157,23 +154,6 @@ public:
         }
     }
 
-    /// Updates one tensor, like `step::operator()`. If the step is dense, pass the mean gradient of
-    /// all trainers. If it is sparse, there must be only one trainer; with more trainers it throws
-    /// sequence_error.
-    template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
-        detail::require_lasting<W, S...>();
-        begin(0, weight, gradient, state...)();
-    }
-    /// The same, with the id `id` for stochastic rounding.
-    template <class W, class G, class... S>
-    void update(std::uint64_t id, W&& weight, G&& gradient, S&&... state) const {
-        detail::require_lasting<W, S...>();
-        begin(id, weight, gradient, state...)();
-    }
-    void operator()(std::span<slice<optimizer> const> tensors) const { update_all(tensors, 0); }
-    template <std::same_as<slice<optimizer>> Slice> void operator()(Slice const& tensor) const {
-        update_all({&tensor, 1}, detail::only_tensor);
-    }
     /// Checks the buffers, allocates all memory, and returns a function without arguments that runs
     /// the step, as `step::begin` does.
     template <class W, class G, class... S> auto begin(std::uint64_t id, W& weight, G& gradient, S&... state) const {
@@ -371,7 +351,7 @@ private:
                               detail::only_tensor);
         if (prepared().zero_gradient && !detail::is_writable<G>()) detail::refuse_zero_gradient();
         if (is_dense(gs.size())) {
-            sparse_message message = detail::dense_message_of<storage>(gs.size(), number());
+            sparse_message message = detail::dense_message_of<storage>(gs.size(), this->number());
             fill(message, gs);
             return message;
         }
@@ -387,7 +367,7 @@ private:
         if (x.step) detail::refuse_own_step(detail::only_tensor);
         detail::check_own(detail::only_tensor, x.decay, {});
         if (x.rate_scale == 1 && (x.decay == 1 || x.decay == 0)) return prepared().own;
-        return prepared().scalars(x.rate_scale, prepared().decays ? static_cast<double>(x.decay) : 0, number());
+        return prepared().scalars(x.rate_scale, prepared().decays ? static_cast<double>(x.decay) : 0, this->number());
     }
 
     // Messages are read, and may be a temporary.
@@ -407,7 +387,7 @@ private:
         (std::make_index_sequence<optimizer::slots>{});
     }
     void check_messages(detail::message_list const& messages, std::size_t n) const {
-        detail::check_messages(messages, n, number(), detail::name_of_element<storage>(), is_dense(n),
+        detail::check_messages(messages, n, this->number(), detail::name_of_element<storage>(), is_dense(n),
                                rule().num_trainers);
     }
 

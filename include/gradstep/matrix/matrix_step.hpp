@@ -14,6 +14,7 @@
 #include <gradstep/matrix/factored_work.hpp>
 #include <gradstep/step/detail/difference.hpp>
 #include <gradstep/step/detail/step_tensors.hpp>
+#include <gradstep/step/step_calls.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// The step of a rule that uses the shape of a parameter (`muon`, `adafactor`). You use it like
@@ -24,7 +25,9 @@ namespace gradstep::inline GRADSTEP_ISA {
 ///
 /// The step needs work memory, which the updater keeps and shares with its copies. It is allocated
 /// before anything is written. Gradients must be memory: lazy expressions do not compile.
-template <class Updater> class matrix_step : public detail::without_difference {
+template <class Updater>
+class matrix_step : public step_calls<matrix_step<Updater>, Updater>, public detail::without_difference {
+    friend step_calls<matrix_step, Updater>;
     using traits = typename Updater::traits;
     using compute = typename traits::compute;
     using storage = typename traits::storage;
@@ -48,10 +51,6 @@ public:
         passes::require_step(prepared_.rule);
     }
 
-    /// The learning rate of the step, rate_scale included.
-    double rate() const { return prepared_.now.rate; }
-    /// The number of the step; the first is 1.
-    std::int64_t number() const { return prepared_.now.t; }
     /// The prepared numbers of the step.
     prepared_step<Updater> const& prepared() const { return prepared_; }
     /// The backend that runs the elementwise passes and the built-in product.
@@ -59,26 +58,7 @@ public:
     /// Whether a model can split the update of a tensor: never.
     static constexpr bool can_split(std::size_t) { return false; }
 
-    /// Updates one tensor, like `step::operator()`. The parameter must be a container with a shape
-    /// (xtensor, Eigen); otherwise pass a slice. Throws value_error if there is no shape, and
-    /// size_error if it has another number of elements.
-    template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
-        detail::require_lasting<W, S...>();
-        begin(0, weight, gradient, state...)();
-    }
-    /// The same, with the id `id` for stochastic rounding.
-    template <class W, class G, class... S>
-    void update(std::uint64_t id, W&& weight, G&& gradient, S&&... state) const {
-        detail::require_lasting<W, S...>();
-        begin(id, weight, gradient, state...)();
-    }
-    /// Updates many tensors. All are checked, and all memory is allocated, before any is written.
-    void operator()(std::span<slice<Updater> const> tensors) const { update_all(tensors, 0); }
-    /// The same for one slice.
-    template <std::same_as<slice<Updater>> Slice> void operator()(Slice const& tensor) const {
-        update_all({&tensor, 1}, detail::only_tensor);
-    }
-    /// The same for several slices, with the number of the first one, for errors.
+    /// Updates many tensors. Error messages number them from `first`.
     void update_all(std::span<slice<Updater> const> tensors, std::size_t first) const {
         std::vector<pending_update> all;
         all.reserve(tensors.size());
@@ -149,14 +129,10 @@ private:
     void run(slice<Updater> const& x, step_scalars<Updater> const& scalars, passes const& all) const {
         auto memory = memory_->take(all.bytes());
         detail::rollback_guard back([&] { memory_->give_back(std::move(memory)); });
-        using step_type = prepared_step<Updater>;
-        auto const run_with = [&]<class Regularizer>(std::type_identity<Regularizer>, auto const& regularizer) {
-            all.template run<Regularizer>(prepared(), backend(), x, scalars.rule, regularizer, memory->data());
-        };
-        bool is_undecayed = false;
-        if constexpr (step_type::has_decay) is_undecayed = x.decay.is_zero();
-        if (is_undecayed) run_with(std::type_identity<typename step_type::undecayed_type>{}, scalars.undecayed);
-        else run_with(std::type_identity<typename step_type::regularizer_type>{}, scalars.regularizer);
+        for_regularizer_of(
+            scalars, x, [&]<class Regularizer>(std::type_identity<Regularizer>, auto const& regularizer) {
+                all.template run<Regularizer>(prepared(), backend(), x, scalars.rule, regularizer, memory->data());
+            });
         detail::write_copy<Updater>(backend_, x);
     }
 

@@ -46,13 +46,12 @@ template <class Updater> struct tensor_batch {
     std::size_t count() const { return 1; }
     std::size_t size(std::size_t) const { return tensor.weight.size(); }
     template <class F> GRADSTEP_INLINE void visit(std::size_t, F&& f) const {
-        visit_gradient(of, tensor, of.own.rule, [&](auto gradient) GRADSTEP_INLINE_LAMBDA {
-            auto made = make_kernel<typename Updater::regularizer_type>(of, tensor, of.own.rule, of.own.regularizer,
-                                                                        gradient, *tensor.id, of.now.t);
-            if constexpr (requires { made.rounding.key; }) made.rounding = made.rounding.from(first);
-            if constexpr (requires { made.noise.key; }) made.noise = made.noise.from(first);
-            f(settled_kernel(made, of.own));
-        });
+        for_kernel_of<kernel_forms{.copies = false, .undecayed = false}>(
+            of, of.own, tensor, *tensor.id, of.now.t, [&](auto& kernel) GRADSTEP_INLINE_LAMBDA {
+                if constexpr (requires { kernel.rounding.key; }) kernel.rounding = kernel.rounding.from(first);
+                if constexpr (requires { kernel.noise.key; }) kernel.noise = kernel.noise.from(first);
+                f(kernel);
+            });
     }
 };
 
@@ -240,8 +239,8 @@ public:
         auto const& backend = this->updater_.backend();
         backend.for_each_part(1, [&](std::size_t) { // subnormals as in a step
             using packs = simd_backend<>::pack<typename Updater::traits::compute>;
-            detail::visit_first_pass(
-                *prepared_, prepared_->own, this->slice_of(x), [&]<class Kernel>(Kernel const& kernel) {
+            for_kernel_of<kernel_forms{.copies = false}>(
+                *prepared_, prepared_->own, this->slice_of(x), 0, prepared_->now.t, [&]<class Kernel>(Kernel& kernel) {
                     out = detail::model_sums_of<rule>(
                         detail::block_sums<Kernel>::template of_block<packs>(kernel, x.size, block));
                 });

@@ -13,6 +13,7 @@
 #include <gradstep/step/detail/step_checks.hpp>
 #include <gradstep/step/detail/step_tensors.hpp>
 #include <gradstep/step/prepared_step.hpp>
+#include <gradstep/step/step_calls.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 template <class Rule, class Sums> model_sums model_sums_of(Sums const& sums) {
@@ -54,21 +55,6 @@ void finalize_model(prepared_step<Updater> const& step, step_scalars<Updater>& s
     step_info const now{step.now.t, scalars.by_model.rate, step.now.state};
     scalars.by_model.value = step.rule.template finalize<typename Updater::traits::compute>(now, after);
 }
-
-// Calls f with the kernel of a tensor for the first pass.
-template <class Updater, class F>
-GRADSTEP_INLINE void visit_first_pass(prepared_step<Updater> const& step, step_scalars<Updater> const& scalars,
-                                      slice<Updater> const& x, F&& f) {
-    visit_gradient(step, x, scalars.rule, [&](auto gradient) GRADSTEP_INLINE_LAMBDA {
-        using prepared = prepared_step<Updater>;
-        if constexpr (prepared::has_decay)
-            if (x.decay.is_zero())
-                return f(make_kernel<typename prepared::undecayed_type>(step, x, scalars.rule, scalars.undecayed,
-                                                                        gradient, 0, step.now.t));
-        f(make_kernel<typename prepared::regularizer_type>(step, x, scalars.rule, scalars.regularizer, gradient, 0,
-                                                           step.now.t));
-    });
-}
 } // namespace gradstep::detail::inline GRADSTEP_ISA
 
 namespace gradstep::inline GRADSTEP_ISA {
@@ -87,7 +73,9 @@ namespace gradstep::inline GRADSTEP_ISA {
 /// The sums are in double, in a fixed order: the blocks of a tensor in order, then the tensors in
 /// order. The numbers are thus reproducible bit for bit for every backend and number of threads. A
 /// tensor with rate_scale 0 takes part in the sums; leave out tensors that have no gradient.
-template <class Updater> class model_wise_step : public detail::without_difference {
+template <class Updater>
+class model_wise_step : public step_calls<model_wise_step<Updater>, Updater>, public detail::without_difference {
+    friend step_calls<model_wise_step, Updater>;
     using traits = typename Updater::traits;
     using rule_type = typename Updater::rule_type;
     using backend_type = typename Updater::backend_type;
@@ -106,32 +94,12 @@ public:
         }
     }
 
-    /// The learning rate of the step, rate_scale included. The rule scales it by its own step size.
-    double rate() const { return prepared_.now.rate; }
-    /// The number of the step; the first is 1.
-    std::int64_t number() const { return prepared_.now.t; }
     /// The prepared numbers of the step, for code that runs kernels itself.
     prepared_step<Updater> const& prepared() const { return prepared_; }
     /// The backend that runs the step.
     backend_type const& backend() const { return backend_; }
 
-    /// Updates a model of one tensor, like `step::operator()`. The gradient must be memory.
-    template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
-        detail::require_lasting<W, S...>();
-        begin(0, weight, gradient, state...)();
-    }
-    /// The same, with the id `id` for stochastic rounding.
-    template <class W, class G, class... S>
-    void update(std::uint64_t id, W&& weight, G&& gradient, S&&... state) const {
-        detail::require_lasting<W, S...>();
-        begin(id, weight, gradient, state...)();
-    }
-    /// Updates a model. All tensors are checked before any is written.
-    void operator()(std::span<slice<Updater> const> tensors) const { update_all(tensors, 0); }
-    template <std::same_as<slice<Updater>> Slice> void operator()(Slice const& tensor) const {
-        update_all({&tensor, 1}, detail::only_tensor);
-    }
-    /// The same. Error messages number the tensors from `first`.
+    /// Updates a model. Error messages number the tensors from `first`.
     void update_all(std::span<slice<Updater> const> tensors, std::size_t first) const {
         for (std::size_t k = 0; k < tensors.size(); ++k) check(tensors[k], first + k);
         auto others = detail::prepare_own_scalars(prepared_, tensors, first);
@@ -169,11 +137,11 @@ public:
     /// Calls f with the kernel of a checked tensor for the first pass, which adds `accumulate` of
     /// its elements. It ignores the tensor's rate_scale.
     template <class F> void visit_first_pass(slice<Updater> const& x, F const& f) const {
-        detail::visit_first_pass(prepared(), prepared().own, x, f);
+        for_kernel_of<kernel_forms{.copies = false}>(prepared(), prepared().own, x, 0, this->number(), f);
     }
     /// Returns the state of the clock after the step, from the sums of all tensors.
     clock_state settled(detail::model_sums const& sums) const {
-        return detail::settled_state(prepared().rule, number(), prepared().now.state, sums, loss_);
+        return detail::settled_state(prepared().rule, this->number(), prepared().now.state, sums, loss_);
     }
     /// Sets what `settled` returned: in the updater's clock, and for the batches of this step.
     void settle(clock_state const& after) {
@@ -183,7 +151,7 @@ public:
 
 private:
     void require_pending() const {
-        if (!of_->awaits(number())) detail::refuse_settled(number());
+        if (!of_->awaits(this->number())) detail::refuse_settled(this->number());
     }
     // Both passes of checked tensors. `others` are changed.
     void run(std::span<slice<Updater> const> tensors, std::uint32_t const* numbers,
@@ -192,10 +160,11 @@ private:
         step_batch<Updater> const batch{now, tensors, numbers, others.data()};
         detail::model_sums sums{};
         for (std::size_t k = 0; k < tensors.size(); ++k)
-            detail::visit_first_pass(now, batch.scalars(k), tensors[k], [&](auto const& kernel) {
-                single const one{kernel, tensors[k].weight.size(), batch.bytes};
-                detail::add_sums(sums, detail::model_sums_of<rule_type>(backend().sums_of(one)));
-            });
+            for_kernel_of<kernel_forms{.copies = false}>(
+                now, batch.scalars(k), tensors[k], 0, this->number(), [&](auto const& kernel) {
+                    single const one{kernel, tensors[k].weight.size(), batch.bytes};
+                    detail::add_sums(sums, detail::model_sums_of<rule_type>(backend().sums_of(one)));
+                });
         clock_state const after = settled(sums);
         detail::finalize_model(now, now.own, after);
         for (auto& one : others) detail::finalize_model(now, one, after);

@@ -104,97 +104,96 @@ private:
 /// and `number` are the ids of the tensor and of the step for random numbers.
 template <class Regularizer, class Updater, class Gradient>
 GRADSTEP_INLINE auto
-make_kernel([[maybe_unused]] prepared_step<Updater> const& step, detail::tensor<Updater> const& x,
-            typename Updater::rule_type::template coeffs<typename Updater::traits::compute> const& rule,
+make_kernel([[maybe_unused]] prepared_step<Updater> const& step, step_scalars<Updater> const& scalars,
+            detail::tensor<Updater> const& x,
             typename Regularizer::template coeffs<typename Updater::traits::compute> const& regularizer,
             Gradient gradient, [[maybe_unused]] std::uint64_t id, [[maybe_unused]] std::int64_t number) {
     using traits = typename Updater::traits;
     using rule_type = typename Updater::rule_type;
     if constexpr (detail::in_blocks<traits>) {
         using update = update_kernel<typename traits::storage, rule_type, Regularizer, Gradient>;
-        detail::block_kernel<update> out{
-            {rule, regularizer, x.weight.data(), gradient, {}, nullptr}, detail::state_pointers(x), x.weight.size()};
+        detail::block_kernel<update> out{{scalars.rule, regularizer, x.weight.data(), gradient, {}, nullptr},
+                                         detail::state_pointers(x),
+                                         x.weight.size()};
         if constexpr (noisy_rule<rule_type>) out.update.noise = detail::noise_words(step.seed, number, id);
         return out;
     } else {
         using kernel_type = update_kernel<typename Updater::element_type, rule_type, Regularizer, Gradient>;
         kernel_type out{
-            rule, regularizer, x.weight.data(), gradient, detail::state_pointers(x), detail::master_pointer(x)};
+            scalars.rule, regularizer, x.weight.data(), gradient, detail::state_pointers(x), detail::master_pointer(x)};
         if constexpr (traits::is_stochastic) out.rounding = detail::element_words::of(step.seed, number, id);
         if constexpr (noisy_rule<rule_type>) out.noise = detail::noise_words(step.seed, number, id);
+        if constexpr (model_wise_rule<rule_type>) out.settled = scalars.by_model.value;
         return out;
     }
 }
 
-/// Calls f with the reader of a tensor's gradient. It is the default reader if no option of the
-/// step needs more, and the rule with the scalars `rule` uses none of its options. `rule` contains
-/// the scalars for this tensor.
-template <class Updater, class F>
-GRADSTEP_INLINE void
-visit_gradient(prepared_step<Updater> const& step, slice<Updater> const& x,
-               [[maybe_unused]]
-               typename Updater::rule_type::template coeffs<typename Updater::traits::compute> const& rule,
-               F&& f) {
+/// The forms of kernels that a caller of `for_kernel_of` does without: what is false is not
+/// compiled.
+struct kernel_forms {
+    bool copies = true;    ///< with the copy in bfloat16
+    bool undecayed = true; ///< of tensors without decay
+};
+
+/// Calls f(std::type_identity<Regularizer>, coefficients) with the regularizer of a tensor.
+template <bool undecayed = true, class Updater, class F>
+GRADSTEP_INLINE void for_regularizer_of(step_scalars<Updater> const& scalars, [[maybe_unused]] slice<Updater> const& x,
+                                        F&& f) {
+    using step = prepared_step<Updater>;
+    if constexpr (undecayed && step::has_decay)
+        if (x.decay.is_zero()) return f(std::type_identity<typename step::undecayed_type>{}, scalars.undecayed);
+    f(std::type_identity<typename step::regularizer_type>{}, scalars.regularizer);
+}
+
+/// Calls f(kernel) with the kernel of a checked tensor in a step. f may change the kernel.
+/// `scalars` are prepared for the tensor's rate scale, decay and step number. The kernel's type has
+/// three parts:
+///
+///     gradient      default_gradient         the step has no options, and the rule its default form
+///                   rare_skipping_gradient   another step, which reads no rare slot of the rule
+///                   general_gradient         all others
+///     regularizer   undecayed_type           the tensor has no decay, and the regularizer has some
+///                   regularizer_type         all others
+///     update        copying_kernel           floats that are not by default: writes a copy, if any
+///                   update_kernel            all others (block8: block_kernel)
+template <kernel_forms forms = kernel_forms{}, class Updater, class F>
+GRADSTEP_INLINE void for_kernel_of(prepared_step<Updater> const& step, step_scalars<Updater> const& scalars,
+                                   slice<Updater> const& x, std::uint64_t id, std::int64_t number, F&& f) {
     using rule_type = typename Updater::rule_type;
     using compute = typename Updater::traits::compute;
     using storage = typename Updater::traits::storage;
+    auto const with_gradient = [&]<class Gradient>(Gradient gradient) GRADSTEP_INLINE_LAMBDA {
+        constexpr bool may_copy =
+            forms.copies && std::is_same_v<storage, float> && !row_wise_rule<rule_type> && !requires {
+            Gradient::in_default_form;
+        };
+        for_regularizer_of<forms.undecayed>(
+            scalars, x,
+            [&]<class Regularizer>(std::type_identity<Regularizer>, auto const& regularizer) GRADSTEP_INLINE_LAMBDA {
+                // Passed on by reference: copying a kernel, written by narrow stores and read by
+                // wide loads, takes half of a call on a few elements.
+                auto kernel = make_kernel<Regularizer>(step, scalars, x, regularizer, gradient, id, number);
+                if constexpr (may_copy) {
+                    bfloat16* const to =
+                        x.bfloat16_copy.empty() ? nullptr : x.bfloat16_copy.data(); // of none it may be any
+                    detail::copying_kernel<decltype(kernel)> copying{kernel, {x.weight.data(), to}, x.weight.size()};
+                    f(copying);
+                } else {
+                    f(kernel);
+                }
+            });
+    };
     storage const* const g = x.gradient.data();
     bool by_default = step.gradient_scale == compute(1) && !step.zero_gradient && x.bfloat16_copy.empty();
-    if constexpr (detail::has_default_form<rule_type, compute>) by_default = by_default && rule.is_default();
+    if constexpr (detail::has_default_form<rule_type, compute>) by_default = by_default && scalars.rule.is_default();
     detail::general_gradient<storage, compute> const general{g, step.zero_gradient ? const_cast<storage*>(g) : nullptr,
                                                              step.gradient_scale};
     if constexpr (detail::rare_slot_count<rule_type> != 0) {
-        if (rule.is_rare()) return f(general);
-        if (!by_default) return f(detail::rare_skipping_gradient<storage, compute>{general});
+        if (scalars.rule.is_rare()) return with_gradient(general);
+        if (!by_default) return with_gradient(detail::rare_skipping_gradient<storage, compute>{general});
     }
-    if (by_default) f(detail::default_gradient<storage>{{g}});
-    else if constexpr (detail::rare_slot_count<rule_type> == 0) f(general);
-}
-
-/// Returns the kernel, with what a model-wise rule has settled.
-template <class Updater, class Kernel>
-GRADSTEP_INLINE decltype(auto) settled_kernel(Kernel const& kernel,
-                                              [[maybe_unused]] step_scalars<Updater> const& scalars) {
-    if constexpr (model_wise_rule<typename Updater::rule_type>) {
-        Kernel out = kernel;
-        out.settled = scalars.by_model.value;
-        return out;
-    } else {
-        return (kernel);
-    }
-}
-
-/// Calls f(kernel) with the kernel of a tensor in a step. The tensor must have been checked.
-/// `scalars` are prepared for the tensor's rate scale, decay and step number.
-template <class Updater, class F>
-GRADSTEP_INLINE void visit_kernel(prepared_step<Updater> const& step, step_scalars<Updater> const& scalars,
-                                  slice<Updater> const& x, std::uint64_t id, std::int64_t number, F&& f) {
-    visit_gradient(step, x, scalars.rule, [&]<class Gradient>(Gradient gradient) GRADSTEP_INLINE_LAMBDA {
-        // The plain form of a step never writes a copy: it is passed on by reference, since copying
-        // a kernel, written by narrow stores and read by wide loads, takes half of a call on a few
-        // elements.
-        auto const with_copy = [&]<class Kernel>(Kernel const& made) GRADSTEP_INLINE_LAMBDA {
-            decltype(auto) kernel = settled_kernel(made, scalars);
-            constexpr bool may_copy = std::is_same_v<typename Updater::traits::storage, float> &&
-                                      !row_wise_rule<typename Updater::rule_type> && !requires {
-                Gradient::in_default_form;
-            };
-            if constexpr (may_copy) {
-                bfloat16* const to =
-                    x.bfloat16_copy.empty() ? nullptr : x.bfloat16_copy.data(); // of none it may be any
-                f(detail::copying_kernel<Kernel>{kernel, {x.weight.data(), to}, x.weight.size()});
-            } else {
-                f(kernel);
-            }
-        };
-        using prepared = prepared_step<Updater>;
-        if constexpr (prepared::has_decay)
-            if (x.decay.is_zero())
-                return with_copy(make_kernel<typename prepared::undecayed_type>(
-                    step, x, scalars.rule, scalars.undecayed, gradient, id, number));
-        with_copy(make_kernel<typename prepared::regularizer_type>(step, x, scalars.rule, scalars.regularizer, gradient,
-                                                                   id, number));
-    });
+    if (by_default) with_gradient(detail::default_gradient<storage>{{g}});
+    else if constexpr (detail::rare_slot_count<rule_type> == 0) with_gradient(general);
 }
 
 /// Checked tensors of a step in the form that backends run. It refers to the step and to the
@@ -218,7 +217,7 @@ template <class Updater> struct step_batch {
     template <class F> GRADSTEP_INLINE void visit(std::size_t k, F&& f) const {
         slice<Updater> const& x = tensors[k];
         std::int64_t const number = numbers == nullptr ? of.now.t : x.step.value_or(of.now.t);
-        visit_kernel(of, scalars(k), x, x.id.value_or(k), number, std::forward<F>(f));
+        for_kernel_of(of, scalars(k), x, x.id.value_or(k), number, std::forward<F>(f));
     }
     /// The scalars of tensor k.
     GRADSTEP_INLINE step_scalars<Updater> const& scalars(std::size_t k) const {

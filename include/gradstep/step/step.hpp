@@ -9,6 +9,7 @@
 #include <gradstep/step/detail/difference.hpp>
 #include <gradstep/step/detail/step_tensors.hpp>
 #include <gradstep/step/prepared_step.hpp>
+#include <gradstep/step/step_calls.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// One prepared step of an updater, with its learning rate and bias corrections. You can apply it
@@ -18,7 +19,8 @@ namespace gradstep::inline GRADSTEP_ISA {
 ///
 /// The work on an element has this order: gradient_scale, regularizers from left to right, rule,
 /// regularizers that act after it (`proximal`, `after_step`), rounding to storage, averages.
-template <class Updater> class step {
+template <class Updater> class step : public step_calls<step<Updater>, Updater> {
+    friend step_calls<step, Updater>;
     using traits = typename Updater::traits;
     using compute = typename traits::compute;
     using storage = typename traits::storage;
@@ -33,44 +35,13 @@ public:
     step(Updater const& from, step_info now, step_options const& options, double decay)
         : prepared_(from, now, options, decay), backend_(from.backend()) {}
 
-    /// The learning rate of the step, rate_scale included.
-    double rate() const { return prepared_.now.rate; }
-    /// The number of the step; the first is 1.
-    std::int64_t number() const { return prepared_.now.t; }
     /// The prepared numbers of the step, for code that runs kernels itself.
     prepared_step<Updater> const& prepared() const { return prepared_; }
     /// The backend that runs the step.
     typename Updater::backend_type const& backend() const { return backend_; }
 
-    /// Updates one tensor. Pass the parameter, the gradient, and one buffer for each state slot in
-    /// the rule's order, then the master copy if there is one. The buffers must be contiguous, have
-    /// the same length, and not overlap. The gradient can be a lazy expression or a temporary.
-    /// Parameter and state can be a temporary only if it is a view. Throws size_error or
-    /// buffer_error before it writes anything.
-    template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
-        detail::require_lasting<W, S...>();
-        update_one([] {}, 0, weight, gradient, state...);
-    }
-
-    /// The same, with the id `id` for stochastic rounding and noise. Tensors of one step need
-    /// different ids for independent random numbers.
-    template <class W, class G, class... S>
-    void update(std::uint64_t id, W&& weight, G&& gradient, S&&... state) const {
-        detail::require_lasting<W, S...>();
-        update_one([] {}, id, weight, gradient, state...);
-    }
-
-    /// Updates many tensors in one call. The call is one parallel region, split by elements. A
-    /// row-wise rule has two regions for each tensor, one after the other. All tensors are checked
-    /// before any is written. No parameter or state can appear twice, and no gradient with
-    /// zero_gradient.
-    void operator()(std::span<slice<Updater> const> tensors) const { update_all(tensors, 0); }
-    /// The same for one slice.
-    template <std::same_as<slice<Updater>> Slice> void operator()(Slice const& tensor) const {
-        update_all({&tensor, 1}, detail::only_tensor);
-    }
-    /// The same for several slices. Error messages number the tensors from `first`, for callers
-    /// that pass a part of a call.
+    /// Updates many tensors. Error messages number them from `first`, for callers that pass a part
+    /// of a call.
     void update_all(std::span<slice<Updater> const> tensors, std::size_t first) const {
         for (std::size_t k = 0; k < tensors.size(); ++k) check(tensors[k], first + k);
         auto const others = detail::prepare_own_scalars(prepared_, tensors, first);
@@ -115,19 +86,9 @@ public:
         tensor.check_beside("the difference", to, detail::extent_of_gradient<Updater>(tensor), detail::only_tensor);
         auto const others = detail::prepare_own_scalars<Updater>(prepared_, {&tensor, 1}, detail::only_tensor);
         step_batch<Updater> const batch{prepared_, {&tensor, 1}, others.numbers.data(), others.by_number.data()};
-        auto const& scalars = batch.scalars(0);
-        visit_gradient(prepared_, tensor, scalars.rule, [&](auto gradient) {
-            auto const run_with = [&]<class Regularizer>(std::type_identity<Regularizer>, auto const& regularizer) {
-                run_difference(make_kernel<Regularizer>(prepared_, tensor, scalars.rule, regularizer, gradient,
-                                                        tensor.id.value_or(0), tensor.step.value_or(number())),
-                               to, [&] { return detail::row_pointers(tensor); });
-            };
-            using prepared = prepared_step<Updater>;
-            if constexpr (prepared::has_decay)
-                if (tensor.decay.is_zero())
-                    return run_with(std::type_identity<typename prepared::undecayed_type>{}, scalars.undecayed);
-            run_with(std::type_identity<regularizer_type>{}, scalars.regularizer);
-        });
+        for_kernel_of<kernel_forms{.copies = false}>(
+            prepared_, batch.scalars(0), tensor, tensor.id.value_or(0), tensor.step.value_or(this->number()),
+            [&](auto const& kernel) { run_difference(kernel, to, [&] { return detail::row_pointers(tensor); }); });
     }
 
     /// Checks the buffers as `update` does, and returns a function without arguments that runs the
@@ -168,8 +129,6 @@ public:
     }
 
 private:
-    // The first argument is a closure, whose type no other file has: g++ then knows whether the
-    // function has one caller, and inlines it there, which saves 15 ns on a few elements.
     template <class Here, class W, class G, class... S>
     void update_one(Here const&, std::uint64_t id, W& weight, G& gradient, S&... state) const {
         if constexpr (is_lazy<W, G>) {
@@ -188,11 +147,10 @@ private:
         requires Updater::backend_type::runs_inline;
     };
     GRADSTEP_INLINE void run_inlined(slice<Updater> const& x) const {
-        visit_gradient(prepared_, x, prepared_.own.rule, [&](auto source) GRADSTEP_INLINE_LAMBDA {
-            backend_.run(single{make_kernel<regularizer_type>(prepared_, x, prepared_.own.rule,
-                                                              prepared_.own.regularizer, source, *x.id, number()),
-                                x.weight.size(), Updater::bytes_per_element});
-        });
+        for_kernel_of<kernel_forms{.copies = false, .undecayed = false}>(
+            prepared_, prepared_.own, x, *x.id, this->number(), [&](auto const& kernel) GRADSTEP_INLINE_LAMBDA {
+                backend_.run(single{kernel, x.weight.size(), Updater::bytes_per_element});
+            });
     }
     // Checks the buffers of a lazy gradient, whose layout its reader checks, and returns their
     // kernel.
@@ -206,8 +164,8 @@ private:
         if (prepared_.zero_gradient) detail::refuse_zero_gradient();
         if (!prepared_.decays) detail::refuse_decay(detail::only_tensor);
         using lazy = detail::lazy_gradient<std::remove_const_t<decltype(reader)>, compute>;
-        return single{make_kernel<regularizer_type>(prepared_, tensor, prepared_.own.rule, prepared_.own.regularizer,
-                                                    lazy{reader, prepared_.gradient_scale}, id, number()),
+        return single{make_kernel<regularizer_type>(prepared_, prepared_.own, tensor, prepared_.own.regularizer,
+                                                    lazy{reader, prepared_.gradient_scale}, id, this->number()),
                       tensor.weight.size(), Updater::bytes_per_element};
     }
 

@@ -60,15 +60,11 @@ void apply_mean(prepared_step<Updater> const& step, typename Updater::backend_ty
     mean_gradient<typename Updater::traits::storage, compute> const mean{messages.data(), messages.size(),
                                                                          static_cast<compute>(messages.size())};
     auto const update = [&](auto reader) {
-        auto const run = [&](auto const& kernel) {
-            backend.run(single{kernel, x.weight.size(), Updater::bytes_per_element});
-        };
-        if constexpr (prepared_step<Updater>::has_decay)
-            if (x.decay.is_zero())
-                return run(make_kernel<typename Updater::undecayed_type>(step, x, scalars.rule, scalars.undecayed,
-                                                                         reader, id, step.now.t));
-        run(make_kernel<typename Updater::regularizer_type>(step, x, scalars.rule, scalars.regularizer, reader, id,
-                                                            step.now.t));
+        for_regularizer_of(
+            scalars, x, [&]<class Regularizer>(std::type_identity<Regularizer>, auto const& regularizer) {
+                backend.run(single{make_kernel<Regularizer>(step, scalars, x, regularizer, reader, id, step.now.t),
+                                   x.weight.size(), Updater::bytes_per_element});
+            });
     };
     if constexpr (std::is_same_v<typename backend_type::memory_space, host_memory>) {
         update(mean);
