@@ -99,8 +99,12 @@ def torch_folder() -> Path:
 
 
 def gradstep_python(preset: str) -> dict[str, str]:
-    """The environment with the package for Python as it is here, and the C library of a preset."""
-    return {"GRADSTEP_LIBRARY": str(ROOT / "build" / preset / "bindings/c/libgradstep.so"), "PYTHONPATH": str(PACKAGE)}
+    """Writes the package for Python into build/python. Returns the environment with it and the C library of a preset."""
+    sys.path.insert(0, str(PACKAGE))
+    from build_wheel import write_package
+
+    write_package(ROOT / "build/python")
+    return {"GRADSTEP_LIBRARY": str(ROOT / "build" / preset / "bindings/c/libgradstep.so"), "PYTHONPATH": str(ROOT / "build/python")}
 
 
 def peers_dense(*arguments: str) -> NoReturn:

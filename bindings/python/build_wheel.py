@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 IN_SDIST = (HERE / "library").is_dir()
 ROOT = HERE / "library" if IN_SDIST else HERE.parents[1]
 SOURCES = ("CMakeLists.txt", "LICENSE", "cmake", "include", "bindings/c")  # that the library is built from
-PACKAGE = ("build_wheel.py", "pyproject.toml", "README.md", "gradstep")
+PACKAGE = ("build_wheel.py", "pyproject.toml", "README.md")
 KIB_OF_JOB = 2 << 20  # the memory of a compiler: docs/start/install.md
 REQUIREMENTS = ["numpy>=1.23", 'ml_dtypes; extra == "bfloat16"', 'torch>=2.2; extra == "torch"']
 
@@ -163,14 +163,32 @@ def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: o
     return folder.name
 
 
-def build_wheel(wheel_directory: str, config_settings: object = None, metadata_directory: object = None) -> str:
-    """Writes the wheel into a folder; its name."""
-    folder = f"gradstep-{version()}.dist-info"
+def package() -> dict[str, bytes]:
+    """The files of the package: those here, and in the source tree those that write_constructors.py writes."""
     files = {
         str(file.relative_to(HERE)): file.read_bytes()
         for file in sorted((HERE / "gradstep").rglob("*"))
         if file.suffix == ".py" or file.name == "py.typed"
     }
+    if not IN_SDIST:
+        from write_constructors import files as constructors
+
+        files.update({f"gradstep/{name}": text.encode() for name, text in constructors().items()})
+    return files
+
+
+def write_package(folder: Path) -> None:
+    """Writes the package without the library, for programs that have its folder in PYTHONPATH."""
+    shutil.rmtree(folder / "gradstep", ignore_errors=True)
+    for name, content in package().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+def build_wheel(wheel_directory: str, config_settings: object = None, metadata_directory: object = None) -> str:
+    """Writes the wheel into a folder; its name."""
+    folder = f"gradstep-{version()}.dist-info"
+    files = package()
     files["gradstep/libgradstep.so"] = library().read_bytes()
     files.update({f"{folder}/{file}": content for file, content in dist_info().items()})
     name = f"gradstep-{version()}-{tag()}.whl"
@@ -197,8 +215,8 @@ def build_sdist(sdist_directory: str, config_settings: object = None) -> str:
         for name in SOURCES:
             add(f"library/{name}", ROOT / name)
         add("LICENSE", ROOT / "LICENSE")
-        information = tarfile.TarInfo(f"{base}/PKG-INFO")
-        text = metadata().encode()
-        information.size = len(text)
-        archive.addfile(information, io.BytesIO(text))
+        for name, content in {**package(), "PKG-INFO": metadata().encode()}.items():
+            information = tarfile.TarInfo(f"{base}/{name}")
+            information.size = len(content)
+            archive.addfile(information, io.BytesIO(content))
     return f"{base}.tar.gz"

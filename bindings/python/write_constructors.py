@@ -1,10 +1,8 @@
-"""Writes the functions that make configurations: gradstep/rules.py, schedules.py and so on, and gradstep/dialects/.
-
-    python3 bindings/python/write_constructors.py
+"""The functions that make configurations: gradstep/rules.py, schedules.py and so on, and gradstep/dialects/. build_wheel.py puts them
+into the wheel and the source distribution.
 
 Their arguments, meanings, ranges and defaults are from docs/reference/configuration.schema.json, which the library's tests compare
-with the library. What a rule and a schedule are is from the tables of docs/reference/rules.md and docs/reference/schedules.md. The
-tests of the package fail if the files differ from what this program writes.
+with the library. What a rule and a schedule are is from the tables of docs/reference/rules.md and docs/reference/schedules.md.
 """
 
 from __future__ import annotations
@@ -220,9 +218,3 @@ def files() -> dict[str, str]:
         + "    setattr(_module, \"__getattr__\", attributes_of_module(_module.__name__, _module.__all__))\n"
     )
     return out
-
-
-if __name__ == "__main__":
-    for path, text in files().items():
-        (HERE / "gradstep" / path).parent.mkdir(exist_ok=True)
-        (HERE / "gradstep" / path).write_text(text)

@@ -452,6 +452,8 @@ def c_page() -> str:
 # --- Python ----------------------------------------------------------------------------------------------------------
 
 PACKAGE = ROOT / "bindings/python/gradstep"
+sys.path.insert(0, str(PACKAGE.parent))
+from write_constructors import files as constructors  # noqa: E402
 
 
 def python_modules(folder: Path) -> dict[str, ast.Module]:
@@ -571,8 +573,8 @@ def python_text(doc: str) -> str:
     return "\n\n".join(out)
 
 
-def python_table(title: str, about: str, path: Path) -> str:
-    module = ast.parse(path.read_text())
+def python_table(title: str, about: str, text: str) -> str:
+    module = ast.parse(text)
     out = f"\n## {title}\n{about}\n\n| function | what it makes |\n|---|---|\n"
     for node in module.body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
@@ -602,13 +604,15 @@ def python_page() -> str:
     out += python_list("Functions", [x for x in names if x in functions], modules)
     out += python_list("Types of arguments and results", [x for x in names if x not in {*main, *errors, *functions}], modules)
     out += python_list("Exceptions", errors, modules)
+    written = constructors()
     out += python_table("gradstep.rules", "Also in `gradstep` itself: `gradstep.adam(lr=0.1)`. `**options` are the members of [Options](#options).",
-                        PACKAGE / "rules.py")
+                        written["rules.py"])
     for name, what in (("schedules", "Learning rates."), ("regularizers", "Weight decay, penalties and clipping of elements."),
                        ("averages", "Averages of the weights."), ("clips", "Gradient clipping.")):
-        out += python_table(f"gradstep.{name}", what, PACKAGE / f"{name}.py")
-    for path in sorted((PACKAGE / "dialects").glob("[a-z]*.py")):
-        out += python_table(f"gradstep.dialects.{path.stem}", f"[Presets](presets.md#{path.stem}) with the names and defaults of {path.stem}.", path)
+        out += python_table(f"gradstep.{name}", what, written[f"{name}.py"])
+    for name in sorted(x.removeprefix("dialects/").removesuffix(".py") for x in written if re.match("dialects/[a-z]", x)):
+        out += python_table(f"gradstep.dialects.{name}", f"[Presets](presets.md#{name}) with the names and defaults of {name}.",
+                            written[f"dialects/{name}.py"])
     torch = python_modules(PACKAGE / "torch")
     out += python_list("gradstep.torch", names_of_all(torch["__init__"]), torch)
     return out

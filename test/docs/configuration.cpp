@@ -221,6 +221,20 @@ std::string reference_of(json const& schema) {
     return out;
 }
 
+// The text of a schema, with a policy on one line.
+std::string lines_of(json const& schema, std::string const& indent = "") {
+    constexpr std::size_t columns = 120;
+    std::string const one = schema.dump();
+    bool const is_policy = schema.is_object() && schema.contains("properties") &&
+                           schema["properties"].contains("name") && schema["properties"]["name"].contains("const");
+    if (!schema.is_structured() || is_policy || indent.size() + one.size() <= columns) return one;
+    std::string out;
+    for (auto const& [key, value] : schema.items())
+        out += (out.empty() ? "" : ",") + ("\n  " + indent) + (schema.is_object() ? json(key).dump() + ": " : "") +
+               lines_of(value, indent + "  ");
+    return (schema.is_object() ? "{" : "[") + out + "\n" + indent + (schema.is_object() ? "}" : "]");
+}
+
 std::string text_of(std::string const& path) {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
@@ -239,8 +253,9 @@ int main(int argc, char** argv) {
     meanings all(json::parse(text_of(MEANINGS)));
     all.describe(schema);
     int wrong = all.problems();
-    std::pair<std::string, std::string> const files[] = {{folder + "/configuration.schema.json", schema.dump(2) + "\n"},
-                                                         {folder + "/configuration_keys.md", reference_of(schema)}};
+    std::pair<std::string, std::string> const files[] = {
+        {folder + "/configuration.schema.json", lines_of(schema) + "\n"},
+        {folder + "/configuration_keys.md", reference_of(schema)}};
     for (auto const& [path, text] : files) {
         if (text_of(path) == text) continue;
         if (writes && std::ofstream(path, std::ios::binary) << text << std::flush) continue;

@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from run import PACKAGE, build, dev, gradstep_python, libtorch, torch_python  # noqa: E402
+from run import build, dev, gradstep_python, libtorch, torch_python  # noqa: E402
 
 TESTS = Path(__file__).parent
 
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     # Beside the tests, which have one thread.
     mypy = environment("mypy_venv", "bindings/python/tests/mypy.txt") / "bin/mypy"
     types = subprocess.Popen([mypy, "--python-executable", python, "--cache-dir", ROOT / "build/mypy_cache", "gradstep"],
-                             cwd=PACKAGE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                             cwd=own["PYTHONPATH"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     programs = ROOT / "examples/python"
     for file, *names in (["torch_more.py"], ["torch_model_wise.py"], ["torch_sam.py"], ["torch_rows.py"], ["torch_checkpoints.py"],
                          ["torch_inputs.py"], ["test_pages.py"],
