@@ -5,7 +5,8 @@
     python3 docs/site/write_reference.py --check    fails if a page is not what this program writes
 
 c_api.md is from gradstep.h, python_api.md from the package, go_api.md and rust_api.md from the bindings, options.md from the structs of
-options, and the tables of cpp/*.md from the headers that each page names in `<!--{api} ... -->`.
+options, and the tables of cpp/*.md from the headers that each page names in `<!--{api} ... -->`. Of the package, the functions that make
+configurations are from bindings/python/write_constructors.py.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import os
 import re
 import sys
 import textwrap
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from reference import Listing, listings, matching_headers
@@ -71,190 +71,40 @@ def code(text: str) -> str:
 # --- C++ -------------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Entity:
-    """A documented declaration, and the documented members of a class."""
-
-    scope: str
-    declaration: str
-    doc: str
-    members: list["Entity"] = field(default_factory=list)
-
-
-def outside_brackets(text: str) -> str:
-    text, before = re.sub(r"operator\S+", "", text), ""
-    while text != before:
-        text, before = re.sub(r"<[^<>]*>|\([^()]*\)", "", text), text
-    return text
-
-
-def declaration_at(lines: list[str], i: int) -> tuple[str, int, bool]:
-    """The declaration that begins in line i without its body, the line behind it, and whether it was of one line."""
-    text, depth, first = "", 0, i
-    while i < len(lines):
-        for at, letter in enumerate(lines[i]):
-            if letter in "([":
-                depth += 1
-            elif letter in ")]":
-                depth -= 1
-            elif depth == 0 and letter == "{" and not re.search(r"=\s*$|= hyperparameter_list$", text + lines[i][:at]):
-                if re.search(r"(?<![=!<>])=(?!=)", outside_brackets(text + lines[i][:at])):
-                    continue  # an initializer
-                whole = lines[i].count("{") == lines[i].count("}")
-                return text + " " + lines[i][:at], i + 1, whole and i == first
-            elif depth == 0 and letter == ";":
-                return text + " " + lines[i][:at], i + 1, i == first
-            elif depth == 0 and letter == ":" and re.search(r"\)\s*(noexcept)?\s*$", text + " " + lines[i][:at]):
-                return text + " " + lines[i][:at], i + 1, False  # the initializers of a constructor
-        text += " " + re.sub(r"\s*//.*", "", lines[i])
-        i += 1
-    return text, i, False
-
-
-def name_of(declaration: str) -> str:
-    """The name of a function, a variable or an alias, if it is a plain one."""
-    text = re.sub(r"^\s*template <.*?> ", "", declaration)
-    match = re.search(r"using (\w+) =|([\w~]+) ?\(|(\w+)(?: = .*)?;?\s*$", text)
-    return next(filter(None, match.groups()), "") if match else ""
-
-
-def name_of_entity(each: Entity) -> str:
-    """The name of a class, a concept, an enumeration, or as `name_of`."""
-    found = re.search(r"(?:^|> )(?:class|struct|concept|enum class|enum) (\w+)", re.sub(r"^template <.*?> (?=class|struct|concept)", "", each.declaration))
-    return found[1] if found else name_of(each.declaration)
-
-
-def tidy(declaration: str) -> str:
-    text = re.sub(r"\s+", " ", declaration)
-    text = re.sub(r"\[\[.*?\]\]|\b(GRADSTEP_INLINE|GRADSTEP_HD|GRADSTEP_DEFINE|GRADSTEP_NO_UNIQUE_ADDRESS|inline)\b", "", text)
-    text = re.sub(r"^(\s*(?:template <.*> )?(?:class|struct) [\w<>:, ]+?) : .*", r"\1", text)
-    if re.search(r"\bconcept\b", text):
-        text = text.split("=")[0]
-    text = re.sub(r"\s+", " ", text).strip()
-    return re.sub(r"\( ", "(", text)
-
-
-def entities(header: Path) -> list[Entity]:
-    lines = header.read_text().splitlines()
-    out: list[Entity] = []
-    scopes: list[str] = []
-    public, hidden, i = True, 0, 0
-    while i < len(lines):
-        line = lines[i]
-        if line.strip() == "/// @cond":  # for gradstep's own classes
-            i = next(end for end in range(i, len(lines)) if lines[end].strip() == "/// @endcond")
-        if match := re.match(r"namespace (\w[\w: ]+) \{$", line):
-            scopes.append(re.sub(r"::inline \w+", "", match.group(1)))
-        elif re.match(r"\} // namespace (?!GRADSTEP)", line) and scopes:
+def names_in(header: Path) -> list[str]:
+    """The documented names that a header declares outside of classes and of namespaces detail, with their namespaces below gradstep."""
+    text = re.sub(r"^ */// @cond\n.*?^ */// @endcond\n", "", header.read_text(), flags=re.MULTILINE | re.DOTALL)
+    out, scopes, lines = [], [], text.splitlines()
+    for i, line in enumerate(lines):
+        if opened := re.match(r"namespace (\w[\w: ]+) \{$", line):
+            scopes.append(re.sub(r"::inline \w+", "", opened[1]))
+        elif line.startswith("} // namespace") and scopes:
             scopes.pop()
-        elif re.match(r"(class|template .*\bclass \w+.* \{$|class \w+.* \{$)", line) and "{" in line and re.search(r"\bclass \w+[^>]*\{$", line):
-            public = False
-        elif re.match(r"(public|private|protected):", line):
-            public = line.startswith("public")
-        elif re.match(r"(template .*)?struct \w+.*\{$", line):
-            public = True
-        doc = re.match(r"( *)///(?!<) ?(.*)", line)
-        if not doc:
-            i += 1
-            continue
-        indent, text = len(doc.group(1)), []
-        while i < len(lines) and (match := re.match(r" *///(?!<) ?(.*)", lines[i])):
-            text.append(match.group(1))
-            i += 1
-        if indent not in (0, 4) or "detail" in scopes or any("detail" in scope.split("::") for scope in scopes) or (indent == 4 and not public):
-            continue
-        if i >= len(lines) or not lines[i].strip() or lines[i].lstrip().startswith(("#", "namespace", "inline namespace")):
-            continue
-        one_line = True
-        while one_line and i < len(lines):
-            if not re.match(rf" {{{indent}}}[\w\[~]", lines[i]) or re.match(r" *(public|private|protected|friend|namespace)\b", lines[i]):
-                break
-            begin = i
-            declaration, i, one_line = declaration_at(lines, i)
-            name = tidy(declaration)
-            if "hyperparameter" in name.split("{")[0] and indent == 4 or name.startswith("static_assert"):
-                continue
-            if name.endswith(" override") and text == [""]:
-                continue
-            if re.search(r"\bclass \w+", name) and not name.startswith("enum") and indent == 0 and "{" in " ".join(lines[begin:i]):
-                public = bool(re.search(r"\b(enum|concept)\b", name))
-            elif re.search(r"\bstruct \w+", name) and indent == 0:
-                public = True
-            if name.startswith("enum"):
-                body, at = "", begin
-                while "}" not in body and at < len(lines):
-                    body += lines[at].split("//")[0] + " "
-                    at += 1
-                name = re.sub(r"\s+", " ", name + " " + body[body.index("{"):body.index("}") + 1])
+        elif i > 0 and lines[i - 1].startswith("///") and re.match(r"[\w\[]", line) and "detail" not in "::".join(scopes):
+            text, before = re.sub(r"\[\[.*?\]\]|\brequires\b.*?(?=\b(?:class|struct|auto|void)\b)", "", " ".join(lines[i:i + 8])), ""
+            while text != before:  # the arguments of templates
+                text, before = re.sub(r"<[^<>]*>", "", text), text
+            found = re.search(r"\b(?:class|struct|concept|enum class|enum|using) (\w+)|(\w+)\(|(\w+)(?: =|\{|;)", text)
             scope = "::".join(scopes).removeprefix("gradstep").removeprefix("::")
-            entity = Entity(scope, name, "\n".join(text))
-            if indent == 4 and out:
-                out[-1].members.append(entity)
-            elif indent == 0:
-                out.append(entity)
-            # A declaration that follows without a docstring shares this one if its first sentence names it.
-            following = i < len(lines) and name_of(lines[i])
-            if not following or following == name_of(declaration) or not re.search(rf"`{following}\b", sentence("\n".join(text))):
-                text = [""]
-    return out
+            out.append("::".join(filter(None, [scope, *found.groups()])))
+    return list(dict.fromkeys(out))
 
 
-def without_detail(declaration: str) -> str:
-    """A declaration without what namespace detail has. What is left of it then is for gradstep's own code."""
-    text = re.sub(r"\btemplate <detail::[\w:]+ ", "template <class ", declaration)
-    text = re.sub(r"(using \w+ = ).*detail::.*", r"\1implementation_defined", text)
-    text = re.sub(r" requires detail::[\w:]+<\w+>", "", text)
-    text = re.sub(r"^constexpr detail::\w+ (?=\w+$)", "constexpr implementation_defined ", text)
-    at = 0
-    while found := re.search(r" requires\(| = ", text[at:]):  # the end of a condition, and of a default or a value
-        begin, end, depth = at + found.start(), at + found.end(), found[0].endswith("(")
-        while end < len(text) and (depth > 0 or text[end] not in ",>)"):
-            depth += (text[end] in "(<{") - (text[end] in ")>}")
-            end += 1
-            if found[0].endswith("(") and depth == 0:
-                break
-        if "detail::" in text[begin:end]:
-            of_argument = found[0] == " = " and end < len(text)
-            text, at = text[:begin] + (" = implementation_defined" if of_argument else "") + text[end:], begin + 1
-        else:
-            at = begin + len(found[0])
-    return text
-
-
-def order_of_members(member: Entity) -> int:
-    """Functions before data and constants, and types last."""
-    return 2 if "using " in member.declaration else 1 if "static constexpr" in member.declaration and "(" not in member.declaration else 0
-
-
-def table_of_header(header: str, listing: Listing) -> str:
-    found = [each for each in entities(INCLUDE / header) if name_of_entity(each) not in listing.hidden]
-    if not found:
-        return ""
-    found.sort(key=lambda each: listing.place(name_of_entity(each)))
-    for each in [*found, *(member for each in found for member in each.members)]:
-        each.declaration = without_detail(each.declaration)
-    for each in found:
-        each.members = sorted((member for member in each.members if "detail::" not in member.declaration
-                               and name_of(member.declaration) not in listing.hidden), key=order_of_members)
-    found = [each for each in found if "detail::" not in each.declaration or re.search(r"(?:^|> )(class|struct) ", each.declaration)]
-    out = f"\n**[{header}](../../../include/{header})**\n\n| declaration | what it is |\n|---|---|\n"
-    for each in found:
-        scope = f"{each.scope}: " if each.scope else ""
-        out += f"| {scope}{code(each.declaration)} | {cell(sentence(each.doc))} |\n"
-        for member in each.members:
-            out += f"| &nbsp;&nbsp;{code(member.declaration)} | {cell(sentence(member.doc))} |\n"
-    return out
+def row_of_header(header: str, listing: Listing) -> str:
+    names = sorted((name for name in names_in(INCLUDE / header) if name.split("::")[-1] not in listing.hidden),
+                   key=lambda name: listing.place(name.split("::")[-1]))
+    return f"| [{header}](../../../include/{header}) | {', '.join(map(code, names))} |\n" if names else ""
 
 
 def cpp_page(page: Path) -> str:
-    """The page with the tables that belong under its `<!--{api} ... -->`."""
+    """The page with a table of headers under each `<!--{api} ... -->`. The site shows what they declare there."""
     text = re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), "", page.read_text(), flags=re.DOTALL)
 
-    def with_tables(match: re.Match) -> str:
-        tables = [table_of_header(header, listing) for listing in listings(match.group(1)) for header in matching_headers(listing.pattern)]
-        return match.group(0) + BEGIN + "".join(tables) + END
+    def with_table(match: re.Match) -> str:
+        rows = "".join(row_of_header(header, listing) for listing in listings(match.group(1)) for header in matching_headers(listing.pattern))
+        return match.group(0) + (BEGIN + "\n| header | declares |\n|---|---|\n" + rows + END if rows else "")
 
-    return re.sub(r"^<!--\{api\}\n(.*?)^-->\n", with_tables, text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^<!--\{api\}\n(.*?)^-->\n", with_table, text, flags=re.MULTILINE | re.DOTALL)
 
 
 # --- options ---------------------------------------------------------------------------------------------------------
