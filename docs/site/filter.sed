@@ -1,6 +1,7 @@
 # What Doxygen reads instead of a header.
 
 # Names without the inline namespace of the instruction set.
+s#^(namespace [a-z_:]+)::inline GRADSTEP_(ISA|ABI|RUNTIME_ABI)((::[a-z]+)?) \{#\1\3 {#
 s#^inline namespace GRADSTEP_(ISA|ABI|RUNTIME_ABI) \{$##
 s#^\} // namespace GRADSTEP_(ISA|ABI|RUNTIME_ABI)$##
 

@@ -81,7 +81,7 @@ def names_in(header: Path) -> list[str]:
         elif line.startswith("} // namespace") and scopes:
             scopes.pop()
         elif i > 0 and lines[i - 1].startswith("///") and re.match(r"[\w\[]", line) and "detail" not in "::".join(scopes):
-            text, before = re.sub(r"\[\[.*?\]\]|\brequires\b.*?(?=\b(?:class|struct|auto|void)\b)", "", " ".join(lines[i:i + 8])), ""
+            text, before = re.sub(r"\[\[.*?\]\]|GRADSTEP_VISIBLE |\brequires\b.*?(?=\b(?:class|struct|auto|void)\b)", "", " ".join(lines[i:i + 8])), ""
             while text != before:  # the arguments of templates
                 text, before = re.sub(r"<[^<>]*>", "", text), text
             found = re.search(r"\b(?:class|struct|concept|enum class|enum|using) (\w+)|(\w+)\(|(\w+)(?: =|\{|;)", text)

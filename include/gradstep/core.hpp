@@ -2,9 +2,9 @@
 /// What most programs use, and what needs no third-party header: elements, rules, averages,
 /// regularizers and schedules; updater, parameter, model and sparse tables; clipping; the serial
 /// backend; a thread pool and executors on your application's pool. gradstep/gradstep.hpp adds the
-/// simd backend, gradstep/thrust.hpp the Thrust backend. Include presets of other frameworks
+/// simd backend, gradstep/thrust.hpp the Thrust backend. It leaves out presets of other frameworks
 /// (gradstep/dialects.hpp), compressed gradients (gradstep/compression.hpp) and tables for several
-/// threads (gradstep/striped.hpp) besides.
+/// threads (gradstep/striped.hpp). Include their headers yourself.
 
 #include <gradstep/version.hpp>
 

@@ -305,8 +305,7 @@ public:
     /// @endcond
 
 private:
-    std::vector<detail::saved_state>
-    states(char const* call) const; // saved/detail/checkpoint_files.ipp has it, as save and load
+    std::vector<detail::saved_state> states(char const* call) const; // checkpoint.ipp has it, as save and load
     void restore_all();
 
     struct row_change;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Headers include only what lies below them: FLOORS is the order of the folders and top-level headers of include/gradstep. Headers of
 one folder include each other without a cycle, and definitions (.ipp) include what their header does not. CONTRIBUTING.md shows the
-floors. One subject a file: at most two files define members of a class outside it. Headers in ROOM/detail/ declare no public name, and
-no page, example or program of users includes them. Exit status 1 and what is wrong otherwise.
+floors. Rules know policies, numbers and base alone. One subject a file: at most two files define members of a class outside it.
+Headers in ROOM/detail/ declare no public name, and no page, example or program of users includes them. Exit status 1 and what is wrong
+otherwise.
 Usage: layers.py [--write]; --write puts the floors into CONTRIBUTING.md."""
 import re
 import sys
@@ -35,6 +36,7 @@ FLOORS = (
     "base/ c/ version.hpp",
 )
 OF_USERS = ("README.md", "docs", "examples", "test/usage", "test/consumer")
+RULES_KNOW = ("rules/", "policy/", "number/", "base/")
 BLOCK = re.compile(r"(<!-- layers -->\n```\n).*?(```\n)", re.S)
 
 
@@ -75,6 +77,8 @@ def main() -> int:
     wrong += [f"{node} is in FLOORS, and there is no such folder or header" for node in set(floors) - {node_of(x) for x in of_headers}]
     wrong += [f"{header} includes {other}, which is not below it" for header, others in of_headers.items() for other in sorted(others)
               if node_of(header) != node_of(other) and floors.get(node_of(other), 0) >= floors.get(node_of(header), 0)]
+    wrong += [f"{header} includes {other}; expected {', '.join(RULES_KNOW)} alone" for header, others in of_headers.items()
+              if header.startswith("rules/") for other in sorted(others) if not other.startswith(RULES_KNOW)]
     wrong += [f"{header} includes {other} again, which the header beside it includes" for header, others in of_headers.items()
               if header.endswith(".ipp") for other in sorted(others & of_headers.get(header.replace(".ipp", ".hpp"), set()))]
     files: dict[str, list[str]] = {}

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <gradstep/striped.hpp>
+
 #include <support/catch.hpp>
 #include <support/refusal.hpp>
 #include <support/rows.hpp>

@@ -218,12 +218,11 @@ template <> struct pack_traits<float> : detail::scalar_pack_traits<float> {};
 template <> struct pack_traits<double> : detail::scalar_pack_traits<double> {};
 template <> struct pack_traits<std::int32_t> : detail::integer_pack_traits<std::int32_t> {};
 template <> struct pack_traits<std::int64_t> : detail::integer_pack_traits<std::int64_t> {};
+} // namespace gradstep::inline GRADSTEP_ISA
 
 /// The functions that rules are written with. Multiply-adds are explicit, so that compilers with
 /// different contraction rules give the same bits: pass a product of the operator * only to one of
 /// these functions, never to a sum.
-} // namespace gradstep::inline GRADSTEP_ISA
-
 namespace gradstep::inline GRADSTEP_ISA::math {
 /// a * b + c, rounded once.
 template <class V> GRADSTEP_HD V fma(V a, V b, V c) { return pack_traits<V>::fma(a, b, c); }

@@ -77,7 +77,9 @@ template <class Rule> constexpr bool counts_steps() {
 // A rule that brings a step of its own (`template <class Updater> using step_type`): its steps make
 // messages for other trainers, which they apply in a second half.
 template <template <class> class Step> struct own_step;
-template <class Rule> concept sends_messages = requires { typename own_step<Rule::template step_type>; };
+template <class Rule> concept sends_messages = !shaped_rule<Rule> && requires {
+    typename own_step<Rule::template step_type>;
+};
 // Whether the steps of an updater depend on the id of a tensor, for rounding, noise or sampling.
 template <class Updater>
 inline constexpr bool uses_id = Updater::traits::is_stochastic || noisy_rule<typename Updater::rule_type> ||

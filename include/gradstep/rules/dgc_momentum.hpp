@@ -15,7 +15,7 @@ template <> inline constexpr std::array enumerators<selection>{"exact", "sampled
 
 inline namespace GRADSTEP_ISA {
 template <class Updater> class dgc_step;
-}
+} // namespace GRADSTEP_ISA
 
 /// Momentum with compressed gradients: each trainer sends the largest entries of what it has
 /// accumulated, and keeps the rest. Lin, Han, Mao, Wang & Dally 2018, "Deep Gradient Compression"

@@ -26,14 +26,13 @@ enum class element_form {
     stochastic, ///< gs::stochastic of it
 };
 template <> inline constexpr std::array enumerators<element_form>{"plain", "mixed", "stochastic"};
+} // namespace gradstep
 
 // The compiled code for a combination of element, rule, average and regularizer, behind an
 // interface that is as small as possible, since every combination pays for it. any_parameter and
 // any_updater, which are compiled once, handle memory, checks, clocks, schedules and threads.
 // Nothing here depends on an instruction set (gradstep::detail does): a program can contain it for
 // several instruction sets, and choose.
-} // namespace gradstep
-
 namespace gradstep::runtime {
 /// A regularizer that any_regularizer can contain.
 using regularizer_part = regularizers::as<std::variant>;

@@ -17,11 +17,10 @@
 
 namespace gradstep {
 struct load_report; // saved/load_options.hpp
+} // namespace gradstep
 
 // What a parameter, a parameter of a model or a table has to save, whatever it is saved in:
 // checkpoint.hpp and saved/blob.hpp read and write it.
-} // namespace gradstep
-
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // Bytes in memory: in one, or in parts of which one begins so many bytes behind the other.
 struct saved_chunk {

@@ -8,8 +8,8 @@
 #include <gradstep/step/slice.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
-/// The calls of every step: `step`, `model_wise_step`, `matrix_step` and `dgc_step`, which is
-/// `Step`.
+/// The calls of every step. `Step` is the step's own class: `step`, `model_wise_step`,
+/// `matrix_step` or `dgc_step`.
 template <class Step, class Updater> class step_calls {
 public:
     /// The learning rate of the step, rate_scale included. A model-wise rule scales it by its own
@@ -25,8 +25,10 @@ public:
     /// size_error or buffer_error before it writes anything.
     ///
     /// For a model-wise rule the tensor is a model. A rule that needs a shape takes it from the
-    /// parameter (xtensor, Eigen); otherwise pass a slice. A compressed step takes the mean
-    /// gradient of all trainers if it is dense, and is for one trainer if it is sparse.
+    /// parameter (xtensor, Eigen); otherwise pass a slice. It throws value_error if there is no
+    /// shape, and size_error if the shape has another number of elements. A compressed step takes
+    /// the mean gradient of all trainers if it is dense. If it is sparse and there is more than one
+    /// trainer, it throws sequence_error.
     template <class W, class G, class... S> void operator()(W&& weight, G&& gradient, S&&... state) const {
         detail::require_lasting<W, S...>();
         self().update_one([] {}, 0, weight, gradient, state...);

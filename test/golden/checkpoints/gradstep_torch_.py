@@ -3,8 +3,8 @@
 `gradstep import-torch` by the function that docs/how_to/checkpoints.md shows, and in gradstep_after.safetensors what gradstep.torch makes
 of it in the next three, which a checkpoint must reproduce bit for bit.
 
-    GRADSTEP_LIBRARY=build/release/bindings/c/libgradstep.so PYTHONPATH=bindings/python \\
-        venv/bin/python test/golden/checkpoints/gradstep_torch_.py      # the venv of torch_.py
+    venv/bin/pip install bindings/python                                # the venv of torch_.py
+    venv/bin/python test/golden/checkpoints/gradstep_torch_.py
 
 gradstep_after.safetensors    DTYPE/gradient/STEP/NAME, and CASE/STEP/NAME: the parameter after STEP
 """
