@@ -1,13 +1,4 @@
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/kernel/averaged_view.hpp>
 #include <gradstep/parameter.hpp>

@@ -3,13 +3,6 @@
 /// that the policies have in C++. Reading is strict: an unknown or duplicate key, a number out of
 /// range, or a missing key throws a value_error with the path: "rule.beta1: 1.5 is out of range;
 /// expected [0, 1)".
-
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include <gradstep/configuration/any_schedule.hpp>
 #include <gradstep/configuration/catalogue.hpp>
 #include <gradstep/configuration/detail/read.hpp>

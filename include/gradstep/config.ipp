@@ -1,7 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <variant>
-
 #include <gradstep/configuration/detail/schema.hpp>
 #include <gradstep/configuration/detail/text_file.hpp>
 #include <gradstep/policy/detail/constant_numbers.hpp>

@@ -1,15 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/base/error.hpp>
 #include <gradstep/memory/applied_average.hpp>

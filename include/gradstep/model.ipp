@@ -1,9 +1,5 @@
 #pragma once
-#include <optional>
-
-#include <gradstep/base/detail/sequence.hpp>
 #include <gradstep/bytes/detail/saved_names.hpp>
-#include <gradstep/model/detail/parameter_task.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE model_result model::update(std::span<named_gradient const> gradients, step_options const& options) {

@@ -1,17 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <gradstep/base/detail/sequence.hpp>
 #include <gradstep/clipping/detail/refused_gradient.hpp>
 #include <gradstep/clipping/global_norm.hpp>

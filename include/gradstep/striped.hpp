@@ -1,14 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <gradstep/striped/detail/locks.hpp>
 #include <gradstep/striped/detail/turns.hpp>
 #include <gradstep/table.hpp>

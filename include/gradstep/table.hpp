@@ -1,17 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <gradstep/kernel/averaged_view.hpp>
 #include <gradstep/memory/detail/row_order.hpp>
 #include <gradstep/rows/detail/row_store.hpp>

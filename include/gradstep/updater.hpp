@@ -1,14 +1,4 @@
 #pragma once
-#include <cmath>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <span>
-#include <string>
-#include <type_traits>
-#include <utility>
-
 #include <gradstep/kernel/averaged_view.hpp>
 #include <gradstep/matrix/matrix_step.hpp>
 #include <gradstep/memory/default_backend.hpp>

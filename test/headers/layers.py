@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Headers include only what lies below them: FLOORS is the order of the folders and top-level headers of include/gradstep. Headers of
-one folder include each other without a cycle, and definitions (.ipp) include what their header does not. CONTRIBUTING.md shows the
-floors. Rules know policies, numbers and base alone. One subject a file: at most two files define members of a class outside it.
+one folder include each other without a cycle. No header includes a standard header that its other includes bring, and definitions
+(.ipp) and headers in ROOM/detail/ include no header at all that these bring. CONTRIBUTING.md shows the floors. Rules know policies, numbers and base alone. One subject a file: at most two files define members of a class outside it.
 Headers in ROOM/detail/ declare no public name, and no page, example or program of users includes them. Exit status 1 and what is wrong
 otherwise.
 Usage: layers.py [--write]; --write puts the floors into CONTRIBUTING.md."""
+import functools
 import re
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 HEADERS = ROOT / "include/gradstep"
 PAGE = ROOT / "CONTRIBUTING.md"
+ONE_FILE = "c/gradstep.h"  # the interface of C
+FACES = ("all.hpp", "core.hpp", "runtime.hpp", "thrust.hpp")  # lists of what programs use
 MOST_FILES = 2
 MEMBER = re.compile(r"^(?![\s/#])[^;{}=()]*?\b(\w+)(?:<[^<>()]*>)?::(?:~?\w+|operator[^\s(]*)\(", re.M)  # `A name::member(` outside a class
 # From the top down. A folder or header includes only what stands in a line below its own.
@@ -50,6 +53,34 @@ def includes() -> dict[str, set[str]]:
     return found
 
 
+@functools.cache
+def always_included(header: str) -> list[str]:
+    """What a header or file of definitions includes outside of #if."""
+    found, depth = [], 0
+    for line in (HEADERS / header).read_text().splitlines():
+        depth += bool(re.match(r"#\s*if", line)) - bool(re.match(r"#\s*endif", line))
+        if depth == 0 and (include := re.match(r"#include <([^>]+)>", line)):
+            found.append(include[1].removeprefix("gradstep/"))
+    return found
+
+
+@functools.cache
+def brought_by(header: str) -> frozenset[str]:
+    """What a program has that includes a header."""
+    own = always_included(header) if (HEADERS / header).is_file() else []
+    return frozenset(own).union(*map(brought_by, own))
+
+
+def brought_twice(header: str) -> list[str]:
+    own = always_included(header)
+    beside = [header.replace(".ipp", ".hpp")] if header.endswith(".ipp") and (HEADERS / header.replace(".ipp", ".hpp")).is_file() else []
+    if header == ONE_FILE or header in FACES or header.endswith("/all.hpp"):
+        return []
+    inner = bool(beside) or "/detail/" in header
+    checked = [x for x in own if (inner if (HEADERS / x).is_file() else "/" not in x)]
+    return [x for x in checked if any(x in brought_by(y) for y in [*own, *beside] if y != x)]
+
+
 def node_of(header: str) -> str:
     """The folder of a header, or the top-level header whose definitions it has."""
     return header.split("/")[0] + "/" if "/" in header else header.replace(".ipp", ".hpp")
@@ -79,8 +110,7 @@ def main() -> int:
               if node_of(header) != node_of(other) and floors.get(node_of(other), 0) >= floors.get(node_of(header), 0)]
     wrong += [f"{header} includes {other}; expected {', '.join(RULES_KNOW)} alone" for header, others in of_headers.items()
               if header.startswith("rules/") for other in sorted(others) if not other.startswith(RULES_KNOW)]
-    wrong += [f"{header} includes {other} again, which the header beside it includes" for header, others in of_headers.items()
-              if header.endswith(".ipp") for other in sorted(others & of_headers.get(header.replace(".ipp", ".hpp"), set()))]
+    wrong += [f"{header} includes {other}, which its other includes bring" for header in of_headers for other in brought_twice(header)]
     files: dict[str, list[str]] = {}
     for header in sorted(of_headers):
         for name in set(MEMBER.findall((HEADERS / header).read_text())) - {"gnu"}:  # [[gnu::...]]

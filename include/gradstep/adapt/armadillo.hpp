@@ -4,11 +4,6 @@
 ///
 ///     arma::fmat w, g, m, v;
 ///     step(w, g, m, v);
-
-#include <cstddef>
-#include <string>
-#include <type_traits>
-
 #include <armadillo>
 
 #include <gradstep/memory/buffer.hpp>

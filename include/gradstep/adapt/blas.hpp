@@ -3,10 +3,6 @@
 /// only header that includes cblas.h. Link gradstep::blas.
 ///
 ///     gs::muon{.matmul = gs::blas_matmul}
-
-#include <cstddef>
-#include <type_traits>
-
 #include <cblas.h>
 
 #include <gradstep/policy/matrix_product.hpp>

@@ -7,18 +7,8 @@
 ///     #include <gradstep/rules/adam.hpp>
 ///
 ///     dlib::dnn_trainer<net_type, gradstep::dlib::solver<gradstep::adam>> trainer(net);
-
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <istream>
 #include <ostream>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
 
 #include <dlib/dnn.h>
 

@@ -4,10 +4,6 @@
 ///
 ///     Eigen::MatrixXf w, g, m, v;
 ///     step(w, g, m, v);
-
-#include <cstddef>
-#include <string>
-
 #include <Eigen/Core>
 
 #include <gradstep/memory/buffer.hpp>

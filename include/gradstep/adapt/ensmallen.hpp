@@ -8,13 +8,6 @@
 ///
 ///     ens::SGD<gradstep::ensmallen::update<gradstep::adam>> optimizer(0.001, 32);
 ///     optimizer.Optimize(function, coordinates);
-
-#include <array>
-#include <cstddef>
-#include <string>
-#include <type_traits>
-#include <utility>
-
 #include <ensmallen.hpp>
 
 #include <gradstep/adapt/armadillo.hpp>

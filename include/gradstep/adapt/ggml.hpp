@@ -9,15 +9,7 @@
 ///     ...                                          // ggml_backend_graph_compute(backend, graph)
 ///     adamw.step();
 ///     adamw.model().save("state.safetensors");
-
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <span>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include <ggml-backend.h>
 #include <ggml.h>

@@ -1,14 +1,10 @@
 #pragma once
 // The definitions of gradstep::torch_optim. gradstep::libtorch compiles this file once; a program
 // without that target includes it in one of its own files, and links gradstep::runtime.
-
 #include <torch/optim/serialize.h>
 #include <torch/serialize/archive.h>
 
-#include <gradstep/adapt/libtorch.hpp>
-#include <gradstep/adapt/libtorch/kinds.hpp>
 #include <gradstep/adapt/libtorch/step.hpp>
-#include <gradstep/base/error.hpp>
 
 namespace gradstep::detail::libtorch::inline GRADSTEP_ABI {
 // Reads a value from an archive of an Optimizer.

@@ -4,11 +4,6 @@
 ///
 ///     xt::xtensor<float, 2> w, m, v, residual;
 ///     step(w, residual * (1.0f / 32), m, v);
-
-#include <algorithm>
-#include <cstddef>
-#include <string>
-#include <type_traits>
 #include <vector>
 
 #if __has_include(<xtensor/containers/xtensor.hpp>) // xtensor >= 0.26

@@ -3,10 +3,6 @@
 /// includes xtensor-blas. Link the BLAS that xtensor-blas calls.
 ///
 ///     gs::muon{.matmul = gs::xtensor_blas_matmul}
-
-#include <array>
-#include <cstddef>
-
 #include <xtensor-blas/xblas.hpp>
 
 #include <gradstep/adapt/xtensor.hpp>

@@ -1,7 +1,4 @@
 #pragma once
-#include <concepts>
-#include <utility>
-
 #include <gradstep/averaging/ema.hpp>
 #include <gradstep/kernel/averaged_view.hpp>
 #include <gradstep/kernel/kernel.hpp>

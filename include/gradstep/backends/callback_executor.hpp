@@ -1,11 +1,5 @@
 #pragma once
-#include <atomic>
-#include <concepts>
-#include <cstddef>
 #include <memory>
-#include <new>
-#include <string>
-#include <utility>
 
 #include <gradstep/base/error.hpp>
 #include <gradstep/memory/executor.hpp>

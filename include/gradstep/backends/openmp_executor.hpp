@@ -2,10 +2,6 @@
 #if !defined(_OPENMP)
 #error "gradstep: openmp_executor.hpp needs OpenMP: link gradstep::openmp, or compile and link with -fopenmp"
 #endif
-#include <algorithm>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
 
 #include <omp.h>
 

@@ -1,6 +1,4 @@
 #pragma once
-#include <span>
-
 #include <gradstep/kernel/batch.hpp>
 #include <gradstep/kernel/detail/block_kernel.hpp>
 #include <gradstep/kernel/detail/copying_kernel.hpp>

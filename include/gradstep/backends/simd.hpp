@@ -1,11 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <memory>
-#include <new>
-#include <span>
-#include <string>
-
 #include <gradstep/backends/simd_pack.hpp>
 #include <gradstep/kernel/batch.hpp>
 #include <gradstep/kernel/detail/block_kernel.hpp>

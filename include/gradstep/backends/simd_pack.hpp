@@ -3,11 +3,7 @@
 /// every version from 8.1 to 14, and replaces the others: fused multiply-add (unfused on AVX-512
 /// before xsimd 11), float division and square root on NEON (Newton steps from an estimate),
 /// negation (loses -0), inequality with NaN, masked and 16-bit loads and stores.
-
 #include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <type_traits>
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push // g++ 12 warns about its own <avx512fintrin.h> (bug 105593)

@@ -1,8 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
 #include <optional>
 
 #include <tbb/global_control.h>

@@ -1,16 +1,7 @@
 #pragma once
 // Uses POSIX threads: <thread> and <chrono> would add a fifth to the compile time of gradstep.hpp.
-#include <pthread.h>
 #include <sched.h>
 #include <time.h>
-
-#include <algorithm>
-#include <atomic>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <memory>
 
 #include <gradstep/backends/available_cores.hpp>
 #include <gradstep/backends/detail/forks.hpp>

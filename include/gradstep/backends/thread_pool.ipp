@@ -1,6 +1,5 @@
 #pragma once
 #include <cstring>
-#include <utility>
 
 #include <unistd.h>
 

@@ -1,7 +1,5 @@
 #pragma once
 #include <array>
-#include <cstddef>
-#include <string_view>
 #include <type_traits>
 
 #include <gradstep/base/error.hpp>

@@ -1,8 +1,6 @@
 #pragma once
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <initializer_list>
 
 #include <gradstep/base/compiler.hpp>
 #include <gradstep/base/error.hpp>

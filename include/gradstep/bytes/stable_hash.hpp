@@ -1,7 +1,4 @@
 #pragma once
-#include <cstdint>
-#include <string_view>
-
 #include <gradstep/base/compiler.hpp>
 #include <gradstep/base/detail/hash.hpp>
 #include <gradstep/base/error.hpp>

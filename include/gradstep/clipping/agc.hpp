@@ -1,9 +1,4 @@
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-
 #include <gradstep/kernel/kernel.hpp>
 #include <gradstep/policy/concepts.hpp>
 #include <gradstep/policy/detail/weight_changes.hpp>

@@ -1,7 +1,4 @@
 #pragma once
-#include <cmath>
-#include <span>
-
 #include <gradstep/clipping/detail/gradients.hpp>
 #include <gradstep/number/detail/reduce.hpp>
 #include <gradstep/policy/hyperparameters.hpp>

@@ -1,10 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <type_traits>
 #include <vector>
 
 #include <gradstep/clipping/detail/gradients.hpp>

@@ -1,11 +1,4 @@
 #pragma once
-#include <initializer_list>
-#include <memory>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include <gradstep/compression/detail/message_task.hpp>
 #include <gradstep/compression/detail/updater_message_task.hpp>
 #include <gradstep/compression/model_message.hpp>

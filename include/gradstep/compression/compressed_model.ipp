@@ -1,12 +1,4 @@
 #pragma once
-#include <cstddef>
-
-#include <gradstep/base/detail/sequence.hpp>
-#include <gradstep/base/error.hpp>
-#include <gradstep/compression/detail/message_list.hpp>
-#include <gradstep/model/detail/name_index.hpp>
-#include <gradstep/model/detail/task_set.hpp>
-#include <gradstep/model/model_options.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void compressed_model::push_back(detail::made_message_task made) {

@@ -1,11 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-
 #include <gradstep/base/detail/sequence.hpp>
 #include <gradstep/base/error.hpp>
 #include <gradstep/base/fixed_string.hpp>

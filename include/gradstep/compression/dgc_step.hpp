@@ -1,15 +1,4 @@
 #pragma once
-#include <array>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <gradstep/compression/detail/dgc_parts.hpp>
 #include <gradstep/compression/detail/merge.hpp>
 #include <gradstep/regularizers/elastic_net.hpp>

@@ -1,11 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/model/detail/name_index.hpp>
 

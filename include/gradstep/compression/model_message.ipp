@@ -1,7 +1,5 @@
 #pragma once
 
-#include <gradstep/bytes/detail/framed_bytes.hpp>
-
 namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::vector<std::byte> model_message::encode() const {
     std::size_t bytes = header_bytes;

@@ -1,12 +1,5 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string_view>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <gradstep/base/detail/uninitialized.hpp>

@@ -1,5 +1,4 @@
 #pragma once
-#include <cstring>
 
 namespace gradstep::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE sparse_message& sparse_message::operator=(sparse_message const& other) {

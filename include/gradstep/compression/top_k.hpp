@@ -1,12 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <type_traits>
-#include <vector>
-
 #include <gradstep/base/detail/uninitialized.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/compression/detail/sampled_keys.hpp>

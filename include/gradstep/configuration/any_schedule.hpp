@@ -1,9 +1,5 @@
 #pragma once
-#include <cstdint>
 #include <memory>
-#include <string>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <gradstep/base/detail/type_id.hpp>

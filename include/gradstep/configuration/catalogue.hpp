@@ -1,7 +1,4 @@
 #pragma once
-#include <cstdint>
-#include <vector>
-
 #include <gradstep/base/type_list.hpp>
 #include <gradstep/configuration/any_schedule.hpp>
 #include <gradstep/configuration/registry.hpp>

@@ -1,5 +1,4 @@
 #pragma once
-#include <type_traits>
 #include <variant>
 
 #include <gradstep/averaging/ema.hpp>

@@ -1,9 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include <gradstep/configuration/any_schedule.hpp>
 #include <gradstep/json/detail/json.hpp>
 #include <gradstep/policy/describe.hpp>

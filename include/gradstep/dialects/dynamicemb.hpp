@@ -10,9 +10,6 @@
 /// dynamicemb runs on GPUs only. These presets are compared with a loop in float that was written
 /// from dynamicemb's source (corelib/dynamicemb/src/optimizer_kernel.cuh, commit 03b58b14), and not
 /// with dynamicemb itself.
-
-#include <limits>
-
 #include <gradstep/base/compiler.hpp>
 #include <gradstep/dialects/preset.hpp>
 #include <gradstep/policy/epsilon.hpp>

@@ -12,9 +12,6 @@
 /// compared with fbgemm-gpu-cpu 1.9.0. FBGEMM runs the others on GPUs only: they are compared with
 /// a loop in float that was written from FBGEMM's source
 /// (fbgemm_gpu/codegen/genscript/optimizers.py), and not with FBGEMM itself.
-
-#include <cmath>
-
 #include <gradstep/base/compiler.hpp>
 #include <gradstep/dialects/preset.hpp>
 #include <gradstep/policy/epsilon.hpp>

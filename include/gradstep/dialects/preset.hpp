@@ -1,8 +1,5 @@
 #pragma once
 /// The presets of a framework as data: functions with their names, for readers of configurations.
-
-#include <string_view>
-
 #include <gradstep/base/compiler.hpp>
 #include <gradstep/policy/hyperparameters.hpp>
 

@@ -14,9 +14,6 @@
 ///
 /// `make_updater` checks the numbers under the rule's names; `check_policy(arguments)` checks them
 /// under torch's names, and rejects what torch rejects.
-
-#include <cstdint>
-
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/averaging/polyak.hpp>
 #include <gradstep/base/compiler.hpp>

@@ -1,15 +1,6 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include <gradstep/base/detail/uninitialized.hpp>
 #include <gradstep/base/error.hpp>

@@ -1,14 +1,8 @@
 #pragma once
 #include <chrono>
-#include <concepts>
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include <gradstep/base/error.hpp>

@@ -1,13 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstring>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include <gradstep/compression/compressed_model.hpp>
 #include <gradstep/compression/detail/updater_message_task.hpp>
 #include <gradstep/compression/model_message.hpp>

@@ -1,12 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <gradstep/base/error.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/worker.hpp>

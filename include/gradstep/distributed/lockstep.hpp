@@ -1,14 +1,4 @@
 #pragma once
-#include <atomic>
-#include <cstddef>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/base/error.hpp>
 #include <gradstep/distributed/collectives.hpp>

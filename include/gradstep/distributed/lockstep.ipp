@@ -1,8 +1,4 @@
 #pragma once
-#include <cstring>
-
-#include <gradstep/bytes/detail/crc32c.hpp>
-#include <gradstep/policy/hyperparameters.hpp>
 #include <gradstep/version.hpp>
 
 namespace gradstep::distributed::inline GRADSTEP_ABI {

@@ -1,17 +1,10 @@
 #pragma once
 #include <algorithm>
-#include <chrono>
 #include <climits>
-#include <cstddef>
 #include <cstring>
 #include <iterator>
 #include <list>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
 
 #include <gradstep/base/error.hpp>
 #include <gradstep/distributed/communicator.hpp>

@@ -8,11 +8,7 @@
 #endif
 #include <mpi.h>
 
-#include <cstddef>
 #include <cstdio>
-#include <exception>
-#include <stdexcept>
-#include <string_view>
 
 #include <gradstep/base/error.hpp>
 #include <gradstep/distributed/communicator.hpp>

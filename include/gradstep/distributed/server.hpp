@@ -1,15 +1,6 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <deque>
 #include <functional>
-#include <memory>
 #include <set>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include <gradstep/base/detail/hash.hpp>
 #include <gradstep/base/detail/type_id.hpp>

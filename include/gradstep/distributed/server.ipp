@@ -1,12 +1,6 @@
 #pragma once
-#include <chrono>
-#include <exception>
-
 #include <gradstep/bytes/detail/saved_names.hpp>
-#include <gradstep/bytes/stable_hash.hpp>
-#include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/detail/liveness.hpp>
-#include <gradstep/distributed/detail/served_parameter.hpp>
 
 namespace gradstep::distributed::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE server::server(int rank, int size, server_options options) : protocol_(rank, size, options) {}

@@ -1,18 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <span>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <gradstep/backends/serial.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>

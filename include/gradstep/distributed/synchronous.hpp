@@ -1,13 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstring>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/detail/distributed_parameter.hpp>

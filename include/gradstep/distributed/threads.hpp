@@ -1,19 +1,10 @@
 #pragma once
-#include <chrono>
 #include <condition_variable>
-#include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <exception>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <span>
 #include <thread>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include <gradstep/base/error.hpp>
 #include <gradstep/distributed/communicator.hpp>

@@ -1,15 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <span>
-#include <string_view>
-#include <type_traits>
-#include <vector>
-
 #include <gradstep/base/error.hpp>
 #include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/detail/any_messenger.hpp>

@@ -1,8 +1,4 @@
 #pragma once
-#include <utility>
-
-#include <gradstep/distributed/detail/connection.hpp>
-#include <gradstep/distributed/detail/directory.hpp>
 
 namespace gradstep::distributed::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE worker::~worker() = default;

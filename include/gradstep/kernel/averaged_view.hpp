@@ -1,8 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <utility>
 #include <vector>
 
 #include <gradstep/base/detail/sequence.hpp>

@@ -1,11 +1,4 @@
 #pragma once
-#include <array>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <type_traits>
-#include <utility>
-
 #include <gradstep/kernel/detail/normal.hpp>
 #include <gradstep/number/detail/rounding.hpp>
 #include <gradstep/policy/concepts.hpp>

@@ -1,15 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <span>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <gradstep/base/error.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/keyed/detail/admission.hpp>

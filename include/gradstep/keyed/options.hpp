@@ -1,9 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <optional>
-
 #include <gradstep/policy/hyperparameters.hpp>
 #include <gradstep/rows/table_options.hpp>
 

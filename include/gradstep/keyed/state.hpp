@@ -1,11 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
-#include <span>
-#include <utility>
-#include <vector>
-
 #include <gradstep/base/error.hpp>
 #include <gradstep/keyed/core.hpp>
 #include <gradstep/rows/row_progress.hpp>

@@ -1,13 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <gradstep/keyed/detail/changes.hpp>
 #include <gradstep/keyed/table.hpp>
 #include <gradstep/striped.hpp>

@@ -1,11 +1,4 @@
 #pragma once
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
 #include <gradstep/keyed/core.hpp>
 #include <gradstep/keyed/options.hpp>
 #include <gradstep/keyed/state.hpp>

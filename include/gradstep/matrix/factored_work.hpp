@@ -1,11 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <type_traits>
-
 #include <gradstep/kernel/kernel.hpp>
 #include <gradstep/matrix/detail/matrix_passes.hpp>
 #include <gradstep/policy/factored.hpp>

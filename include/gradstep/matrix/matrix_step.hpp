@@ -1,13 +1,4 @@
 #pragma once
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <gradstep/kernel/detail/copying_kernel.hpp>
 #include <gradstep/matrix/detail/matrix_memory.hpp>
 #include <gradstep/matrix/detail/matrix_passes.hpp>

@@ -1,9 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstring>
-#include <span>
-#include <utility>
-
 #include <gradstep/kernel/batch.hpp>
 #include <gradstep/kernel/kernel.hpp>
 #include <gradstep/matrix/detail/plain_matmul.hpp>

@@ -1,15 +1,6 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <iterator>
 #include <memory>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
 
 #include <gradstep/base/error.hpp>
 #include <gradstep/memory/detail/extent.hpp>

@@ -1,13 +1,8 @@
 #pragma once
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <new>
 #include <type_traits>
-#include <utility>
 
 #include <gradstep/base/error.hpp>
 

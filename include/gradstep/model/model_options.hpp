@@ -1,10 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <limits>
-#include <optional>
-#include <string>
-#include <utility>
-
 #include <gradstep/clipping/nonfinite.hpp>
 
 namespace gradstep {

@@ -1,9 +1,5 @@
 #pragma once
-#include <cstddef>
-#include <initializer_list>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include <gradstep/base/error.hpp>

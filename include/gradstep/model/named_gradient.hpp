@@ -1,9 +1,5 @@
 #pragma once
-#include <cstddef>
-#include <span>
-#include <string_view>
 #include <tuple>
-#include <type_traits>
 
 #include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/memory/buffer.hpp>

@@ -1,8 +1,5 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
 
 #include <gradstep/number/pack.hpp>
 

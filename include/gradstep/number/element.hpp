@@ -1,7 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-
 #include <gradstep/number/bfloat16.hpp>
 #include <gradstep/number/float16.hpp>
 #include <gradstep/number/scalar.hpp>

@@ -1,7 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-
 #include <gradstep/number/pack.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {

@@ -1,8 +1,5 @@
 #pragma once
-#include <cmath>
-#include <cstdint>
 #include <numbers>
-#include <string>
 
 #include <gradstep/policy/hyperparameters.hpp>
 

@@ -1,7 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-
 #include <gradstep/policy/concepts.hpp>
 #include <gradstep/policy/hyperparameters.hpp>
 #include <gradstep/policy/zero_gradient.hpp>

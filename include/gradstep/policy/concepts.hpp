@@ -1,11 +1,4 @@
 #pragma once
-#include <array>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <type_traits>
-
 #include <gradstep/number/coded_block.hpp>
 #include <gradstep/number/element.hpp>
 #include <gradstep/number/pack.hpp>

@@ -1,11 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-
 #include <gradstep/policy/hyperparameters.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

@@ -1,10 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <initializer_list>
-#include <string>
-
 #include <gradstep/number/pack.hpp>
 #include <gradstep/policy/concepts.hpp>
 #include <gradstep/policy/hyperparameters.hpp>

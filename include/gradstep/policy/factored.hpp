@@ -1,8 +1,5 @@
 #pragma once
 #include <array>
-#include <cstddef>
-#include <span>
-#include <type_traits>
 
 #include <gradstep/number/pack.hpp>
 #include <gradstep/policy/shape.hpp>

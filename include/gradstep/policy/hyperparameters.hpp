@@ -2,12 +2,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
 #include <limits>
-#include <string>
-#include <string_view>
 #include <type_traits>
 
 #include <gradstep/base/error.hpp>

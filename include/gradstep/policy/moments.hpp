@@ -1,7 +1,4 @@
 #pragma once
-#include <cmath>
-#include <cstdint>
-
 #include <gradstep/number/pack.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {

@@ -1,9 +1,5 @@
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <optional>
-#include <span>
 
 #include <gradstep/number/bfloat16.hpp>
 #include <gradstep/policy/hyperparameters.hpp>

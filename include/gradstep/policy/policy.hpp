@@ -1,12 +1,5 @@
 #pragma once
 // What rules, regularizers, schedules and averages are written with.
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <optional>
-
 #include <gradstep/policy/clock.hpp>
 #include <gradstep/policy/concepts.hpp>
 #include <gradstep/policy/epsilon.hpp>

@@ -1,6 +1,4 @@
 #pragma once
-#include <type_traits>
-
 #include <gradstep/number/element.hpp>
 #include <gradstep/policy/concepts.hpp>
 

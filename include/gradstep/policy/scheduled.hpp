@@ -1,14 +1,5 @@
 #pragma once
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
-#include <string>
-#include <string_view>
 #include <tuple>
-#include <type_traits>
-#include <utility>
 
 #include <gradstep/base/error.hpp>
 #include <gradstep/base/fixed_string.hpp>

@@ -1,8 +1,4 @@
 #pragma once
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-
 #include <gradstep/policy/concepts.hpp>
 
 namespace gradstep {

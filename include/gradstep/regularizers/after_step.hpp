@@ -1,6 +1,4 @@
 #pragma once
-#include <type_traits>
-
 #include <gradstep/policy/describe.hpp>
 #include <gradstep/regularizers/decoupled.hpp>
 

@@ -1,9 +1,4 @@
 #pragma once
-#include <bit>
-#include <span>
-#include <string>
-#include <type_traits>
-#include <utility>
 #include <variant>
 
 #include <gradstep/base/error.hpp>

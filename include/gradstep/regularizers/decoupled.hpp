@@ -1,6 +1,4 @@
 #pragma once
-#include <string>
-
 #include <gradstep/policy/policy.hpp>
 
 namespace gradstep {

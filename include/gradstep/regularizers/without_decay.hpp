@@ -1,7 +1,4 @@
 #pragma once
-#include <type_traits>
-#include <utility>
-
 #include <gradstep/regularizers/all_of.hpp>
 #include <gradstep/regularizers/none.hpp>
 

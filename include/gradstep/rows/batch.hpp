@@ -1,17 +1,8 @@
 #pragma once
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <gradstep/base/error.hpp>

@@ -1,13 +1,5 @@
 #pragma once
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <numbers>
-#include <span>
-#include <string>
-#include <type_traits>
 
 #include <gradstep/memory/buffer.hpp>
 #include <gradstep/number/bfloat16.hpp>

@@ -1,7 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-
 #include <gradstep/kernel/detail/row_wise.hpp>
 #include <gradstep/policy/detail/slots.hpp>
 #include <gradstep/rows/batch.hpp>

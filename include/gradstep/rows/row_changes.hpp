@@ -1,13 +1,4 @@
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <new>
-#include <span>
-#include <string>
-#include <vector>
-
 #include <gradstep/base/error.hpp>
 #include <gradstep/rows/detail/row_columns.hpp>
 #include <gradstep/rows/row_memory.hpp>

@@ -1,6 +1,4 @@
 #pragma once
-#include <string_view>
-
 #include <gradstep/bytes/detail/framed_bytes.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

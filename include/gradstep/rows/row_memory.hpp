@@ -1,16 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <iterator>
-#include <limits>
-#include <span>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <gradstep/rows/detail/row_columns.hpp>
 #include <gradstep/rows/row_addresses.hpp>
 #include <gradstep/step/state_visitor.hpp>

@@ -1,12 +1,4 @@
 #pragma once
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <type_traits>
-#include <utility>
-
 #include <gradstep/base/error.hpp>
 #include <gradstep/rows/detail/row_core.hpp>
 #include <gradstep/rows/row_memory.hpp>

@@ -1,9 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <bit>
-#include <cstdint>
-#include <optional>
-
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/policy/hyperparameters.hpp>
 #include <gradstep/rows/batch.hpp>

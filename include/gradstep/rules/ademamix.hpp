@@ -1,6 +1,4 @@
 #pragma once
-#include <algorithm>
-
 #include <gradstep/base/error.hpp>
 #include <gradstep/policy/policy.hpp>
 

@@ -1,6 +1,4 @@
 #pragma once
-#include <algorithm>
-
 #include <gradstep/policy/policy.hpp>
 
 namespace gradstep {

@@ -1,6 +1,4 @@
 #pragma once
-#include <algorithm>
-
 #include <gradstep/policy/matrix_product.hpp>
 #include <gradstep/policy/policy.hpp>
 

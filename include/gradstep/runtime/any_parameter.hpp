@@ -1,15 +1,4 @@
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include <gradstep/base/error.hpp>
 #include <gradstep/compression/detail/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>

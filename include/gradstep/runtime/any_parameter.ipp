@@ -1,27 +1,9 @@
 #pragma once
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <type_traits>
 #include <unordered_set>
-#include <variant>
 
-#include <gradstep/backends/thread_pool.hpp>
-#include <gradstep/base/detail/hash.hpp>
-#include <gradstep/base/detail/sequence.hpp>
 #include <gradstep/bytes/detail/saved_names.hpp>
-#include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/config.hpp>
 #include <gradstep/kernel/averaged_view.hpp>
-#include <gradstep/model/detail/blocks.hpp>
-#include <gradstep/model/detail/step_driver.hpp>
-#include <gradstep/number/detail/reduce.hpp>
-#include <gradstep/number/random.hpp>
 #include <gradstep/number/subnormals.hpp>
-#include <gradstep/policy/catch_up.hpp>
-#include <gradstep/policy/hyperparameters.hpp>
-#include <gradstep/rows/detail/aggregate.hpp>
-#include <gradstep/runtime/compiled_catch_up.hpp>
 #include <gradstep/runtime/detail/parameter_scratch.hpp>
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {

@@ -1,11 +1,5 @@
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
 #include <tuple>
-#include <type_traits>
 
 #include <gradstep/base/error.hpp>
 #include <gradstep/memory/buffer.hpp>

@@ -1,18 +1,4 @@
 #pragma once
-#include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <variant>
-#include <vector>
-
 #include <gradstep/backends/thread_pool.hpp>
 #include <gradstep/config.hpp>
 #include <gradstep/memory/buffer.hpp>

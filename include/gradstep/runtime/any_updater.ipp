@@ -1,18 +1,13 @@
 #pragma once
-#include <cstring>
 #include <map>
 #include <mutex>
 
-#include <gradstep/backends/detail/forks.hpp>
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/compression/detail/message_list.hpp>
-#include <gradstep/model/detail/blocks.hpp>
 #include <gradstep/model/detail/norms.hpp>
 #include <gradstep/model/detail/norms.ipp>
-#include <gradstep/number/detail/reduce.hpp>
 #include <gradstep/runtime/detail/erased_gradient.hpp>
-#include <gradstep/step/detail/model_sums.hpp>
 #include <gradstep/step/step.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {

@@ -19,12 +19,6 @@
 /// The library gradstep::runtime has the common combinations
 /// (docs/reference/compiled_combinations.md) for every instruction set. Programs that link it need
 /// none of these files.
-
-#include <array>
-#include <cstddef>
-#include <memory>
-#include <type_traits>
-
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/configuration/registry.hpp>

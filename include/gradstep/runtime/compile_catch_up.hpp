@@ -9,15 +9,6 @@
 ///
 /// is another group for compiled_groups(). With `exact`, a rule that does not change rows without
 /// gradient, such as sgd and adagrad without regularizer, needs none.
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <gradstep/rows/detail/history.hpp>
 #include <gradstep/rows/detail/row_kernels.hpp>
 #include <gradstep/runtime/compile.hpp>

@@ -1,12 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <memory>
-#include <optional>
-#include <span>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/base/detail/uninitialized.hpp>
 #include <gradstep/compression/dgc_step.hpp>

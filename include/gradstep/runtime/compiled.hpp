@@ -1,13 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <type_traits>
-#include <utility>
-#include <variant>
-
 #include <gradstep/averaging/averaged.hpp>
 #include <gradstep/backends/simd.hpp>
 #include <gradstep/policy/catch_up.hpp>

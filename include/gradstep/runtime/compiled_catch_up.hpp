@@ -1,9 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 #include <gradstep/policy/concepts.hpp>
 #include <gradstep/rows/row_progress.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>

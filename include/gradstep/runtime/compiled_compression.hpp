@@ -1,7 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <span>
-
 #include <gradstep/runtime/compiled_updater.hpp>
 
 // The compiled part of a dgc_momentum step: its two halves, on memory. any_parameter handles

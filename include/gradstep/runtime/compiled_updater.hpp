@@ -1,12 +1,4 @@
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <variant>
-
 #include <gradstep/policy/clock.hpp>
 #include <gradstep/policy/concepts.hpp>
 #include <gradstep/policy/factored.hpp>

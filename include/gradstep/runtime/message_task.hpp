@@ -1,6 +1,4 @@
 #pragma once
-#include <string>
-
 #include <gradstep/compression/detail/message_task.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/any_span.hpp>

@@ -1,19 +1,7 @@
 #pragma once
-#include <cstdint>
-#include <cstring>
-#include <memory>
-#include <utility>
-
 #include <gradstep/backends/simd.hpp>
-#include <gradstep/base/error.hpp>
 #include <gradstep/compression/detail/compress.hpp>
 #include <gradstep/compression/detail/merge.hpp>
-#include <gradstep/compression/detail/message_list.hpp>
-#include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/memory/buffer.hpp>
-#include <gradstep/policy/hyperparameters.hpp>
-#include <gradstep/runtime/detail/any_buffer.hpp>
-#include <gradstep/runtime/detail/any_compression.hpp>
 #include <gradstep/runtime/detail/sent_type.hpp>
 #include <gradstep/runtime/parameter_task.hpp>
 #include <gradstep/step/detail/step_checks.hpp>

@@ -1,13 +1,4 @@
 #pragma once
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <variant>
-#include <vector>
-
 #include <gradstep/config.hpp>
 #include <gradstep/model/detail/norm_limit.hpp>
 #include <gradstep/policy/parameter_options.hpp>

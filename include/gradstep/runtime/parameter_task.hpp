@@ -1,11 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/base/error.hpp>
 #include <gradstep/memory/detail/apart.hpp>

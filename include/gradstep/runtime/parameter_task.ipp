@@ -1,12 +1,5 @@
 #pragma once
-#include <optional>
-
-#include <gradstep/memory/buffer.hpp>
 #include <gradstep/model/detail/name_index.hpp>
-#include <gradstep/policy/decay_factor.hpp>
-#include <gradstep/policy/parameter_options.hpp>
-#include <gradstep/runtime/detail/any_buffer.hpp>
-#include <gradstep/runtime/optimizer_configuration.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME any_owning_task::any_owning_task(std::string of, any_parameter owned, tensor_options options)

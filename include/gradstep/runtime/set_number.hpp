@@ -1,18 +1,7 @@
 #pragma once
 /// Sets hyperparameters of an optimizer_configuration by the paths that errors name:
 /// `gs::set_number(config, "rule.beta1", 0.85)`.
-
-#include <algorithm>
 #include <charconv>
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <variant>
-#include <vector>
 
 #include <gradstep/config.hpp>
 #include <gradstep/configuration/catalogue.hpp>

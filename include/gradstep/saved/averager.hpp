@@ -1,6 +1,4 @@
 #pragma once
-#include <cstddef>
-
 #include <gradstep/rows/row_progress.hpp>
 #include <gradstep/saved/saved_state.hpp>
 #include <gradstep/step/state_visitor.hpp>

@@ -1,7 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <span>
-
 #include <gradstep/saved/saved_state.hpp>
 
 /// The state of one parameter or table as bytes in memory ("blob"), for a parameter server, a

@@ -1,17 +1,6 @@
 #pragma once
-#include <cstdint>
-#include <cstring>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include <gradstep/base/error.hpp>
 #include <gradstep/bytes/detail/framed_bytes.hpp>
-#include <gradstep/number/scalar.hpp>
-#include <gradstep/policy/describe.hpp>
 #include <gradstep/policy/detail/constant_numbers.hpp>
-#include <gradstep/rows/row_progress.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 inline constexpr std::string_view blob_magic = "gs-state";

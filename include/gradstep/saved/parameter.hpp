@@ -1,6 +1,4 @@
 #pragma once
-#include <type_traits>
-
 #include <gradstep/base/detail/sequence.hpp>
 #include <gradstep/kernel/averaged_view.hpp>
 #include <gradstep/policy/zero_gradient.hpp>

@@ -1,11 +1,6 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include <gradstep/base/error.hpp>

@@ -1,9 +1,5 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <initializer_list>
 #include <limits>
-#include <utility>
 
 #include <gradstep/bytes/detail/file_kind.hpp>
 #include <gradstep/json/detail/text.hpp>

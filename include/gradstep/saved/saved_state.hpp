@@ -1,15 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include <gradstep/memory/tensor_shard.hpp>
 #include <gradstep/policy/clock.hpp>
 #include <gradstep/rows/row_progress.hpp>

@@ -1,10 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <initializer_list>
-#include <new>
-
-#include <gradstep/base/error.hpp>
-#include <gradstep/number/coded_block.hpp>
 #include <gradstep/policy/detail/constant_numbers.hpp>
 #include <gradstep/step/detail/step_checks.hpp>
 

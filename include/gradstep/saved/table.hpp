@@ -1,9 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <utility>
-
 #include <gradstep/base/error.hpp>
 #include <gradstep/policy/describe.hpp>
 #include <gradstep/rows/detail/refresh_cursor.hpp>

@@ -1,9 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <type_traits>
-#include <vector>
-
-#include <gradstep/rows/detail/restoring.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void describe_rows(saved_state& to, row_columns columns, std::uint64_t rows, bool has_history,

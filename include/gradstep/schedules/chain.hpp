@@ -1,8 +1,4 @@
 #pragma once
-#include <string>
-#include <type_traits>
-#include <utility>
-
 #include <gradstep/policy/describe.hpp>
 #include <gradstep/policy/policy.hpp>
 

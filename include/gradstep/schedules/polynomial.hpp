@@ -1,6 +1,4 @@
 #pragma once
-#include <algorithm>
-
 #include <gradstep/policy/anneal.hpp>
 #include <gradstep/policy/policy.hpp>
 

@@ -1,11 +1,4 @@
 #pragma once
-#include <cmath>
-#include <cstddef>
-#include <limits>
-#include <optional>
-#include <span>
-#include <type_traits>
-
 #include <gradstep/base/detail/sequence.hpp>
 #include <gradstep/base/error.hpp>
 #include <gradstep/kernel/batch.hpp>

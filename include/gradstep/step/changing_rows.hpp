@@ -1,8 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 #include <gradstep/memory/detail/row_order.hpp>
 
 namespace gradstep::inline GRADSTEP_ABI {

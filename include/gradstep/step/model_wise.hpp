@@ -1,10 +1,4 @@
 #pragma once
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <type_traits>
-
 #include <gradstep/kernel/batch.hpp>
 #include <gradstep/kernel/detail/row_wise.hpp>
 #include <gradstep/policy/concepts.hpp>

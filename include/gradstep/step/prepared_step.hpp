@@ -1,10 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <type_traits>
-#include <utility>
-
 #include <gradstep/kernel/batch.hpp>
 #include <gradstep/kernel/detail/block_kernel.hpp>
 #include <gradstep/kernel/detail/copying_kernel.hpp>

@@ -1,15 +1,4 @@
 #pragma once
-#include <array>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <type_traits>
-#include <utility>
-
 #include <gradstep/base/fixed_string.hpp>
 #include <gradstep/kernel/detail/block_kernel.hpp>
 #include <gradstep/memory/buffer.hpp>

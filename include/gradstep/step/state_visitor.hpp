@@ -1,10 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <type_traits>
-
 #include <gradstep/base/error.hpp>
 #include <gradstep/number/coded_block.hpp>
 #include <gradstep/number/scalar.hpp>

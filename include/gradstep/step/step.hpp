@@ -1,10 +1,4 @@
 #pragma once
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <type_traits>
-
 #include <gradstep/policy/zero_gradient.hpp>
 #include <gradstep/step/detail/difference.hpp>
 #include <gradstep/step/detail/step_tensors.hpp>

@@ -1,9 +1,4 @@
 #pragma once
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-
 #include <gradstep/memory/buffer.hpp>
 #include <gradstep/step/slice.hpp>
 

@@ -1,11 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <span>
-#include <string>
-#include <type_traits>
-#include <vector>
-
 #include <thrust/copy.h>
 #include <thrust/device_ptr.h>
 #include <thrust/device_vector.h>

@@ -1,14 +1,6 @@
 #pragma once
 /// The selection and update of entries of compressed steps and top_k in Thrust's memory;
 /// thrust/backend.hpp includes it.
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <vector>
-
 #include <thrust/copy.h>
 #include <thrust/count.h>
 #include <thrust/iterator/counting_iterator.h>

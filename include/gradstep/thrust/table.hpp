@@ -2,15 +2,6 @@
 /// Tables on the Thrust backend of a device, with the same bits as on the CPU, also for duplicates.
 /// Include it together with thrust/backend.hpp if a gradstep::table or row_updater has a
 /// thrust_backend.
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <type_traits>
-#include <vector>
-
 #include <thrust/copy.h>
 #include <thrust/fill.h>
 #include <thrust/find.h>

@@ -1,11 +1,4 @@
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 

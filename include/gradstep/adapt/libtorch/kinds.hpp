@@ -1,17 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <variant>
-#include <vector>
-
 #include <gradstep/adapt/libtorch.hpp>
 #include <gradstep/adapt/libtorch/memory.hpp>
 #include <gradstep/base/error.hpp>

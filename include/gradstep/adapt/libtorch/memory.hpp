@@ -1,11 +1,5 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <sstream>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>

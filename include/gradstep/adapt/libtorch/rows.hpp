@@ -1,12 +1,4 @@
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include <ATen/ATen.h>
 #include <torch/optim/optimizer.h>
 

@@ -1,14 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/optim/optimizer.h>

@@ -2,10 +2,6 @@
 /// Blocks of state in 8 bits (number/coded_block.hpp) by AVX2 and AVX-512 instructions. They give
 /// the same codes and numbers as `scalar_codes`, bit for bit. The parts are computed in 16-bit
 /// words: a register holds twice as many of them as floats.
-
-#include <cstddef>
-#include <cstdint>
-
 #include <gradstep/backends/detail/x86.hpp>
 #include <gradstep/number/coded_block.hpp>
 

@@ -1,8 +1,4 @@
 #pragma once
-#include <concepts>
-#include <string>
-#include <utility>
-
 #include <gradstep/base/error.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

@@ -1,15 +1,9 @@
 #pragma once
 /// Intrinsics under one name for each register type: operations that xsimd lacks or gets wrong in
 /// some version (see simd_pack.hpp).
-
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 
-#include <gradstep/base/compiler.hpp>
-#include <gradstep/number/bfloat16.hpp>
 #include <gradstep/number/detail/rounding.hpp>
-#include <gradstep/number/float16.hpp>
 
 /// GRADSTEP_F16C: whether this translation unit has the instructions that convert 8 float16 at
 /// once.

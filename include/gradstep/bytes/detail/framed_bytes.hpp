@@ -1,13 +1,8 @@
 #pragma once
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <initializer_list>
 #include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 
 #include <gradstep/base/error.hpp>
 #include <gradstep/bytes/detail/crc32c.hpp>

@@ -1,8 +1,5 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string_view>
 
 #include <gradstep/base/error.hpp>
 

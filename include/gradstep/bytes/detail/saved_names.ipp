@@ -1,5 +1,4 @@
 #pragma once
-#include <string>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void require_storable_name(char const* call, std::string_view name) {

@@ -1,9 +1,4 @@
 #pragma once
-#include <iterator>
-#include <span>
-#include <type_traits>
-#include <utility>
-
 #include <gradstep/memory/buffer.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

@@ -1,13 +1,6 @@
 #pragma once
-#include <cstddef>
-#include <optional>
-#include <type_traits>
-
-#include <gradstep/base/error.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/kernel/batch.hpp>
-#include <gradstep/memory/buffer.hpp>
-#include <gradstep/policy/parameter_options.hpp>
 #include <gradstep/policy/zero_gradient.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

@@ -1,17 +1,8 @@
 #pragma once
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <type_traits>
-#include <utility>
-
-#include <gradstep/base/detail/hash.hpp>
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/compression/top_k.hpp>
 #include <gradstep/kernel/batch.hpp>
-#include <gradstep/kernel/kernel.hpp>
 #include <gradstep/rules/dgc_momentum.hpp>
 #include <gradstep/step/slice.hpp>
 

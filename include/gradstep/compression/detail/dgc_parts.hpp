@@ -1,14 +1,6 @@
 #pragma once
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <type_traits>
-#include <vector>
-
 #include <gradstep/compression/detail/compress.hpp>
 #include <gradstep/compression/detail/merge.hpp>
-#include <gradstep/rules/dgc_momentum.hpp>
 #include <gradstep/step/prepared_step.hpp>
 
 // The parts of a step of dgc_momentum on tensors that have been checked: dgc_step runs them, and

@@ -1,14 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include <gradstep/base/detail/uninitialized.hpp>
 #include <gradstep/compression/detail/message_list.hpp>
 #include <gradstep/compression/top_k.hpp>
 #include <gradstep/kernel/kernel.hpp>

@@ -1,12 +1,4 @@
 #pragma once
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <iterator>
-#include <string_view>
-#include <type_traits>
-#include <vector>
-
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/memory/buffer.hpp>
 

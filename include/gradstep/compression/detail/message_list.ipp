@@ -1,8 +1,5 @@
 #pragma once
 
-#include <gradstep/base/error.hpp>
-#include <gradstep/memory/detail/extent.hpp>
-
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void check_messages(message_list const& messages, std::size_t size, std::int64_t step,
                                     std::string_view element, bool dense, std::int64_t trainers) {

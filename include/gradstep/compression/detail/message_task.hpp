@@ -1,11 +1,6 @@
 #pragma once
-#include <memory>
-#include <utility>
-
 #include <gradstep/compression/detail/message_list.hpp>
-#include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/model/detail/parameter_task.hpp>
-#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // The second interface of a parameter's task in a compressed_model: a step in two halves. The

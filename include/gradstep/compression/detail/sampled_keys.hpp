@@ -1,16 +1,5 @@
 #pragma once
-#include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <optional>
-#include <span>
-#include <type_traits>
-#include <vector>
-
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/number/pack.hpp>
 #include <gradstep/number/random.hpp>
 
 // How entries are ordered by magnitude, and how the cut of a selection is found: by radix

@@ -1,23 +1,8 @@
 #pragma once
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <type_traits>
-#include <utility>
-
-#include <gradstep/base/error.hpp>
 #include <gradstep/compression/detail/compress.hpp>
 #include <gradstep/compression/detail/merge.hpp>
-#include <gradstep/compression/detail/message_list.hpp>
 #include <gradstep/compression/detail/message_task.hpp>
-#include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/model/detail/launch_batch.hpp>
 #include <gradstep/model/detail/memory_tasks.hpp>
-#include <gradstep/policy/concepts.hpp>
-#include <gradstep/step/detail/step_checks.hpp>
-#include <gradstep/step/slice.hpp>
-#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // An updater with a step that makes messages: dgc_momentum has one.

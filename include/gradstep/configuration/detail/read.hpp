@@ -1,22 +1,7 @@
 #pragma once
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <variant>
-#include <vector>
-
-#include <gradstep/configuration/any_schedule.hpp>
 #include <gradstep/configuration/detail/write.hpp>
 #include <gradstep/configuration/registry.hpp>
 #include <gradstep/configuration/scheduled_number.hpp>
-#include <gradstep/json/detail/json.hpp>
-#include <gradstep/policy/hyperparameters.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

@@ -1,15 +1,6 @@
 #pragma once
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <string>
-#include <type_traits>
-#include <vector>
-
 #include <gradstep/configuration/catalogue.hpp>
 #include <gradstep/configuration/detail/write.hpp>
-#include <gradstep/json/detail/json.hpp>
-#include <gradstep/policy/hyperparameters.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 json reference_to(char const* definition);

@@ -1,7 +1,4 @@
 #pragma once
-#include <string_view>
-#include <utility>
-
 #include <gradstep/configuration/dialects.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
 

@@ -1,9 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <span>
-#include <string>
-#include <string_view>
-
 #include <gradstep/base/error.hpp>
 #include <gradstep/bytes/detail/file.hpp>
 

@@ -1,16 +1,6 @@
 #pragma once
-#include <cmath>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <variant>
-#include <vector>
-
 #include <gradstep/json/detail/json.hpp>
 #include <gradstep/policy/describe.hpp>
-#include <gradstep/policy/hyperparameters.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // The words for infinities, where they are allowed: JSON has no such numbers.

@@ -1,6 +1,4 @@
 #pragma once
-
-#include <gradstep/base/error.hpp>
 #include <gradstep/bytes/detail/framed_bytes.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {

@@ -1,10 +1,4 @@
 #pragma once
-#include <chrono>
-#include <cstddef>
-#include <optional>
-#include <utility>
-#include <vector>
-
 #include <gradstep/distributed/communicator.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {

@@ -1,9 +1,6 @@
 #pragma once
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <list>
-#include <vector>
 
 #include <gradstep/distributed/detail/wire.hpp>
 

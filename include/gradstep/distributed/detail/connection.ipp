@@ -1,6 +1,5 @@
 #pragma once
 #include <algorithm>
-#include <utility>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::uint64_t connection::applied_of(std::uint64_t position) const {

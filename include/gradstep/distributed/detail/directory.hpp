@@ -1,17 +1,7 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <initializer_list>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include <gradstep/base/error.hpp>
 #include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/distributed/detail/wire.hpp>
 

@@ -1,24 +1,9 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include <gradstep/base/detail/type_id.hpp>
-#include <gradstep/base/error.hpp>
 #include <gradstep/bytes/detail/crc32c.hpp>
 #include <gradstep/distributed/collectives.hpp>
-#include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/detail/incremental_step.hpp>
 #include <gradstep/distributed/detail/operation.hpp>
 #include <gradstep/model.hpp>
-#include <gradstep/number/detail/reduce.hpp>
 
 // Parameters of workers: a gradient is exchanged while the caller computes, and the parameter is
 // updated when the gradients of all ranks have arrived.

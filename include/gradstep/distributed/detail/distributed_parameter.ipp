@@ -1,8 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <mutex>
-
-#include <gradstep/model/named_gradient.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void distributed_parameter::begin_push(void const* gradient_memory, incremental_step* by) {

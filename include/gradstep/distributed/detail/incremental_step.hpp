@@ -1,11 +1,5 @@
 #pragma once
-#include <cstddef>
-#include <span>
-
-#include <gradstep/model/detail/launch_batch.hpp>
-#include <gradstep/model/detail/parameter_task.hpp>
 #include <gradstep/model/detail/task_set.hpp>
-#include <gradstep/model/named_gradient.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // A step of a model whose gradients arrive one by one. A parameter is prepared when the exchange of

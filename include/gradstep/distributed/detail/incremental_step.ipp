@@ -1,8 +1,4 @@
 #pragma once
-#include <vector>
-
-#include <gradstep/base/error.hpp>
-#include <gradstep/model/detail/blocks.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::size_t incremental_step::prepare(named_gradient const& gradient) {

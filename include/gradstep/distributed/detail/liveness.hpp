@@ -1,7 +1,5 @@
 #pragma once
 #include <chrono>
-#include <cstddef>
-#include <vector>
 
 #include <gradstep/distributed/detail/server_protocol.hpp>
 

@@ -1,7 +1,5 @@
 #pragma once
-#include <atomic>
 #include <condition_variable>
-#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>

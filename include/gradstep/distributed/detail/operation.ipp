@@ -1,6 +1,4 @@
 #pragma once
-#include <utility>
-
 #include <gradstep/distributed/communicator.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {

@@ -1,10 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include <gradstep/base/error.hpp>
 #include <gradstep/saved/saved_state.hpp>
 
 // The progress of a server: which messages of each worker it has received, applied and saved. The

@@ -1,6 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <span>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void worker_positions::receive(std::uint64_t position) {

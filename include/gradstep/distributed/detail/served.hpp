@@ -1,19 +1,7 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include <gradstep/base/detail/hash.hpp>
-#include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/detail/served_parameter.hpp>
-#include <gradstep/distributed/detail/wire.hpp>
-#include <gradstep/number/pack.hpp>
 #include <gradstep/parameter.hpp>
-#include <gradstep/saved/saved_state.hpp>
 
 // The part of a served parameter or table that is compiled for each type.
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {

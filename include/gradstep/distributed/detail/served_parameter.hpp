@@ -1,19 +1,10 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <span>
-#include <string>
-#include <vector>
 
 #include <gradstep/base/detail/type_id.hpp>
-#include <gradstep/base/error.hpp>
 #include <gradstep/distributed/detail/wire.hpp>
 #include <gradstep/keyed/options.hpp>
-#include <gradstep/rows/row_progress.hpp>
-#include <gradstep/rows/table_options.hpp>
 #include <gradstep/saved/saved_state.hpp>
-#include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 using gradstep::detail::saved_state;

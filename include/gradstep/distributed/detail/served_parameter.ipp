@@ -1,13 +1,5 @@
 #pragma once
-#include <algorithm>
 #include <cstring>
-#include <initializer_list>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-
-#include <gradstep/bytes/stable_hash.hpp>
-#include <gradstep/policy/describe.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 template <class Value> void describe_option(gradstep::detail::policy_text& to, char const* name, Value const& value) {

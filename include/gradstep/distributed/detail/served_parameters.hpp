@@ -1,13 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include <gradstep/base/error.hpp>
 #include <gradstep/distributed/detail/served_parameter.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {

@@ -1,7 +1,4 @@
 #pragma once
-#include <algorithm>
-
-#include <gradstep/bytes/stable_hash.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void served_parameters::require_new(std::string const& name) const {

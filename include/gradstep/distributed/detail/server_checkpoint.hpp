@@ -1,7 +1,4 @@
 #pragma once
-#include <cstdint>
-#include <string>
-
 #include <gradstep/distributed/detail/server_protocol.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {

@@ -1,16 +1,10 @@
 #pragma once
 #include <cerrno>
 #include <cstring>
-#include <memory>
-#include <utility>
-#include <vector>
 
 #include <unistd.h>
 
-#include <gradstep/base/error.hpp>
-#include <gradstep/distributed/detail/positions.hpp>
 #include <gradstep/saved/detail/open_checkpoint.hpp>
-#include <gradstep/saved/saved_state.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // Returns false only if the system says that there is no such file: one that cannot be seen now can

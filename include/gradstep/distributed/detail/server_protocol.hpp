@@ -1,13 +1,6 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <string_view>
-#include <vector>
-
-#include <gradstep/base/error.hpp>
 #include <gradstep/distributed/detail/positions.hpp>
 #include <gradstep/distributed/detail/served_parameters.hpp>
-#include <gradstep/distributed/detail/wire.hpp>
 #include <gradstep/distributed/server_options.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {

@@ -1,10 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <new>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <utility>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE server_protocol::server_protocol(int rank, int size, server_options const& options)

@@ -1,22 +1,10 @@
 #pragma once
-#include <algorithm>
-#include <chrono>
 #include <condition_variable>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <mutex>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include <gradstep/base/error.hpp>
-#include <gradstep/distributed/communicator.hpp>
 #include <gradstep/distributed/detail/any_messenger.hpp>
 #include <gradstep/distributed/detail/connection.hpp>
 #include <gradstep/distributed/detail/directory.hpp>
-#include <gradstep/distributed/detail/wire.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 // A request to a server that has not answered yet, and the memory for the answer.

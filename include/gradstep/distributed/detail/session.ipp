@@ -1,9 +1,5 @@
 #pragma once
 #include <cstring>
-#include <exception>
-#include <optional>
-
-#include <gradstep/bytes/stable_hash.hpp>
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void pending_request::take_weights(wire_message const& answer) {

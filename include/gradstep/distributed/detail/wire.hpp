@@ -1,12 +1,5 @@
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include <gradstep/base/error.hpp>

@@ -1,9 +1,5 @@
 #pragma once
-#include <atomic>
-#include <bit>
-#include <cstring>
 #include <ctime>
-#include <utility>
 
 #include <unistd.h>
 

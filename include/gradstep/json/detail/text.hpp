@@ -2,13 +2,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <locale.h>
-#include <string>
-#include <string_view>
 #include <system_error>
-#include <utility>
 #if defined(__APPLE__)
 #include <xlocale.h>
 #endif

@@ -1,15 +1,5 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <span>
-#include <type_traits>
-
 #include <gradstep/kernel/detail/sweep.hpp>
-#include <gradstep/kernel/kernel.hpp>
-#include <gradstep/number/coded_block.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // Whether an element keeps its state in blocks (block8).

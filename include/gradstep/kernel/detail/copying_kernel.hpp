@@ -1,13 +1,5 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-
 #include <gradstep/kernel/detail/block_kernel.hpp>
-#include <gradstep/kernel/detail/sweep.hpp>
-#include <gradstep/kernel/kernel.hpp>
-#include <gradstep/number/bfloat16.hpp>
-#include <gradstep/number/element.hpp>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>

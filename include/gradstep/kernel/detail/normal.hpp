@@ -1,9 +1,5 @@
 #pragma once
-#include <cstdint>
-#include <type_traits>
-
 #include <gradstep/number/detail/rounding.hpp>
-#include <gradstep/number/pack.hpp>
 #include <gradstep/policy/concepts.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

@@ -1,9 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <type_traits>
-#include <utility>
-
 #include <gradstep/kernel/kernel.hpp>
 #include <gradstep/number/detail/reduce.hpp>
 

@@ -1,8 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-
 #include <gradstep/kernel/kernel.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

@@ -1,8 +1,5 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <new>
 #include <span>
 #include <vector>
 

@@ -1,11 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <utility>
-#include <vector>
-
 #include <gradstep/keyed/core.hpp>
 
 // How a keyed_table reports its changes, and how another one applies them.

@@ -1,16 +1,11 @@
 #pragma once
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include <absl/container/flat_hash_set.h>
 #include <absl/hash/hash.h>
 
-#include <gradstep/base/error.hpp>
 #include <gradstep/memory/huge_pages.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

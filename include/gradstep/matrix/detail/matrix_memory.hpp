@@ -1,16 +1,6 @@
 #pragma once
-#include <algorithm>
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <new>
-#include <utility>
-#include <vector>
-
 #include <gradstep/base/detail/plain_mutex.hpp>
 #include <gradstep/memory/detail/host_buffer.hpp>
-#include <gradstep/policy/concepts.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // The work memory of a rule that uses shapes. An updater, its copies and their steps share it. It

@@ -1,12 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <type_traits>
-#include <utility>
-
-#include <gradstep/kernel/kernel.hpp>
 #include <gradstep/matrix/matrix_work.hpp>
 #include <gradstep/step/prepared_step.hpp>
 

@@ -1,10 +1,6 @@
 #pragma once
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string>
-#include <utility>
 
 #include <gradstep/base/error.hpp>
 

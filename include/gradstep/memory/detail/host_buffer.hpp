@@ -1,9 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <new>
-#include <span>
 #include <vector>
 
 #include <gradstep/memory/huge_pages.hpp>

@@ -1,12 +1,6 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
-#include <gradstep/base/compiler.hpp>
 #include <gradstep/number/coded_block.hpp>
 #include <gradstep/policy/shape.hpp>
 

@@ -1,8 +1,6 @@
 #pragma once
 #include <cstring>
 
-#include <gradstep/base/error.hpp>
-
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE row_lengths row_lengths_of(char const* call, shape const& of, std::size_t n) {
     if (!of.is_known()) return {n, 1};

@@ -1,7 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-
 #include <gradstep/memory/executor.hpp>
 #include <gradstep/number/detail/reduce.hpp>
 

@@ -1,25 +1,5 @@
 #pragma once
-#include <cstddef>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <gradstep/base/detail/sequence.hpp>
-#include <gradstep/base/detail/type_id.hpp>
-#include <gradstep/base/error.hpp>
-#include <gradstep/memory/detail/row_order.hpp>
-#include <gradstep/model/detail/parameter_task.hpp>
 #include <gradstep/model/detail/updater_task.hpp>
-#include <gradstep/model/named_gradient.hpp>
-#include <gradstep/parameter.hpp>
-#include <gradstep/policy/shape.hpp>
-#include <gradstep/policy/zero_gradient.hpp>
-#include <gradstep/saved/detail/parameter_rows.hpp>
-#include <gradstep/step/slice.hpp>
-#include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // A task that owns its memory.

@@ -1,10 +1,7 @@
 #pragma once
 #include <cstddef>
-#include <cstdint>
-#include <string_view>
 #include <vector>
 
-#include <gradstep/base/compiler.hpp>
 #include <gradstep/base/detail/hash.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

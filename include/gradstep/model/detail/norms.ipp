@@ -1,10 +1,6 @@
 #pragma once
-#include <algorithm>
-#include <cmath>
-
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/model/detail/blocks.hpp>
-#include <gradstep/number/detail/reduce.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 template <class Task> double gradient_norms<Task>::of_all(tasks all, executor_reference const* threads) {

@@ -1,24 +1,10 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include <gradstep/base/detail/type_id.hpp>
-#include <gradstep/base/error.hpp>
 #include <gradstep/memory/detail/row_order.hpp>
 #include <gradstep/memory/tensor_shard.hpp>
 #include <gradstep/model/detail/step_task.hpp>
 #include <gradstep/model/named_gradient.hpp>
-#include <gradstep/policy/clock.hpp>
-#include <gradstep/policy/decay_factor.hpp>
-#include <gradstep/policy/shape.hpp>
 #include <gradstep/step/ascent.hpp>
 #include <gradstep/step/state_visitor.hpp>
-#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // The memory of a parameter after a change of its rows, which `commit` puts in place.

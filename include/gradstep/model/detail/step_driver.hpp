@@ -1,19 +1,7 @@
 #pragma once
-#include <atomic>
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
-
-#include <gradstep/base/error.hpp>
-#include <gradstep/memory/detail/apart.hpp>
-#include <gradstep/memory/executor.hpp>
 #include <gradstep/model/detail/blocks.hpp>
-#include <gradstep/model/detail/launch_batch.hpp>
 #include <gradstep/model/detail/norms.hpp>
 #include <gradstep/model/detail/step_task.hpp>
-#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // One step of several parameters that have their gradients. Models and `update_all` use it. A step

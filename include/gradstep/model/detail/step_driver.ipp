@@ -1,9 +1,5 @@
 #pragma once
-#include <algorithm>
-
 #include <gradstep/model/detail/norms.ipp>
-#include <gradstep/number/detail/reduce.hpp>
-#include <gradstep/step/detail/model_sums.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::optional<std::pair<step_driver::task_index, step_driver::task_index>>

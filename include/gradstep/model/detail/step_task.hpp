@@ -1,12 +1,7 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <string>
-
 #include <gradstep/memory/detail/apart.hpp>
 #include <gradstep/model/detail/launch_batch.hpp>
 #include <gradstep/model/detail/norm_limit.hpp>
-#include <gradstep/policy/clock.hpp>
 #include <gradstep/step/detail/model_sums.hpp>
 #include <gradstep/step/step_options.hpp>
 

@@ -1,25 +1,9 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include <gradstep/memory/executor.hpp>
-#include <gradstep/model/detail/blocks.hpp>
 #include <gradstep/model/detail/name_index.hpp>
 #include <gradstep/model/detail/parameter_task.hpp>
 #include <gradstep/model/detail/step_driver.hpp>
-#include <gradstep/model/detail/step_task.hpp>
 #include <gradstep/model/model_options.hpp>
 #include <gradstep/model/name_patterns.hpp>
-#include <gradstep/model/named_gradient.hpp>
-#include <gradstep/step/ascent.hpp>
-#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // The parameters of a model by name, and the phases of their steps. gs::model is made of it;

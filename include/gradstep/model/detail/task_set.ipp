@@ -1,13 +1,6 @@
 #pragma once
-#include <cmath>
-
-#include <gradstep/base/error.hpp>
 #include <gradstep/bytes/detail/saved_names.hpp>
 #include <gradstep/clipping/global_norm.hpp>
-#include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/model/detail/norm_limit.hpp>
-#include <gradstep/policy/decay_factor.hpp>
-#include <gradstep/policy/hyperparameters.hpp>
 #include <gradstep/step/step.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

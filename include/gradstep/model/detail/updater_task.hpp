@@ -1,38 +1,7 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include <gradstep/base/detail/sequence.hpp>
-#include <gradstep/base/detail/type_id.hpp>
-#include <gradstep/base/error.hpp>
-#include <gradstep/clipping/global_norm.hpp>
-#include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/kernel/detail/row_wise.hpp>
-#include <gradstep/memory/detail/apart.hpp>
-#include <gradstep/model/detail/launch_batch.hpp>
 #include <gradstep/model/detail/name_index.hpp>
 #include <gradstep/model/detail/parameter_of.hpp>
 #include <gradstep/model/detail/parameter_task.hpp>
-#include <gradstep/model/named_gradient.hpp>
-#include <gradstep/number/detail/reduce.hpp>
-#include <gradstep/number/element.hpp>
-#include <gradstep/policy/clock.hpp>
-#include <gradstep/policy/concepts.hpp>
-#include <gradstep/policy/zero_gradient.hpp>
-#include <gradstep/step/ascent.hpp>
-#include <gradstep/step/detail/model_sums.hpp>
-#include <gradstep/step/detail/tensor_state.hpp>
-#include <gradstep/step/model_wise.hpp>
-#include <gradstep/step/prepared_step.hpp>
-#include <gradstep/step/slice.hpp>
-#include <gradstep/step/state_visitor.hpp>
-#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // An updater with a step that takes some tensors as a whole: `can_split(n)` is false for

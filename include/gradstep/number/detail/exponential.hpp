@@ -1,6 +1,4 @@
 #pragma once
-#include <cstdint>
-
 #include <gradstep/number/pack.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

@@ -1,8 +1,5 @@
 #pragma once
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <limits>
 #include <span>
 
 #include <gradstep/number/pack.hpp>

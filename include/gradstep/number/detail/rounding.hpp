@@ -1,10 +1,5 @@
 #pragma once
-#include <cstdint>
-#include <type_traits>
-
 #include <gradstep/bytes/stable_hash.hpp>
-#include <gradstep/number/bfloat16.hpp>
-#include <gradstep/number/float16.hpp>
 #include <gradstep/number/pack.hpp>
 #include <gradstep/number/random.hpp>
 

@@ -1,11 +1,7 @@
 #pragma once
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <system_error>
-#include <utility>
-
-#include <gradstep/base/error.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE std::vector<policy_numbers::entry> policy_numbers::all() const {

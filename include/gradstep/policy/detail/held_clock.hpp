@@ -1,8 +1,4 @@
 #pragma once
-#include <cstdint>
-#include <type_traits>
-
-#include <gradstep/policy/clock.hpp>
 #include <gradstep/policy/concepts.hpp>
 
 // How updaters and steps hold a clock and a step_info: without room for the state of the clock if

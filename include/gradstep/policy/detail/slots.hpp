@@ -1,10 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <string_view>
-#include <utility>
-
 #include <gradstep/policy/concepts.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

@@ -1,9 +1,6 @@
 #pragma once
-#include <string_view>
 #include <variant>
 
-#include <gradstep/base/error.hpp>
-#include <gradstep/policy/concepts.hpp>
 #include <gradstep/policy/describe.hpp>
 #include <gradstep/policy/zero_gradient.hpp>
 

@@ -1,18 +1,5 @@
 #pragma once
-#include <algorithm>
-#include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
-#include <limits>
-#include <memory>
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
-
 #include <gradstep/base/detail/hash.hpp>
-#include <gradstep/base/error.hpp>
 #include <gradstep/rows/batch.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

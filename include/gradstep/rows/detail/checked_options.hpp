@@ -1,10 +1,5 @@
 #pragma once
-#include <concepts>
-#include <type_traits>
-
-#include <gradstep/policy/catch_up.hpp>
 #include <gradstep/rows/detail/row_engine.hpp>
-#include <gradstep/rows/table_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // The options of a table, checked. Throws value_error for options out of range, or not for these

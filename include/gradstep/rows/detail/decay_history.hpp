@@ -1,17 +1,5 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <vector>
-
-#include <gradstep/kernel/kernel.hpp>
-#include <gradstep/memory/buffer.hpp>
 #include <gradstep/number/detail/long_sum.hpp>
-#include <gradstep/policy/zero_gradient.hpp>
-#include <gradstep/rows/detail/missed.hpp>
 #include <gradstep/rows/detail/no_history.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

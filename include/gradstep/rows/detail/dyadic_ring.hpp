@@ -1,9 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <vector>
 
 #include <gradstep/memory/buffer.hpp>

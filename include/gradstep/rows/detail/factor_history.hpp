@@ -1,23 +1,7 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <bit>
-#include <cmath>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <vector>
-
-#include <gradstep/memory/buffer.hpp>
-#include <gradstep/number/detail/long_sum.hpp>
-#include <gradstep/policy/catch_up.hpp>
 #include <gradstep/policy/scheduled.hpp>
 #include <gradstep/rows/detail/decay_history.hpp>
-#include <gradstep/rows/detail/missed.hpp>
-#include <gradstep/rows/detail/no_history.hpp>
 #include <gradstep/rows/detail/step_matrix.hpp>
-#include <gradstep/rows/row_progress.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // Two running numbers: L, the sum of log a, and D <- a * D + b, each with its rounding error.

@@ -1,18 +1,7 @@
 #pragma once
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <type_traits>
-#include <vector>
-
-#include <gradstep/policy/catch_up.hpp>
-#include <gradstep/policy/scheduled.hpp>
 #include <gradstep/rows/detail/factor_history.hpp>
 #include <gradstep/rows/detail/linear_history.hpp>
-#include <gradstep/rows/detail/no_history.hpp>
 #include <gradstep/rows/detail/step_history.hpp>
-#include <gradstep/rows/row_progress.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // What the steps of a run did to a row without gradient, for the last `capacity` steps (a power of

@@ -1,14 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <optional>
-#include <span>
-#include <tuple>
-#include <vector>
-
-#include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/memory/detail/host_buffer.hpp>
 #include <gradstep/rows/detail/aggregate.hpp>
 #include <gradstep/rows/detail/row_kernels.hpp>

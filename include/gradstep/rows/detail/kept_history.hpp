@@ -1,19 +1,6 @@
 #pragma once
-#include <algorithm>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <new>
-#include <span>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include <gradstep/base/error.hpp>
 #include <gradstep/rows/detail/history.hpp>
-#include <gradstep/rows/detail/refresh_cursor.hpp>
 #include <gradstep/rows/detail/restoring.hpp>
-#include <gradstep/rows/table_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // What a table keeps of past steps for inactive rows: the history, the number of steps in it, and

@@ -1,24 +1,8 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <bit>
-#include <cmath>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <utility>
-#include <vector>
-
-#include <gradstep/memory/buffer.hpp>
-#include <gradstep/policy/catch_up.hpp>
 #include <gradstep/policy/scheduled.hpp>
 #include <gradstep/rows/detail/decay_history.hpp>
 #include <gradstep/rows/detail/dyadic_ring.hpp>
-#include <gradstep/rows/detail/missed.hpp>
-#include <gradstep/rows/detail/no_history.hpp>
 #include <gradstep/rows/detail/step_matrix.hpp>
-#include <gradstep/rows/row_progress.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // Keeps the matrix of each step, for rules that are linear in weight, slots and gradient, and for

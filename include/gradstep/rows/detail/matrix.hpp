@@ -1,6 +1,4 @@
 #pragma once
-#include <cstddef>
-
 #include <gradstep/number/pack.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

@@ -1,12 +1,7 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-
 #include <gradstep/kernel/kernel.hpp>
 #include <gradstep/number/detail/exponential.hpp>
 #include <gradstep/policy/catch_up.hpp>
-#include <gradstep/policy/zero_gradient.hpp>
 #include <gradstep/rows/detail/matrix.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

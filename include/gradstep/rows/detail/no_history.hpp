@@ -1,11 +1,4 @@
 #pragma once
-#include <array>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <vector>
-
 #include <gradstep/memory/buffer.hpp>
 #include <gradstep/rows/detail/missed.hpp>
 #include <gradstep/rows/row_progress.hpp>

@@ -1,11 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <iterator>
-#include <span>
-
-#include <gradstep/base/error.hpp>
-#include <gradstep/policy/hyperparameters.hpp>
 #include <gradstep/rows/detail/refresh_cursor.hpp>
 #include <gradstep/rows/row_progress.hpp>
 #include <gradstep/rows/table_options.hpp>

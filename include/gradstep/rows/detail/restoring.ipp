@@ -1,7 +1,4 @@
 #pragma once
-#include <string>
-
-#include <gradstep/policy/clock.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE void require_own_history(row_progress const& from, std::uint64_t rows, std::uint64_t history_size,

@@ -1,9 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <span>
-
-#include <gradstep/base/error.hpp>
 #include <gradstep/memory/detail/extent.hpp>
 #include <gradstep/number/scalar.hpp>
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <string>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE extent row_column::memory() const {

@@ -1,24 +1,8 @@
 #pragma once
-#include <algorithm>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <new>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <utility>
-
-#include <gradstep/base/error.hpp>
-#include <gradstep/kernel/detail/sweep.hpp>
 #include <gradstep/memory/detail/row_order.hpp>
 #include <gradstep/rows/detail/checked_options.hpp>
 #include <gradstep/rows/detail/kept_history.hpp>
-#include <gradstep/rows/detail/row_engine.hpp>
 #include <gradstep/rows/row_memory.hpp>
-#include <gradstep/rows/row_progress.hpp>
-#include <gradstep/step/detail/tensor_state.hpp>
-#include <gradstep/updater.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // What a row_updater consists of, without the checks of the caller's memory: policies, clock,

@@ -1,12 +1,5 @@
 #pragma once
-#include <cstdint>
-#include <limits>
-#include <span>
-
-#include <gradstep/kernel/kernel.hpp>
 #include <gradstep/rows/detail/host_rows.hpp>
-#include <gradstep/rows/detail/row_kernels.hpp>
-#include <gradstep/rows/table_options.hpp>
 #include <gradstep/step/prepared_step.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

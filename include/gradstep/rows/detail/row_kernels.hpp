@@ -1,16 +1,6 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <span>
-#include <type_traits>
-
 #include <gradstep/kernel/averaged_view.hpp>
-#include <gradstep/kernel/detail/row_wise.hpp>
 #include <gradstep/kernel/detail/sweep.hpp>
-#include <gradstep/number/detail/reduce.hpp>
-#include <gradstep/rows/batch.hpp>
 #include <gradstep/rows/detail/history.hpp>
 #include <gradstep/rows/row_addresses.hpp>
 

@@ -1,10 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <bit>
-#include <cstring>
-#include <utility>
 
-#include <gradstep/base/error.hpp>
 #include <gradstep/memory/huge_pages.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

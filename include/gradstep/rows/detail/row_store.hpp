@@ -1,13 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include <gradstep/memory/detail/host_buffer.hpp>
 #include <gradstep/rows/detail/row_segments.hpp>
 #include <gradstep/rows/row_memory.hpp>
 

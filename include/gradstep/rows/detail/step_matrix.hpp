@@ -1,9 +1,4 @@
 #pragma once
-#include <array>
-#include <cmath>
-#include <cstddef>
-
-#include <gradstep/rows/detail/matrix.hpp>
 #include <gradstep/rows/detail/missed.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

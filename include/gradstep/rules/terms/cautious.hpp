@@ -1,8 +1,4 @@
 #pragma once
-#include <array>
-#include <cmath>
-#include <cstddef>
-
 #include <gradstep/policy/concepts.hpp>
 #include <gradstep/policy/detail/slots.hpp>
 #include <gradstep/policy/hyperparameters.hpp>

@@ -1,7 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <type_traits>
-
 #include <gradstep/number/pack.hpp>
 #include <gradstep/policy/factored.hpp>
 

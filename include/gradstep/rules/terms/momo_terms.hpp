@@ -1,8 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <limits>
-
 #include <gradstep/base/compiler.hpp>
 #include <gradstep/policy/clock.hpp>
 #include <gradstep/policy/concepts.hpp>

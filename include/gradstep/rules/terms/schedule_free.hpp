@@ -1,11 +1,4 @@
 #pragma once
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdint>
-#include <limits>
-#include <utility>
-
 #include <gradstep/policy/concepts.hpp>
 #include <gradstep/policy/hyperparameters.hpp>
 

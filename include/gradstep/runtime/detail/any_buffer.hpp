@@ -1,9 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <type_traits>
-#include <vector>
-
 #include <gradstep/kernel/kernel.hpp>
 #include <gradstep/memory/detail/host_buffer.hpp>
 #include <gradstep/runtime/any_span.hpp>

@@ -1,13 +1,5 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string_view>
-#include <variant>
-
 #include <gradstep/compression/detail/message_list.hpp>
-#include <gradstep/memory/executor.hpp>
-#include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_compression.hpp>
 

@@ -1,22 +1,7 @@
 #pragma once
-#include <algorithm>
-#include <limits>
-#include <span>
-#include <utility>
-#include <vector>
-
 #include <gradstep/backends/simd.hpp>
-#include <gradstep/base/error.hpp>
-#include <gradstep/compression/detail/compress.hpp>
-#include <gradstep/compression/detail/merge.hpp>
 #include <gradstep/compression/dgc_step.hpp>
-#include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/number/detail/reduce.hpp>
-#include <gradstep/policy/clock.hpp>
-#include <gradstep/rules/dgc_momentum.hpp>
-#include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/detail/sent_type.hpp>
-#include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME sparse_message message_without_gradient(scalar type, std::size_t n, std::int64_t step,

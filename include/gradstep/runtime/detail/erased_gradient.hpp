@@ -1,8 +1,5 @@
 #pragma once
-#include <cstddef>
-
 #include <gradstep/model/detail/norm_limit.hpp>
-#include <gradstep/number/scalar.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/detail/definitions.hpp>
 

@@ -1,8 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 #include <gradstep/memory/detail/host_buffer.hpp>
 #include <gradstep/model/detail/step_driver.hpp>
 #include <gradstep/rows/detail/aggregate.hpp>

@@ -1,17 +1,5 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <utility>
-#include <vector>
-
-#include <gradstep/memory/executor.hpp>
-#include <gradstep/rows/detail/refresh_cursor.hpp>
 #include <gradstep/rows/detail/restoring.hpp>
-#include <gradstep/rows/initial.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_catch_up.hpp>
 

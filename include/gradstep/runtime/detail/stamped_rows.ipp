@@ -1,18 +1,5 @@
 #pragma once
-#include <string>
-#include <variant>
-
-#include <gradstep/base/error.hpp>
-#include <gradstep/config.hpp>
-#include <gradstep/configuration/registry.hpp>
-#include <gradstep/policy/catch_up.hpp>
-#include <gradstep/policy/clock.hpp>
-#include <gradstep/policy/concepts.hpp>
-#include <gradstep/policy/describe.hpp>
 #include <gradstep/rows/detail/history.hpp>
-#include <gradstep/rows/row_progress.hpp>
-#include <gradstep/rows/table_options.hpp>
-#include <gradstep/runtime/compiled_updater.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME std::unique_ptr<runtime::compiled_catch_up>

@@ -1,20 +1,6 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include <gradstep/base/error.hpp>
-#include <gradstep/rows/initial.hpp>
-#include <gradstep/rows/row_progress.hpp>
 #include <gradstep/runtime/any_parameter.hpp>
-#include <gradstep/runtime/detail/stamped_rows.hpp>
 #include <gradstep/saved/saved_state.hpp>
-#include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // What any_parameter says of its state, and how it takes a saved one. With rows that catch up it is

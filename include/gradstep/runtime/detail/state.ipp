@@ -1,7 +1,4 @@
 #pragma once
-#include <string>
-
-#include <gradstep/base/detail/sequence.hpp>
 #include <gradstep/checkpoint.hpp>
 #include <gradstep/saved/table.hpp>
 

@@ -1,12 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include <gradstep/saved/load_options.hpp>
 #include <gradstep/saved/safetensors.hpp>
 #include <gradstep/saved/saved_state.hpp>

@@ -1,11 +1,5 @@
 #pragma once
-#include <algorithm>
-#include <bit>
-#include <memory>
-#include <utility>
-
 #include <gradstep/base/detail/sequence.hpp>
-#include <gradstep/base/error.hpp>
 #include <gradstep/bytes/detail/saved_names.hpp>
 #include <gradstep/saved/detail/description.hpp>
 #include <gradstep/saved/detail/open_checkpoint.hpp>

@@ -1,8 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <string>
-#include <vector>
-
 #include <gradstep/saved/saved_state.hpp>
 
 // The description of a parameter in a file, as JSON: everything except its tensors. See

@@ -1,14 +1,5 @@
 #pragma once
-#include <array>
-#include <cstdint>
-#include <limits>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-
-#include <gradstep/base/error.hpp>
 #include <gradstep/configuration/detail/write.hpp>
-#include <gradstep/json/detail/json.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 inline constexpr std::array<char const*, 4> history_kind_names{"none", "factors", "products", "rates"};

@@ -1,9 +1,4 @@
 #pragma once
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
-
 #include <gradstep/saved/saved_state.hpp>
 
 // Checkpoint files for owners that are compiled without JSON, such as servers. checkpoint.hpp

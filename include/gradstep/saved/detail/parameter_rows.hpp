@@ -1,25 +1,6 @@
 #pragma once
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
-#include <gradstep/base/error.hpp>
-#include <gradstep/kernel/averaged_view.hpp>
-#include <gradstep/kernel/batch.hpp>
-#include <gradstep/kernel/detail/block_kernel.hpp>
-#include <gradstep/kernel/kernel.hpp>
-#include <gradstep/memory/buffer.hpp>
 #include <gradstep/memory/detail/row_order.hpp>
-#include <gradstep/policy/factored.hpp>
-#include <gradstep/policy/shape.hpp>
 #include <gradstep/step/detail/tensor_state.hpp>
-#include <gradstep/step/slice.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // A parameter whose bfloat16_copy is in memory of the application.

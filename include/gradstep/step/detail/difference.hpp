@@ -1,13 +1,5 @@
 #pragma once
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <type_traits>
-
 #include <gradstep/kernel/detail/copying_kernel.hpp>
-#include <gradstep/kernel/detail/sweep.hpp>
-#include <gradstep/kernel/kernel.hpp>
 #include <gradstep/memory/buffer.hpp>
 
 // What `step::difference` compiles, and other steps do not.

@@ -1,11 +1,5 @@
 #pragma once
-#include <array>
-#include <bit>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <span>
-#include <type_traits>
 
 #include <gradstep/base/detail/hash.hpp>
 #include <gradstep/policy/clock.hpp>

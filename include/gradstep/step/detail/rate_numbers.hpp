@@ -1,11 +1,9 @@
 #pragma once
 #include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <utility>
 #include <vector>
 
-#include <gradstep/base/compiler.hpp>
 #include <gradstep/base/detail/hash.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

@@ -1,14 +1,4 @@
 #pragma once
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <optional>
-#include <span>
-#include <type_traits>
-
-#include <gradstep/base/error.hpp>
-#include <gradstep/policy/clock.hpp>
 #include <gradstep/policy/concepts.hpp>
 #include <gradstep/step/step_options.hpp>
 

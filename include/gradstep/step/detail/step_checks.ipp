@@ -1,6 +1,4 @@
 #pragma once
-#include <string>
-
 #include <gradstep/memory/detail/extent.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

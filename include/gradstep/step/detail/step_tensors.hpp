@@ -1,10 +1,4 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <type_traits>
-#include <vector>
-
 #include <gradstep/step/detail/rate_numbers.hpp>
 #include <gradstep/step/prepared_step.hpp>
 

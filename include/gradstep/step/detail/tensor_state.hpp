@@ -1,15 +1,5 @@
 #pragma once
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <type_traits>
-
 #include <gradstep/kernel/averaged_view.hpp>
-#include <gradstep/kernel/batch.hpp>
-#include <gradstep/kernel/detail/block_kernel.hpp>
-#include <gradstep/kernel/kernel.hpp>
-#include <gradstep/memory/buffer.hpp>
-#include <gradstep/policy/concepts.hpp>
 #include <gradstep/step/slice.hpp>
 
 // The state of a tensor outside of steps. `by` is an updater, and the tensor has been checked.

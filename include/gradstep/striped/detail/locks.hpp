@@ -1,7 +1,4 @@
 #pragma once
-#include <atomic>
-#include <cstdint>
-
 #include <gradstep/base/detail/plain_mutex.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {

@@ -1,8 +1,6 @@
 #pragma once
-#include <atomic>
 #include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
 #include <gradstep/base/detail/hash.hpp>

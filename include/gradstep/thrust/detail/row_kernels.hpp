@@ -1,11 +1,5 @@
 #pragma once
 /// The kernels of the rows of tables on a device; thrust/table.hpp includes it.
-
-#include <cstddef>
-#include <cstdint>
-#include <type_traits>
-
-#include <gradstep/kernel/detail/row_wise.hpp>
 #include <gradstep/number/lanes.hpp>
 #include <gradstep/rows/detail/row_kernels.hpp>
 #include <gradstep/thrust/detail/sums.hpp>

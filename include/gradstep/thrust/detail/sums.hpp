@@ -1,14 +1,9 @@
 #pragma once
 /// Sums over a tensor on the Thrust backend, in the order of every sum in gradstep
 /// (number/detail/reduce.hpp); thrust/backend.hpp includes it.
-
-#include <cstddef>
 #include <cstring>
-#include <span>
-#include <type_traits>
 
 #include <gradstep/kernel/detail/row_wise.hpp>
-#include <gradstep/number/detail/reduce.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // A sum is a class with the types `part`, the sum of a column or of a block, and `total`, the sum

@@ -1,21 +1,10 @@
 #pragma once
 /// The work of the Thrust backend for one index of Thrust's algorithms, and how tensors share a
 /// launch. thrust/backend.hpp includes it.
-
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <mutex>
-#include <new>
-#include <span>
 #include <thread>
-#include <type_traits>
-#include <utility>
 
 #include <gradstep/kernel/detail/copying_kernel.hpp>
-#include <gradstep/kernel/detail/sweep.hpp>
 #include <gradstep/memory/buffer.hpp>
 #include <gradstep/number/detail/reduce.hpp>
 #include <gradstep/number/lanes.hpp>
