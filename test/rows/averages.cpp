@@ -150,7 +150,7 @@ constexpr std::int64_t with_folds = 40'000;
 
 } // namespace
 
-TEST_CASE("averages of rows that stand still or shrink are those of a dense run", "[sparse][averages]") {
+TEST_CASE("averages of rows that stand still or shrink are those of a dense run", "[rows][averages]") {
     follow(gs::averaged{gs::sgd{}, gs::ema{0.99}}, gs::decoupled{0.01}, gs::exact{}, 3000);
     follow(gs::averaged{gs::sgd{}, growing}, gs::l2{0.01}, gs::exact{}, with_folds);
 #if GRADSTEP_TEST_EVERYTHING // each is one more type of table and of parameter to compile
@@ -161,7 +161,7 @@ TEST_CASE("averages of rows that stand still or shrink are those of a dense run"
 #endif
 }
 
-TEST_CASE("averages of rows that momentum carries on are those of a dense run", "[sparse][averages]") {
+TEST_CASE("averages of rows that momentum carries on are those of a dense run", "[rows][averages]") {
     follow(gs::averaged{gs::momentum{0.9}, at_folds}, gs::l2{0.01}, gs::exact{}, with_folds, 40);
 #if GRADSTEP_TEST_EVERYTHING // an average around an average
     follow(gs::averaged{gs::averaged{gs::nesterov{0.5}, gs::ema{0.9}}, growing}, gs::decoupled{0.05}, gs::exact{}, 2000,
@@ -169,7 +169,7 @@ TEST_CASE("averages of rows that momentum carries on are those of a dense run", 
 #endif
 }
 
-TEST_CASE("lookahead pulls rows that are away as it does in a dense run", "[sparse][averages]") {
+TEST_CASE("lookahead pulls rows that are away as it does in a dense run", "[rows][averages]") {
     // A pull rounds a weight and its slow weight once more each: twice as many roundings as an
     // average.
     gs::lookahead const seven{.period = 7, .alpha = 0.3};
@@ -208,7 +208,7 @@ TEST_CASE("lookahead pulls rows that are away as it does in a dense run", "[spar
     CHECK(away.average(0)[0] == dense.average()[0]);
 }
 
-TEST_CASE("rows that are away decay towards their initial values as in a dense run", "[sparse][averages]") {
+TEST_CASE("rows that are away decay towards their initial values as in a dense run", "[rows][averages]") {
     // A pull rounds the distance, the share and the weight: as many roundings more as of an
     // average, and one.
     gs::towards_initial const some{0.02};
@@ -250,7 +250,7 @@ TEST_CASE("rows that are away decay towards their initial values as in a dense r
     CHECK(lazy.row(0)[0] == 7.5);
 }
 
-TEST_CASE("averages take in the steps that replay repeats, and those that it does not", "[sparse][averages]") {
+TEST_CASE("averages take in the steps that replay repeats, and those that it does not", "[rows][averages]") {
 #if GRADSTEP_TEST_EVERYTHING
     follow(gs::averaged{gs::adam{.beta1 = 0.5, .beta2 = 0.75}, growing}, gs::none{}, gs::replay{100'000}, 3000, 40);
 #endif
@@ -280,7 +280,7 @@ TEST_CASE("averages take in the steps that replay repeats, and those that it doe
     }
 }
 
-TEST_CASE("averages of a table of bfloat16 with a master copy are of the master copy", "[sparse][averages]") {
+TEST_CASE("averages of a table of bfloat16 with a master copy are of the master copy", "[rows][averages]") {
     auto const optimizer = gs::make_updater<gs::mixed<gs::bfloat16>>(
         gs::averaged{gs::sgd{}, gs::window{.rate = 1, .min = 3, .max = 3}}, gs::constant{0.01});
     gs::table table{optimizer, 2, 1, gs::exact{}, {.initial = 1.0}};
@@ -308,7 +308,7 @@ TEST_CASE("averages of a table of bfloat16 with a master copy are of the master 
     CHECK(float(table.row(1)[0]) == trained);
 }
 
-TEST_CASE("rows that come to a table are averaged as if they had stood as they are", "[sparse][averages]") {
+TEST_CASE("rows that come to a table are averaged as if they had stood as they are", "[rows][averages]") {
     auto const check = [](auto const& average) {
         auto const optimizer = gs::make_updater<double>(gs::averaged{gs::adagrad{}, average}, gs::constant{0.1});
         gs::table table{optimizer, 2, 1, gs::exact{}, {.initial = 0.5}};
@@ -336,7 +336,7 @@ TEST_CASE("rows that come to a table are averaged as if they had stood as they a
     CHECK(table.state<"sum_3">()[0] == 2 * 9);
 }
 
-TEST_CASE("averages take the place of a table's rows, and give it back bit for bit", "[sparse][averages]") {
+TEST_CASE("averages take the place of a table's rows, and give it back bit for bit", "[rows][averages]") {
     auto const optimizer =
         gs::make_updater<float>(gs::averaged{gs::momentum{}, growing}, gs::l2{0.01}, gs::constant{0.05});
     constexpr std::size_t columns = 64; // so many elements as a segment has at least are few rows
@@ -393,7 +393,7 @@ TEST_CASE("averages take the place of a table's rows, and give it back bit for b
     CHECK(difference(held(copied), held(plain)) == "");
 }
 
-TEST_CASE("averages of rows go on from a checkpoint bit for bit", "[sparse][averages]") {
+TEST_CASE("averages of rows go on from a checkpoint bit for bit", "[rows][averages]") {
     auto const resumes = [](auto const& rule, auto catch_up) {
         auto const optimizer = gs::make_updater<float>(rule, gs::decoupled{0.01}, gs::constant{0.05});
         gs::table early{optimizer, rows, width, catch_up, {.initial = 0.5, .max_history = 32}}, late = early;
@@ -414,7 +414,7 @@ TEST_CASE("averages of rows go on from a checkpoint bit for bit", "[sparse][aver
     resumes(gs::averaged{gs::adam{}, gs::polyak{10}}, gs::replay{5});
 }
 
-TEST_CASE("an infinite weight makes infinite averages, after a fold too", "[sparse][averages]") {
+TEST_CASE("an infinite weight makes infinite averages, after a fold too", "[rows][averages]") {
     float const inf = std::numeric_limits<float>::infinity();
     auto const optimizer = gs::make_updater<float>(gs::averaged{gs::adagrad{}, wide}, gs::constant{0.1});
     gs::table table{optimizer, 2, 2, gs::exact{}, {.initial = std::vector<float>{1, inf, 2, -inf}}};
@@ -431,7 +431,7 @@ TEST_CASE("an infinite weight makes infinite averages, after a fold too", "[spar
     CHECK(table.state<"sum_2">()[2] == 2 * 16'384);
 }
 
-TEST_CASE("options that averages of rows cannot have are refused", "[sparse][averages]") {
+TEST_CASE("options that averages of rows cannot have are refused", "[rows][averages]") {
     auto const optimizer = gs::make_updater<float>(gs::averaged{gs::adagrad{}, gs::ema{}}, gs::constant{0.1});
     CHECK(refusal<gs::value_error>([&] {
               gs::table{optimizer, 1, 1, gs::exact{}, {.row_steps = true}};

@@ -78,7 +78,7 @@ void goes_on(Rule const& rule, Regularizer const& regularizer, CatchUp catch_up,
 } // namespace
 
 TEST_CASE("A row that other code has changed has its next step from there, whatever its catch-up",
-          "[sparse][master_copy]") {
+          "[rows][master_copy]") {
     using element = gs::mixed<gs::bfloat16>;
     goes_on<element>(gs::adagrad{}, gs::none{}, gs::touch_only{}, 2);
     goes_on<element>(gs::rowwise_adam{}, gs::none{}, gs::touch_only{});
@@ -89,7 +89,7 @@ TEST_CASE("A row that other code has changed has its next step from there, whate
     goes_on<element>(gs::adam{}, gs::decoupled{0.1}, gs::replay{10});
 }
 
-TEST_CASE("A table whose state is saved with changed rows goes on from them", "[sparse][master_copy]") {
+TEST_CASE("A table whose state is saved with changed rows goes on from them", "[rows][master_copy]") {
     auto const optimizer = gs::make_updater<gs::mixed<gs::bfloat16>>(gs::momentum{}, gs::l2{0.1}, gs::constant{0.0625});
     gs::table saved{optimizer, rows, width, gs::exact{}, {.initial = gs::uniform{-1, 1, 3}}},
         loaded{optimizer, rows, width, gs::exact{}};

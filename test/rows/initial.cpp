@@ -123,7 +123,7 @@ private:
 
 } // namespace
 
-TEST_CASE("an option takes numbers, distributions and containers", "[sparse]") {
+TEST_CASE("an option takes numbers, distributions and containers", "[rows]") {
     std::vector<float> const single{1.5f};
     std::vector<double> two_sided{2.5};
     std::array const half{gs::bfloat16(3.5f)};
@@ -148,7 +148,7 @@ TEST_CASE("an option takes numbers, distributions and containers", "[sparse]") {
 }
 
 // Computed by another program, in exact arithmetic; low and high are such that nothing is rounded.
-TEST_CASE("the bits of uniform values are fixed", "[sparse]") {
+TEST_CASE("the bits of uniform values are fixed", "[rows]") {
     gs::uniform const uniform{-0.25, 0.75, 0x123456789abcdef0};
     CHECK(element_of(uniform, 0, 0) == -0x1.b69b25dcp-3);
     CHECK(element_of(uniform, 0, 3) == -0x1.4c41b228p-4);
@@ -159,7 +159,7 @@ TEST_CASE("the bits of uniform values are fixed", "[sparse]") {
 
 // By the same program, in double. Here and there log, sqrt, cos, sin, the angle (below 8: it errs
 // by 2^-51) and three products each err by a few 2^-53 of numbers below 8.
-TEST_CASE("the numbers of normal values are fixed", "[sparse]") {
+TEST_CASE("the numbers of normal values are fixed", "[rows]") {
     gs::normal const normal{1, 0.5, 0x123456789abcdef0};
     auto const near = [](double x) { return Approx(x).margin(0x1p-46).epsilon(0); };
     CHECK(element_of(normal, 0, 0) == near(-0x1.11100b204dadcp-2));
@@ -169,7 +169,7 @@ TEST_CASE("the numbers of normal values are fixed", "[sparse]") {
     CHECK(element_of(normal, std::uint64_t{1} << 40, 1) == near(0x1.03c500d6aa036p-2));
 }
 
-TEST_CASE("uniform values are uniform, in every direction", "[sparse]") {
+TEST_CASE("uniform values are uniform, in every direction", "[rows]") {
     for_each_direction(gs::uniform{0, 1, 11}, [](std::string const& direction, std::vector<double> const& x) {
         CAPTURE(direction);
         CHECK(distance(x, uniform_cdf) < largest_distance(x.size()));
@@ -177,7 +177,7 @@ TEST_CASE("uniform values are uniform, in every direction", "[sparse]") {
     });
 }
 
-TEST_CASE("normal values are normal, in every direction", "[sparse]") {
+TEST_CASE("normal values are normal, in every direction", "[rows]") {
     for_each_direction(gs::normal{0, 1, 12}, [](std::string const& direction, std::vector<double> const& x) {
         CAPTURE(direction);
         CHECK(distance(x, normal_cdf) < largest_distance(x.size()));
@@ -185,7 +185,7 @@ TEST_CASE("normal values are normal, in every direction", "[sparse]") {
     });
 }
 
-TEST_CASE("mean and variance are those asked for", "[sparse]") {
+TEST_CASE("mean and variance are those asked for", "[rows]") {
     constexpr std::size_t rows = 1 << 14, width = 16;
     constexpr auto n = static_cast<double>(rows * width);
     double const x = std::log(2 / alpha);
@@ -209,7 +209,7 @@ TEST_CASE("mean and variance are those asked for", "[sparse]") {
     CHECK(std::abs(normal_variance / 0.25 - 1) < 2 * std::sqrt(x / n) + 2 * x / n);
 }
 
-TEST_CASE("seeds and rows of their own numbers", "[sparse]") {
+TEST_CASE("seeds and rows of their own numbers", "[rows]") {
     auto const draws = [](std::uint64_t seed, std::uint64_t first_row) {
         return table_of<double>(gs::uniform{0, 1, seed}, 1 << 12, 4, first_row);
     };
@@ -221,7 +221,7 @@ TEST_CASE("seeds and rows of their own numbers", "[sparse]") {
     CHECK_FALSE(uncorrelated(x, draws(1, 0), uniform_cdf));
 }
 
-TEMPLATE_TEST_CASE("a row has the same bits however rows are split and in whatever order", "[sparse]", float, double,
+TEMPLATE_TEST_CASE("a row has the same bits however rows are split and in whatever order", "[rows]", float, double,
                    gs::bfloat16) {
     constexpr std::size_t rows = 23;
     for (std::size_t const width : {1u, 2u, 3u, 4u, 5u, 8u, 67u}) {
@@ -244,7 +244,7 @@ TEMPLATE_TEST_CASE("a row has the same bits however rows are split and in whatev
     }
 }
 
-TEST_CASE("a wider table begins with the numbers of a narrower one", "[sparse]") {
+TEST_CASE("a wider table begins with the numbers of a narrower one", "[rows]") {
     for (gs::initial_values const initial : {gs::initial_values(gs::uniform{0, 1, 3}), {gs::normal{0, 1, 3}}}) {
         auto const narrow = table_of<float>(initial, 1, 6, 9);
         auto wide = table_of<float>(initial, 1, 35, 9);
@@ -253,7 +253,7 @@ TEST_CASE("a wider table begins with the numbers of a narrower one", "[sparse]")
     }
 }
 
-TEMPLATE_TEST_CASE("only the rows asked for are written", "[sparse]", float, double, gs::bfloat16) {
+TEMPLATE_TEST_CASE("only the rows asked for are written", "[rows]", float, double, gs::bfloat16) {
     constexpr std::size_t rows = 6, width = 5;
     kinds<TestType> const kinds(rows, width);
     for (auto const& initial : kinds.all()) {
@@ -268,7 +268,7 @@ TEMPLATE_TEST_CASE("only the rows asked for are written", "[sparse]", float, dou
     }
 }
 
-TEST_CASE("values are drawn in double and rounded once to the table's type", "[sparse]") {
+TEST_CASE("values are drawn in double and rounded once to the table's type", "[rows]") {
     for (gs::initial_values const initial :
          {gs::initial_values(0.1), {gs::uniform{-0.05, 0.05, 1}}, {gs::normal{0, 0.02, 1}}}) {
         auto const wide = table_of<double>(initial, 50, 33);
@@ -283,7 +283,7 @@ TEST_CASE("values are drawn in double and rounded once to the table's type", "[s
     }
 }
 
-TEST_CASE("rows beyond those of a container are zero", "[sparse]") {
+TEST_CASE("rows beyond those of a container are zero", "[rows]") {
     std::vector<float> const values = numbers<float>(12, 1);
     std::vector<float> expected = values;
     expected.resize(20);
@@ -292,7 +292,7 @@ TEST_CASE("rows beyond those of a container are zero", "[sparse]") {
     CHECK(table_of<float>(values, 2, 4, 100) == std::vector<float>(8));
 }
 
-TEST_CASE("drawn values stay in their bounds, whatever the words", "[sparse]") {
+TEST_CASE("drawn values stay in their bounds, whatever the words", "[rows]") {
     constexpr std::uint32_t last = 0xffffffff;
     double const next = std::nextafter(1.0, 2.0), large = std::numeric_limits<double>::max() / 2;
     for (auto const& [low, high] : {std::pair{0.0, 1.0},
@@ -319,7 +319,7 @@ TEST_CASE("drawn values stay in their bounds, whatever the words", "[sparse]") {
     CHECK(farthest > 6.76);
 }
 
-TEST_CASE("zeros are known as such", "[sparse]") {
+TEST_CASE("zeros are known as such", "[rows]") {
     std::vector<float> const zeros(3);
     CHECK(gs::detail::is_zero({}));
     CHECK(gs::detail::is_zero(0));
@@ -329,7 +329,7 @@ TEST_CASE("zeros are known as such", "[sparse]") {
     CHECK_FALSE(gs::detail::is_zero(zeros));
 }
 
-TEST_CASE("initial values that cannot be are refused", "[sparse]") {
+TEST_CASE("initial values that cannot be are refused", "[rows]") {
     auto const value = [](gs::initial_values const& initial) {
         return refusal<gs::value_error>([&] { check_initial<float>(initial, 3, 4); });
     };
@@ -362,7 +362,7 @@ TEST_CASE("initial values that cannot be are refused", "[sparse]") {
     CHECK_NOTHROW(check_initial<double>(gs::normal{-1e308, 1e307}, 3, 4));
 }
 
-TEST_CASE("containers that do not fit the table are refused", "[sparse]") {
+TEST_CASE("containers that do not fit the table are refused", "[rows]") {
     auto const size = [](gs::initial_values const& initial, std::uint64_t rows, std::size_t width) {
         return refusal<gs::size_error>([&] { check_initial<float>(initial, rows, width); });
     };

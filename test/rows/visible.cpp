@@ -12,7 +12,7 @@
 
 namespace gs = gradstep;
 
-TEST_CASE("a mask and a dense gradient update the rows that ids and their gradients update", "[sparse]") {
+TEST_CASE("a mask and a dense gradient update the rows that ids and their gradients update", "[rows]") {
     constexpr std::size_t rows = 7, width = 5;
     auto const optimizer = gs::make_updater<float>(gs::adam{}, gs::decoupled{0.01}, gs::constant{0.125});
     auto const check = [&](auto catch_up, gs::table_options const& options) {
@@ -45,7 +45,7 @@ TEST_CASE("a mask and a dense gradient update the rows that ids and their gradie
     check(gs::replay{2}, {.initial = initial});
 }
 
-TEST_CASE("a mask or a gradient of another length updates nothing", "[sparse]") {
+TEST_CASE("a mask or a gradient of another length updates nothing", "[rows]") {
     gs::table x{gs::make_updater<float>(gs::sgd{}, gs::constant{1}), 3, 2};
     std::vector<float> gradient(6, 1.0f);
     CHECK(refusal<gs::size_error>([&] {

@@ -119,7 +119,7 @@ private:
 
 } // namespace
 
-TEST_CASE("A model that is saved, and loaded by another, goes on with the same bits", "[io][checkpoint]") {
+TEST_CASE("A model that is saved, and loaded by another, goes on with the same bits", "[saved][checkpoint]") {
     folder const in;
     trained_model trained;
     trained.train(7);
@@ -155,7 +155,7 @@ auto const in_stochastic =
 
 } // namespace
 
-TEST_CASE("A parameter that is saved, and loaded by another, goes on with the same bits", "[io][checkpoint]") {
+TEST_CASE("A parameter that is saved, and loaded by another, goes on with the same bits", "[saved][checkpoint]") {
     folder const in;
     auto const gradient = numbers<gs::bfloat16>(33, 3);
     gs::parameter trained{in_stochastic, numbers<gs::bfloat16>(33, 2), {.id = 5}},
@@ -172,7 +172,8 @@ TEST_CASE("A parameter that is saved, and loaded by another, goes on with the sa
     CHECK(resumed.clock() == gs::clock{3, 0, 0});
 }
 
-TEST_CASE("A file of another model is refused by the first difference, and nothing has changed", "[io][checkpoint]") {
+TEST_CASE("A file of another model is refused by the first difference, and nothing has changed",
+          "[saved][checkpoint]") {
     folder const in;
     gs::model net;
     net.add("w", gs::parameter{adam, numbers<float>(6, 1)});
@@ -268,7 +269,7 @@ TEST_CASE("A file of another model is refused by the first difference, and nothi
 
 TEST_CASE("What is trained is saved while averages are in place, and nothing is loaded then, or saved while messages "
           "are awaited",
-          "[io][checkpoint]") {
+          "[saved][checkpoint]") {
     folder const in;
     auto const said = [](auto const& f) { return refusal<gs::sequence_error, std::logic_error>(f); };
     trained_model model;
@@ -297,7 +298,7 @@ TEST_CASE("What is trained is saved while averages are in place, and nothing is 
     model.net.load(in / "file");
 }
 
-TEST_CASE("What samples goes on by the name that it was saved with", "[io][checkpoint]") {
+TEST_CASE("What samples goes on by the name that it was saved with", "[saved][checkpoint]") {
     folder const in;
     gs::dgc_momentum const dgc{.sparsity = {0.9}, .dense_below = 0, .selected = gs::selection::sampled};
     auto const optimizer = gs::make_updater<float>(dgc, gs::constant{0.5}, gs::serial_backend{});
@@ -308,7 +309,7 @@ TEST_CASE("What samples goes on by the name that it was saved with", "[io][check
     CHECK(loaded.compress(gradient).encode() == saved.compress(gradient).encode());
 }
 
-TEST_CASE("A rule in rules is named by all of them", "[io][checkpoint]") {
+TEST_CASE("A rule in rules is named by all of them", "[saved][checkpoint]") {
     folder const in;
     gs::averaged const twice{gs::averaged{gs::sgd{}, gs::ema{}}, gs::polyak{}};
     auto const optimizer = gs::make_updater<float>(twice, gs::constant{0.5}, gs::serial_backend{});
@@ -324,7 +325,7 @@ static std::string policies_in(std::string const& file, std::string const& name)
 }
 
 TEST_CASE("A checkpoint has the configuration of its optimizers, and the program's is what counts",
-          "[io][checkpoint]") {
+          "[saved][checkpoint]") {
     folder const in;
     std::string const rule = R"({"rule":{"name":"momentum","mu":0.5,"dampening":0.0,"rate_place":"outside"},)",
                       decay = R"("regularizer":{"name":"l2","rate":0.25},)",
@@ -362,7 +363,7 @@ TEST_CASE("A checkpoint has the configuration of its optimizers, and the program
     CHECK(std::ranges::equal(resumed.values(), trained.values()));
 }
 
-TEST_CASE("Names that meet in a file are refused when they are added", "[io][checkpoint]") {
+TEST_CASE("Names that meet in a file are refused when they are added", "[saved][checkpoint]") {
     folder const in;
     gs::model net;
     net.add("w", gs::parameter{adam, numbers<float>(3, 1)});
@@ -373,7 +374,7 @@ TEST_CASE("Names that meet in a file are refused when they are added", "[io][che
     CHECK(in.names().empty());
 }
 
-TEST_CASE("Memory of a device is saved and loaded in chunks", "[io][checkpoint]") {
+TEST_CASE("Memory of a device is saved and loaded in chunks", "[saved][checkpoint]") {
     // One whose bytes are to be had by its own functions alone.
     static std::size_t longest = 0;
     auto const copy = [](void const* backend, std::span<std::byte const> from, std::span<std::byte> to) {
@@ -431,7 +432,7 @@ TEST_CASE("Memory of a device is saved and loaded in chunks", "[io][checkpoint]"
     CHECK(same_bits(values, before));
 }
 
-TEST_CASE("To save and to load takes no copy of the memory", "[io][checkpoint]") {
+TEST_CASE("To save and to load takes no copy of the memory", "[saved][checkpoint]") {
 #if !COUNTS_ALLOCATIONS
     SUCCEED("allocations are the sanitizer's");
 #else
@@ -447,7 +448,7 @@ TEST_CASE("To save and to load takes no copy of the memory", "[io][checkpoint]")
 
 #if defined(REPLACES_FILE_CALLS)
 TEST_CASE("A process that is killed at any call of a save leaves a checkpoint, the old one or the new one",
-          "[io][checkpoint]") {
+          "[saved][checkpoint]") {
     folder const in;
     trained_model model(5);
     model.train(2);

@@ -102,7 +102,7 @@ template <class Rule> shape shape_of(std::string_view slot, shape const& extents
 
 } // namespace
 
-TEST_CASE("Every rule goes to gradstep.torch.Optimizer and back", "[io][import_torch]") {
+TEST_CASE("Every rule goes to gradstep.torch.Optimizer and back", "[saved][import_torch]") {
     constexpr std::int64_t steps = 7;
     folder const in;
     std::vector<saved_state> before;
@@ -179,7 +179,7 @@ TEST_CASE("Every rule goes to gradstep.torch.Optimizer and back", "[io][import_t
     }
 }
 
-TEST_CASE("A parameter of every rule that had no gradient begins as a new one", "[io][import_torch]") {
+TEST_CASE("A parameter of every rule that had no gradient begins as a new one", "[saved][import_torch]") {
     folder const in;
     std::vector<saved_state> before;
     each_rule([&]<class Rule>() {
@@ -222,7 +222,7 @@ TEST_CASE("A parameter of every rule that had no gradient begins as a new one", 
     });
 }
 
-TEST_CASE("Several averages are refused", "[io][import_torch]") {
+TEST_CASE("Several averages are refused", "[saved][import_torch]") {
     folder const in;
     auto const exported = [&](std::string const& more) {
         saved_state state = state_of<gs::adam>({6}, 3);

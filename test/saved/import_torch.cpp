@@ -68,7 +68,7 @@ template <class T> std::vector<T> numbers_of(gs::safetensors_reader const& file,
 
 } // namespace
 
-TEST_CASE("The state of torch's optimizers is found under the names of the rules", "[io][import_torch]") {
+TEST_CASE("The state of torch's optimizers is found under the names of the rules", "[saved][import_torch]") {
     using slots = std::map<std::string, std::string>;
     slots const adam{{"m", "exp_avg"}, {"v", "exp_avg_sq"}};
     slots const amsgrad{{"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"v_max", "max_exp_avg_sq"}};
@@ -208,7 +208,7 @@ template <class T, class Rule> void goes_on(std::string const& name, Rule rule) 
 
 } // namespace
 
-TEST_CASE("A model of torch goes on here as it went on in torch", "[io][import_torch]") {
+TEST_CASE("A model of torch goes on here as it went on in torch", "[saved][import_torch]") {
     torch::adam_arguments const adam{.beta1 = 0.75, .beta2 = 0.875},
         of_bias{.beta1 = 0.75, .beta2 = 0.875, .eps = 0.125};
     goes_on<float>("sgd", torch::sgd(), torch::sgd(), gs::l2{0.25});
@@ -261,7 +261,7 @@ void goes_on_bit_for_bit(std::string const& name, Rule const& rule, std::string 
 
 } // namespace
 
-TEST_CASE("A run of gradstep.torch goes on here bit for bit", "[io][import_torch]") {
+TEST_CASE("A run of gradstep.torch goes on here bit for bit", "[saved][import_torch]") {
     gs::adam const adam{.beta1 = 0.75, .beta2 = 0.875};
     goes_on_bit_for_bit<float>("sgd", gs::sgd{}, "float32");
     goes_on_bit_for_bit<float>("sgd_momentum", torch::sgd_momentum({.momentum = 0.875, .dampening = 0.25}), "float32");
@@ -271,7 +271,7 @@ TEST_CASE("A run of gradstep.torch goes on here bit for bit", "[io][import_torch
     goes_on_bit_for_bit<float>("lion", gs::lion{}, "float32");
 }
 
-TEST_CASE("An exported checkpoint has torch's names, and is imported as what it was", "[io][import_torch]") {
+TEST_CASE("An exported checkpoint has torch's names, and is imported as what it was", "[saved][import_torch]") {
     folder const in;
     for (char const* const name : {"sgd",
                                    "sgd_momentum",
@@ -326,7 +326,7 @@ TEST_CASE("An exported checkpoint has torch's names, and is imported as what it 
     }
 }
 
-TEST_CASE("Shapes go from torch to checkpoints and back, and are compared", "[io][import_torch]") {
+TEST_CASE("Shapes go from torch to checkpoints and back, and are compared", "[saved][import_torch]") {
     folder const in;
     using shape = std::vector<std::uint64_t>;
     auto const extents = [&](char const* file, std::string const& of) {
@@ -365,7 +365,7 @@ TEST_CASE("Shapes go from torch to checkpoints and back, and are compared", "[io
     CHECK(extents("torch", "parameters.weight") == shape{12});
 }
 
-TEST_CASE("The options that export_torch writes are those of the policies", "[io][import_torch]") {
+TEST_CASE("The options that export_torch writes are those of the policies", "[saved][import_torch]") {
     folder const in;
     gs::model net;
     auto const add = [&](char const* name, auto const& optimizer) {
@@ -435,7 +435,7 @@ TEST_CASE("The options that export_torch writes are those of the policies", "[io
                ContainsSubstring("\"values\": is a table"));
 }
 
-TEST_CASE("A count that the file does not have exactly is taken from --step", "[io][import_torch]") {
+TEST_CASE("A count that the file does not have exactly is taken from --step", "[saved][import_torch]") {
     folder const in;
     auto const with = [&](std::string const& dtype, auto number, std::optional<std::int64_t> step) {
         std::string bytes(sizeof number, ' ');
@@ -481,7 +481,7 @@ TEST_CASE("A count that the file does not have exactly is taken from --step", "[
     CHECK_THAT(refused("I64", std::int64_t{-1}), ContainsSubstring("-1; expected a whole number >= 0"));
 }
 
-TEST_CASE("A checkpoint of torch's float16 and bfloat16 has more than they had", "[io][import_torch]") {
+TEST_CASE("A checkpoint of torch's float16 and bfloat16 has more than they had", "[saved][import_torch]") {
     folder const in;
     auto const imported = [&](std::string const& name, std::string const& element) {
         import_options options = options_for(name);
@@ -522,7 +522,7 @@ TEST_CASE("A checkpoint of torch's float16 and bfloat16 has more than they had",
           numbers_of<double>(gs::safetensors_reader(of_torch("sgd_float16")), "state.0.momentum_buffer"));
 }
 
-TEST_CASE("What is to be known of an import is said", "[io][import_torch]") {
+TEST_CASE("What is to be known of an import is said", "[saved][import_torch]") {
     folder const in;
     CHECK(import_torch(of_torch("adam"), in / "file", {}).empty());
     auto const notes = import_torch(of_torch("adam_bfloat16"), in / "file", {});
@@ -549,7 +549,7 @@ TEST_CASE("What is to be known of an import is said", "[io][import_torch]") {
                ContainsSubstring("expected a checkpoint of gradstep"));
 }
 
-TEST_CASE("What import_torch does not take is refused by its name, and nothing is written", "[io][import_torch]") {
+TEST_CASE("What import_torch does not take is refused by its name, and nothing is written", "[saved][import_torch]") {
     folder const in;
     write_bytes(in / "out", "what was there");
     std::type_identity<gs::value_error> const value;

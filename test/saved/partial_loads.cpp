@@ -60,7 +60,7 @@ std::string bytes_of_model(gs::model const& net, folder const& in) {
 
 } // namespace
 
-TEST_CASE("A load keeps what the file lacks and ignores what is not known, if it is asked to", "[io][checkpoint]") {
+TEST_CASE("A load keeps what the file lacks and ignores what is not known, if it is asked to", "[saved][checkpoint]") {
     folder const in;
     gs::model const saved = trained({{"a", 5}, {"b", 6}, {"old", 7}});
     saved.save(in / "file");
@@ -96,7 +96,7 @@ TEST_CASE("A load keeps what the file lacks and ignores what is not known, if it
     CHECK(net.clock("b").step == 1);
 }
 
-TEST_CASE("Names of a file are other ones here, by a list and by a function", "[io][checkpoint]") {
+TEST_CASE("Names of a file are other ones here, by a list and by a function", "[saved][checkpoint]") {
     folder const in;
     gs::model const saved = trained({{"module.a", 5}, {"module.b", 5}, {"c", 5}});
     saved.save(in / "file");
@@ -127,7 +127,7 @@ TEST_CASE("Names of a file are other ones here, by a list and by a function", "[
         ContainsSubstring("\"c\": is a parameter; expected a table"));
 }
 
-TEST_CASE("Rows that both have are loaded where their number has changed, if it is asked for", "[io][checkpoint]") {
+TEST_CASE("Rows that both have are loaded where their number has changed, if it is asked for", "[saved][checkpoint]") {
     folder const in;
     gs::model saved = trained({{"rows", 12}, {"bias", 4}});
     saved.set_shape("rows", {4, 3});
@@ -164,7 +164,7 @@ TEST_CASE("Rows that both have are loaded where their number has changed, if it 
     CHECK(first(values(without, "bias"), 4) == values(saved, "bias"));
 }
 
-TEST_CASE("The averages of rows that a file lacks stay as they are", "[io][checkpoint]") {
+TEST_CASE("The averages of rows that a file lacks stay as they are", "[saved][checkpoint]") {
     folder const in;
     using gs::averaged, gs::sgd, gs::window, gs::ema;
     // The sums of a window count the steps of the clock, which comes from the file.
@@ -207,7 +207,7 @@ TEST_CASE("The averages of rows that a file lacks stay as they are", "[io][check
     check(of_window);
 }
 
-TEST_CASE("Files and states carry shapes, which are compared where both know them", "[io][checkpoint]") {
+TEST_CASE("Files and states carry shapes, which are compared where both know them", "[saved][checkpoint]") {
     folder const in;
     gs::model saved = trained({{"w", 6}});
     saved.save(in / "old"); // without a shape, as files of earlier versions
@@ -244,7 +244,7 @@ TEST_CASE("Files and states carry shapes, which are compared where both know the
     CHECK_THAT(refusal<gs::value_error>([&] { net.load(in / "forged"); }), ContainsSubstring("expected whole numbers"));
 }
 
-TEST_CASE("A file carries the shard that it is of, and another rank refuses it", "[io][checkpoint]") {
+TEST_CASE("A file carries the shard that it is of, and another rank refuses it", "[saved][checkpoint]") {
     folder const in;
     gs::model rank_0 = trained({{"w", 4}}), rank_1 = trained({{"w", 4}}, 50), whole = trained({{"w", 4}}, 60);
     rank_1.save(in / "old");
@@ -276,7 +276,7 @@ TEST_CASE("A file carries the shard that it is of, and another rank refuses it",
     CHECK(values(plain, "w") == values(whole, "w"));
 }
 
-TEST_CASE("A name that no file can hold is refused when it is added", "[io][checkpoint]") {
+TEST_CASE("A name that no file can hold is refused when it is added", "[saved][checkpoint]") {
     gs::model net;
     auto const add = [&](std::string name) { net.add(std::move(name), gs::parameter{adam, numbers<float>(3, 1)}); };
     auto const said = [&](std::string const& name) {
@@ -307,7 +307,7 @@ TEST_CASE("A name that no file can hold is refused when it is added", "[io][chec
     net.load(in / "file");
 }
 
-TEST_CASE("The header of a file may be longer than 100 MB", "[io][checkpoint]") {
+TEST_CASE("The header of a file may be longer than 100 MB", "[saved][checkpoint]") {
     folder const in;
     constexpr std::size_t many = 8'000;
     std::string const long_name(5'000, 'n');
@@ -334,7 +334,7 @@ TEST_CASE("The header of a file may be longer than 100 MB", "[io][checkpoint]") 
     CHECK(net.get<decltype(momentum)>(long_name + "7999").values()[0] == 8'000);
 }
 
-TEST_CASE("What follows the JSON of a header or of a description is refused", "[io][checkpoint]") {
+TEST_CASE("What follows the JSON of a header or of a description is refused", "[saved][checkpoint]") {
     folder const in;
     gs::model net = trained({{"w", 6}});
     net.save(in / "file");

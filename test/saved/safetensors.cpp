@@ -53,7 +53,7 @@ float first_of(std::string const& file) {
 } // namespace
 
 TEST_CASE("What a safetensors file is written from is read from it, each tensor aligned to its elements",
-          "[io][safetensors]") {
+          "[saved][safetensors]") {
     folder const in;
     std::vector<std::uint16_t> const halves{1, 2, 3};
     std::vector<double> const doubles{0.5, -0.0};
@@ -94,7 +94,7 @@ TEST_CASE("What a safetensors file is written from is read from it, each tensor 
     CHECK(x->begin % 4 == 0);
 }
 
-TEST_CASE("A file of another kind is refused by the name of its kind", "[io][safetensors]") {
+TEST_CASE("A file of another kind is refused by the name of its kind", "[saved][safetensors]") {
     using namespace std::string_literals;
     std::string const zip = "PK\x03\x04\x00\x00\x08\x08\x00\x00"s, more(200, '\x01');
     struct {
@@ -134,7 +134,7 @@ TEST_CASE("A file of another kind is refused by the name of its kind", "[io][saf
                ContainsSubstring("is a safetensors file"));
 }
 
-TEST_CASE("Whatever the format does not have is refused, by the name of the tensor", "[io][safetensors]") {
+TEST_CASE("Whatever the format does not have is refused, by the name of the tensor", "[saved][safetensors]") {
     folder const in;
     std::string const data(8, 'x');
     auto const tensor = [](std::string const& shape, std::string const& offsets, std::string const& dtype = "F32") {
@@ -214,7 +214,7 @@ TEST_CASE("Whatever the format does not have is refused, by the name of the tens
     CHECK(refusal_of(in, with_length("{\"" + name + "\":1}")).size() < 300);
 }
 
-TEST_CASE("A safetensors file is not begun with names, types and data that it cannot have", "[io][safetensors]") {
+TEST_CASE("A safetensors file is not begun with names, types and data that it cannot have", "[saved][safetensors]") {
     folder const in;
     auto const said = [&](std::vector<gs::safetensors_entry> tensors, gs::safetensors_metadata const& metadata = {}) {
         return refusal<gs::value_error>([&] { gs::safetensors_writer(in / "file", std::move(tensors), metadata); });
@@ -239,7 +239,7 @@ TEST_CASE("A safetensors file is not begun with names, types and data that it ca
     CHECK(in.names().empty());
 }
 
-TEST_CASE("Files that the system does not give are errors with its reason", "[io][file]") {
+TEST_CASE("Files that the system does not give are errors with its reason", "[saved][file]") {
     folder const in;
     auto const said = [](auto const& f) { return refusal<gs::io_error, std::runtime_error>(f); };
     CHECK(said([&] { gs::safetensors_reader r(in / "none"); }) ==
@@ -251,7 +251,7 @@ TEST_CASE("Files that the system does not give are errors with its reason", "[io
 }
 
 TEST_CASE("A new file has the permissions of the one before it, and takes the place of what a link points to",
-          "[io][file]") {
+          "[saved][file]") {
     namespace fs = std::filesystem;
     folder const in;
     write_small(in / "file", 1);
@@ -271,7 +271,7 @@ TEST_CASE("A new file has the permissions of the one before it, and takes the pl
 }
 
 #if defined(REPLACES_FILE_CALLS)
-TEST_CASE("Where a call fails that writes a file, the one before is there, and nothing else", "[io][file]") {
+TEST_CASE("Where a call fails that writes a file, the one before is there, and nothing else", "[saved][file]") {
     folder const in;
     write_small(in / "file", 1);
     bool failed = true;
@@ -297,7 +297,8 @@ TEST_CASE("Where a call fails that writes a file, the one before is there, and n
     }
 }
 
-TEST_CASE("A process that is killed at any call that writes a file leaves the old one or the new one", "[io][file]") {
+TEST_CASE("A process that is killed at any call that writes a file leaves the old one or the new one",
+          "[saved][file]") {
     folder const in;
     write_small(in / "file", 1);
     for (interruption const by : {interruption::death, interruption::half_death}) {

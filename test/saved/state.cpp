@@ -49,7 +49,7 @@ template <class Table> void train(Table& table, int steps) {
 
 } // namespace
 
-TEST_CASE("A state that is saved as bytes goes on with the same bits", "[io][state]") {
+TEST_CASE("A state that is saved as bytes goes on with the same bits", "[saved][state]") {
     gs::parameter trained{adam, numbers<float>(5, 1)}, resumed{adam, numbers<float>(5, 9)};
     trained.update(numbers<float>(5, 2), {.samples = 3});
     gs::load_state(resumed, bytes_of(trained));
@@ -70,7 +70,7 @@ TEST_CASE("A state that is saved as bytes goes on with the same bits", "[io][sta
 }
 
 TEST_CASE("An average in memory of its own is saved and goes on with the same bits, in files and as bytes",
-          "[io][state]") {
+          "[saved][state]") {
     auto const weights = [](std::uint32_t step) { return numbers<float>(70, 10 + step); };
     gs::window const share{.rate = 0.5, .min = 2, .max = 5};
     gs::averager trained{share, weights(0)}, by_bytes{share, weights(0)}, by_file{share, weights(7)};
@@ -116,7 +116,7 @@ TEST_CASE("An average in memory of its own is saved and goes on with the same bi
                ContainsSubstring("slots is empty, and there are no values; expected at least one slot"));
 }
 
-TEST_CASE("Every bit of a state that is another, and every byte that is missing, is refused", "[io][state]") {
+TEST_CASE("Every bit of a state that is another, and every byte that is missing, is refused", "[saved][state]") {
     auto table = rows(8);
     train(table, 21);
     auto const good = bytes_of(table);
@@ -155,7 +155,7 @@ TEST_CASE("Every bit of a state that is another, and every byte that is missing,
 }
 
 TEST_CASE("A state of something else is refused by the first difference, and so is room of another size",
-          "[io][state]") {
+          "[saved][state]") {
     gs::parameter weights{adam, numbers<float>(5, 1)}, longer{adam, numbers<float>(6, 1)};
     auto const said = [&](auto& x, auto const& from) {
         return refusal<gs::value_error>([&] { gs::load_state(x, bytes_of(from)); });

@@ -70,7 +70,7 @@ auto const adagrad = gs::make_updater<float>(
 
 } // namespace
 
-TEST_CASE("A table that is saved, and loaded by another, goes on with the same bits", "[io][checkpoint]") {
+TEST_CASE("A table that is saved, and loaded by another, goes on with the same bits", "[saved][checkpoint]") {
     gs::table_options const options{.initial = gs::uniform{-1, 1, 5}, .max_history = 8};
     SECTION("exact") {
         require_same_run([&] { return gs::table{adagrad, 40, width, gs::exact{}, options}; }, false);
@@ -96,7 +96,8 @@ TEST_CASE("A table that is saved, and loaded by another, goes on with the same b
 #endif
 }
 
-TEST_CASE("A file of another table is refused by the first difference, and nothing has changed", "[io][checkpoint]") {
+TEST_CASE("A file of another table is refused by the first difference, and nothing has changed",
+          "[saved][checkpoint]") {
     folder const in;
     gs::table_options const options{.initial = 0.5, .max_history = 8};
     gs::table table{adagrad, 40, width, gs::exact{}, options};
@@ -161,7 +162,7 @@ TEST_CASE("A file of another table is refused by the first difference, and nothi
     CHECK(state(in, table) == bytes_of(in / "good"));
 }
 
-TEST_CASE("To save and to load a table takes no copy of its rows", "[io][checkpoint]") {
+TEST_CASE("To save and to load a table takes no copy of its rows", "[saved][checkpoint]") {
 #if !COUNTS_ALLOCATIONS
     SUCCEED("allocations are the sanitizer's");
 #else
