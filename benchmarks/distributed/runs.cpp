@@ -157,7 +157,7 @@ template <class F> double seconds_of(gd::mpi_communicator& by, int rounds, F con
 void print_machine(distributed_options const& o) {
     gd::mpi_communicator by;
     if (by.size() != 2)
-        gs::detail::fail<gs::value_error>({"--machine: there are ", by.size(), " processes: must be 2"});
+        gs::detail::fail<gs::value_error>({"--machine"}, {"there are ", by.size(), " processes"}, {"2"});
     int const other = 1 - by.rank();
     std::size_t const n = o.elements, half = n * sizeof(float) / 2; // what two ranks exchange at once
     auto const swap = [&](std::size_t bytes) {

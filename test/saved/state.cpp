@@ -1,4 +1,5 @@
 // States as bytes: what is written is read, and bytes that are not those are refused.
+#include <gradstep/bytes/detail/framed_bytes.hpp>
 #include <gradstep/gradstep.hpp>
 
 #include <gradstep/checkpoint.hpp>
