@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Headers include only what lies below them: FLOORS is the order of the folders and top-level headers of include/gradstep. Headers of
 one folder include each other without a cycle. No header includes a standard header that its other includes bring, and definitions
-(.ipp) and headers in ROOM/detail/ include no header at all that these bring. CONTRIBUTING.md shows the floors. Rules know policies, numbers and base alone. One subject a file: at most two files define members of a class outside it.
-Headers in ROOM/detail/ declare no public name, and no page, example or program of users includes them. Exit status 1 and what is wrong
-otherwise.
+(.ipp) and headers in ROOM/detail/ include no header at all that these bring. CONTRIBUTING.md shows the floors. Rules know policies,
+numbers and base alone. One subject a file: at most two files define members of a class outside it. Headers in ROOM/detail/ declare no
+public name, and no page, example or program of users includes them. Exit status 1 and what is wrong otherwise.
 Usage: layers.py [--write]; --write puts the floors into CONTRIBUTING.md."""
 import functools
 import re

@@ -45,7 +45,8 @@ def main(arguments: list[str]) -> int:
         return 0
     # Beside the tests, which have one thread.
     mypy = environment("mypy_venv", "bindings/python/tests/mypy.txt") / "bin/mypy"
-    types = subprocess.Popen([mypy, "--config-file", TESTS.parent / "pyproject.toml", "--python-executable", python, "--cache-dir", ROOT / "build/mypy_cache", "gradstep"],
+    types = subprocess.Popen([mypy, "--config-file", TESTS.parent / "pyproject.toml", "--python-executable", python,
+                              "--cache-dir", ROOT / "build/mypy_cache", "gradstep"],
                              cwd=own["PYTHONPATH"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     programs = ROOT / "examples/python"
     for file, *names in (["torch_more.py"], ["torch_model_wise.py"], ["torch_sam.py"], ["torch_rows.py"], ["torch_checkpoints.py"],

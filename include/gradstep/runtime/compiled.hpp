@@ -226,17 +226,7 @@ public:
         loss_ = options.loss.value_or(0);
     }
     detail::model_sums sums_of_block(erased_tensor const& x, std::size_t block) const noexcept override {
-        detail::model_sums out;
-        auto const& backend = this->updater_.backend();
-        backend.for_each_part(1, [&](std::size_t) { // subnormals as in a step
-            using packs = simd_backend<>::pack<typename Updater::traits::compute>;
-            for_kernel_of<kernel_forms{.copies = false}>(
-                *prepared_, prepared_->own, this->slice_of(x), 0, prepared_->now.t, [&]<class Kernel>(Kernel& kernel) {
-                    out = detail::model_sums_of<rule>(
-                        detail::block_sums<Kernel>::template of_block<packs>(kernel, x.size, block));
-                });
-        });
-        return out;
+        return detail::sums_of_block(this->updater_.backend(), *prepared_, this->slice_of(x), block);
     }
     clock_state settled(detail::model_sums const& sums) const override {
         return detail::settled_state(prepared_->rule, prepared_->now.t, prepared_->now.state, sums, loss_);

@@ -49,6 +49,22 @@ void finalize_model(prepared_step<Updater> const& step, step_scalars<Updater>& s
     step_info const now{step.now.t, scalars.by_model.rate, step.now.state};
     scalars.by_model.value = step.rule.template finalize<typename Updater::traits::compute>(now, after);
 }
+
+// What a block of a tensor adds to the sums of the first pass.
+template <class Updater>
+model_sums sums_of_block(typename Updater::backend_type const& backend, prepared_step<Updater> const& step,
+                         slice<Updater> const& x, std::size_t block) {
+    model_sums out{};
+    backend.for_each_part(1, [&](std::size_t) { // subnormals as the backend treats them
+        for_kernel_of<kernel_forms{.copies = false}>(
+            step, step.own, x, 0, step.now.t, [&]<class Kernel>(Kernel const& kernel) {
+                using packs = typename Updater::backend_type::template pack<typename Updater::traits::compute>;
+                out = model_sums_of<typename Updater::rule_type>(
+                    block_sums<Kernel>::template of_block<packs>(kernel, x.weight.size(), block));
+            });
+    });
+    return out;
+}
 } // namespace gradstep::detail::inline GRADSTEP_ISA
 
 namespace gradstep::inline GRADSTEP_ISA {
@@ -127,11 +143,6 @@ public:
     step_batch<Updater> batch(slice<Updater> const& tensor) const {
         check(tensor);
         return {prepared_, {&tensor, 1}};
-    }
-    /// Calls f with the kernel of a checked tensor for the first pass, which adds `accumulate` of
-    /// its elements. It ignores the tensor's rate_scale.
-    template <class F> void visit_first_pass(slice<Updater> const& x, F const& f) const {
-        for_kernel_of<kernel_forms{.copies = false}>(prepared(), prepared().own, x, 0, this->number(), f);
     }
     /// Returns the state of the clock after the step, from the sums of all tensors.
     clock_state settled(detail::model_sums const& sums) const {

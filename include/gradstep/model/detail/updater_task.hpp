@@ -153,16 +153,9 @@ public:
     gradstep::clock clock_before() const override { return before_; }
     clock_state before_sums() const override { return call_->step.prepared().now.state; }
     model_sums sums_of_block([[maybe_unused]] std::size_t block) const noexcept override {
-        model_sums out{};
         if constexpr (of_model)
-            optimizer().backend().for_each_part(1, [&](std::size_t) { // subnormals as the backend treats them
-                call_->step.visit_first_pass(call_->tensor, [&]<class Kernel>(Kernel const& kernel) {
-                    using packs = typename backend::template pack<compute>;
-                    out = model_sums_of<typename Updater::rule_type>(
-                        block_sums<Kernel>::template of_block<packs>(kernel, size(), block));
-                });
-            });
-        return out;
+            return detail::sums_of_block(optimizer().backend(), call_->step.prepared(), call_->tensor, block);
+        else return {};
     }
     clock_state settled([[maybe_unused]] model_sums const& sums) const override {
         if constexpr (of_model) return call_->step.settled(sums);
