@@ -119,16 +119,6 @@ constexpr std::array<std::string_view, 17> common_keys{
     "initial_lr",   "max_lr",      "min_lr", "swa_lr",       "base_momentum",
     "max_momentum", "name"};
 
-// Whether the options of a group match a form.
-bool has_form(torch_form const& form, group_reader const& group) {
-    for (std::string_view option : form.when) {
-        bool const expected = !option.starts_with('-');
-        if (!expected) option.remove_prefix(1);
-        if (!option.empty() && group.is_set(option) != expected) return false;
-    }
-    return true;
-}
-
 // Notes the keys of a group that are not options of the optimizer. They may be the program's own.
 void note_other_keys(std::string_view optimizer, group_reader const& group, std::vector<std::string>& notes) {
     std::vector<std::string_view> known(common_keys.begin(), common_keys.end());
@@ -153,9 +143,9 @@ void note_other_keys(std::string_view optimizer, group_reader const& group, std:
 
 // The rule of a group of a torch class.
 group_rule rule_of(std::string_view optimizer, group_reader const& group) {
-    auto const form = std::ranges::find_if(
-        torch_forms, [&](torch_form const& one) { return one.optimizer == optimizer && has_form(one, group); });
-    if (form == torch_forms.end())
+    torch_form const* const form =
+        dialects::detail::form_of(optimizer, [&](std::string_view option) { return group.is_set(option); });
+    if (form == nullptr)
         group.refuse("",
                      {"nesterov with a dampening of ", group.number_or_0("dampening"), " is no form of ", optimizer},
                      {"dampening 0"});
@@ -168,15 +158,14 @@ group_rule rule_of(std::string_view optimizer, group_reader const& group) {
     auto const name_in_torch = [&](std::string_view slot) {
         return std::ranges::find(form->slots, slot, &slot_name::here)->in_torch;
     };
-    with_preset(*form, [&]<class Preset>(Preset) {
+    auto const read = [&](auto const& m) {
+        double const given = group.argument(m.name);
+        if (!m.allowed.contains(given)) group.refuse(m.name, {given}, {detail::bounds_of(m.allowed)});
+        out.configuration["rule"][m.name] = given;
+        return given;
+    };
+    dialects::detail::with_arguments(*form, read, [&]<class Preset>(Preset, auto const& arguments) {
         using rule = typename Preset::rule_type;
-        typename Preset::arguments_type arguments;
-        Preset::arguments_type::hyperparameters.for_each([&](auto const& m) {
-            double const given = group.argument(m.name);
-            if (!m.allowed.contains(given)) group.refuse(m.name, {given}, {detail::bounds_of(m.allowed)});
-            arguments.*m.at = given;
-            out.configuration["rule"][m.name] = given;
-        });
         rule const made = Preset::make(arguments);
         out.slots = slots_of(made, out.name, name_in_torch);
         if constexpr (std::is_same_v<rule, nadam>) out.product = made;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 
 from .._library import Status, error
+from ..dialects import torch as presets
 from ._entries import Sparse
 from ._optimizer import Optimizer
 from ._updaters import number
@@ -29,8 +31,17 @@ def _check_as_torch(name: str, arguments: Mapping[str, Any]) -> None:
         raise error(Status.BAD_VALUE, str(reason)) from reason
 
 
+@functools.cache
+def _arguments_of(preset: str) -> list[str]:
+    """The arguments of a preset of torch."""
+    return inspect.getfullargspec(getattr(presets, preset)).kwonlyargs
+
+
 class _TorchOptimizer(Optimizer):
-    """The base class of the classes with torch's names."""
+    """The base class of the classes with torch's names. They give the library's presets of torch the options of a group."""
+
+    _preset = ""  # the name of the preset
+    _decoupled = False  # whether weight_decay is, if there is no option for it
 
     def _begin_as_torch(self, arguments: Mapping[str, Any], also: Mapping[str, Any] | None = None) -> None:
         """Initializes from `arguments`, the locals() of `__init__`. `also`: further options that torch has in its groups."""
@@ -46,10 +57,24 @@ class _TorchOptimizer(Optimizer):
         """The name of the class in this module that this class is, or is derived from."""
         return next(x.__name__ for x in cls.__mro__ if x.__module__ == __name__)
 
+    def _preset_of(self, group: Mapping[str, Any]) -> str:
+        """The preset that a group's options choose."""
+        return self._preset
 
-def _with_l2(rule: dict[str, Any], weight_decay: Any, name: str = "l2") -> dict[str, Any]:
-    rate = number(weight_decay)
-    return {"rule": rule, "regularizer": {"name": name, "rate": rate}} if rate != 0 else {"rule": rule}
+    def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        options, preset = dict(group), self._preset_of(group)
+        if "betas" in self.defaults:
+            options["beta1"], options["beta2"] = group["betas"]
+        rule = {"dialect": "torch", "name": preset, **{name: number(options[name]) for name in _arguments_of(preset)}}
+        return self._with_decay(rule, group)
+
+    def _with_decay(self, rule: dict[str, Any], group: Mapping[str, Any]) -> dict[str, Any]:
+        rate = number(group["weight_decay"]) if "weight_decay" in self.defaults else 0
+        if rate == 0:
+            return {"rule": rule}
+        switch = "decoupled_weight_decay"
+        is_decoupled = group[switch] if switch in self.defaults else self._decoupled
+        return {"rule": rule, "regularizer": {"name": "decoupled" if is_decoupled else "l2", "rate": rate}}
 
 
 class Adam(_TorchOptimizer):
@@ -82,16 +107,8 @@ class Adam(_TorchOptimizer):
     ) -> None:
         self._begin_as_torch(locals())
 
-    def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        beta1, beta2 = group["betas"]
-        rule = {
-            "dialect": "torch",
-            "name": "adam_amsgrad" if group["amsgrad"] else "adam",
-            "beta1": number(beta1),
-            "beta2": number(beta2),
-            "eps": number(group["eps"]),
-        }
-        return _with_l2(rule, group["weight_decay"], "decoupled" if group["decoupled_weight_decay"] else "l2")
+    def _preset_of(self, group: Mapping[str, Any]) -> str:
+        return "adam_amsgrad" if group["amsgrad"] else "adam"
 
 
 class AdamW(Adam):
@@ -148,16 +165,11 @@ class SGD(_TorchOptimizer):
     ) -> None:
         self._begin_as_torch(locals())
 
-    def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
+    def _preset_of(self, group: Mapping[str, Any]) -> str:
         momentum, dampening = number(group["momentum"]), number(group["dampening"])
-        rule: dict[str, Any] = {"dialect": "torch", "name": "sgd"}
-        if momentum != 0 and group["nesterov"]:
-            if dampening != 0:
-                raise error(Status.BAD_VALUE, f"dampening: {dampening}; expected 0 with nesterov")
-            rule = {**rule, "name": "sgd_nesterov", "momentum": momentum}
-        elif momentum != 0:
-            rule = {**rule, "name": "sgd_momentum", "momentum": momentum, "dampening": dampening}
-        return _with_l2(rule, group["weight_decay"])
+        if momentum != 0 and group["nesterov"] and dampening != 0:
+            raise error(Status.BAD_VALUE, f"dampening: {dampening}; expected 0 with nesterov")
+        return "sgd" if momentum == 0 else "sgd_nesterov" if group["nesterov"] else "sgd_momentum"
 
     def _sparse(self, group: Mapping[str, Any]) -> Sparse:
         if group["weight_decay"] != 0:
@@ -172,6 +184,7 @@ class Adagrad(_TorchOptimizer):
     """
 
     _names = {"n": "sum"}
+    _preset = "adagrad"
     _rate_options = ("lr", "lr_decay")
     _later_options = _LATER
 
@@ -209,16 +222,8 @@ class Adagrad(_TorchOptimizer):
         )
 
     def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        return _with_l2(
-            {
-                "dialect": "torch",
-                "name": "adagrad",
-                "eps": number(group["eps"]),
-                # As in torch, the optimizer's value, also if a group has another one.
-                "initial_accumulator_value": number(self.defaults["initial_accumulator_value"]),
-            },
-            group["weight_decay"],
-        )
+        # As in torch, the optimizer's initial value, also if a group has another one.
+        return super()._policies({**group, "initial_accumulator_value": self.defaults["initial_accumulator_value"]})
 
     @staticmethod
     def _rate(options: tuple[float, ...], after: int) -> float:
@@ -269,18 +274,8 @@ class RMSprop(_TorchOptimizer):
     ) -> None:
         self._begin_as_torch(locals())
 
-    def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        momentum = number(group["momentum"])
-        name = "rmsprop" + ("_centered" if group["centered"] else "") + ("_momentum" if momentum != 0 else "")
-        rule: dict[str, Any] = {
-            "dialect": "torch",
-            "name": name,
-            "alpha": number(group["alpha"]),
-            "eps": number(group["eps"]),
-        }
-        if momentum != 0:
-            rule["momentum"] = momentum
-        return _with_l2(rule, group["weight_decay"])
+    def _preset_of(self, group: Mapping[str, Any]) -> str:
+        return "rmsprop" + ("_centered" if group["centered"] else "") + ("_momentum" if number(group["momentum"]) != 0 else "")
 
 
 class SparseAdam(_TorchOptimizer):
@@ -290,6 +285,7 @@ class SparseAdam(_TorchOptimizer):
     """
 
     _names = {"m": "exp_avg", "v": "exp_avg_sq"}
+    _preset = "sparse_adam"
 
     def __init__(
         self,
@@ -312,12 +308,6 @@ class SparseAdam(_TorchOptimizer):
                         f"parameter {position} of group {index}: is of {parameter.dtype}, {parameter.layout}; "
                         f"expected {wanted}: SparseAdam {why}",
                     )
-
-    def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        beta1, beta2 = map(number, group["betas"])
-        return {
-            "rule": {"dialect": "torch", "name": "sparse_adam", "beta1": beta1, "beta2": beta2, "eps": number(group["eps"])}
-        }
 
     def _sparse(self, group: Mapping[str, Any]) -> Sparse:
         return Sparse.ROWS_ONLY

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .._library import Status, error
-from ._classes import _LATER, _TorchOptimizer, _with_l2
+from ._classes import _LATER, _TorchOptimizer
 from ._updaters import Updater, number
 
 _OPTIONS = {**{name: x for name, x in _LATER.items() if name != "fused"}, "capturable": False}
@@ -22,13 +22,6 @@ class _Dense(_TorchOptimizer):
     def _torch_name(cls) -> str:
         return next(x.__name__ for x in cls.__mro__ if x.__module__ == __name__)
 
-    def _rule(self, name: str, group: Mapping[str, Any], *arguments: str) -> dict[str, Any]:
-        """Makes a rule of the torch preset from these options and the betas of a group."""
-        rule: dict[str, Any] = {"dialect": "torch", "name": name, "eps": number(group["eps"])}
-        if "betas" in group:
-            rule["beta1"], rule["beta2"] = map(number, group["betas"])
-        return {**rule, **{argument: number(group[argument]) for argument in arguments}}
-
 
 class Adadelta(_Dense):
     """Drop-in replacement for torch.optim.Adadelta, for dense gradients.
@@ -37,6 +30,7 @@ class Adadelta(_Dense):
     """
 
     _names = {"n": "square_avg", "u": "acc_delta"}
+    _preset = "adadelta"
     _later_options = _OPTIONS
 
     def __init__(
@@ -55,9 +49,6 @@ class Adadelta(_Dense):
     ) -> None:
         self._begin_as_torch(locals())
 
-    def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        return _with_l2(self._rule("adadelta", group, "rho"), group["weight_decay"])
-
 
 class Adamax(_Dense):
     """Drop-in replacement for torch.optim.Adamax, for dense gradients.
@@ -66,6 +57,7 @@ class Adamax(_Dense):
     """
 
     _names = {"m": "exp_avg", "u": "exp_inf"}
+    _preset = "adamax"
     _later_options = _OPTIONS
 
     def __init__(
@@ -84,9 +76,6 @@ class Adamax(_Dense):
     ) -> None:
         self._begin_as_torch(locals())
 
-    def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        return _with_l2(self._rule("adamax", group), group["weight_decay"])
-
 
 class RAdam(_Dense):
     """Drop-in replacement for torch.optim.RAdam, for dense gradients.
@@ -95,6 +84,7 @@ class RAdam(_Dense):
     """
 
     _names = {"m": "exp_avg", "v": "exp_avg_sq"}
+    _preset = "radam"
     _later_options = {**_OPTIONS, "decoupled_weight_decay": False}
 
     def __init__(
@@ -114,10 +104,6 @@ class RAdam(_Dense):
     ) -> None:
         self._begin_as_torch(locals())
 
-    def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        decay = "decoupled" if group["decoupled_weight_decay"] else "l2"
-        return _with_l2(self._rule("radam", group), group["weight_decay"], decay)
-
 
 class Muon(_Dense):
     """Drop-in replacement for torch.optim.Muon, for matrices of float32, bfloat16 and float16.
@@ -128,6 +114,7 @@ class Muon(_Dense):
 
     _names = {"m": "momentum_buffer"}
     _counts = False
+    _decoupled = True
     _later_options = {"maximize": False}
 
     def __init__(
@@ -173,7 +160,7 @@ class Muon(_Dense):
             "c": c,
             "epsilon": number(group["eps"]),
         }
-        return _with_l2(rule, group["weight_decay"], "decoupled")
+        return self._with_decay(rule, group)
 
 
 class Adafactor(_Dense):
@@ -185,6 +172,8 @@ class Adafactor(_Dense):
     """
 
     _names = {"r": "row_var", "c": "col_var", "v": "variance"}
+    _preset = "adafactor"
+    _decoupled = True
     _later_options = {"foreach": None}
 
     def __init__(
@@ -219,15 +208,10 @@ class Adafactor(_Dense):
 
     def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
         eps1, eps2 = group["eps"]
-        rule = {
-            "dialect": "torch",
-            "name": "adafactor",
-            "beta2_decay": number(group["beta2_decay"]),
-            "eps1": None if eps1 is None else number(eps1),
-            "eps2": number(eps2),
-            "d": number(group["d"]),
-        }
-        return _with_l2(rule, group["weight_decay"], "decoupled")
+        policies = super()._policies({**group, "eps1": 0 if eps1 is None else eps1, "eps2": eps2})
+        if eps1 is None:
+            policies["rule"]["eps1"] = None
+        return policies
 
     def _of_dtype(self, policies: Mapping[str, Any], dtype: torch.dtype) -> Mapping[str, Any]:
         rule = policies["rule"]
@@ -302,6 +286,7 @@ class NAdam(_WithDerived):
     """
 
     _names = {"m": "exp_avg", "v": "exp_avg_sq"}
+    _preset = "nadam"
     _later_options = {**_OPTIONS, "decoupled_weight_decay": False}
     _derived_name = "mu_product"
     _derived_reason = "betas and momentum_decay give after {} steps: they changed during the run"
@@ -323,10 +308,6 @@ class NAdam(_WithDerived):
         threads: int = 0,
     ) -> None:
         self._begin_as_torch(locals())
-
-    def _policies(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        decay = "decoupled" if group["decoupled_weight_decay"] else "l2"
-        return _with_l2(self._rule("nadam", group, "momentum_decay"), group["weight_decay"], decay)
 
     @staticmethod
     def _derived(group: Mapping[str, Any], step: float) -> float:

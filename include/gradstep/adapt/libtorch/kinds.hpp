@@ -2,7 +2,7 @@
 #include <gradstep/adapt/libtorch.hpp>
 #include <gradstep/adapt/libtorch/memory.hpp>
 #include <gradstep/base/error.hpp>
-#include <gradstep/dialects/torch.hpp>
+#include <gradstep/dialects/detail/torch_forms.hpp>
 #include <gradstep/json/detail/json.hpp>
 #include <gradstep/memory/detail/apart.hpp>
 #include <gradstep/number/scalar.hpp>
@@ -84,6 +84,27 @@ template <class Options> struct kept_updaters {
 
 // The functions that kinds of torch's own options share.
 struct kind_of_torch {
+    // Options by their names, and a beta as the presets name it.
+    using numbers = std::initializer_list<std::pair<std::string_view, double>>;
+    // By the table of torch's optimizers.
+    static optimizer_configuration made(std::string_view optimizer, numbers options) {
+        auto const number = [&](std::string_view name) {
+            for (auto const& [option, value] : options)
+                if (option == name) return value;
+            return 0.0;
+        };
+        auto const* const form =
+            dialects::detail::form_of(optimizer, [&](std::string_view option) { return number(option) != 0; });
+        if (form == nullptr) detail::fail<value_error>({"dampening"}, {number("dampening")}, {"0 with nesterov"});
+        configuration out{.rule = sgd{}, .schedule = external{}};
+        dialects::detail::with_arguments(
+            *form, [&](auto const& m) { return number(m.name); },
+            [&](auto preset, auto const& arguments) { out.rule = preset.make(arguments); });
+        if (double const rate = number("weight_decay"); rate != 0 && form->with == dialects::detail::decay::decoupled)
+            out.regularizer = decoupled{rate};
+        else if (rate != 0) out.regularizer = l2{rate};
+        return {std::move(out)};
+    }
     static sparse_gradients sparse(auto const&) { return sparse_gradients::refused; }
     static double rate_of(auto const& options, std::int64_t) { return options.lr(); }
     static clock_state clock_of(auto const&, tensor_path const&) { return {}; }
@@ -118,13 +139,12 @@ template <class State> struct state_tensor {
     Tensor& (State::*change)() noexcept;
 };
 
-// Adam, whose decay is l2, and AdamW.
-template <class Options, class State, class Decay>
-struct adam_family : kind_with_slots<adam_family<Options, State, Decay>> {
+// Adam and AdamW.
+template <class Options, class State> struct adam_family : kind_with_slots<adam_family<Options, State>> {
     using options_type = Options;
     using state_type = State;
-    static constexpr char const* options_name =
-        std::is_same_v<Decay, l2> ? "torch::optim::AdamOptions" : "torch::optim::AdamWOptions";
+    static constexpr bool is_adam = std::is_same_v<Options, ::torch::optim::AdamOptions>;
+    static constexpr char const* options_name = is_adam ? "torch::optim::AdamOptions" : "torch::optim::AdamWOptions";
     static constexpr std::array slots{
         state_tensor<State>{"m", "exp_avg", &State::exp_avg, &State::exp_avg},
         state_tensor<State>{"v", "exp_avg_sq", &State::exp_avg_sq, &State::exp_avg_sq},
@@ -132,15 +152,15 @@ struct adam_family : kind_with_slots<adam_family<Options, State, Decay>> {
 
     static optimizer_configuration configuration_of(options_type const& of, options_type const&) {
         auto const [beta1, beta2] = of.betas();
-        dialects::torch::adam_arguments const arguments{.beta1 = beta1, .beta2 = beta2, .eps = of.eps()};
-        configuration out{.rule = dialects::torch::adam(arguments), .schedule = external{}};
-        if (of.amsgrad()) out.rule = dialects::torch::adam_amsgrad(arguments);
-        if (of.weight_decay() != 0) out.regularizer = Decay{of.weight_decay()};
-        return {std::move(out)};
+        return kind_of_torch::made(is_adam ? "Adam" : "AdamW", {{"beta1", beta1},
+                                                                {"beta2", beta2},
+                                                                {"eps", of.eps()},
+                                                                {"amsgrad", of.amsgrad()},
+                                                                {"weight_decay", of.weight_decay()}});
     }
 };
-using adam_kind = adam_family<::torch::optim::AdamOptions, ::torch::optim::AdamParamState, l2>;
-using adamw_kind = adam_family<::torch::optim::AdamWOptions, ::torch::optim::AdamWParamState, decoupled>;
+using adam_kind = adam_family<::torch::optim::AdamOptions, ::torch::optim::AdamParamState>;
+using adamw_kind = adam_family<::torch::optim::AdamWOptions, ::torch::optim::AdamWParamState>;
 
 struct rmsprop_kind : kind_with_slots<rmsprop_kind> {
     using options_type = ::torch::optim::RMSpropOptions;
@@ -152,15 +172,11 @@ struct rmsprop_kind : kind_with_slots<rmsprop_kind> {
         state_tensor<state_type>{"b", "momentum_buffer", &state_type::momentum_buffer, &state_type::momentum_buffer}};
 
     static optimizer_configuration configuration_of(options_type const& of, options_type const&) {
-        configuration out{.rule = dialects::torch::rmsprop({.alpha = of.alpha(), .eps = of.eps()}),
-                          .schedule = external{}};
-        dialects::torch::rmsprop_momentum_arguments const arguments{
-            .alpha = of.alpha(), .eps = of.eps(), .momentum = of.momentum()};
-        if (of.momentum() != 0 && of.centered()) out.rule = dialects::torch::rmsprop_centered_momentum(arguments);
-        else if (of.momentum() != 0) out.rule = dialects::torch::rmsprop_momentum(arguments);
-        else if (of.centered()) out.rule = dialects::torch::rmsprop_centered({.alpha = of.alpha(), .eps = of.eps()});
-        if (of.weight_decay() != 0) out.regularizer = l2{of.weight_decay()};
-        return {std::move(out)};
+        return made("RMSprop", {{"alpha", of.alpha()},
+                                {"eps", of.eps()},
+                                {"momentum", of.momentum()},
+                                {"centered", of.centered()},
+                                {"weight_decay", of.weight_decay()}});
     }
 };
 
@@ -173,11 +189,9 @@ struct adagrad_kind : kind_with_slots<adagrad_kind> {
     static optimizer_configuration configuration_of(options_type const& of, options_type const&) {
         if (!ranges::non_negative.contains(of.lr_decay()))
             detail::fail<value_error>({"lr_decay"}, {of.lr_decay(), " is out of range"}, {ranges::non_negative.text});
-        configuration out{.rule = dialects::torch::adagrad(
-                              {.initial_accumulator_value = of.initial_accumulator_value(), .eps = of.eps()}),
-                          .schedule = external{}};
-        if (of.weight_decay() != 0) out.regularizer = l2{of.weight_decay()};
-        return {std::move(out)};
+        return made("Adagrad", {{"initial_accumulator_value", of.initial_accumulator_value()},
+                                {"eps", of.eps()},
+                                {"weight_decay", of.weight_decay()}});
     }
     static sparse_gradients sparse(options_type const& of) {
         return of.weight_decay() != 0 ? sparse_gradients::refused_with_decay : sparse_gradients::rows;
@@ -194,15 +208,10 @@ struct sgd_kind : kind_of_torch {
     static constexpr char const* options_name = "torch::optim::SGDOptions";
 
     static optimizer_configuration configuration_of(options_type const& of, options_type const&) {
-        configuration out{.rule = dialects::torch::sgd(), .schedule = external{}};
-        if (of.momentum() != 0 && of.nesterov()) {
-            if (of.dampening() != 0) detail::fail<value_error>({"dampening"}, {of.dampening()}, {"0 with nesterov"});
-            out.rule = dialects::torch::sgd_nesterov({.momentum = of.momentum()});
-        } else if (of.momentum() != 0) {
-            out.rule = dialects::torch::sgd_momentum({.momentum = of.momentum(), .dampening = of.dampening()});
-        }
-        if (of.weight_decay() != 0) out.regularizer = l2{of.weight_decay()};
-        return {std::move(out)};
+        return made("SGD", {{"momentum", of.momentum()},
+                            {"dampening", of.dampening()},
+                            {"nesterov", of.nesterov()},
+                            {"weight_decay", of.weight_decay()}});
     }
     static sparse_gradients sparse(options_type const& of) {
         if (of.weight_decay() != 0) return sparse_gradients::refused_with_decay;
