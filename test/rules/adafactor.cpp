@@ -2,6 +2,7 @@
 // every backend has in common; and what it refuses.
 #include <golden/factored_optax.hpp>
 #include <golden/factored_torch.hpp>
+#include <support/elements.hpp>
 #include <support/factored.hpp>
 
 #include <gradstep/dialects/optax.hpp>
@@ -153,8 +154,8 @@ TEST_CASE("adafactor: a rule that is wrong is not within the bound", "[rules]") 
         CHECK(largest_difference(by_formula(wrong, 8, 5, {}, 0x1p-24).w, right.w) > 10 * right.bound);
 }
 
-TEMPLATE_TEST_CASE("adafactor: equal bits on every backend and number of threads", "[rules]", float, double,
-                   gs::bfloat16, gs::mixed<gs::bfloat16>, gs::stochastic<gs::bfloat16>) {
+TEMPLATE_LIST_TEST_CASE("adafactor: equal bits on every backend and number of threads", "[rules]",
+                        elements_of_policies) {
     check_bits<TestType>(gs::adafactor{});
     if constexpr (std::is_same_v<TestType, float>) check_bits<TestType>(settings()[3]);
 }

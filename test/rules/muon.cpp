@@ -2,6 +2,7 @@
 // Jordan; what every backend and element has in common; and what it refuses.
 #include <golden/muon_torch.hpp>
 #include <support/catch.hpp>
+#include <support/elements.hpp>
 #include <support/muon_bound.hpp>
 #include <support/refusal.hpp>
 
@@ -206,8 +207,7 @@ TEST_CASE("muon: a rule that is wrong is not within the bound", "[rules]") {
     CHECK(static_cast<double>(worst) > 1000 * bound(rule, 8, 5, 0x1p-53));
 }
 
-TEMPLATE_TEST_CASE("muon: equal bits on every backend and number of threads", "[rules]", float, double, gs::bfloat16,
-                   gs::mixed<gs::bfloat16>, gs::stochastic<gs::bfloat16>) {
+TEMPLATE_LIST_TEST_CASE("muon: equal bits on every backend and number of threads", "[rules]", elements_of_policies) {
     gs::thread_pool pool{3};
     std::vector<gs::muon> const all = settings();
     for (gs::muon const& rule : all)

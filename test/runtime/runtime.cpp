@@ -23,7 +23,6 @@
 #include <gradstep/runtime/compile.hpp>
 #include <gradstep/runtime/compile_catch_up.hpp>
 
-#include "support/allocations.hpp"
 #include "support/catch.hpp"
 #include "support/closing_pool.hpp"
 #include "support/folder.hpp"
@@ -165,21 +164,6 @@ TEST_CASE("regularizers that are chosen at run time are counted, described and c
     CHECK(refused(gs::l1{}) == "l1.rate: is missing; expected a number that is finite and >= 0");
     CHECK_THAT(refused(gs::l2{1e300}),
                Catch::Matchers::StartsWith("l2.rate: 1e+300 is out of range; expected at most 3.4"));
-}
-
-TEST_CASE("a step with policies that are chosen at run time allocates nothing", "[config]") {
-    gs::any_regularizer const regularizer = gs::all_of{clipping, decay, elastic, clipping, decay, elastic};
-    auto optimizer = gs::make_updater<float>(gs::sgd{}, regularizer,
-                                             gs::any_schedule(gs::warmup{gs::any_schedule(gs::constant{0.5}), 3}));
-    tensor_for<float, decltype(optimizer)> one(optimizer, 4097);
-    std::array model{one.slice(), one.slice()};
-    model[1].decay = false;
-    std::span<gs::slice<decltype(optimizer)>> const slices = model;
-    optimizer.next_step()(slices);
-    allocations = 0;
-    for (int t = 0; t < 5; ++t) optimizer.next_step()(slices.first(1));
-    optimizer.next_step()(slices.last(1));
-    CHECK(allocations == 0);
 }
 
 TEST_CASE("a schedule that is chosen at run time has the rate of what it holds", "[config]") {

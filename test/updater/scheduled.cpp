@@ -9,6 +9,7 @@
 #include <gradstep/gradstep.hpp>
 
 #include <support/catch.hpp>
+#include <support/elements.hpp>
 #include <support/numbers.hpp>
 #include <support/refusal.hpp>
 
@@ -63,8 +64,7 @@ template <class Updater, class Plain> bool has_bits_of(Updater optimizer, Plain 
 
 } // namespace
 
-TEMPLATE_TEST_CASE("scheduled has the bits of the numbers of each step", "", float, double, gs::bfloat16,
-                   gs::mixed<gs::bfloat16>) {
+TEMPLATE_LIST_TEST_CASE("scheduled has the bits of the numbers of each step", "", elements_of_policies) {
     using element = TestType;
     CHECK(has_bits_of(gs::make_updater<element>(
                           gs::scheduled{gs::adam{}, gs::moving<"beta1">(rising), gs::moving<"epsilon">(falling)},
