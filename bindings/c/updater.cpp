@@ -184,7 +184,7 @@ public:
         if (threads != nullptr) threads_.emplace((*shells<gradstep_executor>::get(threads, "executor")).reference());
     }
     double norm() const {
-        auto const by = gradstep::detail::find_compiled({gradstep::sgd{}}, type_, gradstep::element_form::plain);
+        auto const by = compiled();
         std::vector<gradstep::detail::erased_gradient> all;
         for (erased_tensor const& x : memory_) all.emplace_back(x, *by);
         std::vector<gradstep::detail::erased_gradient const*> pointers;
@@ -199,14 +199,16 @@ public:
             std::size_t size() const { return of->size; }
             std::size_t bytes_per_element() const { return bytes; }
         };
+        std::pair first(memory_.size(), std::size_t{0});
+        if (gradstep::detail::is_integer(type_)) return first;
+        auto const by = compiled();
         std::vector<gradient> all;
         for (erased_tensor const& x : memory_) all.push_back({&x, size_of(type_)});
         std::vector<gradient const*> pointers;
         for (auto const& x : all) pointers.push_back(&x);
         std::mutex lock;
-        std::pair first(memory_.size(), std::size_t{0});
         gradstep::detail::for_each_block_of(pointers, executor(), [&](std::size_t k, std::size_t from, std::size_t to) {
-            std::size_t const at = gradstep::detail::find_nonfinite(type_, all[k].of->gradient, from, to);
+            std::size_t const at = by->find_nonfinite(all[k].of->gradient, from, to);
             if (at == to) return;
             std::lock_guard const alone(lock);
             first = std::min(first, std::pair(k, at));
@@ -215,6 +217,10 @@ public:
     }
 
 private:
+    // What reads numbers of the gradients' type.
+    std::unique_ptr<gradstep::runtime::compiled_updater> compiled() const {
+        return gradstep::detail::find_compiled({gradstep::sgd{}}, type_, gradstep::element_form::plain);
+    }
     gradstep::detail::executor_reference const* executor() const { return threads_ ? &*threads_ : nullptr; }
 
     gradstep::scalar type_;

@@ -27,7 +27,7 @@ FLOORS = (
     "config.hpp parameter.hpp table.hpp",
     "saved/",
     "configuration/",
-    "dialects/ rows/",
+    "dialects/ engine/ rows/",
     "rules/ updater.hpp",
     "matrix/",
     "averaging/ backends/ clipping/ step/",

@@ -2,12 +2,12 @@
 #include <gradstep/base/error.hpp>
 #include <gradstep/compression/detail/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
+#include <gradstep/engine/detail/launch_batch.hpp>
 #include <gradstep/memory/applied_average.hpp>
 #include <gradstep/memory/detail/apart.hpp>
 #include <gradstep/memory/detail/extent.hpp>
 #include <gradstep/memory/detail/row_order.hpp>
 #include <gradstep/memory/executor.hpp>
-#include <gradstep/model/detail/launch_batch.hpp>
 #include <gradstep/model/detail/norm_limit.hpp>
 #include <gradstep/model/detail/step_task.hpp>
 #include <gradstep/number/scalar.hpp>

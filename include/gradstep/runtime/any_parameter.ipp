@@ -366,7 +366,7 @@ GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::tensor(void const*
 GRADSTEP_DEFINE_RUNTIME void any_parameter::read_average(scalar type, void* out) const {
     runtime::erased_tensor trained = tensor(nullptr);
     if (average_is_applied_) trained.weight = const_cast<void*>(trained_.view().data);
-    updater_.compiled().read_average(trained, clock(), type, out);
+    updater_.compiled().read_average(trained, clock(), type == updater_.state_type(), out);
 }
 
 GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::refused_nonfinite() const {
@@ -523,7 +523,7 @@ GRADSTEP_DEFINE_RUNTIME char const* any_parameter::buffer_name(std::size_t i) co
 }
 
 GRADSTEP_DEFINE_RUNTIME std::size_t any_parameter::find_nonfinite(std::size_t first, std::size_t last) const {
-    return detail::find_nonfinite(gradient_.type, gradient_.data, first, last);
+    return updater_.compiled().find_nonfinite(gradient_.data, first, last);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::zero_gradient() const {
@@ -537,7 +537,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::advance(step_options const& options,
     if (!stamps_ && !uses_shape && !compresses()) return;
     detail::rollback_guard back([&] { withdraw(); });
     if (uses_shape) {
-        updater_.compiled().require_matrix(tensor(gradient_.data), detail::only_tensor);
+        updater_.compiled().require_step(tensor(gradient_.data), detail::only_tensor);
     } else if (stamps_) {
         stamps_->follow(updater_);
         stamps_->require_kept(updater_.prepared_step());

@@ -33,8 +33,6 @@ inline constexpr char const* float32_text = "float32; convert the values and gra
 
 // Policies in the form in which they are looked up. Throws not_compiled_error for nested averages.
 runtime::combination combination_of(configuration const& of);
-// The first of elements [first, last) of a gradient that is not finite, else `last`.
-std::size_t find_nonfinite(scalar type, void const* gradient, std::size_t first, std::size_t last);
 // The thread pool that all updaters with this number of threads share; null for one thread. It ends
 // with the last of them.
 std::shared_ptr<thread_pool> shared_pool(std::int64_t count);
@@ -202,7 +200,7 @@ public:
     std::uint64_t hash_of_rule() const;
     void settle(std::span<runtime::erased_tensor const> tensors, detail::executor_reference const* threads) const;
     void settle(clock_state const& after) {
-        clock_.state = compiled_->settle(after);
+        clock_.state = compiled_->finalize(after);
         prepared_ = prepared::settled;
     }
     /// The same first pass over the tensors of several updaters, which are one model: tensor k is a
@@ -231,7 +229,7 @@ public:
         /// A gradient of the model is skipped: no tensor takes the step.
         is_skipped
     };
-    /// Applies the step to a tensor whose memory is checked (`require`, `require_matrix`), with the
+    /// Applies the step to a tensor whose memory is checked (`require`, `require_step`), with the
     /// id that it has, or if `is_counted` the next one, for code that owns the memory. Null
     /// `threads` means the caller's thread. Like `apply` in all else. Only if `applies_directly()`.
     std::optional<nonfinite_element> apply_checked(runtime::erased_tensor const& x,
@@ -348,7 +346,7 @@ private:
 };
 
 /// The tensors of a call of any_updater, whose memory is checked (`any_updater::require`,
-/// `require_matrix`). All memory of the call is allocated before `apply`, so a caller can check
+/// `require_step`). All memory of the call is allocated before `apply`, so a caller can check
 /// more before it.
 class any_updater::checked_tensors {
 public:

@@ -90,15 +90,6 @@ GRADSTEP_DEFINE_RUNTIME runtime::combination combination_of(configuration const&
     return out;
 }
 
-GRADSTEP_DEFINE_RUNTIME std::size_t find_nonfinite(scalar type, void const* gradient, std::size_t first,
-                                                   std::size_t last) {
-    return with_type(type, [&]<class S>() {
-        using compute = std::conditional_t<is_half<S>, float, S>;
-        using pack = simd_backend<>::pack<compute>;
-        return first + detail::find_nonfinite<pack>(std::span(static_cast<S const*>(gradient) + first, last - first));
-    });
-}
-
 GRADSTEP_DEFINE_RUNTIME std::shared_ptr<thread_pool> shared_pool(std::int64_t count) {
     if (count == 1) return nullptr;
     struct pools {
@@ -322,8 +313,8 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::settle(std::span<tensor_of_call const*
         detail::add_sums(
             sums, detail::total_of(std::span(each).subspan(first_blocks[i], detail::block_count(all[i]->size()))));
     clock_state const after = compiled_->settled(sums);
-    clock_.state = compiled_->settle(after);
-    for (tensor_of_call const* const one : all) one->by->settle(after);
+    clock_.state = compiled_->finalize(after);
+    for (tensor_of_call const* const one : all) one->by->finalize(after);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_updater::settle(std::span<runtime::erased_tensor const> tensors,
@@ -377,7 +368,7 @@ GRADSTEP_DEFINE_RUNTIME std::optional<nonfinite_element> any_updater::apply(any_
     if (tensor.rate_scale != 1 || tensor.decay != 1 || tensor.step || !applies_directly())
         return apply_all({&tensor, 1}, &threads, detail::only_tensor);
     runtime::erased_tensor const x = checked(tensor, true);
-    compiled_->require_matrix(x, detail::only_tensor);
+    compiled_->require_step(x, detail::only_tensor);
     return apply_checked(x, &threads, !tensor.id);
 }
 
@@ -422,7 +413,7 @@ GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_updater::checked_memory(any_t
 GRADSTEP_DEFINE_RUNTIME std::size_t any_updater::refused_element(runtime::erased_tensor const& x,
                                                                  std::size_t number) const {
     if (options_.on_nonfinite == nonfinite::propagate) return x.size;
-    std::size_t const found = detail::find_nonfinite(facts().storage, x.gradient, 0, x.size);
+    std::size_t const found = compiled_->find_nonfinite(x.gradient, 0, x.size);
     if (found != x.size && options_.on_nonfinite == nonfinite::raise) detail::refuse_nonfinite(number, found);
     return found;
 }
@@ -433,7 +424,7 @@ void any_updater::find_nonfinite(Pointers const& all, detail::executor_reference
     for (std::size_t k = 0; k < all.size(); ++k) found[k] = all[k]->size();
     if (options_.on_nonfinite == nonfinite::propagate) return;
     detail::for_each_block_of(all, threads, [&](std::size_t k, std::size_t first, std::size_t last) {
-        std::size_t const at = detail::find_nonfinite(facts().storage, all[k]->memory.gradient, first, last);
+        std::size_t const at = compiled_->find_nonfinite(all[k]->memory.gradient, first, last);
         std::size_t before = found[k];
         while (at != last && at < before && !found[k].compare_exchange_weak(before, at)) {
         }
@@ -523,7 +514,7 @@ GRADSTEP_DEFINE_RUNTIME any_updater::checked_tensors::checked_tensors(any_update
 GRADSTEP_DEFINE_RUNTIME void any_updater::checked_tensors::add(runtime::erased_tensor const& x, own_step const& own,
                                                                bool is_counted) {
     std::size_t const number = number_ + all_.size(), step = steps_.of(own, number);
-    steps_[step]->require_matrix(x, number);
+    steps_[step]->require_step(x, number);
     all_.push_back({x, steps_[step], step, is_counted});
     taken_.push_back(&all_.back());
 }
@@ -547,7 +538,7 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::checked_tensors::clip(detail::executor
         if (clips[i] == 1) continue;
         one.step = steps_.clipped(one.step, clips[i]);
         one.by = steps_[one.step];
-        one.by->require_matrix(one.memory, number_ + number_of(taken_[i]));
+        one.by->require_step(one.memory, number_ + number_of(taken_[i]));
     }
 }
 

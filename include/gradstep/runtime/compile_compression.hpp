@@ -33,10 +33,10 @@ using compressing_type =
 /// and calls its halves with erased tensors. Between the halves it refers to the messages of the
 /// first one. `any_compression` uses it.
 template <class Element, class Regularizer>
-class compressing : public basic_compiled<compressing_type<Element, Regularizer>, compressing_updater> {
+class compressing : public detail::kernels_of<compressing_type<Element, Regularizer>, compressing_updater> {
     using type = compressing_type<Element, Regularizer>;
     using step_type = dgc_step<type>;
-    using base = basic_compiled<type, compressing_updater>;
+    using base = detail::kernels_of<type, compressing_updater>;
     using storage = typename type::traits::storage;
 
 public:
@@ -47,27 +47,30 @@ public:
 
     std::unique_ptr<compiled_updater> copy() const override {
         auto out = std::make_unique<compressing>(this->updater_.rule(), this->updater_.regularizer(), decays_);
-        if (this->step_) out->prepare(now_, options_); // with its own executor
+        if (step_) out->prepare(now_, options_); // with its own executor
         return out;
     }
+    void change(combination const& to) override { change_numbers(this->updater_, to); }
+    clock_state advance(erased_step now) const override { return advanced(this->updater_, now); }
     void prepare(erased_step now, step_options const& options) override {
         step_type next(this->updater_, step_info{now.t, now.rate}, options, decays_);
-        end_two_phase();                      // they refer to the step
-        this->step_.emplace(std::move(next)); // it owns memory: a copy could throw
+        end_two_phase();                // they refer to the step
+        step_.emplace(std::move(next)); // it owns memory: a copy could throw
         now_ = now;
         options_ = options;
     }
 
     void run(erased_tensor const& x, std::size_t first, std::size_t last) const noexcept override {
         auto const tensor = slice_of(x);
-        this->step_->backend().run_part(step_batch<type>{this->step_->prepared(), {&tensor, 1}}, first, last);
+        step_->backend().run_part(step_batch<type>{step_->prepared(), {&tensor, 1}}, first, last);
     }
-    void run_whole(erased_tensor const& x) const noexcept override { run(x, 0, x.size); }
+    bool runs_in_chunks(std::size_t) const noexcept override { return true; }
+    void run_whole(erased_tensor const& x) const override { run(x, 0, x.size); }
 
     void begin_message(erased_tensor const& x, erased_threads const& threads) override {
         end_two_phase();
         begin(x, threads);
-        first_.emplace(detail::compression_of(this->step_->prepared(), this->step_->backend(), slice_of(tensor_)));
+        first_.emplace(detail::compression_of(step_->prepared(), step_->backend(), slice_of(tensor_)));
     }
     erased_message message() override {
         own_ = std::move(*first_).run();
@@ -76,7 +79,7 @@ public:
     }
     void release_message() noexcept override { detail::message_writer::release_body(own_); }
     void apply_own() override {
-        auto const& step = *this->step_;
+        auto const& step = *step_;
         detail::apply_message(step.prepared(), step.backend(), own_, slice_of(tensor_), step.prepared().own.rule.move);
     }
     void begin_apply(erased_tensor const& x, std::span<erased_message const> messages, bool dense,
@@ -97,14 +100,14 @@ public:
                                                                           const_cast<std::byte*>(messages[r].body));
             list.push_back(&sent_[r].message);
         }
-        second_.emplace(*this->step_, slice_of(tensor_), std::move(list), typename step_type::checked_already{});
+        second_.emplace(*step_, slice_of(tensor_), std::move(list), typename step_type::checked_already{});
         none.dismiss();
     }
     void apply() override {
         if (second_) second_->run();
         else
-            detail::apply_mean(this->step_->prepared(), this->step_->backend(), slice_of(tensor_),
-                               this->step_->prepared().own, tensor_.id, values_);
+            detail::apply_mean(step_->prepared(), step_->backend(), slice_of(tensor_), step_->prepared().own,
+                               tensor_.id, values_);
     }
     void end_two_phase() noexcept override {
         first_.reset();
@@ -133,6 +136,7 @@ private:
     }
 
     erased_executor executor_;
+    std::optional<step_type> step_;
     bool decays_;
     erased_step now_ = {};
     step_options options_ = {};

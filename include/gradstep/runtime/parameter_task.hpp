@@ -1,9 +1,9 @@
 #pragma once
 #include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/base/error.hpp>
+#include <gradstep/engine/detail/launch_batch.hpp>
 #include <gradstep/memory/detail/apart.hpp>
 #include <gradstep/memory/detail/row_order.hpp>
-#include <gradstep/model/detail/launch_batch.hpp>
 #include <gradstep/model/detail/norm_limit.hpp>
 #include <gradstep/model/detail/parameter_task.hpp>
 #include <gradstep/model/detail/step_task.hpp>

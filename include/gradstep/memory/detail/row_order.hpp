@@ -70,16 +70,16 @@ template <class Ids> std::vector<std::int64_t> row_numbers(Ids const& ids) {
 } // namespace gradstep::detail::inline GRADSTEP_ABI
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
-// The same for state in blocks of a tensor of n elements, which begins with `initial`: blocks cross
-// rows, so each element is decoded, and encoded with the scale of its new block.
+// The same for state in blocks, which begins with `initial` in new rows. Blocks cross rows: each
+// element is decoded, and encoded with the scale of its new block.
 template <code_map map>
-void move_blocks(row_order const& order, std::size_t width, float initial, std::span<coded_block const> from,
-                 std::span<coded_block> to) {
-    std::size_t const n = order.after() * width;
+void move_blocks(std::span<std::size_t const> sources, std::size_t width, float initial,
+                 std::span<coded_block const> from, std::span<coded_block> to) {
+    std::size_t const n = sources.size() * width;
     for (std::size_t b = 0; b != to.size(); ++b) {
         float x[coded_block::length] = {};
         for (std::size_t k = 0; k != coded_block::length && b * coded_block::length + k < n; ++k) {
-            std::size_t const i = b * coded_block::length + k, row = order.state[i / width];
+            std::size_t const i = b * coded_block::length + k, row = sources[i / width];
             std::size_t const source = row * width + i % width;
             x[k] = row == row_order::new_row
                        ? initial

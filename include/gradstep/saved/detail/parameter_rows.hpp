@@ -98,7 +98,7 @@ rearranged_memory<Updater> rearranged(Updater const& by, parameter_memory<Update
         auto const first = initial_state(by.rule(), 0.0f);
         host_each<Updater::slots>([&](auto i) {
             move_blocks<map_of<typename Updater::rule_type, i>>(
-                order, width, slot<i, typename Updater::rule_type>(first),
+                order.state, width, slot<i, typename Updater::rule_type>(first),
                 {backend::data(now.state[i]), now.state[i].size()}, {backend::data(out.state[i]), out.state[i].size()});
         });
     } else if constexpr (Updater::slots != 0) {
