@@ -2,14 +2,12 @@
 #include <gradstep/base/error.hpp>
 #include <gradstep/compression/detail/message_list.hpp>
 #include <gradstep/compression/sparse_message.hpp>
-#include <gradstep/engine/detail/launch_batch.hpp>
+#include <gradstep/engine/detail/dense_parameter.hpp>
+#include <gradstep/engine/detail/norm_limit.hpp>
 #include <gradstep/memory/applied_average.hpp>
-#include <gradstep/memory/detail/apart.hpp>
 #include <gradstep/memory/detail/extent.hpp>
 #include <gradstep/memory/detail/row_order.hpp>
 #include <gradstep/memory/executor.hpp>
-#include <gradstep/model/detail/norm_limit.hpp>
-#include <gradstep/model/detail/step_task.hpp>
 #include <gradstep/number/scalar.hpp>
 #include <gradstep/policy/clock.hpp>
 #include <gradstep/policy/parameter_options.hpp>
@@ -17,7 +15,6 @@
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
-#include <gradstep/runtime/detail/any_buffer.hpp>
 #include <gradstep/runtime/detail/any_compression.hpp>
 #include <gradstep/runtime/detail/stamped_rows.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
@@ -50,7 +47,7 @@ namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 /// the rows, or if there is one, the shape does. One row without a shape is a vector, whose rows
 /// are its elements: begin with 0 rows and append, if you need a table of one row. The number that
 /// a row-wise rule keeps for each row moves with its row.
-class any_parameter : private detail::step_task, public changing_rows<any_parameter> {
+class any_parameter : private detail::dense_parameter, public changing_rows<any_parameter> {
 public:
     /// The type of object that a gs::model uses to own the parameter.
     using task_type = detail::any_owning_task;
@@ -95,7 +92,7 @@ public:
     update_result descend(any_span gradient, step_options const& options = {});
     /// Whether `ascend` has moved the values, here or in the model, and neither `descend` nor
     /// `restore` was called.
-    bool is_ascended() const { return is_ascended_; }
+    using dense_parameter::is_ascended;
 
     /// The first half of a `dgc_momentum` step, as in gs::compressed_parameter: returns the message
     /// for the other trainers. Throws the same errors, and value_error for another rule.
@@ -109,7 +106,7 @@ public:
         begin_apply(all);
         detail::rollback_guard ended(
             [&] { end_two_phase(); }); // also if threads fail: a second call would change values twice
-        run();
+        run_alone();
     }
     /// The largest encoded size in bytes of the next step's message; with `selection::exact` every
     /// message has this size. Throws value_error for another rule.
@@ -126,13 +123,13 @@ public:
     std::optional<detail::executor_reference> const& threads() const { return threads_; }
 
     /// The number of elements, which is rows() x width().
-    std::size_t size() const final { return rows_ * width_; }
+    using dense_parameter::size;
     /// The number of rows.
     std::size_t rows() const { return rows_; }
     /// The number of elements of a row.
     std::size_t width() const { return width_; }
     /// The clock: the progress of the run.
-    gradstep::clock clock() const { return updater_.clock(); }
+    using dense_parameter::clock;
     /// Sets the clock to the progress of a run. Throws value_error for a negative count. Throws
     /// sequence_error between the halves of a step, and if rows have a history of steps (exact,
     /// replay): load a checkpoint instead.
@@ -149,7 +146,7 @@ public:
     any_updater const& optimizer() const { return updater_; }
     any_updater& optimizer() { return updater_; }
     /// The bytes that a step reads and writes for one element.
-    std::size_t bytes_per_element() const final { return updater_.facts().bytes_per_element; }
+    using dense_parameter::bytes_per_element;
 
     /// Returns the values, read-only, valid until the next update. It first applies pending steps
     /// by a flush. A const parameter cannot flush: it throws sequence_error if there are pending
@@ -163,13 +160,16 @@ public:
     /// applied, or between the halves of a step. Nothing has changed then.
     void set_values(any_span given);
     /// Call it after your program has set values in its memory, for models (model::weights_set).
-    void weights_set();
+    using dense_parameter::weights_set;
     /// Applies the pending steps of every row, on the threads of an update. A second flush changes
     /// nothing. With touch_only there are no pending steps.
     void flush();
     /// A state slot by its number in optimizer().slots(), or by its name, without pending steps
     /// applied. Throws value_error for an unknown name.
-    any_span state(std::size_t i) const { return state_[i].view(); }
+    any_span state(std::size_t i) const {
+        scalar const type = updater_.state_type();
+        return {type, static_cast<void const*>(memory_.state(i)), memory_.state_bytes(i) / size_of(type)};
+    }
     any_span state(std::string_view name) const;
     /// Copies the rows in `ids`, with pending steps applied, in their order: out contains ids.size
     /// x width elements of the type of the values.
@@ -192,9 +192,9 @@ public:
     [[nodiscard]] applied_average<any_parameter> apply_average();
     /// Restores the trained values, bit for bit, after `apply_average` or `ascend`. Throws
     /// sequence_error if `ascend` of the model has moved them.
-    void restore();
+    using dense_parameter::restore;
     /// Whether an average has replaced the values.
-    bool average_is_applied() const { return average_is_applied_; }
+    using dense_parameter::average_is_applied;
 
     /// Writes a checkpoint, as gs::parameter::save does. The files are the same, so a gs::parameter
     /// with the same policies can load them.
@@ -216,16 +216,15 @@ public:
     std::optional<std::vector<std::uint64_t>> shape() const;
 
     /// Throws buffer_error for memory that overlaps the values or the state.
-    void require_apart(detail::extent const& given) const;
+    using dense_parameter::require_apart;
 
     /// Describes the state to a visitor, for checkpoints.
-    void describe_state(detail::state_visitor& to) const;
+    GRADSTEP_DEFINE_RUNTIME void describe_state(detail::state_visitor& to, bool decay = true) const override;
     /// Resumes from a saved state, for checkpoints: its clock, id and seed. The state of the first
     /// `loaded` elements belongs to it; averages of the others stay as they are.
     void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::optional<std::uint64_t> seed,
                 std::size_t loaded = SIZE_MAX);
-    /// The same for a model.
-    void resume(gradstep::clock at, std::size_t loaded);
+    using dense_parameter::resume;
     /// The same for the pending steps of rows.
     void resume(rows_type rows) { stamps_ = std::move(rows); }
     /// The id for random numbers, if the updater draws random bits.
@@ -239,36 +238,25 @@ public:
     rows_type* stamps() { return stamps_ ? &*stamps_ : nullptr; }
     rows_type const* stamps() const { return stamps_ ? &*stamps_ : nullptr; }
     /// The options of the constructor.
-    parameter_options const& options() const { return options_; }
+    using dense_parameter::options;
 
     /// @cond
-    // The rest is for gs::update_all and for the tasks of models, which drive a step by its parts.
-    // `take_gradient` checks the gradient and refers to it. `advance` prepares the next step and
-    // advances the clock. A dgc_momentum step has two halves: `begin_message`, like `advance`, with
-    // or without a gradient; `message`; `begin_apply`, which throws before anything changes; `run`;
-    // and `end_two_phase`, also if the rest will not run.
+    // The rest is for gs::update_all, for the tasks of models, and for messages. A dgc_momentum
+    // step has two halves: `begin_message`, like `advance`, with or without a gradient; `message`;
+    // `begin_apply`, which throws before anything changes; `run_alone`; and `end_two_phase`, also
+    // if the rest will not run.
     static void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                            step_options const& options);
-    detail::step_task& step() { return *this; }
-    detail::step_task const& step() const { return *this; }
-    void take_gradient(any_span gradient, step_options const& options, char const* call);
-    any_span gradient() const { return gradient_; }
-    void advance(step_options const& options, tensor_options const& own = {});
+    detail::dense_parameter& core() { return *this; }
+    detail::dense_parameter const& core() const { return *this; }
+    void take_gradient(any_span const& gradient, step_options const& options, char const* call);
+    any_span gradient() const { return {updater_.storage(), gradient_.data, gradient_.size}; }
+    GRADSTEP_DEFINE_RUNTIME void advance(step_options const& options, tensor_options const& own) override;
     bool compresses() const { return detail::two_phase::rule_of(updater_) != nullptr; }
     void begin_message(step_options const& options, tensor_options const& own, bool has_gradient);
-    sparse_message message() { return two_phase_.message(updater_, gradient_); }
+    sparse_message message() { return two_phase_.message(updater_, gradient()); }
     void begin_apply(detail::message_list const& messages);
     void end_two_phase() { two_phase_.end(updater_); }
-    // The parts of an ascent, as in detail::parameter_task.
-    void begin_ascent();
-    void measure_ascent(sam_options const& how, std::size_t first, std::size_t last);
-    double ascent_squares(double scale) const;
-    void keep_weights(std::size_t first, std::size_t last);
-    void move_weights(sam_options const& how, double scale, std::size_t first, std::size_t last);
-    void restore_weights(std::size_t first, std::size_t last);
-    void require_kept() const;
-    void read_kept_weights(bool is) { reads_kept_ = is; }
-    void set_ascent_lock(bool is) { is_ascended_ = is_locked_for_ascent_ = is; }
     // The parts of a change of rows, for changing_rows and for models. `rearranged` allocates all
     // memory, then flushes, and the parameter has the same values after an error. `commit_rows`
     // changes the parameter.
@@ -277,8 +265,7 @@ public:
         std::size_t size() const { return values.size; }
     };
     struct rearranged_memory {
-        detail::any_buffer values = {};
-        std::array<detail::any_buffer, runtime::most_slots> state = {};
+        detail::dense_memory memory = {};
         std::vector<std::uint32_t> stamps = {};
         std::optional<std::vector<std::uint64_t>> extents = {}; // of set_shape
         gradstep::shape shape = {};                             // of the options
@@ -291,52 +278,25 @@ public:
     /// @endcond
 
 private:
-    // The functions of step_task, for step_driver. They are final, so that calls on an
-    // any_parameter are direct.
-    GRADSTEP_DEFINE_RUNTIME void add_memory(detail::apart_check& to, bool zeroes) final;
-    std::size_t buffers() const final { return 2 + updater_.slots(); }
-    GRADSTEP_DEFINE_RUNTIME char const* buffer_name(std::size_t i) const final;
-    GRADSTEP_DEFINE_RUNTIME std::size_t find_nonfinite(std::size_t first, std::size_t last) const final;
-    double block_sum(std::size_t block, double scale) const final {
-        return updater_.compiled().block_sum(gradient_.data, gradient_.size, block, scale);
-    }
-    double weight_block_sum(std::size_t block, double scale) const final {
-        return updater_.compiled().block_sum((reads_kept_ ? kept_ : values_).view().data, size(), block, scale);
-    }
-    double sum_of_squares(double) const final { return 0; } // computed in blocks
-    detail::norm_limit own_limit() const final { return limit_; }
-    bool reads_in_chunks() const final { return true; }
-    GRADSTEP_DEFINE_RUNTIME void zero_gradient() const final;
-    GRADSTEP_DEFINE_RUNTIME void prepare(step_options const& options, double clip) final;
-    GRADSTEP_DEFINE_RUNTIME void withdraw() final;
-    GRADSTEP_DEFINE_RUNTIME void run(std::size_t first, std::size_t last) const noexcept final;
-    void run_whole(detail::launch_batch&) final { run(); }
-    std::uint64_t hash_of_rule() const final { return updater_.hash_of_rule(); }
-    gradstep::clock clock_before() const final { return before_; }
-    clock_state before_sums() const final { return updater_.prepared_step().state; }
-    detail::model_sums sums_of_block(std::size_t block) const noexcept final {
-        return updater_.compiled().sums_of_block(tensor(gradient_.data), block);
-    }
-    clock_state settled(detail::model_sums const& sums) const final { return updater_.compiled().settled(sums); }
-    void settle(clock_state const& after) final { updater_.settle(after); }
-    bool runs_in_chunks() const final { return !updater_.facts().is_whole() && !two_phase_.runs() && !stamps_; }
-    void run();
-    // A step of which everything is checked; calls `before_it` when nothing can fail any more.
-    template <class F> void take_step(step_options const& options, F const& before_it);
+    // The functions of dense_parameter.
+    detail::stepper& by() noexcept override { return updater_; }
+    GRADSTEP_DEFINE_RUNTIME void withdraw() override;
+    void run_whole(detail::launch_batch&) override { run_alone(); }
+    bool runs_in_chunks() const override { return !updater_.facts().is_whole() && !two_phase_.runs() && !stamps_; }
+    detail::norm_limit own_limit() const override { return limit_; }
+    GRADSTEP_DEFINE_RUNTIME void begin_alone(step_options const& options) override;
+    GRADSTEP_DEFINE_RUNTIME void run_alone() override;
+    GRADSTEP_DEFINE_RUNTIME void ascend_alone(sam_options const& how, double scale, bool measures) override;
+    GRADSTEP_DEFINE_RUNTIME void put_average() override;
+    GRADSTEP_DEFINE_RUNTIME void describe_shape(detail::state_visitor& to) const override;
+    GRADSTEP_DEFINE_RUNTIME void require_trained(char const* call) const override;
+    GRADSTEP_DEFINE_RUNTIME gradstep::shape matrix() const override;
 
-    // The element for which `on_nonfinite` leaves the step out. Throws nonfinite_error under
-    // `raise`.
-    std::optional<std::size_t> refused_nonfinite() const;
+    // The prepared step, on the threads of an update; of a model-wise rule, after its sums.
+    void run_prepared();
     // Rows outside the step miss it from now on.
     void begin_step();
 
-    // Calls f(first, last) for parts of the elements, on the threads of an update.
-    template <class F> void for_each_part(F const& f) {
-        std::size_t const bytes = size() * bytes_per_element(), parts = threads_ ? threads_->small_parts_for(bytes) : 1;
-        auto const run_part = [&](std::size_t p) { f(p * size() / parts, (p + 1) * size() / parts); };
-        if (parts < 2) run_part(0);
-        else threads_->run(parts, task(run_part, bytes));
-    }
     // What calls need memory for, which is kept for the next call. A copy of a parameter begins
     // without it.
     class workspace {
@@ -353,7 +313,6 @@ private:
         std::unique_ptr<detail::parameter_scratch> made_;
     };
 
-    static void copy_bytes(void* to, detail::any_buffer const& from);
     void use_own_threads();
     bool is_behind() const { return stamps_ && stamps_->is_behind(); }
     // A step of all elements, on rows [first, last).
@@ -368,30 +327,22 @@ private:
     // Adds the scale that clips the norm of this gradient alone.
     step_options clipped(step_options options);
     bool has_rows_of_their_own() const { return updater_.facts().is_row_wise && has_rows_ && width_ > 1; }
-    void make_memory(std::size_t n);
-    void make_state(std::size_t n, gradstep::shape const& of);
+    // The number of rows that have their own numbers in row slots, or 0.
+    std::size_t own_rows() const { return has_rows_of_their_own() ? rows_ : 0; }
     void reshape(gradstep::shape const& of);
-    void begin();
     void require_rows(char const* call) const;
-    void require_trained(char const* call) const;
     void next_step(step_options options, tensor_options const& own);
     void require_average(char const* call) const;
     static std::size_t bytes_of(any_span const& x) { return x.size * size_of(x.type); }
     void require_room(any_span const& out, scalar type, std::size_t size, char const* call) const;
     // Throws unless it contains `count` elements, is aligned, and does not overlap written memory.
-    any_span checked_gradient(any_span const& given, std::size_t count, step_options const& options) const;
-    // The same for a step of this parameter alone: zeroes the gradient if requested.
-    std::optional<std::size_t> skip_nonfinite(step_options const& options) const;
+    detail::given_gradient checked_gradient(any_span const& given, std::size_t count,
+                                            step_options const& options) const;
 
     std::byte* value_at(std::size_t i) const;
     void const* gradient_at(std::size_t i) const;
-    runtime::erased_tensor tensor(void const* gradient) const;
-    gradstep::shape matrix() const;
     // Row r as a separate tensor.
     runtime::erased_tensor row_tensor(std::size_t r, void const* gradient) const;
-    runtime::erased_tensor row_of(runtime::erased_tensor all, std::size_t r) const;
-    // Sets the state as it begins after `step` steps.
-    void begin_state(runtime::erased_tensor const& all, std::size_t rows, std::int64_t step) const;
 
     // Numbers of any integer type, converted in `memory` if necessary; and validated ids of rows.
     static std::span<std::int64_t const> numbers_of(any_span const& given, std::size_t rows, char const* call,
@@ -401,27 +352,19 @@ private:
     // Rows [first, last) of a batch; `sum` has room for a row.
     struct distinct_rows;
     void run_rows(distinct_rows const& of, std::size_t first, std::size_t last, void* sum) const noexcept;
-    void read_average(scalar type, void* out) const;
 
     static void separate_ids(std::span<any_parameter* const> all);
     any_updater updater_;
-    parameter_options options_;
     std::uint64_t given_id_, seed_ = 0; // given_id_: by the constructor; options_.id can be another one
     std::size_t rows_, width_;
     bool has_rows_ = false; // else rows_ is 1, and width_ the number of all elements
     detail::norm_limit limit_ = {};
-    detail::any_buffer values_, trained_; // trained_: while the average is applied
-    detail::any_buffer kept_;             // the values before an ascent
-    std::array<detail::any_buffer, runtime::most_slots> state_;
-    std::optional<detail::stamped_rows> stamps_;                                   // if rows have pending steps
-    bool average_is_applied_ = false, is_taken_ = false;                           // is_taken_: by update_all
-    bool is_ascended_ = false, is_locked_for_ascent_ = false, reads_kept_ = false; // the model's ascent; kept_
+    std::optional<detail::stamped_rows> stamps_; // if rows have pending steps
+    bool is_taken_ = false;                      // by update_all
     std::optional<detail::executor_reference> threads_;
-    any_span gradient_; // of this update, like the following members
-    gradstep::clock before_;
     detail::two_phase two_phase_;
     std::optional<std::vector<std::uint64_t>> shape_; // set by set_shape
-    workspace memory_;
+    workspace scratch_;
 };
 
 /// Updates several parameters with any policies by one step each, in one call. gradients[k] is for

@@ -2,7 +2,6 @@
 #include <unordered_set>
 
 #include <gradstep/bytes/detail/saved_names.hpp>
-#include <gradstep/kernel/averaged_view.hpp>
 #include <gradstep/number/subnormals.hpp>
 #include <gradstep/runtime/detail/parameter_scratch.hpp>
 
@@ -27,7 +26,7 @@ GRADSTEP_DEFINE_RUNTIME detail::parameter_scratch& any_parameter::workspace::ope
 GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimizer, any_span initial,
                                                      parameter_options options, std::size_t rows,
                                                      std::optional<std::size_t> width)
-    : step_task(optimizer.facts().is_model_wise), updater_(optimizer), options_(options), given_id_(options.id),
+    : dense_parameter(optimizer.facts().is_model_wise, options), updater_(optimizer), given_id_(options.id),
       rows_(rows), width_(width.value_or(initial.size)), has_rows_(rows != 1) {
     if (initial.type != updater_.storage())
         detail::fail<value_error>({"initial"}, {"has elements of ", detail::enumerator(initial.type)},
@@ -50,10 +49,10 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
     limit_ = updater_.limit();
     given_id_ = options_.id;
     use_own_threads();
-    make_memory(initial.size);
-    if (initial.size != 0 && initial.data != nullptr)
-        std::memcpy(values_.data(), initial.data, initial.size * size_of(updater_.storage()));
-    begin();
+    memory_ = detail::dense_memory(code(), initial.size, matrix(), own_rows());
+    if (initial.data != nullptr) code().copy_from_host(initial.data, memory_.values(), memory_.value_bytes());
+    updater_.seek({});
+    detail::begin_state(code(), tensor(nullptr), own_rows(), width_, 0);
 }
 
 GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(optimizer_configuration const& from, any_span initial,
@@ -69,8 +68,8 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(optimizer_configuration con
 
 GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimizer, any_tensor const& memory,
                                                      parameter_options options)
-    : step_task(optimizer.facts().is_model_wise), updater_(optimizer), options_(options), given_id_(options.id),
-      rows_(1), width_(0) {
+    : dense_parameter(optimizer.facts().is_model_wise, options), updater_(optimizer), given_id_(options.id), rows_(1),
+      width_(0) {
     if (!std::holds_alternative<touch_only>(updater_.policies().catch_up))
         detail::fail<value_error>({"catch_up"}, {"a parameter of a model takes every step as a whole"}, {"touch_only"});
     limit_ = updater_.limit();
@@ -89,10 +88,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::refer_to(any_tensor const& given) {
     detail::require_elements("shape", memory.shape, x.size);
     width_ = x.size;
     options_.shape = memory.shape;
-    values_ = detail::any_buffer::referring_to({updater_.storage(), x.weight, x.size});
-    for (std::size_t i = 0; i < updater_.slots(); ++i)
-        state_[i] = detail::any_buffer::referring_to(
-            {updater_.state_type(), x.slots[i], updater_.slot_size(i, x.size, x.shape)});
+    memory_ = detail::dense_memory::referring_to(updater_.facts(), x);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::seek(gradstep::clock at) {
@@ -123,14 +119,14 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::change_numbers(optimizer_configurati
 
 GRADSTEP_DEFINE_RUNTIME any_span any_parameter::values() {
     if (is_behind()) flush();
-    return values_.view();
+    return std::as_const(*this).values();
 }
 
 GRADSTEP_DEFINE_RUNTIME any_span any_parameter::values() const {
     if (is_behind())
         detail::fail<sequence_error>({"values"}, {"some rows have not caught up on the steps that they missed"},
                                      {"flush() first"});
-    return values_.view();
+    return {updater_.storage(), static_cast<void const*>(memory_.values()), size()};
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::set_values(any_span given) {
@@ -145,13 +141,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::set_values(any_span given) {
     if (!detail::is_aligned(given)) detail::refuse_alignment("values", given.type);
     require_apart(memory);
     flush();
-    if (given.size != 0) std::memcpy(values_.data(), given.data, bytes_of(given));
+    code().copy_from_host(given.data, memory_.values(), bytes_of(given));
     weights_set();
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::weights_set() {
-    require_trained("weights_set");
-    updater_.compiled().weights_set(tensor(nullptr), clock().step);
 }
 
 GRADSTEP_DEFINE_RUNTIME any_span any_parameter::state(std::string_view name) const {
@@ -170,48 +161,20 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::average(any_span out) {
     out = out.now();
     if (out.type != updater_.storage()) require_room(out, updater_.state_type(), size(), "average");
     else require_room(out, updater_.storage(), size(), "average");
-    if (!average_is_applied_) flush();
-    read_average(out.type, const_cast<void*>(out.data));
+    if (!average_is_applied()) flush();
+    read_average(out.type == updater_.state_type(), const_cast<void*>(out.data));
 }
 
 GRADSTEP_DEFINE_RUNTIME applied_average<any_parameter> any_parameter::apply_average() {
     require_trained("apply_average");
     require_average("apply_average");
-    detail::any_buffer averages(updater_.storage(), size());
-    flush();
-    read_average(updater_.storage(), averages.data());
-    if (values_.refers()) { // the caller's memory must stay in place
-        detail::any_buffer trained(updater_.storage(), size());
-        copy_bytes(trained.data(), values_);
-        copy_bytes(values_.data(), averages);
-        trained_ = std::move(trained);
-    } else {
-        trained_ = std::exchange(values_, std::move(averages));
-    }
-    average_is_applied_ = true;
+    put_average();
     return applied_average<any_parameter>(*this);
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::restore() {
-    if (is_locked_for_ascent_) detail::refuse_locked("restore");
-    if (is_ascended_) {
-        restore_weights(0, size());
-        is_ascended_ = reads_kept_ = false;
-        return;
-    }
-    if (!average_is_applied_) detail::refuse_restore();
-    if (values_.refers()) {
-        if (trained_.view().size != size())
-            detail::fail<size_error>({"restore"},
-                                     {"there are ", size(), " elements, and there were ", trained_.view().size,
-                                      " when the average was applied"},
-                                     {"as many"});
-        copy_bytes(values_.data(), trained_);
-        trained_ = {};
-    } else {
-        values_ = std::exchange(trained_, {});
-    }
-    average_is_applied_ = false;
+GRADSTEP_DEFINE_RUNTIME void any_parameter::put_average() {
+    flush();
+    dense_parameter::put_average();
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::set_shape(std::vector<std::uint64_t> extents) {
@@ -228,15 +191,15 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::set_shape(std::vector<std::uint64_t>
 GRADSTEP_DEFINE_RUNTIME void any_parameter::reshape(gradstep::shape const& of) {
     gradstep::shape const now = matrix();
     if (of.rows == now.rows && of.cols == now.cols) return;
-    if (values_.refers())
+    if (memory_.refers())
         detail::fail<value_error>({"set_shape"}, {"the state is memory of the application"},
                                   {"any_tensor::shape, with slots of its lengths"});
     if (clock().step != 0) detail::refuse_reshaped();
     require_trained("set_shape");
-    make_state(size(), of);
+    memory_.make_state(code(), of, own_rows());
     runtime::erased_tensor x = tensor(nullptr);
     x.shape = of;
-    begin_state(x, rows_, 0);
+    detail::begin_state(code(), x, own_rows(), width_, 0);
 }
 
 GRADSTEP_DEFINE_RUNTIME std::optional<std::vector<std::uint64_t>> any_parameter::shape() const {
@@ -253,25 +216,12 @@ GRADSTEP_DEFINE_RUNTIME gradstep::shape any_parameter::matrix() const {
     return has_rows_ && width_ > 1 ? gradstep::shape{rows_, width_} : gradstep::shape{};
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::require_apart(detail::extent const& given) const {
-    auto const apart = [&](char const* name, any_span const& own) {
-        if (given.overlaps({name, own.data, own.size, bytes_of(own)}))
-            detail::fail<buffer_error>({given.name}, {"overlaps ", name}, {"separate memory for each buffer"});
-    };
-    apart("the parameter", values_.view());
-    for (std::size_t i = 0; i < updater_.slots(); ++i) apart(updater_.slot_name(i), state(i));
+GRADSTEP_DEFINE_RUNTIME void any_parameter::describe_state(detail::state_visitor& to, bool decay) const {
+    if (awaits_messages()) detail::refuse_pending("save or load");
+    dense_parameter::describe_state(to, decay);
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::describe_state(detail::state_visitor& to) const {
-    if (awaits_messages()) detail::refuse_pending("save or load");
-    if (is_ascended_) detail::refuse_ascended("save or load");
-    auto const& of = updater_.facts();
-    to.policies(of.element, of.append_rule, detail::policies_of(updater_), clock(), {});
-    auto const visit = [&](char const* slot, any_span x) {
-        to.memory({slot, detail::info_of(x.type).dtype, size_of(x.type), x.size, const_cast<void*>(x.data)});
-    };
-    visit("", average_is_applied_ ? trained_.view() : values_.view());
-    for (std::size_t i = 0; i < of.slots; ++i) visit(of.slot_names[i], state(i));
+GRADSTEP_DEFINE_RUNTIME void any_parameter::describe_shape(detail::state_visitor& to) const {
     if (auto const known = shape()) to.shape(*known);
 }
 
@@ -282,11 +232,6 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::resume(gradstep::clock at, std::opti
     if (seed) seed_ = *seed;
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::resume(gradstep::clock at, std::size_t loaded) {
-    if (loaded < size()) updater_.compiled().keep_averages(tensor(nullptr), loaded, clock().step, at.step);
-    updater_.seek(at);
-}
-
 GRADSTEP_DEFINE_RUNTIME std::optional<std::uint64_t> any_parameter::drawing_id() const {
     return updater_.facts().uses_id || compresses() ? std::optional(options_.id) : std::nullopt;
 }
@@ -295,39 +240,12 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::set_name(std::string_view name, bool
     if (always || (clock().step == 0 && options_.id == given_id_)) options_.id = given_id_ + detail::hash_of(name);
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::copy_bytes(void* to, detail::any_buffer const& from) {
-    any_span const x = from.view();
-    if (x.size != 0) std::memcpy(to, x.data, bytes_of(x));
-}
-
 GRADSTEP_DEFINE_RUNTIME void any_parameter::use_own_threads() {
     if (thread_pool* const own = updater_.threads()) threads_.emplace(*own);
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::make_memory(std::size_t n) {
-    values_ = detail::any_buffer(updater_.storage(), n);
-    make_state(n, matrix());
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::make_state(std::size_t n, gradstep::shape const& of) {
-    auto const& facts = updater_.facts();
-    auto before = std::move(state_);
-    detail::rollback_guard back([&] { state_ = std::move(before); });
-    for (std::size_t i = 0; i < updater_.slots(); ++i) {
-        std::size_t const size = facts.is_row_slot(i) && has_rows_of_their_own() ? rows_ : updater_.slot_size(i, n, of);
-        state_[i] = detail::any_buffer(updater_.state_type(), size);
-    }
-    back.dismiss();
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::begin() {
-    updater_.seek({});
-    begin_state(tensor(nullptr), rows_, 0);
-}
-
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_trained(char const* call) const {
-    if (average_is_applied_) detail::refuse_applied(call);
-    if (is_ascended_) detail::refuse_ascended(call);
+    dense_parameter::require_trained(call);
     if (awaits_messages()) detail::refuse_pending(call);
 }
 
@@ -349,142 +267,51 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::require_room(any_span const& out, sc
 }
 
 GRADSTEP_DEFINE_RUNTIME std::byte* any_parameter::value_at(std::size_t i) const {
-    return static_cast<std::byte*>(const_cast<void*>(values_.view().data)) + i * size_of(updater_.storage());
+    return static_cast<std::byte*>(memory_.values()) + i * size_of(updater_.storage());
 }
 
 GRADSTEP_DEFINE_RUNTIME void const* any_parameter::gradient_at(std::size_t i) const {
     return static_cast<std::byte const*>(gradient_.data) + i * size_of(updater_.storage());
 }
 
-GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::tensor(void const* gradient) const {
-    runtime::erased_tensor out{value_at(0), gradient, size(), {}, options_.id};
-    for (std::size_t i = 0; i < updater_.slots(); ++i) out.slots[i] = const_cast<void*>(state(i).data);
-    if (updater_.facts().uses_shape) out.shape = matrix();
-    return out;
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::read_average(scalar type, void* out) const {
-    runtime::erased_tensor trained = tensor(nullptr);
-    if (average_is_applied_) trained.weight = const_cast<void*>(trained_.view().data);
-    updater_.compiled().read_average(trained, clock(), type == updater_.state_type(), out);
-}
-
-GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::refused_nonfinite() const {
-    if (options_.on_nonfinite == nonfinite::propagate) return {};
-    std::size_t const found = find_nonfinite(0, gradient_.size);
-    if (found == gradient_.size) return {};
-    if (options_.on_nonfinite == nonfinite::raise)
-        detail::fail<nonfinite_error>(
-            {"gradient"}, {"is not finite at element ", found, ", and on_nonfinite is raise: no step is taken"});
-    return found;
-}
-
-template <class F> void any_parameter::take_step(step_options const& options, F const& before_it) {
+// Prepares a step of this parameter alone; a model of one parameter, if the rule is model-wise.
+GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_alone(step_options const& options) {
     step_options const own = limit_.is_none() ? options : clipped(options);
-    if (!is_model_wise()) {
-        advance(own);
-        before_it();
-        return run();
-    }
-    detail::step_task* const all[] = {this}; // a model of one parameter
-    detail::step_driver& driver = (*memory_).driver;
-    driver.prepare_by(all, [&](std::size_t, double) { advance(own); });
-    before_it();
-    driver.run(all, threads_ ? &*threads_ : nullptr);
+    if (!is_model_wise()) return advance(own, {});
+    detail::step_task* const all[] = {this};
+    (*scratch_).driver.prepare_by(all, [&](std::size_t, double) { advance(own, {}); });
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::run_alone() {
+    if (!is_model_wise()) return run_prepared();
+    detail::step_task* const all[] = {this};
+    (*scratch_).driver.run(all, threads_ ? &*threads_ : nullptr);
 }
 
 GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update(any_span gradient, step_options const& options) {
-    take_gradient(gradient, options, "update");
-    if (auto const found = skip_nonfinite(options)) return {false, found};
-    take_step(options, [] {});
-    return {};
+    return dense_parameter::update(checked_gradient(gradient.now(), size(), options), options);
 }
 
 GRADSTEP_DEFINE_RUNTIME ascent_result any_parameter::ascend(any_span gradient, sam_options const& how) {
     if (stamps_)
         detail::fail<value_error>({"ascend"}, {"rows that catch up have pending steps"},
                                   {"\"catch_up\": \"touch_only\""});
-    detail::check(how);
-    take_gradient(gradient, {}, "ascend");
-    if (auto const found = refused_nonfinite()) return {false, 0, found};
-    begin_ascent();
-    double norm = 0;
-    if (how.adaptive) {
-        for_each_part([&](std::size_t first, std::size_t last) { measure_ascent(how, first, last); });
-        norm = detail::root_of_squares([&](double scale) { return ascent_squares(scale); });
-    } else {
-        norm = detail::root_of_squares([&](double scale) {
-            double sum = 0;
-            for (std::size_t b = 0; b < detail::block_count(size()); ++b) sum += block_sum(b, scale);
-            return sum;
-        });
-    }
-    if (!std::isfinite(norm))
-        detail::fail<value_error>({"ascend"}, {"the norm of the gradient is ", norm},
-                                  {"finite gradients; on_nonfinite = skip leaves such steps out"});
-    keep_weights(0, size());
-    is_ascended_ = reads_kept_ = true;
-    for_each_part([&](std::size_t first, std::size_t last) { move_weights(how, how.scale(norm), first, last); });
-    return {true, norm, {}};
+    return dense_parameter::ascend(checked_gradient(gradient.now(), size(), {}), how);
 }
 
 GRADSTEP_DEFINE_RUNTIME update_result any_parameter::descend(any_span gradient, step_options const& options) {
-    if (is_locked_for_ascent_) detail::refuse_locked("descend");
-    if (!is_ascended_) detail::refuse_descend();
-    is_ascended_ = false; // for the checks of the step
-    detail::rollback_guard still_ascended([&] { is_ascended_ = true; });
-    take_gradient(gradient, options, "descend");
-    auto const go_back = [&] {
-        still_ascended.dismiss();
-        restore_weights(0, size());
-        reads_kept_ = false;
+    return dense_parameter::descend(checked_gradient(gradient.now(), size(), options), options);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::ascend_alone(sam_options const& how, double scale, bool measures) {
+    std::size_t const bytes = size() * bytes_per_element(), parts = threads_ ? threads_->small_parts_for(bytes) : 1;
+    auto const run_part = [&](std::size_t p) {
+        std::size_t const first = p * size() / parts, last = (p + 1) * size() / parts;
+        if (measures) measure_ascent(how, first, last);
+        else move_weights(how, scale, first, last);
     };
-    auto const found = skip_nonfinite(options);
-    if (found) go_back();
-    else take_step(options, go_back);
-    return {!found, found};
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_ascent() {
-    if (detail::is_integer(updater_.storage()))
-        detail::fail<value_error>({"ascend"}, {"integers hold counts, which have no direction"},
-                                  {"floating-point elements"});
-    if (kept_.view().size != size()) kept_ = detail::any_buffer(updater_.storage(), size());
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::measure_ascent(sam_options const& how, std::size_t first,
-                                                           std::size_t last) {
-    updater_.compiled().ascend(tensor(gradient_.data), how, 0, kept_.data(), first, last);
-}
-
-GRADSTEP_DEFINE_RUNTIME double any_parameter::ascent_squares(double scale) const {
-    double sum = 0;
-    for (std::size_t b = 0; b < detail::block_count(size()); ++b)
-        sum += updater_.compiled().block_sum(kept_.view().data, size(), b, scale);
-    return sum;
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::keep_weights(std::size_t first, std::size_t last) {
-    std::size_t const each = size_of(updater_.storage());
-    if (first != last)
-        std::memcpy(static_cast<std::byte*>(kept_.data()) + first * each, value_at(first), (last - first) * each);
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::move_weights(sam_options const& how, double scale, std::size_t first,
-                                                         std::size_t last) {
-    updater_.compiled().ascend(tensor(gradient_.data), how, scale, nullptr, first, last);
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::require_kept() const {
-    std::size_t const kept = kept_.view().size;
-    if (kept != size())
-        detail::fail<size_error>({"descend"}, {"there are ", size(), " elements"}, {kept, ", as many as at ascend()"});
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::restore_weights(std::size_t first, std::size_t last) {
-    std::size_t const each = size_of(updater_.storage());
-    if (first != last)
-        std::memcpy(value_at(first), static_cast<std::byte*>(kept_.data()) + first * each, (last - first) * each);
+    if (parts < 2) run_part(0);
+    else threads_->run(parts, task(run_part, bytes));
 }
 
 GRADSTEP_DEFINE_RUNTIME sparse_message any_parameter::compress(any_span gradient, step_options const& options) {
@@ -504,31 +331,9 @@ GRADSTEP_DEFINE_RUNTIME std::size_t any_parameter::message_bound() const {
     return detail::two_phase::most_bytes(updater_, size());
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::take_gradient(any_span gradient, step_options const& options,
+GRADSTEP_DEFINE_RUNTIME void any_parameter::take_gradient(any_span const& gradient, step_options const& options,
                                                           char const* call) {
-    detail::check(options);
-    require_trained(call);
-    gradient_ = checked_gradient(gradient.now(), size(), options);
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::add_memory(detail::apart_check& to, bool zeroes) {
-    auto const add = [&](any_span const& x, bool is_written) { to.add(x.data, bytes_of(x), is_written); };
-    add(values_.view(), true);
-    add(gradient_, zeroes);
-    for (std::size_t i = 0; i < updater_.slots(); ++i) add(state(i), true);
-}
-
-GRADSTEP_DEFINE_RUNTIME char const* any_parameter::buffer_name(std::size_t i) const {
-    return i == 0 ? "values" : i == 1 ? "gradient" : updater_.slot_name(i - 2);
-}
-
-GRADSTEP_DEFINE_RUNTIME std::size_t any_parameter::find_nonfinite(std::size_t first, std::size_t last) const {
-    return updater_.compiled().find_nonfinite(gradient_.data, first, last);
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::zero_gradient() const {
-    if (gradient_.size != 0)
-        std::memset(const_cast<void*>(gradient_.data), 0, gradient_.size * size_of(gradient_.type));
+    dense_parameter::take_gradient(checked_gradient(gradient.now(), size(), options), options, call);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::advance(step_options const& options, tensor_options const& own) {
@@ -547,26 +352,16 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::advance(step_options const& options,
     back.dismiss();
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::prepare(step_options const& options, double clip) {
-    step_options own = options;
-    own.gradient_scale *= clip;
-    advance(own);
-}
-
 GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_step() {
     if (stamps_) stamps_->begin_step(tensor(nullptr), updater_.prepared_step());
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::withdraw() {
-    updater_.seek(before_);
+    dense_parameter::withdraw();
     end_two_phase();
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::run(std::size_t first, std::size_t last) const noexcept {
-    updater_.compiled().run(tensor(gradient_.data), first, last);
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::run() {
+GRADSTEP_DEFINE_RUNTIME void any_parameter::run_prepared() {
     if (two_phase_.runs()) return two_phase_.run(updater_);
     if (stamps_) {
         begin_step();
@@ -584,7 +379,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::run() {
         auto const run_part = [&](std::size_t p) {
             std::size_t const first = std::min(units, p * share), last = std::min(units, (p + 1) * share);
             if (has_rows_of_their_own()) run_all_rows(first, last);
-            else run(first, last);
+            else dense_parameter::run(first, last);
         };
         if (parts < 2) run_part(0);
         else threads_->run(parts, task(run_part, bytes));
@@ -607,7 +402,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_apply(detail::message_list con
 
 GRADSTEP_DEFINE_RUNTIME step_options any_parameter::clipped(step_options options) {
     detail::step_task* const all[] = {this};
-    detail::step_driver& driver = (*memory_).driver;
+    detail::step_driver& driver = (*scratch_).driver;
     if (auto const found = driver.clip_by_own_limits(all, threads_ ? &*threads_ : nullptr, options.gradient_scale))
         detail::refuse_norm(found->norm, found->of_weights);
     options.gradient_scale *= driver.clip(0);
@@ -625,24 +420,15 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options options, tens
     updater_.next_step(options, own);
 }
 
-GRADSTEP_DEFINE_RUNTIME any_span any_parameter::checked_gradient(any_span const& given, std::size_t count,
-                                                                 step_options const& options) const {
+GRADSTEP_DEFINE_RUNTIME detail::given_gradient any_parameter::checked_gradient(any_span const& given, std::size_t count,
+                                                                               step_options const& options) const {
     if (given.type != updater_.storage())
         detail::fail<value_error>({"gradient"}, {"has elements of ", detail::enumerator(given.type)},
                                   {detail::enumerator(updater_.storage())});
-    if (given.size != count) detail::fail<size_error>({"gradient"}, {"has ", given.size, " elements"}, {count});
-    if (options.zero_gradient && !given.is_writable) detail::refuse_zero_gradient();
-    detail::extent const gradient{"gradient", given.data, count, bytes_of(given)};
-    if (gradient.is_missing()) detail::fail<buffer_error>({"gradient"}, {"is null"}, {count, " elements of memory"});
-    if (!detail::is_aligned(given)) detail::refuse_alignment("gradient", given.type);
-    require_apart(gradient);
-    return given;
-}
-
-GRADSTEP_DEFINE_RUNTIME std::optional<std::size_t> any_parameter::skip_nonfinite(step_options const& options) const {
-    auto const found = refused_nonfinite();
-    if (found && options.zero_gradient) zero_gradient();
-    return found;
+    detail::given_gradient const gradient{given.data, given.size, given.is_writable};
+    if (detail::is_aligned(given)) return gradient; // `take_gradient` checks the rest
+    require_gradient(gradient, count, options);
+    detail::refuse_alignment("gradient", given.type);
 }
 
 struct any_parameter::distinct_rows {
@@ -672,16 +458,21 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
     ids = ids.now();
     auto const found_ids = ids_of(ids, "update_rows");
     require_apart({"ids", ids.data, ids.size, bytes_of(ids)});
-    gradient_ = checked_gradient(gradient_rows.now(), found_ids.size() * width_, options);
-    if (auto const found = skip_nonfinite(options)) return {false, found};
-    distinct_rows const named{(*memory_).grouped.by_hash(found_ids, nullptr, std::nullopt)};
+    std::size_t const elements = found_ids.size() * width_;
+    gradient_ = checked_gradient(gradient_rows.now(), elements, options);
+    require_gradient(gradient_, elements, options);
+    if (auto const found = refused_nonfinite()) {
+        if (options.zero_gradient) zero_gradient();
+        return {false, found};
+    }
+    distinct_rows const named{(*scratch_).grouped.by_hash(found_ids, nullptr, std::nullopt)};
     auto const& batch = named.rows;
     std::size_t const row_bytes = width_ * updater_.facts().bytes_per_element;
     std::size_t const parts = threads_ ? threads_->small_parts_for(batch.count * row_bytes) : 1;
-    auto& sums = (*memory_).sums;
+    auto& sums = (*scratch_).sums;
     sums.resize(parts);
     for (auto& sum : sums) sum.resize(width_ * size_of(updater_.storage()));
-    advance(options);
+    advance(options, {});
     begin_step();
     auto const run_part = [&](std::size_t p) {
         std::size_t const first = p * batch.count / parts, last = (p + 1) * batch.count / parts;
@@ -723,7 +514,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::read_rows(any_span ids, any_span out
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::run_all_rows(std::size_t first, std::size_t last) const noexcept {
-    if (!updater_.facts().is_row_wise) return run(first * width_, last * width_);
+    if (!updater_.facts().is_row_wise) return dense_parameter::run(first * width_, last * width_);
     for (std::size_t r = first; r < last; ++r) updater_.compiled().run_whole(row_tensor(r, gradient_at(r * width_)));
 }
 
@@ -737,23 +528,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::require_rows(char const* call) const
 }
 
 GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::row_tensor(std::size_t r, void const* gradient) const {
-    return row_of(tensor(gradient), r);
-}
-
-GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_parameter::row_of(runtime::erased_tensor all, std::size_t r) const {
-    all.weight = static_cast<std::byte*>(all.weight) + r * width_ * size_of(updater_.storage());
-    all.size = width_;
-    all.first = r * width_;
-    for (std::size_t i = 0; i < updater_.slots(); ++i)
-        all.slots[i] = static_cast<std::byte*>(all.slots[i]) +
-                       (updater_.facts().is_row_slot(i) ? r : r * width_) * size_of(updater_.state_type());
-    return all;
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_state(runtime::erased_tensor const& all, std::size_t rows,
-                                                        std::int64_t step) const {
-    if (!has_rows_of_their_own()) return updater_.compiled().initialize(all, step);
-    for (std::size_t r = 0; r < rows; ++r) updater_.compiled().initialize(row_of(all, r), step);
+    return detail::row_of(updater_.facts(), tensor(gradient), r, width_);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::permute(any_span order) {
@@ -770,7 +545,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::reset(any_span rows) {
 
 GRADSTEP_DEFINE_RUNTIME detail::row_lengths any_parameter::row_lengths(char const* call) const {
     require_trained(call);
-    if (values_.refers()) detail::refuse_rows_of_host(call);
+    if (memory_.refers()) detail::refuse_rows_of_host(call);
     if (stamps_ && !has_rows_)
         detail::fail<value_error>({call}, {"the parameter began with one row, and catch_up keeps it as one"},
                                   {"\"catch_up\": \"touch_only\", or 0 rows at first and append"});
@@ -798,43 +573,22 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::added_rows any_parameter::added_values(an
 
 GRADSTEP_DEFINE_RUNTIME any_parameter::rearranged_memory any_parameter::rearranged(detail::row_order const& order,
                                                                                    added_rows const& added) {
-    auto const& facts = updater_.facts();
     bool const is_table = has_rows_ && (width_ != 1 || stamps_);
     gradstep::shape const now = matrix(), then = detail::with_rows(now, order.after());
     std::size_t const width = is_table ? width_ : now.is_known() ? now.cols : 1, n = order.after() * width;
-    rearranged_memory out{
-        detail::any_buffer(updater_.storage(), n), {}, {}, shape_, detail::with_rows(options_.shape, order.after())};
+    rearranged_memory out{{}, {}, shape_, detail::with_rows(options_.shape, order.after())};
     out.rows = is_table ? order.after() : has_rows_ ? n : 1;
     out.width = is_table ? width_ : has_rows_ ? 1 : n;
     if (out.extents && order.moves_values()) { // a single number becomes a row
         out.extents->resize(std::max<std::size_t>(out.extents->size(), 1));
         out.extents->front() = order.after();
     }
-    runtime::erased_tensor x{out.values.data(), nullptr, n, {}, options_.id};
-    if (facts.uses_shape) x.shape = then;
-    auto const is_of_row = [&](std::size_t i) { return facts.is_row_slot(i) && has_rows_of_their_own(); };
-    for (std::size_t i = 0; i < updater_.slots(); ++i) {
-        out.state[i] =
-            detail::any_buffer(updater_.state_type(), is_of_row(i) ? order.after() : updater_.slot_size(i, n, then));
-        x.slots[i] = out.state[i].data();
-    }
+    bool const has_own_rows = has_rows_of_their_own();
+    out.memory = detail::dense_memory(code(), n, then, has_own_rows ? order.after() : 0);
     if (stamps_) out.stamps.resize(order.after());
     flush();
-
-    auto const move = [&](std::span<std::size_t const> sources, std::size_t before, std::size_t each,
-                          detail::any_buffer const& from, any_span const& more, detail::any_buffer& to) {
-        detail::move_rows(sources, before, each * size_of(from.view().type),
-                          static_cast<std::byte const*>(from.view().data), static_cast<std::byte const*>(more.data),
-                          static_cast<std::byte*>(to.data()));
-    };
-    move(order.values, order.before, width, values_, added.values, out.values);
-    if (order.has_new_state()) begin_state(x, out.rows, clock().step);
-    std::size_t const everything[] = {0};
-    for (std::size_t i = 0; i < updater_.slots(); ++i) {
-        std::size_t const each = is_of_row(i) ? 1 : facts.slot_width(i, width, now);
-        if (each != 0) move(order.state, order.before, each, state_[i], {}, out.state[i]);
-        else move(everything, 1, out.state[i].view().size, state_[i], {}, out.state[i]);
-    }
+    memory_.move_rows(code(), order, width, now, then, added.values.data, has_own_rows, clock().step, options_.id,
+                      out.memory);
     for (std::size_t i = 0; i < out.stamps.size(); ++i)
         out.stamps[i] = order.state[i] == detail::row_order::new_row ? static_cast<std::uint32_t>(clock().step)
                                                                      : stamps_->stamps()[order.state[i]];
@@ -842,8 +596,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::rearranged_memory any_parameter::rearrang
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::commit_rows(rearranged_memory&& made) noexcept {
-    values_ = std::move(made.values);
-    state_ = std::move(made.state);
+    memory_ = std::move(made.memory);
     if (stamps_) stamps_->replace(std::move(made.stamps));
     shape_ = std::move(made.extents);
     options_.shape = made.shape;
@@ -852,7 +605,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::commit_rows(rearranged_memory&& made
 }
 
 GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::ids_of(any_span const& given, char const* call) {
-    auto const ids = numbers_of(given, rows_, call, (*memory_).ids);
+    auto const ids = numbers_of(given, rows_, call, (*scratch_).ids);
     detail::check_ids(ids, rows_, std::nullopt);
     return ids;
 }
@@ -882,13 +635,13 @@ GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::numbers_of(
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::prefetch(std::size_t row) const noexcept {
-    auto const fetch = [](any_span const& x, std::size_t i, std::size_t count) {
-        detail::prefetch_memory(static_cast<std::byte const*>(x.data) + i * size_of(x.type), count * size_of(x.type));
+    auto const fetch = [](void const* memory, scalar type, std::size_t i, std::size_t count) {
+        detail::prefetch_memory(static_cast<std::byte const*>(memory) + i * size_of(type), count * size_of(type));
     };
-    fetch(values_.view(), row * width_, width_);
+    fetch(memory_.values(), updater_.storage(), row * width_, width_);
     for (std::size_t i = 0; i < updater_.slots(); ++i)
-        if (updater_.facts().is_row_slot(i)) fetch(state_[i].view(), row, 1);
-        else fetch(state_[i].view(), row * width_, width_);
+        if (updater_.facts().is_row_slot(i)) fetch(memory_.state(i), updater_.state_type(), row, 1);
+        else fetch(memory_.state(i), updater_.state_type(), row * width_, width_);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::run_rows(distinct_rows const& of, std::size_t first, std::size_t last,
@@ -961,7 +714,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
                 if (is_left_out) skipped.push_back(one);
                 return is_left_out;
             });
-    detail::step_driver& driver = (*all[0]->memory_).driver;
+    detail::step_driver& driver = (*all[0]->scratch_).driver;
     if (all.size() > 1) {
         // Those with a skipped step, too: their gradients can be set to zero.
         std::vector<detail::step_task*> tasks;

@@ -1,9 +1,10 @@
 #pragma once
 #include <gradstep/backends/thread_pool.hpp>
 #include <gradstep/config.hpp>
+#include <gradstep/engine/detail/norm_limit.hpp>
+#include <gradstep/engine/detail/stepper.hpp>
 #include <gradstep/memory/buffer.hpp>
 #include <gradstep/memory/detail/extent.hpp>
-#include <gradstep/model/detail/norm_limit.hpp>
 #include <gradstep/policy/parameter_options.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/detail/definitions.hpp>
@@ -80,7 +81,7 @@ class any_parameter;
 ///
 /// The policies must be compiled into the program (runtime/compile.hpp). The step has the bits of
 /// `gs::updater` with these policies. The run-time cost is one indirect call per tensor.
-class any_updater {
+class any_updater : public detail::stepper {
 public:
     /// The type of the tensors that it updates.
     using tensor_type = any_tensor;
@@ -127,7 +128,7 @@ public:
     /// Whether the rule keeps an average of the weights.
     bool keeps_average() const { return facts().keeps_average; }
     /// Describes the updater in one line, for logs.
-    std::string description() const;
+    GRADSTEP_DEFINE_RUNTIME std::string description() const override;
 
     /// Visits the policies, for checkpoints; see updater::visit_policies.
     void visit_policies(detail::policy_visitor& to) const { detail::visit_policies(policies_, to); }
@@ -141,7 +142,7 @@ public:
     }
     /// Prepares the next step, like updater::next_step, and advances the clock. Throws the same
     /// errors; the clock is then unchanged.
-    void next_step(step_options options = {}, tensor_options const& own = {});
+    GRADSTEP_DEFINE_RUNTIME void next_step(step_options const& options = {}, tensor_options const& own = {}) override;
     /// Applies the step to one tensor. With `on_nonfinite = skip`, a gradient with NaN or infinity
     /// does not change its tensor (zero_gradient still applies), and the call returns the element.
     /// It throws value_error for wrong types, size_error, buffer_error for memory that is missing,
@@ -166,10 +167,10 @@ public:
     }
 
     /// The clock: the progress of the run.
-    gradstep::clock clock() const { return clock_; }
+    gradstep::clock clock() const override { return clock_; }
     /// Sets the clock to the progress of a run. Call next_step afterwards. Throws value_error for a
     /// negative count, and for a clock without the state that the rule keeps in it.
-    void seek(gradstep::clock at);
+    GRADSTEP_DEFINE_RUNTIME void seek(gradstep::clock at) override;
 
     /// Sets the number of threads for `apply` without an executor, like `threads` in an optimizer's
     /// text. 1 means the caller's thread, 0 one thread for each core that the process may use.
@@ -189,6 +190,9 @@ public:
     /// The compiled updater, for code that owns the memory (any_parameter).
     runtime::compiled_updater const& compiled() const { return *compiled_; }
     runtime::compiled_updater& compiled() { return *compiled_; }
+    detail::kernels& code() noexcept override { return *compiled_; }
+    clock_state before_sums() const override { return step_.state; }
+    detail::saved_policies written_policies(bool) const override { return detail::policies_of(*this); }
     /// The prepared step, for code that owns the memory.
     runtime::erased_step prepared_step() const { return step_; }
     /// Describes the updater's type.
@@ -197,9 +201,9 @@ public:
     /// For model-wise rules: a hash of the rule and its numbers; the first pass over the tensors of
     /// a call, which settles; and the settled state of the clock after the prepared step. For code
     /// that owns the memory.
-    std::uint64_t hash_of_rule() const;
+    GRADSTEP_DEFINE_RUNTIME std::uint64_t hash_of_rule() const override;
     void settle(std::span<runtime::erased_tensor const> tensors, detail::executor_reference const* threads) const;
-    void settle(clock_state const& after) {
+    void settle(clock_state const& after) override {
         clock_.state = compiled_->finalize(after);
         prepared_ = prepared::settled;
     }

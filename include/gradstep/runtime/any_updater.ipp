@@ -202,7 +202,8 @@ GRADSTEP_DEFINE_RUNTIME std::string any_updater::description() const {
     return out.take() + ", " + facts().element + ", " + detail::text(facts().bytes_per_element) + " bytes an element";
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options options, tensor_options const& own) {
+GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options const& given, tensor_options const& own) {
+    step_options options = given;
     if (options.seed == 0) options.seed = static_cast<std::uint64_t>(options_.seed);
     detail::check_next(clock_.step, clock_.samples, options, own);
     gradstep::clock now = clock_;

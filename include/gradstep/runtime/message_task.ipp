@@ -52,10 +52,10 @@ public:
             detail::check_messages(messages, this->size(), this->clock().step, type, true, trainers);
             with_sent_type(type, [&]<class S>() {
                 auto const mean = mean_of<S, decltype(widen(S()))>(simd_backend<>{}, messages, this->size());
-                mean_ = any_buffer(type, this->size());
-                if (!mean.empty()) std::memcpy(mean_.data(), mean.data(), mean.size() * sizeof(S));
+                mean_ = memory_block(parameter.core().code().memory(), mean.size() * sizeof(S));
+                if (!mean.empty()) std::memcpy(mean_.data(), mean.data(), mean_.bytes());
             });
-            parameter.take_gradient(mean_.view(), {}, "apply");
+            parameter.take_gradient({type, mean_.data(), this->size()}, {}, "apply");
         });
     }
     void end_two_phase() override {
@@ -69,7 +69,7 @@ private:
     double scale_ = 1;
     bool zeroes_ = false, fills_ = false;
     sparse_message message_;
-    any_buffer mean_;
+    memory_block mean_;
 };
 } // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 

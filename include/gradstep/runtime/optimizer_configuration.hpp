@@ -1,6 +1,6 @@
 #pragma once
 #include <gradstep/config.hpp>
-#include <gradstep/model/detail/norm_limit.hpp>
+#include <gradstep/engine/detail/norm_limit.hpp>
 #include <gradstep/policy/parameter_options.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 

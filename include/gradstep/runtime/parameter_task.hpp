@@ -2,11 +2,11 @@
 #include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/base/error.hpp>
 #include <gradstep/engine/detail/launch_batch.hpp>
+#include <gradstep/engine/detail/norm_limit.hpp>
+#include <gradstep/engine/detail/step_task.hpp>
 #include <gradstep/memory/detail/apart.hpp>
 #include <gradstep/memory/detail/row_order.hpp>
-#include <gradstep/model/detail/norm_limit.hpp>
 #include <gradstep/model/detail/parameter_task.hpp>
-#include <gradstep/model/detail/step_task.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/number/scalar.hpp>
 #include <gradstep/policy/clock.hpp>
@@ -73,21 +73,21 @@ public:
     char const* buffer_name(std::size_t i) const override { return step().buffer_name(i); }
 
     void begin_ascent() override {
-        named([&] { parameter_.begin_ascent(); });
+        named([&] { step().begin_ascent(); });
     }
     void measure_ascent(sam_options const& how, std::size_t first, std::size_t last) override {
-        parameter_.measure_ascent(how, first, last);
+        step().measure_ascent(how, first, last);
     }
-    double ascent_squares(double scale) override { return parameter_.ascent_squares(scale); }
-    void keep_weights(std::size_t first, std::size_t last) override { parameter_.keep_weights(first, last); }
+    double ascent_squares(double scale) override { return step().ascent_squares(scale); }
+    void keep_weights(std::size_t first, std::size_t last) override { step().keep_weights(first, last); }
     void ascend(sam_options const& how, double scale, std::size_t first, std::size_t last) override {
-        parameter_.move_weights(how, scale, first, last);
+        step().move_weights(how, scale, first, last);
     }
-    void restore_weights(std::size_t first, std::size_t last) override { parameter_.restore_weights(first, last); }
-    void read_kept_weights(bool is) override { parameter_.read_kept_weights(is); }
-    void set_ascent_lock(bool is) override { parameter_.set_ascent_lock(is); }
+    void restore_weights(std::size_t first, std::size_t last) override { step().restore_weights(first, last); }
+    void read_kept_weights(bool is) override { step().read_kept_weights(is); }
+    void set_ascent_lock(bool is) override { step().set_ascent_lock(is); }
     void require_kept() const override {
-        named([&] { parameter_.require_kept(); });
+        named([&] { step().require_kept(); });
     }
 
     bool keeps_average() const override { return parameter_.optimizer().keeps_average(); }
@@ -124,8 +124,8 @@ private:
         any_parameter& to_;
         any_parameter::rearranged_memory made_;
     };
-    step_task& step() { return parameter_.step(); }
-    step_task const& step() const { return parameter_.step(); }
+    dense_parameter& step() { return parameter_.core(); }
+    dense_parameter const& step() const { return parameter_.core(); }
 
     any_parameter parameter_;
     tensor_options options_;

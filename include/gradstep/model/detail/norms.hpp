@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include <gradstep/engine/detail/norm_limit.hpp>
 #include <gradstep/memory/executor.hpp>
-#include <gradstep/model/detail/norm_limit.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // The norms of the gradients of parameters. It sums the same blocks in the same order as

@@ -1,7 +1,7 @@
 #pragma once
+#include <gradstep/engine/detail/step_task.hpp>
 #include <gradstep/memory/detail/row_order.hpp>
 #include <gradstep/memory/tensor_shard.hpp>
-#include <gradstep/model/detail/step_task.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/step/ascent.hpp>
 #include <gradstep/step/state_visitor.hpp>

@@ -1,7 +1,7 @@
 #pragma once
+#include <gradstep/engine/detail/step_task.hpp>
 #include <gradstep/model/detail/blocks.hpp>
 #include <gradstep/model/detail/norms.hpp>
-#include <gradstep/model/detail/step_task.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // One step of several parameters that have their gradients. Models and `update_all` use it. A step

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/model/detail/norm_limit.hpp>
+#include <gradstep/engine/detail/norm_limit.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/detail/definitions.hpp>
 

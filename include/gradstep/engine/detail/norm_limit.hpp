@@ -22,5 +22,5 @@ struct norm_limit {
 } // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY
-#include <gradstep/model/detail/norm_limit.ipp>
+#include <gradstep/engine/detail/norm_limit.ipp>
 #endif

@@ -1,7 +1,7 @@
 #pragma once
 #include <gradstep/engine/detail/launch_batch.hpp>
+#include <gradstep/engine/detail/norm_limit.hpp>
 #include <gradstep/memory/detail/apart.hpp>
-#include <gradstep/model/detail/norm_limit.hpp>
 #include <gradstep/step/detail/model_sums.hpp>
 #include <gradstep/step/step_options.hpp>
 

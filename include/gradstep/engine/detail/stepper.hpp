@@ -1,0 +1,37 @@
+#pragma once
+#include <gradstep/engine/detail/kernels.hpp>
+#include <gradstep/policy/parameter_options.hpp>
+#include <gradstep/step/state_visitor.hpp>
+
+namespace gradstep::detail::inline GRADSTEP_ABI {
+// Policies with a clock, which prepare steps for kernels. An owner of memory needs no more of an
+// updater: any_updater implements it over policies that are chosen at run time, and typed_stepper
+// (engine/detail/typed_stepper.hpp) over an updater of a type.
+class stepper {
+public:
+    virtual ~stepper() = default;
+    // The code that runs the prepared step.
+    virtual kernels& code() noexcept = 0;
+    kernels const& code() const noexcept { return const_cast<stepper*>(this)->code(); }
+
+    virtual gradstep::clock clock() const = 0;
+    virtual void seek(gradstep::clock at) = 0;
+    // Prepares the next step, and advances the clock. If it throws, nothing has changed.
+    virtual void next_step(step_options const& options, tensor_options const& own) = 0;
+    // For model-wise rules: the state of the clock before the sums of the prepared step, which can
+    // have the rate; `settle`, which sets it after them; and a hash of the rule and its numbers.
+    virtual clock_state before_sums() const = 0;
+    virtual void settle(clock_state const& after) = 0;
+    virtual std::uint64_t hash_of_rule() const = 0;
+
+    virtual std::string description() const = 0;
+    virtual saved_policies written_policies(bool decay) const = 0;
+
+protected:
+    stepper() = default;
+    stepper(stepper const&) = default;
+    stepper(stepper&&) = default;
+    stepper& operator=(stepper const&) = default;
+    stepper& operator=(stepper&&) = default;
+};
+} // namespace gradstep::detail::inline GRADSTEP_ABI
