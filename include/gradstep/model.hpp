@@ -5,8 +5,9 @@
 #include <gradstep/memory/detail/row_order.hpp>
 #include <gradstep/memory/executor.hpp>
 #include <gradstep/memory/tensor_shard.hpp>
-#include <gradstep/model/detail/memory_tasks.hpp>
+#include <gradstep/model/detail/borrowed_parameter.hpp>
 #include <gradstep/model/detail/name_index.hpp>
+#include <gradstep/model/detail/parameter_of.hpp>
 #include <gradstep/model/detail/task_set.hpp>
 #include <gradstep/model/model_options.hpp>
 #include <gradstep/model/name_patterns.hpp>
@@ -66,15 +67,15 @@ public:
     /// sequence_error while a step is pending.
     template <class Updater> void add(std::string name, parameter<Updater> owned, tensor_options options = {}) {
         tasks_.check_new(name, options);
-        tasks_.push_back(std::make_unique<detail::owning_task<Updater>>(std::move(name), std::move(owned), options));
+        tasks_.push_back(std::make_unique<detail::task_of<parameter<Updater>>>(name, options, std::move(owned)));
     }
     /// The same for a parameter whose optimizer is chosen at run time, `any_parameter`
     /// (gradstep/runtime.hpp).
     template <class Parameter>
-    requires(requires { typename Parameter::task_type; }) void add(std::string name, Parameter owned,
+    requires(requires { typename Parameter::rows_type; }) void add(std::string name, Parameter owned,
                                                                    tensor_options options = {}) {
         tasks_.check_new(name, options);
-        tasks_.push_back(make_task(std::move(name), std::move(owned), options));
+        tasks_.push_back(std::make_unique<detail::task_of<Parameter>>(name, options, std::move(owned)));
     }
     /// Adds a parameter in your memory: the values, the gradient, and the state slots, as for a
     /// step. If a buffer is a container variable, the model refers to it, and every update looks up
@@ -90,8 +91,11 @@ public:
     void add(std::string name, updater<Element, Rule, Regularizer, Schedule, Backend> const& optimizer,
              slice<updater<Element, Rule, Regularizer, Schedule, Backend>> tensor, tensor_options options = {}) {
         options = tasks_.check_new(name, options, {tensor.rate_scale, tensor.decay}, tensor.step, "slice.step");
-        using type = updater<Element, Rule, Regularizer, Schedule, Backend>;
-        tasks_.push_back(std::make_unique<detail::borrowing_task<type>>(std::move(name), optimizer, tensor, options));
+        using type = detail::borrowed_parameter<updater<Element, Rule, Regularizer, Schedule, Backend>>;
+        std::unique_ptr<detail::parameter_task> made;
+        detail::with_context([&] { return name + ": "; },
+                             [&] { made = std::make_unique<detail::task_of<type>>(name, options, optimizer, tensor); });
+        tasks_.push_back(std::move(made));
     }
 
     /// The same with an optimizer whose policies are chosen at run time, `any_updater`
@@ -102,7 +106,13 @@ public:
                                                                    typename Updater::tensor_type const& tensor,
                                                                    tensor_options options = {}) {
         options = tasks_.check_new(name, options, {tensor.rate_scale, tensor.decay}, tensor.step, "step");
-        tasks_.push_back(make_task(std::move(name), optimizer, tensor, options));
+        std::unique_ptr<detail::parameter_task> made;
+        detail::with_context([&] { return name + ": "; },
+                             [&] {
+                                 made = std::make_unique<detail::parameter_task>(
+                                     name, lent_parameter(name, optimizer, tensor), options);
+                             });
+        tasks_.push_back(std::move(made));
     }
 
     /// One step of every parameter with its gradient. Gradients can come in any order; the order of
@@ -308,14 +318,14 @@ private:
 
     template <class Updater> detail::parameter_of<Updater>* find(std::string_view name) const {
         auto& task = tasks_[tasks_.index_of(name, "get")];
-        if (task.parameter_type() == nullptr)
+        if (task.parameter().face_type() == nullptr)
             detail::fail<value_error>(
                 {"get: ", task.name}, {"its values and state are in your memory"},
                 {"a parameter that the model owns; read your memory, and clock(name) for the clock"});
-        if (task.parameter_type() != detail::type_id_of<detail::parameter_of<Updater>>())
+        if (task.parameter().face_type() != detail::type_id_of<detail::parameter_of<Updater>>())
             detail::fail<value_error>({"get: ", task.name}, {"the requested type is not the type of its updater"},
                                       {"the type of ", task.description()});
-        return static_cast<detail::parameter_of<Updater>*>(task.owned_parameter());
+        return static_cast<detail::parameter_of<Updater>*>(task.parameter().face());
     }
 
     void restore_ascended();

@@ -28,12 +28,14 @@ GRADSTEP_DEFINE model_result model::ascend(std::span<named_gradient const> gradi
     tasks_.for_each_stepped([](detail::parameter_task& x) { x.begin_ascent(); });
     double const norm = tasks_.ascent_norm(how, "ascend"), scale = how.scale(norm);
     using task_type = detail::parameter_task;
-    tasks_.for_each_chunk([](task_type& x, std::size_t first, std::size_t last) { x.keep_weights(first, last); });
-    detail::rollback_guard back([&] { restore_ascended(); });
     tasks_.for_each_chunk(
-        [&](task_type& x, std::size_t first, std::size_t last) { x.ascend(how, scale, first, last); });
+        [](task_type& x, std::size_t first, std::size_t last) { x.parameter().keep_weights(first, last); });
+    detail::rollback_guard back([&] { restore_ascended(); });
+    tasks_.for_each_chunk([&](task_type& x, std::size_t first, std::size_t last) {
+        x.parameter().move_weights(how, scale, first, last);
+    });
     back.dismiss();
-    tasks_.for_each_stepped([](detail::parameter_task& x) { x.read_kept_weights(true); });
+    tasks_.for_each_stepped([](detail::parameter_task& x) { x.parameter().read_kept_weights(true); });
     set_ascent_lock(true);
     tasks_.set_pending(&detail::refuse_ascended);
     is_ascended_ = true;
@@ -75,15 +77,16 @@ GRADSTEP_DEFINE void model::require_kept() const {
 }
 
 GRADSTEP_DEFINE void model::set_ascent_lock(bool is) {
-    tasks_.for_each_stepped([&](detail::parameter_task& x) { x.set_ascent_lock(is); });
+    tasks_.for_each_stepped([&](detail::parameter_task& x) { x.parameter().set_ascent_lock(is); });
 }
 
 GRADSTEP_DEFINE void model::restore_ascended() {
     set_ascent_lock(false);
     detail::rollback_guard still_locked([&] { set_ascent_lock(is_ascended_); });
-    tasks_.for_each_chunk(
-        [](detail::parameter_task& x, std::size_t first, std::size_t last) { x.restore_weights(first, last); });
-    tasks_.for_each_stepped([](detail::parameter_task& x) { x.read_kept_weights(false); });
+    tasks_.for_each_chunk([](detail::parameter_task& x, std::size_t first, std::size_t last) {
+        x.parameter().restore_weights(first, last);
+    });
+    tasks_.for_each_stepped([](detail::parameter_task& x) { x.parameter().read_kept_weights(false); });
     still_locked.dismiss();
     tasks_.end_pending();
     is_ascended_ = false;
@@ -183,7 +186,7 @@ GRADSTEP_DEFINE void model::weights_set(name_patterns names) {
 GRADSTEP_DEFINE void model::set_shape(std::string_view name, std::vector<std::uint64_t> extents) {
     auto& task = tasks_[tasks_.index_of(name, "set_shape")];
     detail::require_shape(name, extents, task.size());
-    task.set_shape(shape::of(extents));
+    task.use_shape(shape::of(extents));
     task.in_files_or_new().shape = std::move(extents);
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-#include <gradstep/base/detail/sequence.hpp>
 #include <gradstep/clipping/detail/refused_gradient.hpp>
-#include <gradstep/clipping/global_norm.hpp>
+#include <gradstep/engine/detail/dense_parameter.hpp>
+#include <gradstep/engine/detail/kernels_of.hpp>
+#include <gradstep/memory/applied_average.hpp>
 #include <gradstep/policy/parameter_options.hpp>
 #include <gradstep/saved/detail/parameter_rows.hpp>
 #include <gradstep/saved/parameter.hpp>
@@ -16,10 +17,9 @@ namespace gradstep::inline GRADSTEP_ISA {
 ///
 ///     gs::parameter weights{optimizer, initial};    // copies the values; the clock starts at 0
 ///     weights.update(gradient);
-template <class Updater> class parameter : public changing_rows<parameter<Updater>> {
+template <class Updater> class parameter : private detail::dense_parameter, public changing_rows<parameter<Updater>> {
     using traits = typename Updater::traits;
     using backend = typename Updater::backend_type;
-    template <class T> using buffer = typename backend::template buffer<T>;
 
 public:
     /// The types of a value (`storage`) and of an element of the state (`state_type`), and whether
@@ -35,19 +35,16 @@ public:
     /// elements.
     template <class Buffer>
     parameter(Updater const& optimizer, Buffer const& initial, parameter_options options = {})
-        : updater_(optimizer), options_(options) {
+        : dense_parameter(model_wise_rule<typename Updater::rule_type>, options), own_updater_(optimizer) {
         auto const from = given_values("initial", initial);
-        set_shape(options.shape.is_known() ? options.shape : detail::shape_of(initial), from.size());
-        memory_.values = updater_.backend().copy_of(from, space_of<Buffer>{});
-        make_state();
-        updater_.seek({});
-        call([&](auto... slots) { updater_.initialize(value_span(), slots...); });
+        gradstep::shape const known = options.shape.is_known() ? options.shape : detail::shape_of(initial);
+        begin(from.data(), from.size(), std::is_same_v<space_of<Buffer>, host_memory>, known);
     }
 
     /// Does not compile: pass the optimizer first, then the initial values.
     template <class Buffer>
     parameter(Buffer const&, std::type_identity_t<Updater> const& optimizer, parameter_options = {})
-        : updater_(optimizer) {
+        : dense_parameter(false, {}), own_updater_(optimizer) {
         static_assert(
             sizeof(Buffer) == 0,
             "gradstep: parameter: the arguments are in another order; expected gs::parameter{optimizer, initial}");
@@ -60,8 +57,8 @@ public:
     /// throws (callback_executor), parts of the step can have happened: the clock then counts the
     /// step.
     template <class G> update_result update(G&& gradient, step_options const& options = {}) {
-        require_trained("update");
-        return step_by(gradient, options, [] {});
+        if constexpr (detail::contiguous_buffer<G>) return dense_parameter::update(given(gradient), options);
+        else return update_lazily(gradient, options, false);
     }
 
     /// The first half of a step of sharpness-aware minimization (`sam_options`): moves the values
@@ -77,27 +74,7 @@ public:
     template <class G> ascent_result ascend(G&& gradient, sam_options const& how = {}) {
         static_assert(detail::contiguous_buffer<G>,
                       "gradstep: ascend: the gradient is lazy, and its norm is read first; expected memory");
-        require_trained("ascend");
-        detail::check(how);
-        auto const& by = updater_.backend();
-        if (!options_.bfloat16_copy.empty())
-            detail::fail<value_error>({"ascend"}, {"parameter_options.bfloat16_copy is set, and only the values move"},
-                                      {"no copy"});
-        if (auto const found = detail::refused_nonfinite(by, options_.on_nonfinite, gradient, size()))
-            return {false, 0, found};
-        slice<Updater> const x = as_slice_of(gradient);
-        x.check_buffers();
-        std::span<storage const> const g = x.gradient;
-        ascent_.make_room(size());
-        if (how.adaptive) ascent_.measure(by, x.weight, g, how.eta, 0, size());
-        double const norm = global_norm(by, how.adaptive ? ascent_.kept() : g);
-        if (!std::isfinite(norm))
-            detail::fail<value_error>({"ascend"}, {"the norm of the gradient is ", norm},
-                                      {"finite gradients; on_nonfinite = skip leaves such steps out"});
-        ascent_.keep(by, x.weight, 0, size());
-        is_ascended_ = true;
-        ascent_.move(by, x.weight, g, how, how.scale(norm), 0, size());
-        return {true, norm, {}};
+        return dense_parameter::ascend(given(gradient), how);
     }
     /// The second half: restores the values bit for bit, and updates them by one step with the
     /// gradient at the values that `ascend` has left. Arguments, results and errors are as for
@@ -105,60 +82,43 @@ public:
     /// `on_nonfinite` skips the step, the values are restored. Throws sequence_error without an
     /// `ascend`, and if the model of this parameter has moved the values.
     template <class G> update_result descend(G&& gradient, step_options const& options = {}) {
-        if (is_locked_for_ascent_) detail::refuse_locked("descend");
-        if (!is_ascended_) detail::refuse_descend();
-        auto const back = [&] { restore(); };
-        update_result const result = step_by(gradient, options, back);
-        if (!result.applied) restore();
-        return result;
+        if constexpr (detail::contiguous_buffer<G>) return dense_parameter::descend(given(gradient), options);
+        else return update_lazily(gradient, options, true);
     }
     /// Whether `ascend` has moved the values, here or in the model, and neither `descend` nor
     /// `restore` was called.
-    bool is_ascended() const { return is_ascended_; }
+    using dense_parameter::is_ascended;
 
     /// Returns a slice with the parameter's values and state and this gradient, for a step over
     /// several tensors. It refers to the parameter's memory.
     template <class G> slice<Updater> as_slice(G&& gradient) {
         detail::require_lasting<G>();
         require_trained("as_slice");
-        return as_slice_of(gradient);
+        auto values = value_span();
+        slice<Updater> out = call([&](auto... slots) { return slice<Updater>(values, gradient, slots...); });
+        out.bfloat16_copy = options_.bfloat16_copy;
+        out.shape = options_.shape;
+        return out;
     }
 
     /// The number of elements, `size()`; the `clock()`; and the policies, `optimizer()`.
-    std::size_t size() const { return memory_.values.size(); }
-    gradstep::clock clock() const { return updater_.clock(); }
-    Updater const& optimizer() const { return updater_; }
+    using dense_parameter::clock, dense_parameter::size;
+    Updater const& optimizer() const { return own_updater_.updater(); }
     /// The policies, writable: you can set the clock, or continue with other hyperparameters.
-    Updater& optimizer() { return updater_; }
+    Updater& optimizer() { return own_updater_.updater(); }
     /// The number of rows: of the shape, or else of elements.
     std::size_t rows() const { return options_.shape.is_known() ? options_.shape.memory_rows() : size(); }
     /// The options of the constructor, with the shape.
-    parameter_options const& options() const { return options_; }
+    using dense_parameter::options;
     /// Sets the shape. Throws size_error for a shape with another number of elements. The state of
     /// a factored rule (adafactor) has its lengths: before the first step it is allocated again,
     /// and afterwards another shape throws sequence_error.
-    void set_shape(gradstep::shape const& of) {
-        if constexpr (factored_rule<typename Updater::rule_type>) {
-            if (of.rows != options_.shape.rows || of.cols != options_.shape.cols) {
-                detail::require_elements("shape", of, size());
-                if (clock().step != 0) detail::refuse_reshaped();
-                require_trained("set_shape");
-                auto before = std::exchange(options_.shape, of);
-                detail::rollback_guard back([&] { options_.shape = before; });
-                make_state();
-                call([&](auto... slots) { updater_.initialize(value_span(), slots...); });
-                back.dismiss();
-            }
-        }
-        set_shape(of, size());
-    }
+    using dense_parameter::set_shape;
 
     /// The values, read-only, valid until the next update. On a device use `copy_to`.
-    std::span<storage const> values() const requires on_host { return {memory_.values.data(), memory_.values.size()}; }
+    std::span<storage const> values() const requires on_host { return memory(); }
     /// The values in the backend's memory, read-only, valid until the next update.
-    std::span<storage const> memory() const {
-        return {detail::traits_of<buffer<storage>>::data(memory_.values), size()};
-    }
+    std::span<storage const> memory() const { return {static_cast<storage const*>(memory_.values()), size()}; }
     /// Sets all values, for example to pretrained ones, from a buffer as the constructor takes it.
     /// The state follows as in `updater::weights_set`, and training goes on from the new values:
     /// the master copy becomes them, and moments and the clock stay. The next step writes the
@@ -169,11 +129,7 @@ public:
         auto const from = given_values("set_values", values);
         if (from.size() != size())
             detail::fail<size_error>({"set_values"}, {"there are ", from.size(), " values"}, {size()});
-        auto const to = value_span();
-        if constexpr (!std::is_same_v<space_of<Buffer>, typename backend::memory_space>)
-            updater_.backend().copy_from_host(from, to.data());
-        else if (from.data() != to.data()) detail::copy(updater_.backend(), from, to);
-        detail::follow_weights(updater_, memory_.whole(), clock().step);
+        put(from.data(), std::is_same_v<space_of<Buffer>, host_memory>);
     }
     /// Copies the values to a host buffer of the same size. Waits for a device.
     template <class Buffer> void copy_to(Buffer&& host) const {
@@ -182,17 +138,19 @@ public:
         if (to.size() != size())
             detail::fail<size_error>({"copy_to"}, {"the buffer has ", to.size(), " elements"}, {size()});
         detail::require_layout(host, to);
-        updater_.backend().copy_to_host(memory(), to);
+        code().copy_to_host(memory_.values(), to.data(), to.size_bytes());
     }
 
     /// Returns a copy of the average of the values that the rule keeps (`averaged`). It has the
     /// type of the state, which keeps all digits of the average. Waits for a device. It does not
     /// compile if the rule keeps no average. Throws sequence_error between `ascend` and `descend`.
     std::vector<state_type> average() const {
-        if (is_ascended_) detail::refuse_ascended("average");
-        if constexpr (detail::require_average<typename Updater::rule_type>())
-            return detail::averages_on_host(updater_, size(), [&](auto out) { read_average(out); });
-        else return {};
+        std::vector<state_type> out;
+        if constexpr (detail::require_average<typename Updater::rule_type>()) {
+            out.resize(size());
+            average_on_host(out.data());
+        }
+        return out;
     }
     /// Replaces the values by their average, rounded to the type of the values, until the returned
     /// object is destroyed or you call `restore()`. It allocates memory for a copy of the values.
@@ -200,11 +158,7 @@ public:
     /// replaced the values.
     [[nodiscard]] applied_average<parameter> apply_average() {
         require_trained("apply_average");
-        if constexpr (detail::require_average<typename Updater::rule_type>()) {
-            buffer<storage> averages(size());
-            read_average(std::span<storage>(backend::data(averages), size()));
-            replace_values(std::move(averages));
-        }
+        if constexpr (detail::require_average<typename Updater::rule_type>()) put_average();
         return applied_average<parameter>(*this);
     }
     /// The same with averages that you pass in host memory, for example from an `averager`. Also
@@ -221,25 +175,16 @@ public:
         std::vector<storage> rounded(size());
         for (std::size_t i = 0; i < size(); ++i)
             rounded[i] = storage(static_cast<typename traits::compute>(detail::widen(from[i])));
-        auto values = updater_.backend().copy_of(std::span<storage const>(rounded), host_memory{});
-        replace_values(std::move(values));
+        detail::memory_block values(code().memory(), memory_.value_bytes());
+        code().copy_from_host(rounded.data(), values.data(), values.bytes());
+        put_values(std::move(values));
         return applied_average<parameter>(*this);
     }
     /// Restores the trained values, bit for bit, after `apply_average` or `ascend`. Throws
     /// sequence_error if they are in place, and if `ascend` of the model has moved them.
-    void restore() {
-        if (is_locked_for_ascent_) detail::refuse_locked("restore");
-        if (is_ascended_) {
-            ascent_.restore(updater_.backend(), value_span(), 0, size());
-            is_ascended_ = false;
-            return;
-        }
-        if (!average_is_applied_) detail::refuse_restore();
-        memory_.values = std::exchange(trained_, {});
-        average_is_applied_ = false;
-    }
+    void restore() { dense_parameter::restore(); }
     /// Whether an average has replaced the values.
-    bool average_is_applied() const { return average_is_applied_; }
+    using dense_parameter::average_is_applied;
 
     /// Writes a checkpoint to a safetensors file: values, state, clock and policies. A header-only
     /// program must include gradstep/checkpoint.hpp. An existing file is replaced when the new
@@ -267,56 +212,39 @@ public:
         static_assert(
             i < Updater::slots,
             "gradstep: state: the updater has no state slot of this name; expected one of the rule's `state_names`");
-        return {memory_.state[i].data(), memory_.state[i].size()};
+        return state_span(i);
     }
     /// A state slot by its name at run time. Throws value_error for an unknown name, with the names
     /// of the slots.
     std::span<state_type const> state(std::string_view name) const requires on_host {
         std::size_t const i = detail::slot_named<Updater>(name);
         if (i >= Updater::slots) detail::refuse_slot(name, Updater::state_names);
-        return {memory_.state[i].data(), memory_.state[i].size()};
+        return state_span(i);
     }
 
     /// Describes trained values, state, policies and clock to a visitor, for gradstep's files and
     /// saved states; without the decay if the parameter has none. Only `load` writes to the memory
     /// that the visitor gets. Throws sequence_error between `ascend` and `descend`.
-    void describe_state(detail::state_visitor& to, bool decay = true) const {
-        if (is_ascended_) detail::refuse_ascended("save or load");
-        auto& self = const_cast<parameter&>(*this);
-        auto const values = self.trained_span();
-        self.call([&](auto... slots) {
-            detail::visit_state(to, detail::tensor<Updater>(values, slots...), updater_, decay);
-        });
-        detail::visit_shape(to, options_.shape);
-    }
+    using dense_parameter::describe_state;
     /// Continues from a saved state: its clock, and the id if there is one. The state of the first
     /// `loaded` elements belongs to it; averages of the others stay as they are.
-    void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::size_t loaded = SIZE_MAX) {
-        detail::keep_averages<Updater>(updater_, memory_.whole(), loaded, clock().step, at.step);
-        updater_.seek(at);
-        if (id) options_.id = *id;
-    }
+    using dense_parameter::resume;
     /// @cond
-    // The parts of a change of rows, for changing_rows and for models. `rearranged` allocates all
-    // memory, and `commit_rows` changes the parameter.
-    detail::row_lengths row_lengths(char const* call) const {
-        require_trained(call);
-        return detail::row_lengths_of(call, options_.shape, size());
+    // For models, files and changing_rows.
+    detail::dense_parameter& core() { return *this; }
+    detail::dense_parameter const& core() const { return *this; }
+    static std::unique_ptr<detail::dense_parameter> owned(parameter of) {
+        return std::unique_ptr<detail::dense_parameter>(new parameter(std::move(of)));
     }
+    using dense_parameter::row_lengths;
     template <class Values> auto added_values(Values const& values) const {
         using own = typename backend::memory_space;
-        return detail::values_on_host<storage, own>(updater_.backend(), values);
+        return detail::values_on_host<storage, own>(optimizer().backend(), values);
     }
-    detail::rearranged_memory<Updater> rearranged(detail::row_order const& order, std::span<storage const> added) {
-        if (!options_.bfloat16_copy.empty() && order.moves_values()) detail::refuse_copied_rows();
-        return detail::rearranged(updater_, memory_, options_.shape, order, added);
+    std::unique_ptr<detail::pending_rows> rearranged(detail::row_order const& order, std::span<storage const> added) {
+        return changed_rows(order, added.data(), added.size());
     }
-    void commit_rows(detail::rearranged_memory<Updater>&& made) noexcept {
-        options_.shape = made.shape;
-        static_cast<detail::parameter_memory<Updater>&>(memory_) = std::move(made);
-    }
-    // Whether the model has moved the values, and keeps those before.
-    void set_ascent_lock(bool is) { is_ascended_ = is_locked_for_ascent_ = is; }
+    void commit_rows(std::unique_ptr<detail::pending_rows> made) noexcept { made->commit(); }
     /// @endcond
 
 private:
@@ -331,88 +259,58 @@ private:
         detail::require_layout(values, from);
         return from;
     }
-    // Allocates the state for the shape.
-    void make_state() {
-        std::array<buffer<state_type>, Updater::slots> made;
-        for (std::size_t i = 0; i != Updater::slots; ++i) // there may be none, and nvcc warns of a < 0
-            made[i] = buffer<state_type>(Updater::slot_size(i, memory_.values.size(), options_.shape));
-        memory_.state = std::move(made);
+    // The gradient of a call.
+    template <class G> detail::given_gradient given(G& gradient) const {
+        auto const x = detail::as_span<storage const, typename backend::memory_space>(gradient);
+        detail::require_layout(gradient, memory());
+        return {x.data(), x.size(), detail::is_writable<G>()};
     }
-    void set_shape(gradstep::shape const& of, std::size_t n) {
-        detail::require_elements("shape", of, n);
-        options_.shape = of;
-    }
-    void require_trained(char const* call) const {
-        if (average_is_applied_) detail::refuse_applied(call);
-        if (is_ascended_) detail::refuse_ascended(call);
-    }
-    // One step; calls `before_it()` when everything has been checked.
-    template <class G, class F> update_result step_by(G& gradient, step_options const& options, F const& before_it) {
-        auto const& by = updater_.backend();
-        if (auto const found = detail::refused_nonfinite(by, options_.on_nonfinite, gradient, size())) {
-            detail::check(options); // as the step would
-            if (options.zero_gradient) detail::zero_refused<storage>(by, gradient);
-            return {false, found};
-        }
-        gradstep::clock const before = updater_.clock();
-        auto const step = updater_.next_step(options);
-        detail::rollback_guard clock_back([&] { updater_.seek(before); });
-        auto const run = [&](auto pending) {
-            before_it();
-            clock_back.dismiss();
-            pending();
-        };
-        if constexpr (detail::contiguous_buffer<G>) {
-            slice<Updater> x = as_slice_of(gradient);
-            x.id = options_.id;
-            run(step.begin(x));
-        } else {
-            if (!options_.bfloat16_copy.empty())
-                detail::fail<buffer_error>({"parameter_options.bfloat16_copy"}, {"is set, and the gradient is lazy"},
-                                           {"a gradient in memory"});
-            call([&](auto... slots) {
-                auto values = value_span();
-                run(step.begin(options_.id, values, gradient, slots...));
-            });
-        }
+    // A step with a gradient that is computed as it is read.
+    template <class G> update_result update_lazily(G& gradient, step_options const& options, bool goes_back) {
+        if (!goes_back) require_trained("update");
+        else require_ascended();
+        static_cast<void>(detail::refused_nonfinite(optimizer().backend(), options_.on_nonfinite, gradient, size()));
+        gradstep::clock const before = clock();
+        auto const step = optimizer().next_step(options);
+        detail::rollback_guard clock_back([&] { optimizer().seek(before); });
+        if (!options_.bfloat16_copy.empty())
+            detail::fail<buffer_error>({"parameter_options.bfloat16_copy"}, {"is set, and the gradient is lazy"},
+                                       {"a gradient in memory"});
+        auto values = value_span();
+        auto const pending = call([&](auto... slots) { return step.begin(options_.id, values, gradient, slots...); });
+        if (goes_back) go_back();
+        clock_back.dismiss();
+        pending();
         return {};
     }
-    template <class G> slice<Updater> as_slice_of(G& gradient) {
-        auto values = value_span();
-        slice<Updater> out = call([&](auto... slots) { return slice<Updater>(values, gradient, slots...); });
-        out.bfloat16_copy = options_.bfloat16_copy;
-        out.shape = options_.shape;
-        return out;
+    std::span<storage> value_span() { return {static_cast<storage*>(memory_.values()), size()}; }
+    std::span<state_type const> state_span(std::size_t i) const {
+        return {static_cast<state_type const*>(memory_.state(i)), memory_.state_bytes(i) / sizeof(state_type)};
     }
-    void replace_values(buffer<storage>&& averages) {
-        trained_ = std::exchange(memory_.values, std::move(averages));
-        average_is_applied_ = true;
-    }
-    template <class T> void read_average(std::span<T> out) const {
-        auto& self = const_cast<parameter&>(*this); // a step's view of the memory may write; this one reads
-        self.call([&](auto... slots) { updater_.average(out, self.trained_span(), slots...); });
-    }
-    std::span<storage> value_span() { return {backend::data(memory_.values), memory_.values.size()}; }
-    // The values as they are trained, also while an average is in their place.
-    std::span<storage> trained_span() {
-        buffer<storage>& trained = average_is_applied_ ? trained_ : memory_.values;
-        return {backend::data(trained), trained.size()};
-    }
-
     // Calls f with one span for each slot.
     template <class F> decltype(auto) call(F const& f) {
         return [&]<std::size_t... I>(std::index_sequence<I...>)->decltype(auto) {
-            return f(std::span<state_type>(backend::data(memory_.state[I]), memory_.state[I].size())...);
+            return f(std::span<state_type>(static_cast<state_type*>(memory_.state(I)),
+                                           memory_.state_bytes(I) / sizeof(state_type))...);
         }
         (std::make_index_sequence<Updater::slots>{});
     }
 
-    Updater updater_;
-    parameter_options options_;
-    detail::parameter_memory<Updater> memory_;
-    buffer<storage> trained_; // the values while the average is in their place (g++ 12 warns of an optional at -O3)
-    detail::ascent_state<typename Updater::element_type, backend> ascent_;
-    bool average_is_applied_ = false, is_ascended_ = false, is_locked_for_ascent_ = false;
+    // The functions of dense_parameter.
+    detail::stepper& by() noexcept override { return own_updater_; }
+    bool give_average([[maybe_unused]] detail::type_id element, [[maybe_unused]] void* out) override {
+        if constexpr (detail::keeps_average<typename Updater::rule_type>)
+            if (element == detail::type_id_of<state_type>()) {
+                *static_cast<std::vector<state_type>*>(out) = average();
+                return true;
+            }
+        return false;
+    }
+    detail::type_id storage_type() const override { return detail::type_id_of<storage>(); }
+    detail::type_id face_type() const override { return detail::type_id_of<parameter>(); }
+    void* face() override { return this; }
+
+    detail::typed_stepper<Updater> own_updater_;
 };
 template <class Updater, class Buffer> parameter(Updater, Buffer const&) -> parameter<Updater>;
 template <class Updater, class Buffer> parameter(Updater, Buffer const&, parameter_options) -> parameter<Updater>;

@@ -7,4 +7,3 @@
 #include <gradstep/runtime/detail/state.hpp>
 #include <gradstep/runtime/message_task.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
-#include <gradstep/runtime/parameter_task.hpp>

@@ -3,7 +3,7 @@
 #include <gradstep/compression/detail/updater_message_task.hpp>
 #include <gradstep/compression/model_message.hpp>
 #include <gradstep/model.hpp>
-#include <gradstep/model/detail/memory_tasks.hpp>
+#include <gradstep/model/detail/borrowed_parameter.hpp>
 #include <gradstep/model/named_gradient.hpp>
 #include <gradstep/parameter.hpp>
 #include <gradstep/step/slice.hpp>
@@ -39,16 +39,16 @@ public:
     /// Adds a parameter, as `model::add` does.
     template <class Updater> void add(std::string name, parameter<Updater> owned, tensor_options options = {}) {
         tasks().check_new(name, options);
-        using task_type = detail::message_task_of<detail::owning_task<Updater>>;
-        push_back(detail::made_message_task(std::make_unique<task_type>(std::move(name), std::move(owned), options)));
+        push_back(detail::made_message_task(std::make_unique<detail::message_task_of<Updater>>(
+            std::move(name), parameter<Updater>::owned(std::move(owned)), options)));
     }
     /// The same for a parameter with an optimizer chosen at run time, `any_parameter`
     /// (gradstep/runtime.hpp).
     template <class Parameter>
-    requires(requires { typename Parameter::task_type; }) void add(std::string name, Parameter owned,
+    requires(requires { typename Parameter::rows_type; }) void add(std::string name, Parameter owned,
                                                                    tensor_options options = {}) {
         tasks().check_new(name, options);
-        push_back(make_message_task(std::move(name), std::move(owned), options));
+        push_back(make_message_task(std::move(name), Parameter::owned(std::move(owned)), options));
     }
     /// Adds a parameter in your memory, as `model::add` does.
     template <class Element, class Rule, class Regularizer, class Schedule, class Backend>
@@ -56,8 +56,11 @@ public:
              slice<updater<Element, Rule, Regularizer, Schedule, Backend>> tensor, tensor_options options = {}) {
         options = tasks().check_new(name, options, {tensor.rate_scale, tensor.decay}, tensor.step, "slice.step");
         using type = updater<Element, Rule, Regularizer, Schedule, Backend>;
-        using task_type = detail::message_task_of<detail::borrowing_task<type>>;
-        push_back(detail::made_message_task(std::make_unique<task_type>(std::move(name), optimizer, tensor, options)));
+        std::unique_ptr<detail::dense_parameter> made;
+        detail::with_context([&] { return name + ": "; },
+                             [&] { made = std::make_unique<detail::borrowed_parameter<type>>(optimizer, tensor); });
+        push_back(detail::made_message_task(
+            std::make_unique<detail::message_task_of<type>>(std::move(name), std::move(made), options)));
     }
     /// The same with an optimizer chosen at run time, `any_updater`.
     template <class Updater>
@@ -65,7 +68,9 @@ public:
                                                                    typename Updater::tensor_type const& tensor,
                                                                    tensor_options options = {}) {
         options = tasks().check_new(name, options, {tensor.rate_scale, tensor.decay}, tensor.step, "step");
-        push_back(make_message_task(std::move(name), optimizer, tensor, options));
+        decltype(lent_parameter(name, optimizer, tensor)) made; // found by its arguments
+        detail::with_context([&] { return name + ": "; }, [&] { made = lent_parameter(name, optimizer, tensor); });
+        push_back(make_message_task(std::move(name), std::move(made), options));
     }
 
     /// The first half of a step: returns the message of this trainer. clip_norm limits the norm of

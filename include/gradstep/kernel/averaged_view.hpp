@@ -15,19 +15,6 @@ template <class Rule> constexpr bool require_average() {
     return keeps_average<Rule>;
 }
 
-// Copies averages to the host, in the type of the state; read(span) writes them to memory of the
-// backend.
-template <class Updater, class Read> auto averages_on_host(Updater const& of, std::size_t size, Read const& read) {
-    using state = typename Updater::traits::state;
-    using backend = typename Updater::backend_type;
-    typename backend::template buffer<state> averages(size);
-    std::span<state> const there(backend::data(averages), size);
-    read(there);
-    std::vector<state> out(size);
-    of.backend().copy_to_host(std::span<state const>(there), std::span<state>(out));
-    return out;
-}
-
 // Whether a slot depends on the number of steps so far, as the sums of `window`.
 template <class Policy>
 inline constexpr bool counts_in_state = [] {

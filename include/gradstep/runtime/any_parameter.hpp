@@ -25,7 +25,6 @@
 #include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
-class any_owning_task;
 struct parameter_scratch; // runtime/detail/parameter_scratch.hpp
 } // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
@@ -49,8 +48,6 @@ namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 /// a row-wise rule keeps for each row moves with its row.
 class any_parameter : private detail::dense_parameter, public changing_rows<any_parameter> {
 public:
-    /// The type of object that a gs::model uses to own the parameter.
-    using task_type = detail::any_owning_task;
     /// The rows with pending steps, for checkpoints.
     using rows_type = detail::stamped_rows;
 
@@ -192,7 +189,7 @@ public:
     [[nodiscard]] applied_average<any_parameter> apply_average();
     /// Restores the trained values, bit for bit, after `apply_average` or `ascend`. Throws
     /// sequence_error if `ascend` of the model has moved them.
-    using dense_parameter::restore;
+    void restore() { dense_parameter::restore(); }
     /// Whether an average has replaced the values.
     using dense_parameter::average_is_applied;
 
@@ -248,6 +245,10 @@ public:
     static void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                            step_options const& options);
     detail::dense_parameter& core() { return *this; }
+    static std::unique_ptr<detail::dense_parameter> owned(any_parameter of) {
+        return std::unique_ptr<detail::dense_parameter>(new any_parameter(std::move(of)));
+    }
+    static any_parameter& of(detail::dense_parameter& core) { return static_cast<any_parameter&>(core); }
     detail::dense_parameter const& core() const { return *this; }
     void take_gradient(any_span const& gradient, step_options const& options, char const* call);
     any_span gradient() const { return {updater_.storage(), gradient_.data, gradient_.size}; }
@@ -271,7 +272,7 @@ public:
         gradstep::shape shape = {};                             // of the options
         std::size_t rows = 0, width = 0;
     };
-    detail::row_lengths row_lengths(char const* call) const;
+    GRADSTEP_DEFINE_RUNTIME detail::row_lengths row_lengths(char const* call) const override;
     added_rows added_values(any_span given) const;
     rearranged_memory rearranged(detail::row_order const& order, added_rows const& added);
     void commit_rows(rearranged_memory&& made) noexcept;
@@ -280,6 +281,17 @@ public:
 private:
     // The functions of dense_parameter.
     detail::stepper& by() noexcept override { return updater_; }
+    bool is_of_run_time() const override { return true; }
+    GRADSTEP_DEFINE_RUNTIME void join(std::string const& name, tensor_options const& options) override;
+    GRADSTEP_DEFINE_RUNTIME void use_shape(gradstep::shape const& of) override;
+    GRADSTEP_DEFINE_RUNTIME void follow(bool checks) override;
+    GRADSTEP_DEFINE_RUNTIME std::optional<detail::given_gradient> own_gradient() override;
+    GRADSTEP_DEFINE_RUNTIME bool give_average(detail::type_id element, void* out) override;
+    GRADSTEP_DEFINE_RUNTIME detail::type_id storage_type() const override;
+    detail::type_id face_type() const override { return lent_ ? nullptr : detail::type_id_of<any_parameter>(); }
+    void* face() override { return lent_ ? nullptr : this; }
+    GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::pending_rows>
+    changed_rows(detail::row_order const& order, void const* added, std::size_t count) override;
     GRADSTEP_DEFINE_RUNTIME void withdraw() override;
     void run_whole(detail::launch_batch&) override { run_alone(); }
     bool runs_in_chunks() const override { return !updater_.facts().is_whole() && !two_phase_.runs() && !stamps_; }
@@ -313,6 +325,7 @@ private:
         std::unique_ptr<detail::parameter_scratch> made_;
     };
 
+    void set_id(std::uint64_t id) { options_.id = id_ = id; }
     void use_own_threads();
     bool is_behind() const { return stamps_ && stamps_->is_behind(); }
     // A step of all elements, on rows [first, last).
@@ -331,7 +344,7 @@ private:
     std::size_t own_rows() const { return has_rows_of_their_own() ? rows_ : 0; }
     void reshape(gradstep::shape const& of);
     void require_rows(char const* call) const;
-    void next_step(step_options options, tensor_options const& own);
+    void next_step(step_options const& options, tensor_options const& own);
     void require_average(char const* call) const;
     static std::size_t bytes_of(any_span const& x) { return x.size * size_of(x.type); }
     void require_room(any_span const& out, scalar type, std::size_t size, char const* call) const;
@@ -362,6 +375,13 @@ private:
     std::optional<detail::stamped_rows> stamps_; // if rows have pending steps
     bool is_taken_ = false;                      // by update_all
     std::optional<detail::executor_reference> threads_;
+    // The application's memory that it refers to.
+    struct lent_memory {
+        any_tensor tensor;
+        std::vector<any_span> slots;
+        bool follows; // it is in containers
+    };
+    std::optional<lent_memory> lent_;
     detail::two_phase two_phase_;
     std::optional<std::vector<std::uint64_t>> shape_; // set by set_shape
     workspace scratch_;
@@ -380,6 +400,12 @@ private:
 /// for a duplicate parameter. No parameter has changed then.
 void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                 step_options const& options = {});
+
+/// @cond
+/// A parameter of a gs::model with this name over your memory. gs::model::add calls it.
+std::unique_ptr<detail::dense_parameter> lent_parameter(std::string const& name, any_updater const& optimizer,
+                                                        any_tensor const& tensor);
+/// @endcond
 } // namespace gradstep::inline GRADSTEP_RUNTIME_ABI
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)

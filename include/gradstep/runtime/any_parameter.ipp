@@ -45,7 +45,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
     }
     optimizer_options const& of_text = updater_.options();
     if (options_.on_nonfinite == nonfinite::propagate) options_.on_nonfinite = of_text.on_nonfinite;
-    if (options_.id == 0) options_.id = static_cast<std::uint64_t>(of_text.id);
+    set_id(options_.id == 0 ? static_cast<std::uint64_t>(of_text.id) : options_.id);
     limit_ = updater_.limit();
     given_id_ = options_.id;
     use_own_threads();
@@ -72,7 +72,11 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
       width_(0) {
     if (!std::holds_alternative<touch_only>(updater_.policies().catch_up))
         detail::fail<value_error>({"catch_up"}, {"a parameter of a model takes every step as a whole"}, {"touch_only"});
+    set_id(options.id);
     limit_ = updater_.limit();
+    lent_.emplace(
+        lent_memory{memory, {memory.slots.begin(), memory.slots.end()}, memory.values.container.container != nullptr});
+    for (any_span const& slot : memory.slots) lent_->follows = lent_->follows || slot.container.container != nullptr;
     refer_to(memory);
 }
 
@@ -228,7 +232,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::describe_shape(detail::state_visitor
 GRADSTEP_DEFINE_RUNTIME void any_parameter::resume(gradstep::clock at, std::optional<std::uint64_t> id,
                                                    std::optional<std::uint64_t> seed, std::size_t loaded) {
     resume(at, loaded);
-    if (id) options_.id = *id;
+    if (id) set_id(*id);
     if (seed) seed_ = *seed;
 }
 
@@ -237,7 +241,50 @@ GRADSTEP_DEFINE_RUNTIME std::optional<std::uint64_t> any_parameter::drawing_id()
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::set_name(std::string_view name, bool always) {
-    if (always || (clock().step == 0 && options_.id == given_id_)) options_.id = given_id_ + detail::hash_of(name);
+    if (always || (clock().step == 0 && options_.id == given_id_)) set_id(given_id_ + detail::hash_of(name));
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::join(std::string const& name, tensor_options const& options) {
+    set_name(name, true);
+    if (stamps_)
+        detail::fail<value_error>({name, ": catch_up"}, {"a parameter of a model takes every step as a whole"},
+                                  {"touch_only"});
+    own_ = options;
+    // A step is compiled with its regularizer or without: here, its decaying parts are removed.
+    if (options.decay != 1) updater_ = updater_.with_decay(options.decay);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::use_shape(gradstep::shape const& of) {
+    if (of.is_known()) set_shape({of.rows, of.cols});
+    else set_shape({size()});
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::follow(bool) {
+    if (!lent_ || !lent_->follows) return;
+    any_tensor now = lent_->tensor;
+    now.slots = lent_->slots;
+    refer_to(now);
+}
+
+GRADSTEP_DEFINE_RUNTIME std::optional<detail::given_gradient> any_parameter::own_gradient() {
+    if (!lent_) return {};
+    any_span const gradient = lent_->tensor.gradient.now();
+    if (gradient.size == 0 && size() != 0) return {};
+    return checked_gradient(gradient, size(), {});
+}
+
+GRADSTEP_DEFINE_RUNTIME bool any_parameter::give_average(detail::type_id element, void* out) {
+    return detail::with_type(updater_.state_type(), [&]<class S>() {
+        if (element != detail::type_id_of<S>()) return false;
+        std::vector<S> averages(size());
+        average(averages);
+        *static_cast<std::vector<S>*>(out) = std::move(averages);
+        return true;
+    });
+}
+
+GRADSTEP_DEFINE_RUNTIME detail::type_id any_parameter::storage_type() const {
+    return detail::with_type(updater_.storage(), []<class S>() { return detail::type_id_of<S>(); });
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::use_own_threads() {
@@ -277,9 +324,9 @@ GRADSTEP_DEFINE_RUNTIME void const* any_parameter::gradient_at(std::size_t i) co
 // Prepares a step of this parameter alone; a model of one parameter, if the rule is model-wise.
 GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_alone(step_options const& options) {
     step_options const own = limit_.is_none() ? options : clipped(options);
-    if (!is_model_wise()) return advance(own, {});
+    if (!is_model_wise()) return advance(own, own_);
     detail::step_task* const all[] = {this};
-    (*scratch_).driver.prepare_by(all, [&](std::size_t, double) { advance(own, {}); });
+    (*scratch_).driver.prepare_by(all, [&](std::size_t, double) { advance(own, own_); });
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::run_alone() {
@@ -409,15 +456,17 @@ GRADSTEP_DEFINE_RUNTIME step_options any_parameter::clipped(step_options options
     return options;
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options options, tensor_options const& own) {
+GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options const& options, tensor_options const& own) {
     if (updater_.facts().is_model_wise != is_model_wise())
         detail::fail<value_error>({"optimizer"},
                                   {"was replaced, and the rule ", is_model_wise() ? "was" : "is",
                                    " model-wise, while the other one sees one tensor"},
                                   {"a new parameter"});
     before_ = clock();
-    if (options.seed == 0) options.seed = seed_;
-    updater_.next_step(options, own);
+    if (options.seed != 0 || seed_ == 0) return updater_.next_step(options, own);
+    step_options seeded = options;
+    seeded.seed = seed_;
+    updater_.next_step(seeded, own);
 }
 
 GRADSTEP_DEFINE_RUNTIME detail::given_gradient any_parameter::checked_gradient(any_span const& given, std::size_t count,
@@ -472,7 +521,7 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
     auto& sums = (*scratch_).sums;
     sums.resize(parts);
     for (auto& sum : sums) sum.resize(width_ * size_of(updater_.storage()));
-    advance(options, {});
+    advance(options, own_);
     begin_step();
     auto const run_part = [&](std::size_t p) {
         std::size_t const first = p * batch.count / parts, last = (p + 1) * batch.count / parts;
@@ -595,6 +644,21 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::rearranged_memory any_parameter::rearrang
     return out;
 }
 
+GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::pending_rows>
+any_parameter::changed_rows(detail::row_order const& order, void const* added, std::size_t count) {
+    class pending final : public detail::pending_rows {
+    public:
+        pending(any_parameter& to, rearranged_memory&& made) : to_(to), made_(std::move(made)) {}
+        void commit() noexcept override { to_.commit_rows(std::move(made_)); }
+
+    private:
+        any_parameter& to_;
+        rearranged_memory made_;
+    };
+    any_span const values(updater_.storage(), added, count);
+    return std::make_unique<pending>(*this, rearranged(order, added_rows{values}));
+}
+
 GRADSTEP_DEFINE_RUNTIME void any_parameter::commit_rows(rearranged_memory&& made) noexcept {
     memory_ = std::move(made.memory);
     if (stamps_) stamps_->replace(std::move(made.stamps));
@@ -699,6 +763,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
         with_context([&] { return k; },
                      [&] {
                          one.is_taken_ = true;
+                         if (k == 0) detail::check(options);
                          one.take_gradient(gradients[k], options, "update");
                          have_limits = have_limits || !one.limit_.is_none();
                          (one.refused_nonfinite() ? skipped : taken).push_back(&one);
@@ -784,7 +849,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::separate_ids(std::span<any_parameter
                 auto const low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
                 auto const t = static_cast<std::uint64_t>(latest);
                 auto const random = philox4x32({{low(k), attempt, low(t), low(t >> 32)}}, one.given_id_ + of_trained);
-                one.options_.id = std::uint64_t{random.word[1]} << 32 | random.word[0];
+                one.set_id(std::uint64_t{random.word[1]} << 32 | random.word[0]);
             }
         }
 }
@@ -792,5 +857,15 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::separate_ids(std::span<any_parameter
 GRADSTEP_DEFINE_RUNTIME void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                                         step_options const& options) {
     any_parameter::update_all(all, gradients, options);
+}
+
+GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::dense_parameter>
+lent_parameter(std::string const& name, any_updater const& optimizer, any_tensor const& tensor) {
+    auto id = static_cast<std::uint64_t>(optimizer.options().id);
+    if (tensor.id) id = *tensor.id - detail::hash_of(name); // set_name adds the hash
+    any_parameter out(optimizer, tensor, parameter_options{.id = id});
+    any_span const gradient = tensor.gradient.now();
+    if (gradient.size != 0) out.take_gradient(gradient, {}, "add");
+    return any_parameter::owned(std::move(out));
 }
 } // namespace gradstep::inline GRADSTEP_RUNTIME_ABI

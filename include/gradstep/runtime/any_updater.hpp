@@ -190,7 +190,6 @@ public:
     /// The compiled updater, for code that owns the memory (any_parameter).
     runtime::compiled_updater const& compiled() const { return *compiled_; }
     runtime::compiled_updater& compiled() { return *compiled_; }
-    detail::kernels& code() noexcept override { return *compiled_; }
     clock_state before_sums() const override { return step_.state; }
     detail::saved_policies written_policies(bool) const override { return detail::policies_of(*this); }
     /// The prepared step, for code that owns the memory.

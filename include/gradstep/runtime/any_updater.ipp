@@ -170,6 +170,7 @@ GRADSTEP_DEFINE_RUNTIME void require_same_types(any_updater const& a, any_update
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(configuration policies, scalar storage, element_form form)
     : policies_(std::move(policies)), form_(form), compiled_(detail::find_compiled(policies_, storage, form)) {
+    use(*compiled_);
     detail::check(policies_.schedule);
     if (policies_.scheduled.empty()) return;
     for (scheduled_number const& one : policies_.scheduled) detail::check(one.schedule);
@@ -190,10 +191,12 @@ GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(optimizer_configuration const& 
 }
 
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(any_updater const& other)
-    : policies_(other.policies_), limit_(other.limit_), form_(other.form_), compiled_(other.compiled_->copy()),
-      options_(other.options_), pool_(other.pool_), clock_(other.clock_), step_(other.step_),
-      step_options_(other.step_options_), prepared_(other.prepared_), tensors_(other.tensors_), decay_(other.decay_),
-      whole_(other.whole_) {}
+    : stepper(other), policies_(other.policies_), limit_(other.limit_), form_(other.form_),
+      compiled_(other.compiled_->copy()), options_(other.options_), pool_(other.pool_), clock_(other.clock_),
+      step_(other.step_), step_options_(other.step_options_), prepared_(other.prepared_), tensors_(other.tensors_),
+      decay_(other.decay_), whole_(other.whole_) {
+    use(*compiled_);
+}
 
 GRADSTEP_DEFINE_RUNTIME std::string any_updater::description() const {
     detail::policy_text out;
@@ -203,8 +206,13 @@ GRADSTEP_DEFINE_RUNTIME std::string any_updater::description() const {
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options const& given, tensor_options const& own) {
-    step_options options = given;
-    if (options.seed == 0) options.seed = static_cast<std::uint64_t>(options_.seed);
+    step_options seeded;
+    bool const needs_seed = given.seed == 0 && options_.seed != 0;
+    if (needs_seed) {
+        seeded = given;
+        seeded.seed = static_cast<std::uint64_t>(options_.seed);
+    }
+    step_options const& options = needs_seed ? seeded : given;
     detail::check_next(clock_.step, clock_.samples, options, own);
     gradstep::clock now = clock_;
     if (options.epoch) now.epoch = *options.epoch;

@@ -25,6 +25,7 @@ struct erased_threads {
 /// threads throw. The memory of tensors, messages and threads must not change in between.
 class compressing_updater : public compiled_updater {
 public:
+    using compiled_updater::compiled_updater;
     /// Runs the first half of a sparse step: adds the gradient to u and v. `message` returns the
     /// message to send. It is valid until the next half begins. After `release_message`, the caller
     /// owns it and frees it by delete[].

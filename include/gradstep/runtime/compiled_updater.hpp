@@ -44,6 +44,7 @@ using owned_updater = std::unique_ptr<compiled_updater>;
 /// An updater of a compiled combination: its kernels, whose numbers can be replaced.
 class compiled_updater : public detail::kernels {
 public:
+    using detail::kernels::kernels;
     /// Returns a copy with the same hyperparameters and the same prepared step.
     virtual std::unique_ptr<compiled_updater> copy() const = 0;
     /// Replaces the numbers of the policies, which have the same types, for the next `prepare`.

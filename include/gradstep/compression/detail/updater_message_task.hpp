@@ -2,16 +2,16 @@
 #include <gradstep/compression/detail/compress.hpp>
 #include <gradstep/compression/detail/merge.hpp>
 #include <gradstep/compression/detail/message_task.hpp>
-#include <gradstep/model/detail/memory_tasks.hpp>
+#include <gradstep/engine/detail/kernels_of.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // An updater with a step that makes messages: dgc_momentum has one.
 template <class Updater> concept compresses = requires { typename Updater::step_type::pending_message; };
 
-// The tasks of an updater (owning_task, borrowing_task) in a compressed_model. For a rule that
-// compresses: its step makes the message and applies it.
-template <class Task> class compressing_task final : public Task, public message_task {
-    using step_type = typename Task::updater_type::step_type;
+// A parameter of a compressed_model with a rule that compresses: its step makes the message and
+// applies it.
+template <class Updater> class compressing_task final : public parameter_task, public message_task {
+    using step_type = typename Updater::step_type;
     struct halves {
         step_type step;
         std::optional<typename step_type::pending_message> first{};
@@ -21,23 +21,26 @@ template <class Task> class compressing_task final : public Task, public message
     };
 
 public:
-    using Task::Task;
+    using parameter_task::parameter_task;
 
     void withdraw() override {
-        Task::withdraw();
+        parameter_task::withdraw();
         end_two_phase();
     }
-    bool runs_in_chunks() const override { return two_phase_ == nullptr && Task::runs_in_chunks(); }
+    bool runs_in_chunks() const override { return two_phase_ == nullptr && parameter_task::runs_in_chunks(); }
     void run_whole(launch_batch& waiting) override {
         if (two_phase_ != nullptr) two_phase_->second->run();
-        else Task::run_whole(waiting);
+        else parameter_task::run_whole(waiting);
     }
 
-    void begin_message(step_options const& options, double clip, bool has_gradient) override {
-        this->next_step(options, clip, [&](step_options const& own) {
-            two_phase_ = std::make_unique<halves>(this->optimizer().next_step(own, this->options()));
-            if (has_gradient) two_phase_->first.emplace(two_phase_->step, this->prepared_tensor());
-            else message_ = two_phase_->step.empty_message(this->size());
+    void begin_message(step_options const& given, double clip, bool has_gradient) override {
+        named([&] {
+            parameter().next_step(parameter().scaled(given, clip), options());
+            rollback_guard clock_back([&] { withdraw(); });
+            two_phase_ = std::make_unique<halves>(stepper().held());
+            if (has_gradient) two_phase_->first.emplace(two_phase_->step, tensor());
+            else message_ = two_phase_->step.empty_message(size());
+            clock_back.dismiss();
         });
     }
     sparse_message message() override {
@@ -45,10 +48,11 @@ public:
         return std::move(message_);
     }
     void begin_apply(message_list const& messages) override {
-        this->follow();
-        this->named([&] {
-            this->set_gradient({}, true, {});
-            slice<typename Task::updater_type> const x = this->prepared_tensor();
+        named([&] {
+            parameter().follow();
+            parameter().require_trained("apply");
+            slice<Updater> x = tensor();
+            x.gradient = std::span<typename Updater::traits::storage const>();
             two_phase_->second.reset();
             two_phase_->second.emplace(two_phase_->step, x, messages);
         });
@@ -59,75 +63,82 @@ public:
     }
 
 private:
+    typed_stepper<Updater>& stepper() const { return static_cast<typed_stepper<Updater>&>(parameter().by()); }
+    slice<Updater> tensor() const { return stepper().slice_in_step(parameter().step_tensor()); }
+
     std::unique_ptr<halves> two_phase_;
     sparse_message message_; // without a gradient
 };
 
 // For any other rule: it sends the whole gradient, and steps with the mean of all gradients,
 // rounded to the storage.
-template <class Task> class dense_message_task final : public Task, public message_task {
-    using updater = typename Task::updater_type;
-    using backend = typename updater::backend_type;
-    using storage = typename updater::traits::storage;
-    using compute = typename updater::traits::compute;
+template <class Updater> class dense_message_task final : public parameter_task, public message_task {
+    using backend = typename Updater::backend_type;
+    using storage = typename Updater::traits::storage;
+    using compute = typename Updater::traits::compute;
 
 public:
-    using Task::Task;
+    using parameter_task::parameter_task;
 
     void withdraw() override {
-        Task::withdraw();
+        parameter_task::withdraw();
         end_two_phase();
     }
 
-    void begin_message(step_options const& options, double clip, bool has_gradient) override {
-        this->next_step(options, clip, [&](step_options own) {
+    void begin_message(step_options const& given, double clip, bool has_gradient) override {
+        named([&] {
             if constexpr (is_sent<storage>) {
+                step_options own = parameter().scaled(given, clip);
                 scale_ = as_compute<compute>("step_options.gradient_scale", own.gradient_scale);
                 fills_ = has_gradient;
                 zeroes_ = own.zero_gradient;
                 own.gradient_scale = 1;
                 own.zero_gradient = false;
-                step_.emplace(this->optimizer().next_step(own, this->options()));
-                message_ = message_writer::without_gradient<storage>(this->size(), step_->number(), true);
+                parameter().next_step(own, options());
+                rollback_guard clock_back([&] { withdraw(); });
+                message_ = message_writer::without_gradient<storage>(size(), clock().step, true);
+                clock_back.dismiss();
             } else {
-                fail<value_error>({"compress"},
-                                  {"the parameter is of ", element_traits<typename updater::element_type>::name},
+                fail<value_error>({"compress"}, {"the parameter is of ", parameter().facts().element},
                                   {"float, double, bfloat16 or float16"});
             }
         });
     }
     sparse_message message() override {
         if constexpr (is_sent<storage>)
-            if (fills_) fill_dense_message(this->optimizer().backend(), message_, this->gradient(), scale_, zeroes_);
+            if (fills_) {
+                given_gradient const& g = parameter().gradient();
+                fill_dense_message(own_backend(), message_, std::span(static_cast<storage const*>(g.data), g.size),
+                                   scale_, zeroes_);
+            }
         return std::move(message_);
     }
     void begin_apply([[maybe_unused]] message_list const& messages) override {
-        this->follow();
         if constexpr (is_sent<storage>)
-            this->named([&] {
-                auto const& by = this->optimizer().backend();
+            named([&] {
+                parameter().follow();
+                auto const& by = own_backend();
                 auto const trainers = static_cast<std::int64_t>(messages.size());
-                check_messages(messages, this->size(), step_->number(), name_of_element<storage>(), true, trainers);
-                auto const mean = mean_of<storage, compute>(by, messages, this->size());
+                check_messages(messages, size(), clock().step, name_of_element<storage>(), true, trainers);
+                auto const mean = mean_of<storage, compute>(by, messages, size());
                 mean_ = by.copy_of(std::span<storage const>(mean), host_memory{});
-                this->set_gradient({backend::data(mean_), this->size()}, true, {});
-                this->make_call(*step_);
+                parameter().take_gradient({backend::data(mean_), size(), true}, {}, "apply");
+                parameter().require_step();
             });
     }
-    void end_two_phase() override {
-        step_.reset();
-        message_ = {};
-    }
+    void end_two_phase() override { message_ = {}; }
 
 private:
-    std::optional<typename updater::step_type> step_; // between the halves, like the following members
-    compute scale_ = 1;
+    backend const& own_backend() const {
+        return static_cast<typed_stepper<Updater> const&>(std::as_const(parameter()).by()).updater().backend();
+    }
+
+    compute scale_ = 1; // between the halves, like the following members
     bool fills_ = false, zeroes_ = false;
     sparse_message message_;
     typename backend::template buffer<storage> mean_;
 };
 
-template <class Task>
-using message_task_of =
-    std::conditional_t<compresses<typename Task::updater_type>, compressing_task<Task>, dense_message_task<Task>>;
+template <class Updater>
+using message_task_of = std::conditional_t<compresses<Updater>, compressing_task<Updater>, dense_message_task<Updater>>;
 } // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -1,6 +1,23 @@
 #pragma once
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
+GRADSTEP_DEFINE memory_block::memory_block(memory_resource const& in, std::size_t bytes) : in_(&in), bytes_(bytes) {
+    if (bytes != 0) data_ = in.allocate(bytes, handle_);
+}
+
+GRADSTEP_DEFINE memory_block::memory_block(memory_block const& other) : in_(other.in_), bytes_(other.bytes_) {
+    if (other.refers_) {
+        data_ = other.data_;
+        refers_ = true;
+    } else if (bytes_ != 0) {
+        data_ = in_->duplicate(other.handle_, bytes_, handle_);
+    }
+}
+
+GRADSTEP_DEFINE memory_block::~memory_block() {
+    if (handle_ != nullptr) in_->release(handle_, bytes_);
+}
+
 GRADSTEP_DEFINE dense_memory::dense_memory(kernels const& by, std::size_t n, gradstep::shape const& of,
                                            std::size_t own_rows)
     : values_(by.memory(), n * by.facts().storage_bytes), size_(n) {
@@ -89,5 +106,30 @@ GRADSTEP_DEFINE void begin_state(kernels const& by, erased_tensor const& all, st
                                  std::int64_t step) {
     if (own_rows == 0) return by.initialize(all, step);
     for (std::size_t r = 0; r != own_rows; ++r) by.initialize(row_of(by.facts(), all, r, width), step);
+}
+
+GRADSTEP_DEFINE void weight_ascent::make_room(kernels const& by, std::size_t n) {
+    if (by.facts().is_integer)
+        fail<value_error>({"ascend"}, {"integers hold counts, which have no direction"}, {"floating-point elements"});
+    if (size_ == n && kept_.data() != nullptr) return;
+    kept_ = memory_block(by.memory(), n * by.facts().storage_bytes);
+    size_ = n;
+}
+
+GRADSTEP_DEFINE void weight_ascent::keep(kernels const& by, erased_tensor const& x, std::size_t first,
+                                         std::size_t last) {
+    std::size_t const each = by.facts().storage_bytes;
+    by.copy_memory(static_cast<std::byte const*>(x.weight) + first * each, kept_.at(first * each),
+                   (last - first) * each);
+}
+
+GRADSTEP_DEFINE void weight_ascent::restore(kernels const& by, erased_tensor const& x, std::size_t first,
+                                            std::size_t last) {
+    std::size_t const each = by.facts().storage_bytes;
+    by.copy_memory(kept_.at(first * each), static_cast<std::byte*>(x.weight) + first * each, (last - first) * each);
+}
+
+GRADSTEP_DEFINE void weight_ascent::require_size(std::size_t n) const {
+    if (size_ != n) fail<size_error>({"descend"}, {"there are ", n, " elements"}, {size_, ", as many as at ascend()"});
 }
 } // namespace gradstep::detail::inline GRADSTEP_ABI

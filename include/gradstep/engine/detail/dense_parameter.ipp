@@ -10,6 +10,9 @@ GRADSTEP_DEFINE update_result dense_parameter::update(given_gradient const& grad
 GRADSTEP_DEFINE ascent_result dense_parameter::ascend(given_gradient const& gradient, sam_options const& how) {
     detail::check(how);
     take_gradient(gradient, {}, "ascend");
+    if (!options_.bfloat16_copy.empty())
+        fail<value_error>({"ascend"}, {"parameter_options.bfloat16_copy is set, and only the values move"},
+                          {"no copy"});
     if (auto const found = refused_nonfinite()) return {false, 0, found};
     begin_ascent();
     if (how.adaptive) ascend_alone(how, 0, true);
@@ -25,8 +28,7 @@ GRADSTEP_DEFINE ascent_result dense_parameter::ascend(given_gradient const& grad
 }
 
 GRADSTEP_DEFINE update_result dense_parameter::descend(given_gradient const& gradient, step_options const& options) {
-    if (is_locked_for_ascent_) refuse_locked("descend");
-    if (!is_ascended_) refuse_descend();
+    require_ascended();
     is_ascended_ = false; // for the checks of the step
     rollback_guard still_ascended([&] { is_ascended_ = reads_kept_; });
     take_gradient(gradient, options, "descend");
@@ -35,6 +37,7 @@ GRADSTEP_DEFINE update_result dense_parameter::descend(given_gradient const& gra
 
 GRADSTEP_DEFINE update_result dense_parameter::take_step(step_options const& options, bool goes_back) {
     if (auto const found = refused_nonfinite()) {
+        detail::check(options); // as the step would
         if (goes_back) go_back();
         if (options.zero_gradient) zero_gradient();
         return {false, found};
@@ -45,28 +48,89 @@ GRADSTEP_DEFINE update_result dense_parameter::take_step(step_options const& opt
     return {};
 }
 
+GRADSTEP_DEFINE void dense_parameter::begin_alone(step_options const& options) {
+    stepper& own = by();
+    if (own.code().checks_steps() || !options_.bfloat16_copy.empty()) advance(options, own_);
+    else own.next_step(options, own_);
+}
+
 GRADSTEP_DEFINE void dense_parameter::go_back() {
     restore_weights(0, size());
     is_ascended_ = reads_kept_ = false;
 }
 
-GRADSTEP_DEFINE void dense_parameter::restore() {
+GRADSTEP_DEFINE void dense_parameter::restore(char const* call) {
     if (is_locked_for_ascent_) refuse_locked("restore");
     if (is_ascended_) return go_back();
     if (!average_.is_applied()) refuse_restore();
     if (!memory_.refers()) return static_cast<void>(memory_.exchange_values(average_.take()));
-    if (average_.bytes() != memory_.value_bytes())
-        fail<size_error>({"restore"},
-                         {"there are ", size(), " elements, and there were ", average_.bytes() / facts().storage_bytes,
-                          " when the average was applied"},
-                         {"as many"});
+    require_trained_size(call);
     code().copy_memory(average_.trained(), memory_.values(), memory_.value_bytes());
     average_.take();
 }
 
+GRADSTEP_DEFINE void dense_parameter::require_trained_size(char const* call) const {
+    std::size_t const before = average_.bytes() / facts().storage_bytes;
+    if (before == size()) return;
+    if (is_of_run_time())
+        fail<size_error>({call},
+                         {"there are ", size(), " elements, and there were ", before, " when the average was applied"},
+                         {"as many"});
+    fail<size_error>({call}, {"has ", size(), " elements"}, {before, ", as many as when the average was applied"});
+}
+
+GRADSTEP_DEFINE void dense_parameter::require_ascended() const {
+    if (is_locked_for_ascent_) refuse_locked("descend");
+    if (!is_ascended_) refuse_descend();
+}
+
+GRADSTEP_DEFINE void dense_parameter::begin(void const* values, std::size_t n, bool on_host,
+                                            gradstep::shape const& of) {
+    require_elements("shape", of, n);
+    options_.shape = of;
+    id_ = options_.id;
+    memory_ = dense_memory(code(), n, of);
+    write_values(values, on_host);
+    by().seek({});
+    code().initialize(tensor(nullptr), 0);
+}
+
+GRADSTEP_DEFINE void dense_parameter::write_values(void const* values, bool on_host) {
+    if (on_host) code().copy_from_host(values, memory_.values(), memory_.value_bytes());
+    else if (values != memory_.values()) code().copy_memory(values, memory_.values(), memory_.value_bytes());
+}
+
+GRADSTEP_DEFINE void dense_parameter::put(void const* values, bool on_host) {
+    write_values(values, on_host);
+    code().weights_set(tensor(nullptr), clock().step);
+}
+
+GRADSTEP_DEFINE void dense_parameter::set_shape(gradstep::shape const& of) {
+    require_elements("shape", of, size());
+    if (!facts().factor_slots.empty() && (of.rows != options_.shape.rows || of.cols != options_.shape.cols)) {
+        if (clock().step != 0) refuse_reshaped();
+        require_trained("set_shape");
+        memory_.make_state(code(), of);
+        options_.shape = of;
+        code().initialize(tensor(nullptr), 0);
+    }
+    options_.shape = of;
+}
+
+GRADSTEP_DEFINE void dense_parameter::average_on_host(void* out) const {
+    if (is_ascended_) refuse_ascended("average");
+    memory_block const averages(code().memory(), size() * facts().state_bytes);
+    read_average(true, averages.data());
+    code().copy_to_host(averages.data(), out, averages.bytes());
+}
+
+GRADSTEP_DEFINE void dense_parameter::join(std::string const& name, tensor_options const& options) {
+    own_ = options;
+    if (facts().uses_id) id_ = hash_of(name); // independent of other parameters
+}
+
 GRADSTEP_DEFINE void dense_parameter::take_gradient(given_gradient const& gradient, step_options const& options,
                                                     char const* call) {
-    detail::check(options);
     require_trained(call);
     require_gradient(gradient, size(), options);
     gradient_ = gradient;
@@ -75,16 +139,31 @@ GRADSTEP_DEFINE void dense_parameter::take_gradient(given_gradient const& gradie
 GRADSTEP_DEFINE void dense_parameter::require_gradient(given_gradient const& gradient, std::size_t count,
                                                        step_options const& options) const {
     extent const own{"gradient", gradient.data, gradient.size, gradient.size * facts().storage_bytes};
-    if (gradient.size != count) fail<size_error>({"gradient"}, {"has ", gradient.size, " elements"}, {count});
-    if (options.zero_gradient && !gradient.is_writable) refuse_zero_gradient();
-    if (own.is_missing()) fail<buffer_error>({"gradient"}, {"is null"}, {count, " elements of memory"});
-    require_apart(own);
+    if (gradient.size != count || (options.zero_gradient && !gradient.is_writable) || own.is_missing() ||
+        memory_.overlap(own))
+        refuse_gradient(own, count, options.zero_gradient && !gradient.is_writable);
+}
+
+// Words errors as a call with single buffers, or as parameters that are chosen at run time.
+GRADSTEP_DEFINE void dense_parameter::refuse_gradient(extent const& given, std::size_t count, bool is_const) const {
+    if (given.size != count && is_of_run_time())
+        fail<size_error>({given.name}, {"has ", given.size, " elements"}, {count});
+    if (given.size != count)
+        fail<size_error>({given.name}, {"has ", given.size, " elements, parameter has ", count},
+                         {"the same length for all buffers of a tensor"});
+    if (is_const && is_of_run_time()) refuse_zero_gradient();
+    if (given.is_missing()) fail<buffer_error>({given.name}, {"is null"}, {count, " elements of memory"});
+    if (!is_const) require_apart(given);
+    refuse_zero_gradient();
 }
 
 GRADSTEP_DEFINE void dense_parameter::require_apart(extent const& given) const {
     auto const found = memory_.overlap(given);
     if (!found) return;
-    fail<buffer_error>({given.name}, {"overlaps ", *found == 0 ? "the parameter" : facts().slot_names[*found - 1]},
+    char const* const values = is_of_run_time() ? "the parameter" : "parameter";
+    char const* const own = *found == 0 ? values : facts().slot_names[*found - 1];
+    bool const is_given_first = *found == 0 || is_of_run_time(); // as the buffers of a call follow each other
+    fail<buffer_error>({is_given_first ? given.name : own}, {"overlaps ", is_given_first ? own : given.name},
                        {"separate memory for each buffer"});
 }
 
@@ -93,25 +172,59 @@ GRADSTEP_DEFINE std::optional<std::size_t> dense_parameter::refused_nonfinite() 
     std::size_t const found = find_nonfinite(0, gradient_.size);
     if (found == gradient_.size) return {};
     if (options_.on_nonfinite == nonfinite::skip) return found;
-    fail<nonfinite_error>({"gradient"},
-                          {"is not finite at element ", found, ", and on_nonfinite is raise: no step is taken"});
+    if (is_of_run_time())
+        fail<nonfinite_error>({"gradient"},
+                              {"is not finite at element ", found, ", and on_nonfinite is raise: no step is taken"});
+    fail<nonfinite_error>({"gradient[", found, "]"},
+                          {"is not finite, and on_nonfinite is raise: the step is not taken"});
+}
+
+GRADSTEP_DEFINE void dense_parameter::advance(step_options const& options, tensor_options const& own) {
+    next_step(options, own);
+    rollback_guard back([&] { withdraw(); });
+    require_step();
+    back.dismiss();
 }
 
 GRADSTEP_DEFINE void dense_parameter::add_memory(apart_check& to, bool zeroes) {
     to.add(memory_.values(), memory_.value_bytes(), true);
     to.add(gradient_.data, gradient_.size * facts().storage_bytes, zeroes);
     for (std::size_t i = 0; i != facts().slots; ++i) to.add(memory_.state(i), memory_.state_bytes(i), true);
+    if (!options_.bfloat16_copy.empty())
+        to.add(options_.bfloat16_copy.data(), options_.bfloat16_copy.size_bytes(), true);
 }
 
 GRADSTEP_DEFINE char const* dense_parameter::buffer_name(std::size_t i) const {
-    return i == 0 ? "values" : i == 1 ? "gradient" : facts().slot_names[i - 2];
+    if (i == 0) return is_of_run_time() ? "values" : "parameter";
+    if (i == 1) return "gradient";
+    return i == 2 + facts().slots ? "bfloat16_copy" : facts().slot_names[i - 2];
 }
 
 GRADSTEP_DEFINE void dense_parameter::zero_gradient() const {
     code().zero_memory(const_cast<void*>(gradient_.data), gradient_.size * facts().storage_bytes);
 }
 
-GRADSTEP_DEFINE void dense_parameter::begin_ascent() { ascent_.make_room(code(), size()); }
+GRADSTEP_DEFINE void dense_parameter::run_whole(launch_batch& waiting) {
+    erased_tensor const x = tensor(gradient_.data);
+    if (!by().gather(waiting, x)) code().run_whole(x);
+}
+
+GRADSTEP_DEFINE void dense_parameter::run_alone() {
+    erased_tensor const x = step_tensor();
+    if (is_model_wise()) settle(settled(code().sums_of(x))); // a model of one parameter
+    code().run_whole(x);
+}
+
+GRADSTEP_DEFINE void dense_parameter::ascend_alone(sam_options const& how, double scale, bool measures) {
+    if (measures) measure_ascent(how, 0, size());
+    else move_weights(how, scale, 0, size());
+}
+
+GRADSTEP_DEFINE void dense_parameter::begin_ascent() {
+    if (!options_.bfloat16_copy.empty())
+        fail<value_error>({"ascend"}, {"bfloat16_copy is set, and only the parameter moves"}, {"no copy"});
+    ascent_.make_room(code(), size());
+}
 
 GRADSTEP_DEFINE void dense_parameter::weights_set() {
     require_trained("weights_set");
@@ -154,6 +267,41 @@ GRADSTEP_DEFINE void dense_parameter::put_values(memory_block averages) {
     code().copy_memory(memory_.values(), trained.data(), trained.bytes());
     code().copy_memory(averages.data(), memory_.values(), averages.bytes());
     average_.keep(std::move(trained));
+}
+
+GRADSTEP_DEFINE row_lengths dense_parameter::row_lengths(char const* call) const {
+    require_trained(call);
+    if (memory_.refers()) refuse_rows_of_host(call);
+    return row_lengths_of(call, options_.shape, size());
+}
+
+// The rows of a parameter after a change, in memory of their own.
+class rows_of_dense final : public pending_rows {
+public:
+    rows_of_dense(dense_memory& memory, gradstep::shape& shape, dense_memory&& made, gradstep::shape const& then)
+        : memory_(&memory), shape_(&shape), made_(std::move(made)), then_(then) {}
+    GRADSTEP_DEFINE void commit() noexcept override {
+        *memory_ = std::move(made_);
+        *shape_ = then_;
+    }
+
+private:
+    dense_memory* memory_;
+    gradstep::shape* shape_;
+    dense_memory made_;
+    gradstep::shape then_;
+};
+
+GRADSTEP_DEFINE std::unique_ptr<pending_rows> dense_parameter::changed_rows(row_order const& order, void const* added,
+                                                                            std::size_t) {
+    if (!options_.bfloat16_copy.empty() && order.moves_values())
+        fail<value_error>({"parameter_options.bfloat16_copy"}, {"is set, and its memory does not follow the rows"},
+                          {"none"});
+    gradstep::shape const now = options_.shape, then = with_rows(now, order.after());
+    std::size_t const width = now.is_known() ? now.cols : 1;
+    dense_memory made(code(), order.after() * width, then);
+    memory_.move_rows(code(), order, width, now, then, added, false, clock().step, id_, made);
+    return std::make_unique<rows_of_dense>(memory_, options_.shape, std::move(made), then);
 }
 
 GRADSTEP_DEFINE void dense_parameter::require_trained(char const* call) const {

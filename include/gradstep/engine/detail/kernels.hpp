@@ -88,9 +88,10 @@ struct memory_resource {
 // The code of one type of updater, with its numbers and a prepared step.
 class kernels {
 public:
+    explicit kernels(updater_facts const& of) : facts_(&of) {}
     virtual ~kernels() = default;
     // Describes the type of the updater.
-    virtual updater_facts const& facts() const noexcept = 0;
+    updater_facts const& facts() const noexcept { return *facts_; }
 
     // The backend's memory: how to allocate it; how the host reads and writes it, which waits for
     // earlier steps; and copies and zeros, in order with the steps.
@@ -117,6 +118,8 @@ public:
     // Throws the errors of the prepared step with this tensor that depend on its type or shape, and
     // allocates the memory of the step. `number` is the tensor's number in a call with several.
     virtual void require_step(erased_tensor const&, [[maybe_unused]] std::size_t number) {}
+    // Whether it does anything for a tensor without bfloat16_copy.
+    bool checks_steps() const { return checks_steps_; }
     // Whether `run` can apply the prepared step to parts of a tensor of n elements.
     virtual bool runs_in_chunks(std::size_t n) const noexcept = 0;
     // Applies the step to elements [first, last).
@@ -153,6 +156,12 @@ public:
                         std::size_t last) const = 0;
 
 protected:
+    kernels(kernels const&) = default;
+    kernels& operator=(kernels const&) = default;
     virtual void const* backend_address() const noexcept = 0; // of its own type
+    bool checks_steps_ = false;
+
+private:
+    updater_facts const* facts_;
 };
 } // namespace gradstep::detail

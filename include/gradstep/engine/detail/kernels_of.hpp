@@ -1,7 +1,8 @@
 #pragma once
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
-#include <gradstep/engine/detail/kernels.hpp>
+#include <gradstep/engine/detail/launch_batch.hpp>
+#include <gradstep/engine/detail/stepper.hpp>
 #include <gradstep/policy/catch_up.hpp>
 #include <gradstep/updater.hpp>
 
@@ -76,6 +77,7 @@ template <class Element, class Backend, class Base> class element_kernels : publ
     static constexpr bool has_norm = !std::is_integral_v<storage>;
 
 public:
+    using Base::Base;
     memory_resource const& memory() const noexcept final { return memory_of_backend<Backend>(); }
     double block_sum([[maybe_unused]] void const* x, [[maybe_unused]] std::size_t size,
                      [[maybe_unused]] std::size_t block, [[maybe_unused]] double scale) const noexcept final {
@@ -125,6 +127,7 @@ template <class Backend, class Base> class device_kernels : public Base {
     using byte = unsigned char;
 
 public:
+    using Base::Base;
     void copy_to_host(void const* from, void* to, std::size_t bytes) const final {
         backend().copy_to_host(std::span(static_cast<byte const*>(from), bytes),
                                std::span(static_cast<byte*>(to), bytes));
@@ -162,8 +165,8 @@ class kernels_of : public element_kernels<typename Updater::element_type, typena
     }
 
 public:
-    explicit kernels_of(Updater const& of) : updater_(of) {}
-    updater_facts const& facts() const noexcept final {
+    explicit kernels_of(Updater const& of) : kernels_of::element_kernels(facts_of_type()), updater_(of) {}
+    static updater_facts const& facts_of_type() {
         static constexpr updater_facts of_type{traits::name,
                                                scalar_or_none<storage>(),
                                                scalar_or_none<state>(),
@@ -283,14 +286,20 @@ class step_kernels : public kernels_of<Updater, Base> {
     }
 
 public:
-    using kernels_of<Updater, Base>::kernels_of;
+    explicit step_kernels(Updater const& of) : kernels_of<Updater, Base>(of) { this->checks_steps_ = takes_whole; }
     void require_step([[maybe_unused]] erased_tensor const& x, [[maybe_unused]] std::size_t number) final {
-        if constexpr (!is_of_run_time)
-            if (!x.bfloat16_copy.empty()) check_tensor(prepared(), slice_in_step(x), number);
+        if constexpr (!is_of_run_time) {
+            if constexpr (is_model_wise) {
+                if (!x.bfloat16_copy.empty()) check_tensor(prepared(), slice_in_step(x), number);
+            } else {
+                if (takes_whole || !x.bfloat16_copy.empty()) held_->check(slice_in_step(x), number);
+            }
+        }
         if constexpr (takes_whole) {
+            using pending_update = typename step_type::pending_update;
             whole_.of.reset();
-            if constexpr (is_of_run_time) typename step_type::pending_update(*held_, slice_in_step(x), number);
-            else if (!held_->can_split(x.size)) whole_.of.emplace(*held_, slice_in_step(x), number);
+            if constexpr (is_of_run_time) pending_update(*held_, slice_in_step(x), number);
+            else if (!held_->can_split(x.size)) whole_.of.emplace(*held_, slice_in_step(x));
         }
     }
     bool runs_in_chunks([[maybe_unused]] std::size_t n) const noexcept final {
@@ -378,6 +387,7 @@ protected:
         if constexpr (is_model_wise) return *held_;
         else return held_->prepared();
     }
+    held_type const& held() const { return *held_; }
     slice<Updater> slice_in_step(erased_tensor const& x) const {
         auto out = this->slice_of(x);
         if constexpr (!is_of_run_time) {
@@ -386,6 +396,8 @@ protected:
         }
         return out;
     }
+    // Whether `require_step` has prepared the update of a tensor as a whole.
+    bool has_pending() const { return whole_.of.has_value(); }
     // Refers to the tensor.
     batch_type batch_of(slice<Updater> const& tensor, [[maybe_unused]] erased_tensor const& x) const {
         if constexpr (is_of_run_time) return {prepared(), tensor, x.first};
@@ -404,7 +416,51 @@ private:
         }
     };
     std::optional<held_type> held_;
-    pending whole_;
+    mutable pending whole_; // it can be run once
     double loss_ = 0;
+};
+
+// An updater of a type, with its kernels and its prepared step. The updater has the clock.
+template <class Updater> class typed_stepper final : public step_kernels<Updater, kernels>, public stepper {
+    using base = step_kernels<Updater, kernels>;
+    using rule = typename Updater::rule_type;
+    using backend = typename Updater::backend_type;
+
+public:
+    explicit typed_stepper(Updater const& of) : base(of) { use(*this); }
+    typed_stepper(typed_stepper const& other) : base(other), stepper(other) { use(*this); }
+    typed_stepper& operator=(typed_stepper const& other) {
+        base::operator=(other);
+        return *this;
+    }
+    Updater& updater() { return this->updater_; }
+    Updater const& updater() const { return this->updater_; }
+
+    // The prepared step, and a tensor in it.
+    using base::held, base::slice_in_step;
+
+    gradstep::clock clock() const override { return updater().clock(); }
+    void seek(gradstep::clock at) override { updater().seek(at); }
+    void next_step(step_options const& options, tensor_options const& own) override {
+        this->hold(options, [&] { return updater().next_step(options, own); });
+    }
+    clock_state before_sums() const override { return this->prepared().now.state; }
+    void settle([[maybe_unused]] clock_state const& after) override {
+        if constexpr (model_wise_rule<rule>) updater().settle(this->finalize(after));
+    }
+    std::uint64_t hash_of_rule() const override { return detail::hash_of_rule(updater().rule()); }
+    bool gather([[maybe_unused]] launch_batch& waiting, [[maybe_unused]] erased_tensor const& x) override {
+        if constexpr (gathers_updates<backend> && !row_wise_rule<rule> && !shaped_rule<rule>) {
+            if (this->has_pending()) return false;
+            auto const tensor = this->slice_in_step(x);
+            return waiting.add(updater().backend(), this->batch_of(tensor, x));
+        } else {
+            return false;
+        }
+    }
+    std::string description() const override { return describe(updater()); }
+    saved_policies written_policies(bool decay) const override {
+        return decay ? policies_of(updater()) : policies_of<Updater, false>(updater());
+    }
 };
 } // namespace gradstep::detail::inline GRADSTEP_ISA

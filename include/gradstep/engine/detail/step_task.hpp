@@ -57,6 +57,7 @@ public:
 protected:
     step_task() = default;
     explicit step_task(bool is_model_wise) : is_model_wise_(is_model_wise) {}
+    void set_model_wise(bool is) { is_model_wise_ = is; }
     step_task(step_task const&) = default;
     step_task(step_task&&) = default;
     step_task& operator=(step_task const&) = default;

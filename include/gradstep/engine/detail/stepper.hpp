@@ -4,15 +4,17 @@
 #include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
+class launch_batch; // engine/detail/launch_batch.hpp
+
 // Policies with a clock, which prepare steps for kernels. An owner of memory needs no more of an
 // updater: any_updater implements it over policies that are chosen at run time, and typed_stepper
-// (engine/detail/typed_stepper.hpp) over an updater of a type.
+// (engine/detail/kernels_of.hpp) over an updater of a type.
 class stepper {
 public:
     virtual ~stepper() = default;
     // The code that runs the prepared step.
-    virtual kernels& code() noexcept = 0;
-    kernels const& code() const noexcept { return const_cast<stepper*>(this)->code(); }
+    kernels& code() noexcept { return *code_; }
+    kernels const& code() const noexcept { return *code_; }
 
     virtual gradstep::clock clock() const = 0;
     virtual void seek(gradstep::clock at) = 0;
@@ -24,14 +26,22 @@ public:
     virtual void settle(clock_state const& after) = 0;
     virtual std::uint64_t hash_of_rule() const = 0;
 
+    // Adds the prepared step of a tensor to launches of several, if the backend can gather them.
+    // Returns whether it did.
+    virtual bool gather(launch_batch&, erased_tensor const&) { return false; }
+
     virtual std::string description() const = 0;
     virtual saved_policies written_policies(bool decay) const = 0;
 
 protected:
     stepper() = default;
+    void use(kernels& code) { code_ = &code; }
     stepper(stepper const&) = default;
     stepper(stepper&&) = default;
     stepper& operator=(stepper const&) = default;
     stepper& operator=(stepper&&) = default;
+
+private:
+    kernels* code_ = nullptr;
 };
 } // namespace gradstep::detail::inline GRADSTEP_ABI

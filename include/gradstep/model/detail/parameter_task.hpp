@@ -1,21 +1,12 @@
 #pragma once
-#include <gradstep/engine/detail/step_task.hpp>
-#include <gradstep/memory/detail/row_order.hpp>
+#include <gradstep/engine/detail/dense_parameter.hpp>
 #include <gradstep/memory/tensor_shard.hpp>
 #include <gradstep/model/named_gradient.hpp>
-#include <gradstep/step/ascent.hpp>
-#include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
-// The memory of a parameter after a change of its rows, which `commit` puts in place.
-class pending_rows {
-public:
-    virtual ~pending_rows() = default;
-    virtual void commit() noexcept = 0;
-};
-
-// A parameter of a model, with any updater, in its own memory or the application's. A step gives it
-// its gradient first: `take_gradient`, or `take_own_gradient`.
+// A parameter of a model, with any updater, in its own memory or the application's. It puts its
+// name before the errors of the parameter. A step gives it its gradient first: `take_gradient`, or
+// `take_own_gradient`.
 class parameter_task : public step_task {
 public:
     std::string name;
@@ -36,50 +27,110 @@ public:
         return decay == 1 ? "" : decay == 0 ? ", no decay" : ", decay * " + text(static_cast<double>(decay));
     }
 
-    explicit parameter_task(std::string of, bool is_model_wise = false)
-        : step_task(is_model_wise), name(std::move(of)) {}
-    std::string label(std::size_t) const override { return name; }
-    virtual void take_gradient(named_gradient const&, step_options const&) = 0; // checks it; throws
-    virtual bool take_own_gradient(step_options const&) = 0;                    // false if it has none
+    // It owns a parameter, or refers to one that a derived class attaches.
+    parameter_task(std::string of, std::unique_ptr<dense_parameter> parameter, tensor_options const& options);
+    parameter_task(std::string of, tensor_options const& options) : name(std::move(of)), options_(options) {}
+    // The parameter, and its options in the model.
+    dense_parameter& parameter() const { return *parameter_; }
+    tensor_options const& options() const { return options_; }
 
-    virtual gradstep::clock clock() const = 0;
-    virtual void seek(gradstep::clock) = 0;
-    // The same after a load of the first `loaded` elements: averages of the others stay as they
-    // are.
-    virtual void resume(gradstep::clock, std::size_t loaded) = 0;
-    virtual void weights_set() = 0;             // adapts the state to weights that the application has set
-    virtual type_id parameter_type() const = 0; // of the parameter that it owns; null over the application's memory
-    virtual void* owned_parameter() = 0;
-    virtual std::string description() const = 0;
-    virtual void set_shape(gradstep::shape const&) {} // with as many elements; rules that need none ignore it
-    virtual void visit_state(state_visitor&) = 0;     // with the trained weights
-    virtual void append_slots(std::vector<std::string>& to) const = 0; // the names of its tensors in files
+    GRADSTEP_DEFINE void take_gradient(named_gradient const& given, step_options const& options); // checks it; throws
+    GRADSTEP_DEFINE bool take_own_gradient(step_options const& options); // false if it has none
+
+    // The functions of step_task.
+    std::string label(std::size_t) const override { return name; }
+    void add_memory(apart_check& to, bool zeroes) override {
+        named([&] { parameter_->follow(); });
+        parameter_->add_memory(to, zeroes);
+    }
+    std::size_t buffers() const override { return parameter_->buffers(); }
+    char const* buffer_name(std::size_t i) const override { return parameter_->buffer_name(i); }
+    std::size_t find_nonfinite(std::size_t first, std::size_t last) const override {
+        return parameter_->find_nonfinite(first, last);
+    }
+    double block_sum(std::size_t block, double scale) const override { return parameter_->block_sum(block, scale); }
+    double sum_of_squares(double scale) const override { return parameter_->sum_of_squares(scale); }
+    norm_limit own_limit() const override { return parameter_->own_limit(); }
+    double weight_block_sum(std::size_t block, double scale) const override {
+        return parameter_->weight_block_sum(block, scale);
+    }
+    bool reads_in_chunks() const override { return parameter_->reads_in_chunks(); }
+    void zero_gradient() const override { parameter_->zero_gradient(); }
+    GRADSTEP_DEFINE void prepare(step_options const& options, double clip) override;
+    void withdraw() override { parameter_->withdraw(); }
+    void run(std::size_t first, std::size_t last) const noexcept override { parameter_->run(first, last); }
+    void run_whole(launch_batch& waiting) override { parameter_->run_whole(waiting); }
+    std::uint64_t hash_of_rule() const override { return parameter_->hash_of_rule(); }
+    gradstep::clock clock_before() const override { return parameter_->clock_before(); }
+    clock_state before_sums() const override { return parameter_->before_sums(); }
+    model_sums sums_of_block(std::size_t block) const noexcept override { return parameter_->sums_of_block(block); }
+    clock_state settled(model_sums const& sums) const override { return parameter_->settled(sums); }
+    void settle(clock_state const& after) override { parameter_->settle(after); }
+    bool runs_in_chunks() const override { return parameter_->runs_in_chunks(); }
+    std::size_t size() const override { return parameter_->size(); }
+    std::size_t bytes_per_element() const override { return parameter_->bytes_per_element(); }
+
+    gradstep::clock clock() const { return parameter_->clock(); }
+    void use_shape(gradstep::shape const& of);
+    void seek(gradstep::clock at) { parameter_->by().seek(at); }
+    void resume(gradstep::clock at, std::size_t loaded) { parameter_->resume(at, loaded); }
+    void weights_set(); // adapts the state to weights that the application has set
+    std::string description() const;
+    void visit_state(state_visitor& to);                   // with the trained weights
+    void append_slots(std::vector<std::string>& to) const; // the names of its tensors in files
 
     // A change of rows, for the function `call` of the model: the rows now; and the memory after
     // it, with values that are added, or null. Both throw, and change nothing.
-    virtual row_lengths lengths_of_rows(char const* call) const { refuse_rows_of_host(call); }
-    virtual std::unique_ptr<pending_rows> rearranged(row_order const&, named_gradient const*) { return nullptr; }
+    row_lengths lengths_of_rows(char const* call) const { return parameter_->row_lengths(call); }
+    std::unique_ptr<pending_rows> rearranged(row_order const& order, named_gradient const* added);
 
-    // An ascent, between the gradient and the next one. begin_ascent makes memory, and throws
-    // before anything changes; the others do their work on elements [first, last), on all of them
-    // unless reads_in_chunks(). ascent_squares is the sum of the squares of what measure_ascent has
-    // written, of ASAM.
-    virtual void begin_ascent() = 0;
-    virtual void measure_ascent(sam_options const&, std::size_t first, std::size_t last) = 0;
-    virtual double ascent_squares(double scale) = 0;
-    virtual void keep_weights(std::size_t first, std::size_t last) = 0;
-    virtual void ascend(sam_options const&, double scale, std::size_t first, std::size_t last) = 0;
-    virtual void restore_weights(std::size_t first, std::size_t last) = 0;
-    virtual void read_kept_weights(bool) {} // whether the weights before the step are the kept ones
-    virtual void set_ascent_lock(bool) {}   // whether an owned parameter refuses calls, since it has ascended
-    virtual void require_kept() const = 0;  // throws if the size differs from the size that was kept
+    // The parts of an ascent whose errors have the name; dense_parameter has the others.
+    void begin_ascent() {
+        named([&] { parameter_->begin_ascent(); });
+    }
+    void require_kept() const {
+        named([&] { parameter_->require_kept(); });
+    }
 
-    virtual bool keeps_average() const = 0;
-    virtual bool average_is_applied() const = 0;
-    // If it keeps one: copies it to `out`, a std::vector of elements of this type. Returns false if
-    // the state has another type.
-    virtual bool average(type_id element, void* out) = 0;
-    virtual void apply_average() = 0; // if it keeps one; if it throws, the weights are unchanged
-    virtual void restore() = 0;       // if it is applied
+    // `average` copies it to `out`, a std::vector of elements of this type; it returns false if the
+    // state has another type, or keeps none. The others: if it keeps one, and if it is applied.
+    bool keeps_average() const { return parameter_->facts().keeps_average; }
+    bool average_is_applied() const { return parameter_->average_is_applied(); }
+    bool average(type_id element, void* out);
+    void apply_average();
+    void restore();
+
+protected:
+    void attach(dense_parameter& of) {
+        parameter_ = &of;
+        set_model_wise(of.is_model_wise());
+        of.join(name, options_);
+    }
+    // Calls f, with the name of the parameter before its error messages.
+    template <class F> void named(F const& f) const {
+        with_context([&] { return name + ": "; }, f);
+    }
+
+private:
+    std::unique_ptr<dense_parameter> owned_;
+    dense_parameter* parameter_ = nullptr;
+    tensor_options options_;
+};
+
+// A parameter of a model in one object with the parameter of this type, made of `arguments`.
+template <class Parameter> class task_of final : public parameter_task {
+public:
+    template <class... Arguments>
+    task_of(std::string const& of, tensor_options const& options, Arguments&&... arguments)
+        : parameter_task(of, options), held_(std::forward<Arguments>(arguments)...) {
+        attach(held_.core());
+    }
+
+private:
+    Parameter held_;
 };
 } // namespace gradstep::detail::inline GRADSTEP_ABI
+
+#if GRADSTEP_HEADER_ONLY
+#include <gradstep/model/detail/parameter_task.ipp>
+#endif

@@ -164,11 +164,12 @@ GRADSTEP_DEFINE std::optional<std::pair<std::string, std::size_t>> task_set::fin
 GRADSTEP_DEFINE double task_set::ascent_norm(sam_options const& how, char const* call) {
     double norm = 0;
     if (how.adaptive) {
-        for_each_chunk(
-            [&](parameter_task& x, std::size_t first, std::size_t last) { x.measure_ascent(how, first, last); });
+        for_each_chunk([&](parameter_task& x, std::size_t first, std::size_t last) {
+            x.parameter().measure_ascent(how, first, last);
+        });
         norm = root_of_squares([&](double scale) {
             double sum = 0;
-            for_each_stepped([&](parameter_task& task) { sum += task.ascent_squares(scale); });
+            for_each_stepped([&](parameter_task& task) { sum += task.parameter().ascent_squares(scale); });
             return sum;
         });
     } else {
