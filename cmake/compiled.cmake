@@ -2,7 +2,8 @@
 # those of a room are compiled as one file, since what they include takes most of the time, and those that need JSON as another.
 # Targets that link it are compiled with GRADSTEP_COMPILED.
 file(GLOB_RECURSE definitions CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/include/*.ipp)
-list(REMOVE_ITEM definitions gradstep/adapt/libtorch.ipp) # cmake/libtorch.cmake
+list(REMOVE_ITEM definitions gradstep/adapt/libtorch.ipp # cmake/libtorch.cmake
+    gradstep/keyed/core.ipp) # needs abseil: programs with keyed tables compile it
 set(with_json "^gradstep/((json|config|configuration|runtime|checkpoint)[./]|saved/(detail/(checkpoint_files|description)|safetensors)|distributed/detail/server_checkpoint)")
 if(NOT TARGET gradstep::json)
     list(FILTER definitions EXCLUDE REGEX "${with_json}")

@@ -2,5 +2,4 @@
 /// Tables of rows named by 64-bit keys. Needs abseil (gradstep::keyed). Striped ones are in
 /// gradstep/keyed/striped.hpp.
 #include <gradstep/bytes/stable_hash.hpp>
-#include <gradstep/keyed/detail/changes.hpp>
 #include <gradstep/keyed/table.hpp>

@@ -1,11 +1,7 @@
 #pragma once
-#include <gradstep/kernel/averaged_view.hpp>
-#include <gradstep/memory/detail/row_order.hpp>
-#include <gradstep/rows/detail/row_store.hpp>
 #include <gradstep/rows/row_updater.hpp>
 #include <gradstep/saved/detail/parameter_rows.hpp>
 #include <gradstep/saved/table.hpp>
-#include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// A parameter with num_rows rows of width elements, where each step updates only the rows in its
@@ -29,10 +25,9 @@ namespace gradstep::inline GRADSTEP_ISA {
 /// For concurrent updates use `gs::striped`.
 template <class Updater, class CatchUp> class table {
     using rows_type = row_updater<Updater, CatchUp>;
-    using core_type = detail::row_core<Updater, CatchUp>;
+    using kernels = detail::table_kernels_of<Updater, CatchUp>;
     using traits = typename Updater::traits;
     using backend = typename Updater::backend_type;
-    using store_type = detail::row_store<Updater, typename core_type::engine_type, typename core_type::shape_type>;
 
 public:
     /// The types of the optimizer (`updater_type`), of a value (`storage`) and of an element of the
@@ -45,31 +40,32 @@ public:
     static constexpr std::size_t history_bytes = rows_type::history_bytes;
     /// Whether catching up reads the history again, so that no other thread can write to it
     /// meanwhile.
-    static constexpr bool plans_read_history = core_type::form == detail::catch_up_form::steps;
+    static constexpr bool plans_read_history = rows_type::plans_read_history;
 
     /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error or size_error
     /// for numbers out of range, memory_error if the rows do not fit into memory.
     template <std::integral Rows, std::integral Width>
     table(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
-        : rows_(optimizer, num_rows, width, catch_up, std::move(options)), store_(store_of(core())) {
-        core().begin_zeroed_rows(store_.rows(), core().options.initial, 0, core().num_rows(), false);
-    }
+        : core_(std::make_unique<kernels>(optimizer, catch_up), detail::counted("num_rows", num_rows, 0),
+                static_cast<std::size_t>(detail::counted("width", width, 1)), options) {}
 
     /// Updates the rows in `ids` by one step (row_updater::update). gradient_rows contains
     /// ids.size() x width elements. Instead of ids you can pass visible rows of a dense gradient
     /// of num_rows() x width elements: update(gs::visible{mask}, gradient).
     template <class Ids, class Gradients>
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
-        require_trained("update");
-        rows_.update(store_.rows(), ids, gradient_rows, options);
+        core_.require_trained("update");
+        if constexpr (std::same_as<std::remove_cvref_t<Ids>, visible>)
+            detail::update_visible<Updater>(core_.rows(), core_.place(), ids, gradient_rows, options);
+        else detail::update_rows<Updater>(core_.rows(), core_.place(), ids, gradient_rows, options);
     }
     /// The same with pooled gradients (embedding bags): row b of `bag_rows` is the gradient of
     /// every id of bag b (row_updater::update).
     template <class Ids, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
-        require_trained("update");
-        rows_.update(store_.rows(), ids, offsets, bag_rows, options);
+        core_.require_trained("update");
+        detail::update_bags<Updater>(core_.rows(), core_.place(), ids, offsets, bag_rows, options);
     }
 
     /// Returns a copy of row `id` with all steps applied. Throws value_error for an id out of
@@ -88,7 +84,8 @@ public:
     /// memory of ids.size() x width elements.
     template <class Ids, class Out> void rows(Ids&& ids, Out&& out) const {
         detail::require_lasting<Out>();
-        core().template read_by<storage>(reader(), store_.rows(), shape().ids_of(ids), out);
+        detail::read_rows<Updater, storage>(core_.rows(), core_.place(), ids, out,
+                                            [&](auto which, auto* to) { core_.read(which, to); });
     }
 
     /// Returns a copy of the average of row `id` that the rule keeps (`averaged`). It has the type
@@ -105,7 +102,9 @@ public:
     template <class Ids, class Out> void averages(Ids&& ids, Out&& out) const {
         detail::require_lasting<Out>();
         require_trained("averages");
-        rows_.read_averages(store_.rows(), ids, out);
+        if constexpr (detail::require_average<typename Updater::rule_type>())
+            detail::read_rows<Updater, state_type>(core_.rows(), core_.place(), ids, out,
+                                                   [&](auto which, auto* to) { core_.read_averages(which, to); });
     }
     /// Replaces the values of all rows by their averages, rounded to the type of the values, until
     /// the returned object is destroyed or you call `restore()`. Readers see the averages. It
@@ -114,41 +113,23 @@ public:
     /// if averages are applied already, and memory_error; the rows are then unchanged.
     [[nodiscard]] applied_average<table> apply_average() {
         require_trained("apply_average");
-        if constexpr (detail::require_average<typename Updater::rule_type>()) {
-            value_buffer trained = core().with_memory(num_rows(), [&] { return values_of_segments(); });
-            trained_.emplace(std::move(trained));
-            detail::rollback_guard applying([&] { restore(); });
-            core().put_averages(store_.rows());
-            applying.dismiss();
-        }
+        if constexpr (detail::require_average<typename Updater::rule_type>()) core_.apply_average();
         return applied_average<table>(*this);
     }
     /// Restores the trained values, bit for bit. Throws sequence_error if no average is applied.
-    void restore() {
-        if (!trained_) detail::refuse_restore();
-        std::span<storage const> const all(detail::traits_of<value_buffer>::data(*trained_), num_rows() * width());
-        each_segment([&](std::span<storage> to, std::size_t first) {
-            detail::copy(optimizer().backend(), all.subspan(first, to.size()), to);
-        });
-        trained_.reset();
-    }
+    void restore() { core_.restore(); }
     /// Whether averages replace the values.
-    bool average_is_applied() const { return trained_.has_value(); }
+    bool average_is_applied() const { return core_.average_is_applied(); }
     /// Throws sequence_error, for the function `call`, if averages replace the values.
-    void require_trained(char const* call) const {
-        if (trained_) detail::refuse_applied(call);
-    }
+    void require_trained(char const* call) const { core_.require_trained(call); }
 
     /// Applies the pending steps of every row, in parallel. Call it before an export or a dense
     /// read; a checkpoint needs no flush.
-    void flush() {
-        require_trained("flush");
-        rows_.flush(store_.rows());
-    }
+    void flush() { core_.flush(); }
     /// Returns all values, row by row, after a flush. They are valid as long as `memory()` is. If
     /// averages are applied, it returns the averages.
     std::span<storage const> values() requires on_host {
-        if (!trained_) rows_.flush(joined());
+        if (!average_is_applied()) core_.flush();
         return joined().values;
     }
     /// Flushes, and copies all values to host memory of num_rows x width elements. Waits for a
@@ -158,10 +139,7 @@ public:
         auto const to = detail::as_span<storage, host_memory>(host);
         if (to.size() != num_rows() * width())
             detail::fail<size_error>({"copy_to"}, {"the buffer has ", to.size(), " elements"}, {num_rows() * width()});
-        if (!trained_) flush();
-        each_segment([&](std::span<storage const> from, std::size_t first) {
-            optimizer().backend().copy_to_host(from, to.subspan(first, from.size()));
-        });
+        core_.copy_to(reinterpret_cast<std::byte*>(to.data()));
     }
 
     /// Adds rows, so that the table has `num_rows` rows in total. New rows have initial values and
@@ -173,15 +151,9 @@ public:
     /// unchanged.
     template <std::integral Rows> void grow(Rows num_rows, new_rows begin = new_rows::as_of_now) {
         require_trained("grow");
-        core_type& of = core();
-        std::uint64_t const before = of.num_rows(), rows = of.counted_rows(num_rows, before);
-        bool const catches_up = of.missed_all_steps(begin);
-        add_rows(rows, [&](bool zeroed) {
-            initial_values const initial = of.later_rows();
-            if (zeroed) of.begin_zeroed_rows(store_.rows(), initial, before, rows, catches_up);
-            else of.begin_rows(store_.rows(), &initial, before, rows, catches_up);
-            if (catches_up) of.catch_up_since_start(store_.rows(), before, rows);
-        });
+        std::uint64_t const rows = detail::counted("num_rows", num_rows, core_.num_rows());
+        core_.rows().check_count(rows);
+        core_.grow(rows, begin);
     }
     /// Adds rows with these values behind the others, as `grow` does. They have the state of step 0
     /// and are up to date: earlier steps do not apply to them. Throws size_error if the number of
@@ -189,13 +161,8 @@ public:
     /// table is then unchanged.
     template <class Values> void append(Values const& values) {
         require_trained("append");
-        auto const added = detail::values_on_host<storage, typename backend::memory_space>(core().backend(), values);
-        std::uint64_t const before = num_rows(), count = detail::appended_count({0, width()}, added.size()),
-                            rows = core().counted_rows(before + count, before);
-        add_rows(rows, [&](bool) {
-            write_rows(before, added);
-            core().begin_rows(store_.rows(), nullptr, before, rows, false);
-        });
+        auto const added = detail::values_on_host<storage, typename backend::memory_space>(optimizer().backend(), values);
+        core_.append(std::data(added), std::size(added));
     }
     /// Keeps the rows whose element of the mask is true, in their order, and removes the others.
     /// Values, state, stamps and touches of a row move with it: pending steps stay pending, and row
@@ -206,37 +173,40 @@ public:
     /// size_error, and the table is unchanged, unless the mask has an element for each row.
     template <class Mask> void keep(Mask const& mask) requires on_host {
         require_trained("keep");
-        rearrange(detail::kept_rows(static_cast<std::size_t>(num_rows()), detail::mask_of(mask)));
+        core_.rearrange(detail::kept_rows(static_cast<std::size_t>(num_rows()), detail::mask_of(mask)));
     }
     /// Puts the rows in another order, as `keep` moves them: row i becomes what was row order[i].
     /// Throws size_error or value_error, and the table is unchanged, unless the order contains each
     /// row once.
     template <class Order> void permute(Order const& order) requires on_host {
         require_trained("permute");
-        rearrange(detail::permuted_rows(static_cast<std::size_t>(num_rows()), detail::row_numbers(order)));
+        core_.rearrange(detail::permuted_rows(static_cast<std::size_t>(num_rows()), detail::row_numbers(order)));
     }
     /// Resets the rows in `ids`: they get initial values and the state of step 0, and are up to
     /// date.
     template <class Ids> void reset(Ids&& ids) {
         require_trained("reset");
-        rows_.reset(store_.rows(), ids);
+        core_.rows().reset(core_.place(), detail::ids_of<Updater>(ids));
     }
     /// Sets the values of the rows in `ids`, for example to pretrained ones
     /// (row_updater::set_rows).
     template <class Ids, class Values> void set_rows(Ids&& ids, Values const& values) {
         require_trained("set_rows");
-        rows_.set_rows(store_.rows(), ids, values);
+        static_assert(on_host, "gradstep: set_rows: the rows are in memory of a device; expected a backend of the host");
+        auto const which = detail::ids_of<Updater>(ids);
+        auto const from = detail::as_span<storage const, host_memory>(values);
+        core_.rows().set_rows(core_.place(), which, {from.data(), from.size()});
     }
 
     /// The number of rows, `num_rows()`; the elements of a row, `width()`; the `clock()`; the
     /// policies, `optimizer()`; and the `options()`.
-    std::uint64_t num_rows() const { return rows_.num_rows(); }
-    std::size_t width() const { return rows_.width(); }
-    gradstep::clock clock() const { return rows_.clock(); }
-    Updater const& optimizer() const { return rows_.optimizer(); }
-    table_options const& options() const { return rows_.options(); }
+    std::uint64_t num_rows() const { return core_.num_rows(); }
+    std::size_t width() const { return core_.width(); }
+    gradstep::clock clock() const { return core_.clock(); }
+    Updater const& optimizer() const { return static_cast<kernels const&>(core_.kernels()).updater; }
+    table_options const& options() const { return core_.options(); }
     /// The number of skipped gradient rows, as in row_updater.
-    std::uint64_t gradients_left_out() const { return rows_.gradients_left_out(); }
+    std::uint64_t gradients_left_out() const { return core_.rows().left_out(); }
 
     /// Returns the memory of all rows in order, without applying pending steps, for checkpoints and
     /// shards: values, state, stamps and touches. With `progress()` it is the complete table. The
@@ -249,20 +219,25 @@ public:
     }
     /// The number of segments. Segment 0 begins with row 0. Each other segment begins with the row
     /// after the previous segment. A table that did not grow has one segment.
-    std::size_t segments() const { return store_.segments(); }
+    std::size_t segments() const { return core_.segments(); }
     /// Returns the memory of one of `segments()`, without joining them.
     row_memory<Updater> memory(std::size_t segment) {
         require_trained("memory");
-        return store_.segment(segment);
+        return detail::memory_of<Updater>(core_.segment(segment));
     }
     /// Returns the rows of all segments, for functions of a row_updater.
-    row_memory<Updater> binding() const { return store_.rows(); }
+    row_memory<Updater> binding() const {
+        row_memory<Updater> out;
+        if (segments() == 1) return detail::memory_of<Updater>(core_.segment(0));
+        out.index = &core_.place();
+        return out;
+    }
     /// The progress of the run, for a checkpoint (row_progress).
-    row_progress progress() const { return rows_.progress(); }
+    row_progress progress() const { return core_.rows().progress(); }
     /// Restores the `progress()` of a table. Restore the content of memory() first.
     void restore(row_progress const& from) {
         require_trained("restore");
-        rows_.restore(store_.rows(), from);
+        core_.rows().restore(core_.place(), from);
     }
 
     /// Writes a checkpoint to a safetensors file (docs/how_to/checkpoints.md). It contains the rows
@@ -290,13 +265,14 @@ public:
     /// The number of pending steps of row `id`, for code that keeps its own data for each row
     /// (row_updater).
     std::uint64_t pending_steps(std::int64_t id) const requires on_host {
-        return rows_.pending_steps(store_.rows(), id);
+        detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows(), std::nullopt);
+        return core_.rows().pending_steps(core_.place(), static_cast<std::uint64_t>(id));
     }
     /// The rows [first, second) that the next update catches up in addition to its own rows, if
     /// they have more than `max_row_age()` pending steps.
-    std::pair<std::uint64_t, std::uint64_t> stale_rows() const { return rows_.stale_rows(); }
+    std::pair<std::uint64_t, std::uint64_t> stale_rows() const { return core_.rows().stale_rows(); }
     /// The number of pending steps beyond which the next update catches up a row of `stale_rows()`.
-    std::uint64_t max_row_age() const { return rows_.max_row_age(); }
+    std::uint64_t max_row_age() const { return core_.rows().spared_steps(); }
 
     /// A state slot by its name, without applying pending steps. Joins the rows of a table that
     /// grew, as `memory()` does.
@@ -309,33 +285,16 @@ public:
             detail::fail<value_error>({"state"},
                                       {"the rows of this table, which is const, lie in ", segments(), " segments"},
                                       {"1, as after memory()"});
-        return store_.rows().state[slot_of<Name>()];
+        return detail::memory_of<Updater>(core_.segment(0)).state[slot_of<Name>()];
     }
 
     /// @cond
-    /// The first phase of an update, for `striped`, which also uses `reader()` and `shape()`.
-    template <class Id>
-    auto begin(detail::batch_rows<Id> const& batch, std::span<storage const> gradients, step_options const& options,
-               std::size_t left_out = 0) {
-        require_trained("update");
-        return core().begin(store_.rows(), batch, gradients, options, left_out);
-    }
-    auto reader() const {
-        auto out = core().reader(store_.rows());
-        if (trained_) out.rows.only.last_step = nullptr; // averages have no pending steps
-        return out;
-    }
-    auto const& shape() const { return core().shape; }
-    /// The steps and the memory of the rows, without checks, for `keyed_table` and checkpoints.
-    core_type& core() { return rows_.core(); }
-    core_type const& core() const { return rows_.core(); }
-    store_type& store() { return store_; }
-    store_type const& store() const { return store_; }
+    /// The rows, without checks, for `striped`, `keyed_table` and checkpoints.
+    detail::table_core& core() { return core_; }
+    detail::table_core const& core() const { return core_; }
     /// @endcond
 
 private:
-    using value_buffer = typename backend::template table_buffer<storage>;
-
     template <fixed_string Name> static constexpr std::size_t slot_of() {
         constexpr std::size_t i = detail::slot_named<Updater>(Name.view());
         static_assert(
@@ -343,65 +302,9 @@ private:
             "gradstep: state: the updater has no state slot of this name; expected one of the rule's `state_names`");
         return i;
     }
-    // Adds rows, up to `rows`. begin(zeroed) writes them; `zeroed`: their memory is zero.
-    template <class Begin> void add_rows(std::uint64_t rows, Begin const& begin) {
-        core_type& of = core();
-        std::uint64_t const before = of.num_rows();
-        auto const owners = store_.owners(); // appended values can be in the memory that grows
-        of.with_memory(rows, [&] { store_.reserve(rows); });
-        bool const zeroed = before >= store_.written(); // not if rows were here before
-        detail::rollback_guard growing([&] { store_.set_rows(before); });
-        store_.set_rows(rows);
-        begin(zeroed);
-        of.grow(rows);
-        growing.dismiss();
-    }
-    void rearrange(detail::row_order&& order) {
-        std::uint64_t const rows = order.after();
-        core().rearrange(store_.rows(), std::move(order));
-        store_.set_rows(rows);
-        core().shrink(rows);
-    }
-    // Writes values from row `first` on.
-    void write_rows(std::uint64_t first, std::span<storage const> from) {
-        std::size_t const at = static_cast<std::size_t>(first) * width();
-        each_segment([&](std::span<storage> to, std::size_t begin) {
-            std::size_t const skipped = at > begin ? at - begin : 0, read = begin > at ? begin - at : 0;
-            if (skipped >= to.size() || read >= from.size()) return;
-            auto const part = from.subspan(read, std::min(from.size() - read, to.size() - skipped));
-            if constexpr (on_host) std::ranges::copy(part, to.begin() + static_cast<std::ptrdiff_t>(skipped));
-            else optimizer().backend().copy_from_host(part, to.data() + skipped);
-        });
-    }
-    row_memory<Updater> joined() {
-        core().with_memory(num_rows(), [&] { store_.join(); });
-        return store_.segment(0);
-    }
-    value_buffer values_of_segments() const {
-        value_buffer out(num_rows() * width());
-        std::span<storage> const all(detail::traits_of<value_buffer>::data(out), out.size());
-        each_segment([&](std::span<storage const> from, std::size_t first) {
-            detail::copy(optimizer().backend(), from, all.subspan(first, from.size()));
-        });
-        return out;
-    }
-    // Calls f(values, position of the first) for each segment.
-    template <class F> void each_segment(F const& f) const {
-        std::size_t first = 0;
-        for (std::size_t k = 0; k < store_.segments(); ++k) {
-            std::span<storage> const values = store_.segment(k).values;
-            f(values, first);
-            first += values.size();
-        }
-    }
-    static store_type store_of(core_type const& of) {
-        detail::check_initial<storage>(of.options.initial, of.num_rows(), of.width());
-        return of.with_memory(of.num_rows(), [&] { return store_type(of.shape); });
-    }
+    row_memory<Updater> joined() { return detail::memory_of<Updater>(core_.joined()); }
 
-    rows_type rows_;
-    store_type store_;
-    std::optional<value_buffer> trained_; // while averages are applied
+    detail::table_core core_;
 };
 template <class Updater, std::integral Rows, std::integral Width>
 table(Updater const&, Rows, Width) -> table<Updater, touch_only>;

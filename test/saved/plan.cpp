@@ -59,10 +59,10 @@ void check(Updater const& by, CatchUp catch_up, std::string const& text, std::st
     wanted.sketch_bytes = options.sketch_bytes;
     table_plan const planned = plan(text, wanted);
 
-    using core = gs::detail::row_core<Updater, CatchUp>;
-    using history = typename gs::detail::kept_history<Updater, CatchUp>::history_type;
-    CHECK(planned.history_steps == (core::has_history ? x.core().stored.core().kept.capacity() : 0));
-    CHECK(planned.history_bytes == static_cast<double>(planned.history_steps * history::bytes_per_step));
+    auto const& rows = x.core().stored.rows();
+    auto const& history = rows.facts().history;
+    CHECK(planned.history_steps == (history.any() ? rows.history_capacity() : 0));
+    CHECK(planned.history_bytes == static_cast<double>(planned.history_steps * history.bytes_per_step));
     CHECK(planned.sketch_bytes == static_cast<double>(x.core().admitter.counters().size()));
 
     folder const in;

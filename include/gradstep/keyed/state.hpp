@@ -1,24 +1,18 @@
 #pragma once
-#include <gradstep/base/error.hpp>
 #include <gradstep/keyed/core.hpp>
-#include <gradstep/rows/row_progress.hpp>
-#include <gradstep/saved/saved_state.hpp>
 #include <gradstep/saved/table.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
 template <class Updater, class CatchUp> class keyed_table;
 } // namespace gradstep::inline GRADSTEP_ISA
 
-namespace gradstep::detail::inline GRADSTEP_ABI {
+namespace gradstep::detail::inline GRADSTEP_ISA {
 // Rows that are named by keys are saved as a table's, with what is kept of keys that have no row.
-template <class Updater, class CatchUp> struct state_access<keyed_table<Updater, CatchUp>> {
-    using keyed = keyed_core<Updater, CatchUp>;
-    using table_type = keyed_table<Updater, CatchUp>;
-    using rows_access = state_access<table<Updater, CatchUp>>;
+struct keyed_state {
+    using keyed = keyed_core;
 
-    static saved_state get(table_type const& of, char const* call, row_progress& at) {
-        keyed const& x = of.core();
-        saved_state out = rows_access::get(x.stored, call, at);
+    static saved_state get(keyed const& x, char const* call, row_progress& at) {
+        saved_state out = state_of_rows(x.stored, call, at);
         for (saved_tensor& kept : of_keys(x, x.evictions.entries.size(), true)) out.tensors.push_back(std::move(kept));
         auto const all = std::span(out.tensors).last(keyed_tensors);
         all[0].chunks = {out.keep(x.all_counts())};
@@ -29,17 +23,16 @@ template <class Updater, class CatchUp> struct state_access<keyed_table<Updater,
         return out;
     }
     // Loads into a new table, which replaces x.
-    static bool load(table_type& to, saved_source const& from, bool) {
-        keyed& x = to.core();
+    static void load(keyed& x, saved_source const& from) {
         x.stored.require_trained("load");
         auto const refuse = [&](message_part given, message_part expected) {
             fail<value_error>({from.where()}, given, expected);
         };
         saved_tensor const* const evictions = from.state().find("evictions");
         std::uint64_t const evicted = evictions == nullptr ? 0 : evictions->rows;
-        keyed anew(x.stored.optimizer(), x.width(), x.stored.core().catch_up_policy, x.options);
+        keyed anew = x.fresh();
         bool const tells_seed = from.state().find("admit_seed") != nullptr; // older files do not
-        rows_access::load_rows(anew.stored, from, of_keys(x, evicted, tells_seed));
+        load_rows(anew.stored, from, of_keys(x, evicted, tells_seed));
         std::uint64_t const rows = anew.num_rows();
         if (rows > keyed::most_rows) refuse({"has ", rows, " rows"}, {"at most ", keyed::most_rows});
         auto const read = [&](char const* slot, auto span) { from.read(slot, 0, std::as_writable_bytes(span)); };
@@ -71,7 +64,6 @@ template <class Updater, class CatchUp> struct state_access<keyed_table<Updater,
         anew.options.id = anew.stored.options().id;
         anew.held = std::move(x.held);
         x = std::move(anew);
-        return false;
     }
 
 private:
@@ -84,6 +76,18 @@ private:
         out.add<std::uint32_t>("sketch", x.admitter.counters().size() / 4).is_of_host = true;
         if (tells_seed) out.add<std::uint64_t>("admit_seed", 1).is_of_host = true;
         return std::move(out.tensors);
+    }
+};
+} // namespace gradstep::detail::inline GRADSTEP_ISA
+
+namespace gradstep::detail::inline GRADSTEP_ABI {
+template <class Updater, class CatchUp> struct state_access<keyed_table<Updater, CatchUp>> {
+    static saved_state get(keyed_table<Updater, CatchUp> const& x, char const* call, row_progress& at) {
+        return keyed_state::get(x.core(), call, at);
+    }
+    static bool load(keyed_table<Updater, CatchUp>& x, saved_source const& from, bool) {
+        keyed_state::load(x.core(), from);
+        return false;
     }
 };
 } // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -1,5 +1,4 @@
 #pragma once
-#include <gradstep/keyed/detail/changes.hpp>
 #include <gradstep/keyed/table.hpp>
 #include <gradstep/striped.hpp>
 
@@ -17,15 +16,15 @@ namespace gradstep::inline GRADSTEP_ISA {
 /// for rows must be allocated, the call waits for exclusive access; `reserve` avoids this.
 template <class Updater, class CatchUp> class striped<keyed_table<Updater, CatchUp>> {
     using table_type = keyed_table<Updater, CatchUp>;
-    using core_type = detail::keyed_core<Updater, CatchUp>;
-    using rows_type = typename core_type::rows_type;
-    using turns_type = detail::row_serializer<rows_type>;
     using shared_guard = detail::phase_fair_mutex::shared_guard;
-    using key_span = typename core_type::key_span;
+    using key_span = std::span<std::uint64_t const>;
+    static_assert(detail::table_kernels_of<Updater, CatchUp>::form != detail::catch_up_form::steps,
+                  "gradstep: striped: replay reads the history while other threads add to it; expected gs::exact or "
+                  "gs::touch_only");
 
 public:
     /// The type of a value in memory.
-    using storage = typename core_type::storage;
+    using storage = typename table_type::storage;
 
     /// Takes ownership of the table. Row numbers are mapped to `stripes` stripes, 8 bytes each,
     /// rounded up to a power of two; default 2^18. Throws value_error unless they are in [1, 2^31].
@@ -35,19 +34,17 @@ public:
     /// keyed_table::update, from any thread. It checks its arguments before it writes anything.
     template <class Keys, class Gradients>
     void update(Keys&& keys, Gradients&& gradient_rows, step_options const& options = {}) {
-        auto const names = core_type::keys_of(keys);
-        apply(names, names.size(), "keys", gradient_rows, options,
-              [](auto&) -> std::uint32_t const* { return nullptr; });
+        auto const names = detail::keys_of<Updater>(keys);
+        apply(names, detail::gradients_of<Updater>(gradient_rows), names.size(), "keys", nullptr, options);
     }
     /// keyed_table::update with pooled gradients, from any thread.
     template <class Keys, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
-        auto const names = core_type::keys_of(keys);
-        auto const offset_span = core().shape().ids_of(offsets);
-        std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / width();
-        apply(names, bags, "bags", bag_rows, options,
-              [&](auto& engine) { return engine.bags(core().on(), offset_span, names.size(), bags); });
+        auto const names = detail::keys_of<Updater>(keys);
+        detail::given_ids const begins = detail::ids_of<Updater>(offsets);
+        auto const given = detail::gradients_of<Updater>(bag_rows);
+        apply(names, given, given.size / width(), "bags", &begins, options);
     }
 
     /// Returns a copy of the row of `key` with all steps applied, or its initial values, from any
@@ -65,8 +62,9 @@ public:
     /// keys.size() x width elements.
     template <class Keys, class Out> void rows(Keys&& keys, Out&& out) const {
         detail::require_lasting<Out>();
-        auto const names = core_type::keys_of(keys);
-        core().with_memory(names.size(), [&] { read(names, out); });
+        auto const names = detail::keys_of<Updater>(keys);
+        auto const to = detail::as_span<storage, host_memory>(out);
+        core().with_memory(names.size(), [&] { read(names, to); });
     }
 
     /// Returns f(table) with exclusive access, as with striped tables: for eviction, holds, changes
@@ -94,8 +92,8 @@ public:
     }
 
 private:
-    core_type& core() { return table_.core(); }
-    core_type const& core() const { return table_.core(); }
+    detail::keyed_core& core() { return table_.core(); }
+    detail::keyed_core const& core() const { return table_.core(); }
 
     void find(key_span keys, std::span<std::int32_t> ids) const {
         constexpr std::size_t most = 4096; // keys per lock, so that calls with new keys can go on
@@ -106,75 +104,72 @@ private:
         }
     }
 
-    template <class Out> void read(key_span keys, Out& out) const {
+    void read(key_span keys, std::span<storage> out) const {
         shared_guard const entered(turns_.phase);
-        auto const to = [&] {
+        detail::table_core const& stored = core().stored;
+        {
             auto const lock = turns_.ordering();
-            return core().shape().room(core().stored.binding(), keys.size(), out);
-        }();
-        typename turns_type::scratch_lease lent(turns_);
+            stored.rows().check_room(stored.place(), detail::extent::of("out", out), out.size(), keys.size());
+        }
+        detail::row_turns::scratch_lease lent(turns_, stored.rows());
         std::vector<std::int32_t>& ids = (*lent).ids;
         ids.resize(keys.size());
         find(keys, ids);
         for (std::size_t k = 0; k < keys.size(); ++k)
-            if (ids[k] == core_type::no_row)
-                detail::fill_rows(table_.options().initial, to.data() + k * width(), keys[k], 1, width());
-        turns_.read(core().stored, *lent, std::span<std::int32_t const>(ids), to.data(),
-                    [](std::int32_t id) { return id != core_type::no_row; });
+            if (ids[k] == detail::keyed_core::no_row)
+                detail::fill_rows(table_.options().initial, out.data() + k * width(), keys[k], 1, width());
+        turns_.read(stored.rows(), stored.place(), *lent, std::span<std::int32_t const>(ids),
+                    stored.average_is_applied(), reinterpret_cast<std::byte*>(out.data()));
     }
 
-    template <class Gradients, class Sources>
-    void apply(key_span keys, std::size_t count, char const* what, Gradients& gradients, step_options const& options,
-               Sources const& sources_of) {
+    // `offsets`: of the bags; null if each key has a gradient.
+    void apply(key_span keys, detail::given_values const& gradients, std::size_t count, char const* what,
+               detail::given_ids const* offsets, step_options const& options) {
         while (true) {
             std::uint64_t wanted = 0;
             {
                 shared_guard const entered(turns_.phase);
                 wanted = core().with_memory(keys.size(),
-                                            [&] { return step(keys, count, what, gradients, options, sources_of); });
+                                            [&] { return step(keys, gradients, count, what, offsets, options); });
             }
             if (wanted == 0) return;
             reserve(wanted);
         }
     }
     // Returns 0, or, before anything has happened, the number of rows for which memory is needed.
-    template <class Gradients, class Sources>
-    std::uint64_t step(key_span keys, std::size_t count, char const* what, Gradients& gradients,
-                       step_options const& options, Sources const& sources_of) {
-        rows_type& rows = core().stored;
-        typename turns_type::scratch_lease lent(turns_);
+    std::uint64_t step(key_span keys, detail::given_values const& gradients, std::size_t count, char const* what,
+                       detail::given_ids const* offsets, step_options const& options) {
+        detail::table_core& stored = core().stored;
+        detail::row_core& rows = stored.rows();
+        stored.require_trained("update");
+        detail::row_turns::scratch_lease lent(turns_, rows);
         auto& work = *lent;
         work.ids.resize(keys.size());
         std::span<std::int32_t> const ids(work.ids);
         find(keys, ids);
-        std::uint32_t const* const sources = sources_of(work.engine);
+        auto const* const sources =
+            offsets == nullptr ? nullptr : work.grouping().bags(*offsets, keys.size(), count);
         std::uint64_t known_rows = 0;
-        auto const given = [&] {
+        {
             auto const lock = turns_.ordering();
             known_rows = table_.num_rows();
-            return core().shape().gradients(rows.binding(), gradients, count, what, options);
-        }();
-        std::uint64_t const left_out = core().leave_out_nonfinite(keys, ids, sources, given);
+            rows.check_gradients(stored.place(), gradients, count, what, options);
+        }
+        std::uint64_t const left_out = core().leave_out_nonfinite(keys, ids, sources, gradients);
         auto const leave_out = [&] {
-            if (left_out != 0) std::replace(ids.begin(), ids.end(), core_type::left_out_row, core_type::no_row);
+            if (left_out != 0)
+                std::replace(ids.begin(), ids.end(), detail::keyed_core::left_out_row, detail::keyed_core::no_row);
         };
         bool const brings_new = core().count_new(keys, ids) != 0;
-        auto const grouped = [&](std::uint64_t num_rows) {
-            detail::batch_rows<std::int32_t> batch;
+        auto const group = [&](std::uint64_t num_rows) {
             core().naming_keys(keys, ids, [&] {
-                batch = work.engine
-                            .group(core().on(), std::span<std::int32_t const>(ids), sources, given, width(), num_rows,
-                                   rows.options(), std::size_t{0})[0]
-                            .batch;
+                turns_.group(rows, stored.place(), work, std::span<std::int32_t const>(ids), sources, gradients,
+                             num_rows);
             });
-            constexpr std::size_t usual_due_rows = 64; // usually enough, so that there is room for them under the lock
-            work.room_for(usual_due_rows + batch.count);
-            return batch;
         };
-        detail::batch_rows<std::int32_t> batch = {};
         if (!brings_new) {
             leave_out();
-            batch = grouped(known_rows);
+            group(known_rows);
         }
 
         auto ordering = turns_.ordering();
@@ -192,19 +187,19 @@ private:
             with_index.emplace(index_);
             core().admit(keys, ids);
             leave_out();
-            batch = grouped(table_.num_rows());
+            group(table_.num_rows());
         }
-        turns_.step(rows, work, ordering, batch, given, options, [&] {
+        turns_.step(rows, stored.place(), work, ordering, gradients, options, [&](std::size_t) {
             core().finish_step(ids);
             core().counts.left_out += left_out;
             with_index.reset();
         });
-        core().shape().zero(core().on(), gradients, options);
+        rows.zero(gradients, options);
         return 0;
     }
 
     table_type table_;
-    turns_type turns_;
+    detail::row_turns turns_;
     mutable detail::phase_fair_mutex index_; // locked exclusively to add keys
 };
 template <class Updater, class CatchUp>

@@ -1,8 +1,35 @@
 #pragma once
 #include <gradstep/keyed/core.hpp>
-#include <gradstep/keyed/options.hpp>
 #include <gradstep/keyed/state.hpp>
-#include <gradstep/rows/row_changes.hpp>
+#include <gradstep/table.hpp>
+
+namespace gradstep::inline GRADSTEP_ISA {
+/// A row of a keyed_table, as eviction functions see it, with all steps applied. The memory belongs
+/// to the table and is valid until the call ends.
+template <class Updater> struct keyed_row {
+    std::uint64_t key;
+    std::span<typename Updater::traits::storage const> values;
+    /// The slots of the rule; row slots have one number.
+    std::array<std::span<typename Updater::traits::state const>, Updater::slots> state;
+    /// The number of steps since the last step that contained the row (`age`, modulo 2^32), and the
+    /// number of such steps (`touch_count`). 0 if the table does not keep them.
+    std::uint32_t age, touch_count;
+};
+} // namespace gradstep::inline GRADSTEP_ISA
+
+namespace gradstep::detail::inline GRADSTEP_ISA {
+// The keys of a call.
+template <class Updater, class Keys> std::span<std::uint64_t const> keys_of(Keys& keys) {
+    using given = std::remove_const_t<element_type<Keys>>;
+    static_assert(std::is_integral_v<given> && sizeof(given) == 8,
+                  "gradstep: keys: they are of another type; expected uint64 or int64");
+    given_ids const ids = ids_of<Updater>(keys);
+    require_countable(ids.size(), "keys");
+    return ids.visit([](auto const& of_type) -> std::span<std::uint64_t const> {
+        return {reinterpret_cast<std::uint64_t const*>(of_type.data()), of_type.size()};
+    });
+}
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// A table with 64-bit keys instead of row numbers, for example for hashed features. It allocates
@@ -30,14 +57,17 @@ namespace gradstep::inline GRADSTEP_ISA {
 ///
 /// Include gradstep/keyed_table.hpp, which defines all of it.
 template <class Updater, class CatchUp> class keyed_table {
-    using core_type = detail::keyed_core<Updater, CatchUp>;
+    using kernels = detail::table_kernels_of<Updater, CatchUp>;
+    using traits = typename Updater::traits;
+    static_assert(kernels::on_host, "gradstep: keyed_table: the index is in host memory, and the backend is on a "
+                                    "device; expected a backend of the host");
 
 public:
     /// The types of the optimizer (`updater_type`), of a value (`storage`) and of an element of the
     /// state (`state_type`) in memory.
     using updater_type = Updater;
-    using storage = typename core_type::storage;
-    using state_type = typename core_type::state_type;
+    using storage = typename traits::storage;
+    using state_type = typename traits::state;
     /// The result of `changed_since`.
     using changes_type = row_changes<Updater>;
 
@@ -46,7 +76,7 @@ public:
     /// values for keys.
     template <std::integral Width>
     keyed_table(Updater const& optimizer, Width width, CatchUp catch_up = {}, keyed_options const& options = {})
-        : core_(optimizer, width, catch_up, options) {}
+        : core_(made(optimizer, static_cast<std::size_t>(detail::counted("width", width, 1)), catch_up, options)) {}
 
     /// Updates the rows of `keys` by one step. Keys are uint64, or int64 with the same bits.
     /// gradient_rows contains keys.size() x width elements. See `row_updater::update` for the step
@@ -55,10 +85,11 @@ public:
     template <class Keys, class Gradients>
     void update(Keys&& keys, Gradients&& gradient_rows, step_options const& options = {}) {
         table_rows().require_trained("update");
-        auto const names = core_type::keys_of(keys);
-        auto const given = shape().gradients(table_rows().binding(), gradient_rows, names.size(), "keys", options);
+        auto const names = detail::keys_of<Updater>(keys);
+        auto const given = detail::gradients_of<Updater>(gradient_rows);
+        table_rows().rows().check_gradients(table_rows().place(), given, names.size(), "keys", options);
         core_.apply(names, nullptr, given, options);
-        shape().zero(core_.on(), gradient_rows, options);
+        table_rows().rows().zero(given, options);
     }
     /// The same with pooled gradients (embedding bags): row b of `bag_rows` is the gradient of
     /// every key of bag b (row_updater::update).
@@ -66,14 +97,15 @@ public:
     requires detail::contiguous_buffer<Gradients>
     void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
         table_rows().require_trained("update");
-        auto const names = core_type::keys_of(keys);
-        auto const offset_span = shape().ids_of(offsets);
-        std::size_t const bags = detail::traits_of<Gradients>::size(bag_rows) / width();
-        auto const given = shape().gradients(table_rows().binding(), bag_rows, bags, "bags", options);
+        auto const names = detail::keys_of<Updater>(keys);
+        detail::given_ids const begins = detail::ids_of<Updater>(offsets);
+        auto const given = detail::gradients_of<Updater>(bag_rows);
+        std::size_t const bags = given.size / width();
+        table_rows().rows().check_gradients(table_rows().place(), given, bags, "bags", options);
         auto const* const sources = core_.with_memory(
-            names.size(), [&] { return table_rows().core().engine.bags(core_.on(), offset_span, names.size(), bags); });
+            names.size(), [&] { return table_rows().rows().call().bags(begins, names.size(), bags); });
         core_.apply(names, sources, given, options);
-        shape().zero(core_.on(), bag_rows, options);
+        table_rows().rows().zero(given, options);
     }
 
     /// Returns a copy of the row of `key` with all steps applied; its initial values if it has no
@@ -92,7 +124,7 @@ public:
     /// keys.size() x width elements.
     template <class Keys, class Out> void rows(Keys&& keys, Out&& out) const {
         detail::require_lasting<Out>();
-        core_.template read_by<storage>(table_rows().reader(), core_type::keys_of(keys), out);
+        read<storage>(keys, out, false);
     }
     /// Writes the averages of several keys that the rule keeps (`averaged`) to the caller's memory;
     /// see `table::averages`.
@@ -100,12 +132,15 @@ public:
         detail::require_lasting<Out>();
         table_rows().require_trained("averages");
         if constexpr (detail::require_average<typename Updater::rule_type>())
-            core_.template read_by<state_type>(table_rows().core().average_reader(table_rows().binding()),
-                                               core_type::keys_of(keys), out);
+            read<state_type>(keys, out, true);
     }
     /// Replaces all values by their averages until the returned object is destroyed or you call
     /// `restore()`; see `table::apply_average`.
-    [[nodiscard]] auto apply_average() { return table_rows().apply_average(); }
+    [[nodiscard]] applied_average<keyed_table> apply_average() {
+        table_rows().require_trained("apply_average");
+        if constexpr (detail::require_average<typename Updater::rule_type>()) table_rows().apply_average();
+        return applied_average<keyed_table>(*this);
+    }
     /// Restores the trained values, bit for bit. Throws sequence_error if no average is applied.
     void restore() { table_rows().restore(); }
     /// Whether averages replace the values.
@@ -120,13 +155,13 @@ public:
     template <std::integral Rows> void reserve(Rows rows) {
         table_rows().require_trained("reserve");
         std::uint64_t const wanted = detail::counted("rows", rows, 0);
-        if (wanted > core_type::most_rows)
+        if (wanted > detail::keyed_core::most_rows)
             detail::fail<value_error>({"reserve: rows"}, {wanted, " is out of range"},
-                                      {"at most ", core_type::most_rows});
-        core_.with_memory(wanted, [&] { table_rows().store().reserve(wanted); });
+                                      {"at most ", detail::keyed_core::most_rows});
+        table_rows().reserve(wanted);
     }
     /// The number of rows for which memory is allocated.
-    std::uint64_t capacity() const { return table_rows().store().capacity(); }
+    std::uint64_t capacity() const { return table_rows().capacity(); }
     /// Applies the pending steps of every row, in parallel.
     void flush() { table_rows().flush(); }
     /// Resets the rows of `keys`; keys without a row are allowed. `changed_since` reports this as a
@@ -134,7 +169,7 @@ public:
     /// not change.
     template <class Keys> void reset(Keys&& keys) {
         table_rows().require_trained("reset");
-        core_.reset(core_type::keys_of(keys));
+        core_.reset(detail::keys_of<Updater>(keys));
     }
 
     /// Evicts the rows whose last step was before `step`, and returns their number. Held rows
@@ -146,7 +181,11 @@ public:
     /// returns their number. First it applies the pending steps of all rows (`flush`). It then
     /// calls `chosen` once for every row that is not held. `chosen` can save the content of a row
     /// before it is evicted.
-    template <class Chosen> std::uint64_t evict(Chosen const& chosen) { return core_.evict(chosen); }
+    template <class Chosen> std::uint64_t evict(Chosen const& chosen) {
+        table_rows().require_trained("evict");
+        table_rows().flush();
+        return core_.evict_if([&](std::uint64_t id) { return static_cast<bool>(chosen(row_at(id))); });
+    }
     /// Evicts the least recently updated rows until there are at most `rows`, and returns how many
     /// it evicted. If several are equally old, it evicts the larger keys. It temporarily needs at
     /// least 24 bytes per row.
@@ -154,14 +193,16 @@ public:
     /// The same for the rows with the lowest score(row), a number that you compute from a
     /// `keyed_row`, after a flush of all rows. If scores are equal, the larger keys are evicted.
     template <class Score> std::uint64_t evict_to(std::uint64_t rows, Score const& score) {
-        return core_.evict_to(rows, score);
+        table_rows().require_trained("evict_to");
+        table_rows().flush();
+        return core_.evict_lowest(rows, [&](std::uint64_t id) { return static_cast<double>(score(row_at(id))); });
     }
     /// Protects rows from eviction. Hold rows between a read and the update that depends on it.
     /// (distributed::server holds the rows that its workers have pulled while an `after_every` task
     /// runs.) Holds are counted: each needs one `release`. You can hold keys without a row.
-    template <class Keys> void hold(Keys&& keys) { core_.hold(core_type::keys_of(keys)); }
+    template <class Keys> void hold(Keys&& keys) { core_.hold(detail::keys_of<Updater>(keys)); }
     /// Ends a hold of each key. Throws value_error for a key that is not held.
-    template <class Keys> void release(Keys&& keys) { core_.release(core_type::keys_of(keys)); }
+    template <class Keys> void release(Keys&& keys) { core_.release(detail::keys_of<Updater>(keys)); }
 
     /// Returns the rows that were updated or evicted since step `since` (inclusive), in their
     /// current state. A replica at that step applies them (`apply`) to become equal to this table.
@@ -172,7 +213,16 @@ public:
     /// future, or so old that not all evictions are remembered: then send all rows. At least the
     /// last 2^15 evictions are remembered, and half as many as there are rows.
     changes_type changed_since(std::int64_t since, row_content content = row_content::values) {
-        return core_.changed_since(since, content);
+        changes_type out;
+        core_.with_memory(num_rows(), [&] {
+            std::vector<std::int32_t> const ids = core_.begin_changes(out, since, content);
+            out.values.resize(ids.size() * width());
+            if (content == row_content::state)
+                for (std::size_t i = 0; i < Updater::slots; ++i)
+                    out.state[i].resize(ids.size() * (Updater::is_row_slot(i) ? 1 : width()));
+            core_.copy_changes(ids, content, columns_of(out));
+        });
+        return out;
     }
     /// Applies the changes of another table with the same policies, options and width. This table
     /// then equals the other one, if it was equal to it at step `changes.since` or later. Changes
@@ -185,7 +235,12 @@ public:
     /// table's step or end before it. Throws value_error if they end after step 2^62. Throws
     /// value_error if they end more than max_history / 2 - 1 steps after this table's step, except
     /// for changes since 0 or without a history. Throws memory_error. The table is then unchanged.
-    void apply(changes_type const& changes) { core_.apply(changes); }
+    void apply(changes_type const& changes) {
+        table_rows().require_trained("apply");
+        core_.check_changes(changes);
+        changes.require_sizes("apply");
+        core_.with_memory(changes.keys.size(), [&] { core_.apply(changes, columns_of(changes)); });
+    }
 
     /// Writes a checkpoint to a safetensors file: the contents as for `table::save`, with the keys,
     /// the counts of admission, and the evicted keys. Holds are not saved. A header-only program
@@ -205,23 +260,67 @@ public:
     std::uint64_t num_rows() const { return table_rows().num_rows(); }
     std::size_t width() const { return table_rows().width(); }
     gradstep::clock clock() const { return table_rows().clock(); }
-    Updater const& optimizer() const { return table_rows().optimizer(); }
+    Updater const& optimizer() const { return static_cast<kernels const&>(table_rows().kernels()).updater; }
     keyed_options const& options() const { return core_.options; }
     keyed_counts counts() const { return core_.all_counts(); }
     /// The memory of the index in bytes.
     std::size_t index_bytes() const { return core_.index.bytes(); }
     /// The parts of this object, without checks, for gradstep's own code (`striped` and
     /// checkpoints).
-    core_type& core() { return core_; }
-    core_type const& core() const { return core_; }
+    detail::keyed_core& core() { return core_; }
+    detail::keyed_core const& core() const { return core_; }
 
 private:
+    static detail::keyed_core made(Updater const& optimizer, std::size_t width, CatchUp const& catch_up,
+                                   keyed_options const& options) {
+        return detail::rethrow_as<std::bad_alloc>(
+            [&] { return detail::keyed_core(std::make_unique<kernels>(optimizer, catch_up), width, options); },
+            [&](auto const&) {
+                detail::refuse_row_memory(0, width, sizeof(storage) + Updater::state_bytes(1));
+            });
+    }
     // By their numbers.
-    auto& table_rows() { return core_.stored; }
-    auto const& table_rows() const { return core_.stored; }
-    auto const& shape() const { return core_.shape(); }
+    detail::table_core& table_rows() { return core_.stored; }
+    detail::table_core const& table_rows() const { return core_.stored; }
 
-    core_type core_;
+    template <class T, class Keys, class Out> void read(Keys& keys, Out& out, bool averages) const {
+        auto const names = detail::keys_of<Updater>(keys);
+        auto const to = detail::as_span<T, host_memory>(out);
+        table_rows().rows().check_room(table_rows().place(), detail::extent::of("out", to), to.size(), names.size());
+        core_.read(names, to.data(), averages);
+    }
+    keyed_row<Updater> row_at(std::uint64_t id) const {
+        std::array<std::byte*, detail::row_addresses<Updater>::columns> at;
+        detail::find_row(table_rows().place(), id, at.data());
+        keyed_row<Updater> out;
+        out.key = core_.row_keys()[id];
+        out.values = {reinterpret_cast<storage const*>(at[0]), width()};
+        for (std::size_t i = 0; i < Updater::slots; ++i)
+            out.state[i] = {reinterpret_cast<state_type const*>(at[1 + i]), Updater::is_row_slot(i) ? 1 : width()};
+        out.age = options().last_touches ? core_.age_of(core_.last_touches()[id]) : 0;
+        out.touch_count = options().touch_counts ? core_.touch_counts()[id] : 0;
+        return out;
+    }
+    // The columns of the rows, where the changes have them.
+    std::vector<detail::row_column> columns_of(changes_type const& changes) const {
+        std::vector<detail::row_column> out = table_rows().rows().columns();
+        detail::row_column* next = out.data();
+        auto const take = [&](auto const& x) {
+            if (!x.empty()) next->data = const_cast<std::byte*>(std::as_bytes(std::span(x)).data());
+            next->stride = next->row_elements;
+            ++next;
+        };
+        take(changes.values);
+        for (auto const& slot : changes.state) take(slot);
+        ++next; // stamps: rows are up to date
+        take(changes.touches);
+        take(changes.keys);
+        take(changes.last_touches);
+        take(changes.touch_counts);
+        return out;
+    }
+
+    detail::keyed_core core_;
 };
 
 template <class Updater, std::integral Width> keyed_table(Updater const&, Width) -> keyed_table<Updater, touch_only>;

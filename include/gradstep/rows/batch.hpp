@@ -30,8 +30,7 @@ template <> inline constexpr std::array enumerators<duplicates>{"sum", "mean", "
 } // namespace gradstep
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
-// The distinct rows of a batch, and where the gradients of each row are. A trivially copyable view,
-// used inside kernels.
+// The distinct rows of a batch, and where the gradients of each row are. A trivially copyable view.
 template <class Id> struct batch_rows {
     Id const* ids; // `count` distinct rows
     // Row r has the gradient rows sources[begin[r]] .. sources[begin[r + 1] - 1], in batch order.
@@ -39,6 +38,14 @@ template <class Id> struct batch_rows {
     std::uint32_t const* begin;
     std::uint32_t const* sources; // null: gradient row r belongs to row r
     std::size_t count;
+};
+
+// The same with row numbers of 64 bits, whatever the type of the ids is: what kernels run on.
+struct distinct_rows {
+    std::uint64_t const* ids = nullptr;
+    std::uint32_t const* begin = nullptr;
+    std::uint32_t const* sources = nullptr;
+    std::size_t count = 0;
 };
 
 // How many rows ahead a row is prefetched. Rows of 16 floats take 0.85 of the time that they take

@@ -210,8 +210,14 @@ GRADSTEP_INLINE void draw(normal const& distribution, philox_words const& words,
     }
 }
 
-template <class T, class Distribution>
-void fill(Distribution const& distribution, T* out, std::uint64_t row, std::uint64_t row_count, std::size_t width) {
+// The same as a number of another type, which has all its digits.
+template <class T, class Out> GRADSTEP_INLINE Out stored_as(double x) {
+    if constexpr (std::is_same_v<T, Out>) return stored<T>(x);
+    else return Out(widen(stored<T>(x)));
+}
+
+template <class T, class Out, class Distribution>
+void fill(Distribution const& distribution, Out* out, std::uint64_t row, std::uint64_t row_count, std::size_t width) {
     for (; row_count != 0; ++row, --row_count) {
         for (std::uint64_t column = 0; column < width; column += 4) {
             std::uint64_t const block = column / 4;
@@ -222,16 +228,17 @@ void fill(Distribution const& distribution, T* out, std::uint64_t row, std::uint
                             distribution.seed),
                  values);
             std::uint64_t const count = std::min<std::uint64_t>(4, width - column);
-            for (std::uint64_t k = 0; k < count; ++k) *out++ = stored<T>(values[k]);
+            for (std::uint64_t k = 0; k < count; ++k) *out++ = stored_as<T, Out>(values[k]);
         }
     }
 }
-template <class T> void fill(double constant, T* out, std::uint64_t, std::uint64_t row_count, std::size_t width) {
-    std::fill_n(out, row_count * width, stored<T>(constant));
+template <class T, class Out>
+void fill(double constant, Out* out, std::uint64_t, std::uint64_t row_count, std::size_t width) {
+    std::fill_n(out, row_count * width, stored_as<T, Out>(constant));
 }
-template <class T, class Given>
-void fill(std::span<Given const> values, T* out, std::uint64_t row, std::uint64_t row_count, std::size_t width) {
-    if constexpr (std::is_same_v<T, Given>) { // check_initial rejects all others
+template <class T, class Out, class Given>
+void fill(std::span<Given const> values, Out* out, std::uint64_t row, std::uint64_t row_count, std::size_t width) {
+    if constexpr (std::is_same_v<T, Given> && std::is_same_v<T, Out>) { // check_initial rejects all others
         auto const rest = values.subspan(std::min<std::uint64_t>(row * width, values.size()));
         auto const given = rest.first(std::min<std::uint64_t>(row_count * width, rest.size()));
         out = std::copy(given.begin(), given.end(), out);
@@ -245,6 +252,12 @@ void fill(std::span<Given const> values, T* out, std::uint64_t row, std::uint64_
 template <class T>
 void fill_rows(initial_values const& initial, T* out, std::uint64_t first_row, std::uint64_t row_count,
                std::size_t width) {
-    initial.visit([&](auto const& given) { fill(given, out, first_row, row_count, width); });
+    initial.visit([&](auto const& given) { fill<T>(given, out, first_row, row_count, width); });
+}
+// The same as numbers of a type with all digits of the table's T.
+template <class T, class Out>
+void fill_rows_as(initial_values const& initial, Out* out, std::uint64_t first_row, std::uint64_t row_count,
+                  std::size_t width) {
+    initial.visit([&](auto const& given) { fill<T>(given, out, first_row, row_count, width); });
 }
 } // namespace gradstep::detail::inline GRADSTEP_ISA

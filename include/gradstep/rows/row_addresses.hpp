@@ -2,6 +2,7 @@
 #include <gradstep/kernel/detail/row_wise.hpp>
 #include <gradstep/policy/detail/slots.hpp>
 #include <gradstep/rows/batch.hpp>
+#include <gradstep/rows/detail/row_columns.hpp>
 
 namespace gradstep {
 /// The distance between rows of a table, in elements of each kind of memory. `state` is for the
@@ -26,6 +27,25 @@ template <class Updater> struct row_addresses {
     std::uint32_t* update_count;             // null unless bias corrections count updates
     std::uint64_t* key;                      // null if rows have numbers instead of keys
     std::uint32_t *last_touch, *touch_count; // null unless rows have keys, and the table keeps these
+
+    // The columns of a table, and the addresses of a row in their order.
+    static constexpr std::size_t columns = 1 + Updater::slots + columns_beside_state;
+    GRADSTEP_HD static row_addresses of(std::byte* const* p) {
+        constexpr std::size_t wide = slot_count<rule>, narrow = row_slot_count<rule>;
+        std::byte* const* const beside = p + 1 + Updater::slots;
+        row_addresses out;
+        out.weight = reinterpret_cast<typename Updater::traits::storage*>(p[0]);
+        each<wide>([&](auto i) GRADSTEP_INLINE_LAMBDA { slot<i, rule>(out.state) = reinterpret_cast<state_type*>(p[1 + i]); });
+        each<narrow>([&](auto i) GRADSTEP_INLINE_LAMBDA { nth<i, narrow>(out.row) = reinterpret_cast<state_type*>(p[1 + wide + i]); });
+        out.master = nullptr;
+        if constexpr (Updater::traits::has_master) out.master = reinterpret_cast<state_type*>(p[Updater::slots]);
+        out.last_step = reinterpret_cast<std::uint32_t*>(beside[0]);
+        out.update_count = reinterpret_cast<std::uint32_t*>(beside[1]);
+        out.key = reinterpret_cast<std::uint64_t*>(beside[2]);
+        out.last_touch = reinterpret_cast<std::uint32_t*>(beside[3]);
+        out.touch_count = reinterpret_cast<std::uint32_t*>(beside[4]);
+        return out;
+    }
 };
 
 // Pointers to the rows of a table, for kernels: one page, or several pages of 2^shift rows, so that
@@ -39,8 +59,8 @@ template <class Updater> struct rows_at {
 
     std::size_t width;
     row_strides strides;
-    row_addresses<Updater> only;                   // used if `pages` is null
-    row_addresses<Updater> const* pages = nullptr; // in the memory of the backend
+    row_addresses<Updater> only;          // used if `pages` is null
+    std::byte* const* pages = nullptr;    // row_place::pages
     std::uint32_t shift = 0;
     std::uint64_t mask = 0;
 
@@ -48,7 +68,7 @@ template <class Updater> struct rows_at {
     GRADSTEP_HD row_addresses<Updater> at(std::uint64_t id) const {
         if (pages == nullptr) [[likely]]
             return moved(only, id);
-        return moved(pages[id >> shift], id & mask);
+        return moved(row_addresses<Updater>::of(pages + (id >> shift) * row_addresses<Updater>::columns), id & mask);
     }
     GRADSTEP_HD storage* weight_of(std::uint64_t id) const { return at(id).weight; }
     GRADSTEP_HD std::uint32_t& last_step_of(std::uint64_t id) const { return *at(id).last_step; }

@@ -1,9 +1,5 @@
 #pragma once
-#include <gradstep/base/error.hpp>
-#include <gradstep/rows/detail/row_columns.hpp>
 #include <gradstep/rows/row_memory.hpp>
-#include <gradstep/rows/row_progress.hpp>
-#include <gradstep/step/state_visitor.hpp>
 
 namespace gradstep {
 /// The data that row_changes contain in addition to the values of rows.
@@ -131,7 +127,8 @@ private:
     }
     // The values and the state.
     columns_type columns() const {
-        columns_type out = detail::columns_of<Updater>(width);
+        columns_type out;
+        detail::describe_columns_of<Updater>(width, out.data());
         auto* next = out.data();
         each_vector(*this, [&](auto const& x) {
             next->data = const_cast<std::byte*>(reinterpret_cast<std::byte const*>(x.data())); // only read

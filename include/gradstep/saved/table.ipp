@@ -1,6 +1,64 @@
 #pragma once
+#include <gradstep/rows/detail/restoring.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
+// Describes a table of `rows` rows, without its memory.
+GRADSTEP_DEFINE saved_state shape_of_rows(table_core const& x, std::uint64_t rows, std::uint64_t history) {
+    saved_state out;
+    saved_state_builder to(out);
+    x.kernels().describe(to);
+    describe_rows(out, x.rows().columns(), rows, x.rows().facts().has_history(), history);
+    return out;
+}
+// With the memory that it has.
+GRADSTEP_DEFINE saved_state memory_of_rows(table_core const& x, row_progress& at) {
+    saved_state out = shape_of_rows(x, x.num_rows(), at.history.size());
+    for (std::size_t k = 0; k != x.segments(); ++k) add_segment(out, x.segment(k));
+    if (x.rows().facts().has_history()) add_history(out, at);
+    return out;
+}
+
+GRADSTEP_DEFINE saved_state state_of_rows(table_core const& x, char const* call, row_progress& at) {
+    x.require_trained(call);
+    at = x.rows().progress();
+    saved_state out = memory_of_rows(x, at);
+    out.own_policies = {&x.kernels(), [](void const* of, policy_visitor& to) {
+                            static_cast<table_kernels const*>(of)->visit_policies(to);
+                        }};
+    if (x.rows().facts().uses_id) out.id = x.options().id;
+    describe_progress(out, at, x.options().initial);
+    return out;
+}
+
+GRADSTEP_DEFINE void load_rows(table_core& x, saved_source const& from, std::span<saved_tensor const> besides) {
+    x.require_trained("load");
+    saved_state const& saved = from.state();
+    row_progress at = progress_of(saved);
+    saved_tensor const* const history = saved.find("history");
+    std::uint64_t const before = x.num_rows(), rows = counted("num_rows", at.num_rows, 0),
+                        numbers = history == nullptr ? 0 : history->rows;
+    x.rows().check_count(rows);
+    saved_state own = shape_of_rows(x, rows, numbers);
+    initial_values const initial = require_rows(from, own, besides, before);
+    x.kernels().check_initial(initial, rows, x.width());
+    x.rows().require_own_history(at, rows, numbers);
+    auto const sweep = refresh_cursor::at(at.lap_row, at.lap_rows, rows, at.max_history);
+    at.history.resize(static_cast<std::size_t>(numbers));
+    read_history(from, at);
+    auto resumed = x.rows().history_at(at, sweep);
+    bool const has_history = x.rows().facts().has_history();
+    if (x.rows().facts().has_stamps) require_saved_stamps(from, at, sweep, has_history);
+
+    x.reserve(rows);
+    rollback_guard growing([&] { x.set_rows(before); });
+    x.set_rows(rows);
+    read_into(from, memory_of_rows(x, at));
+    growing.dismiss();
+    x.rows().resume(at, rows, std::move(resumed));
+    x.rows().options.initial = initial;
+    if (saved.id) x.rows().options.id = *saved.id;
+}
+
 GRADSTEP_DEFINE void describe_rows(saved_state& to, row_columns columns, std::uint64_t rows, bool has_history,
                                    std::uint64_t history) {
     to.name = "values";

@@ -30,8 +30,8 @@ public:
     static constexpr bool counts_updates = false, guards_rows = false;
     static constexpr std::size_t left_out() { return 0; }
 
-    template <class Id> struct share {
-        batch_rows<Id> batch;
+    struct share {
+        distinct_rows batch;
         std::size_t gradients; // of all rows, at most
     };
 
@@ -47,18 +47,16 @@ public:
     }
 
     template <class Id>
-    std::span<share<Id> const> group(backend const& on, std::span<Id const> ids, std::uint32_t const* sources,
+    std::span<share const> group(backend const& on, std::span<Id const> ids, std::uint32_t const* sources,
                                      std::span<typename Updater::traits::storage const>, std::size_t,
                                      std::uint64_t num_rows, table_options const& options, std::size_t) {
-        auto& of = std::get<grouping<Id>>(groupings_);
-        of.one = {distinct_rows(on, of, ids, sources, num_rows, options), ids.size()};
-        return {&of.one, 1};
+        one_ = {grouped(on, std::get<grouping<Id>>(groupings_), ids, sources, num_rows, options), ids.size()};
+        return {&one_, 1};
     }
 
     // Allocates the memory for an update of these shares and for catching up `due` rows before it,
     // before anything is written.
-    template <class Update, class Id>
-    void reserve(std::span<share<Id> const> shares, std::size_t width, std::uint64_t due) {
+    template <class Update> void reserve(std::span<share const> shares, std::size_t width, std::uint64_t due) {
         using missed = typename Update::missed;
         using kernel = typename row_stage<Update>::kernel;
         std::size_t const count = shares[0].batch.count;
@@ -75,8 +73,8 @@ public:
             }
     }
 
-    template <class Id, class Make>
-    void update(backend const& on, std::span<share<Id> const> shares, std::size_t width, Make const& make) {
+    template <class Make>
+    void update(backend const& on, std::span<share const> shares, std::size_t width, Make const& make) {
         using update_type = decltype(make(shares[0].batch));
         using missed = typename update_type::missed;
         using kernel = typename row_stage<update_type>::kernel;
@@ -132,14 +130,14 @@ public:
             on.for_each(count, run_catch_up_rows<CatchUp>{rows, first, plans});
         }
     }
-    template <class CatchUp, class Id, class Out>
-    static void read(backend const& on, CatchUp const& rows, std::span<Id const> ids, Out* out, std::size_t) {
-        read_rows(on, rows, ids.data(), 0, ids.size(), out);
+    template <class CatchUp, class Out>
+    static void read(backend const& on, CatchUp const& rows, given_ids ids, Out* out, std::size_t, row_reading const&) {
+        read_rows(on, rows, ids, 0, ids.size(), out);
     }
     template <class CatchUp, class Out>
     static void read(backend const& on, CatchUp const& rows, std::uint64_t first, std::uint64_t last, Out* out,
                      std::size_t) {
-        read_rows<CatchUp, std::uint64_t>(on, rows, nullptr, first, last - first, out);
+        read_rows(on, rows, {}, first, last - first, out);
     }
 
     // Throws value_error for the first id, in batch order, that is out of range.
@@ -162,16 +160,18 @@ public:
     template <class Begin>
     static void begin(backend const& on, initial_values const* initial, Begin const& rows, std::uint64_t first,
                       std::uint64_t last, std::size_t) {
-        begin_rows<std::uint64_t>(on, initial, rows, static_cast<std::size_t>(last - first), nullptr, first,
-                                  [&](std::size_t r) { return first + r; });
+        begin_rows(on, initial, rows, static_cast<std::size_t>(last - first), {}, first,
+                   [&](std::size_t r) { return first + r; });
     }
-    template <class Begin, class Id>
-    static void begin(backend const& on, initial_values const& initial, Begin const& rows, std::span<Id const> ids,
-                      std::size_t) {
-        std::vector<Id> host_ids;
-        if (!is_constant(initial)) host_ids = to_host(on, ids);
-        begin_rows<Id>(on, &initial, rows, ids.size(), ids.data(), 0,
-                       [&](std::size_t r) { return static_cast<std::uint64_t>(host_ids[r]); });
+    template <class Begin>
+    static void begin(backend const& on, initial_values const* initial, Begin const& rows, given_ids ids, std::size_t) {
+        std::vector<std::uint64_t> on_host;
+        if (initial != nullptr && !is_constant(*initial))
+            ids.visit([&](auto const& of_type) {
+                auto const copied = to_host(on, of_type);
+                on_host.assign(copied.begin(), copied.end());
+            });
+        begin_rows(on, initial, rows, ids.size(), ids, 0, [&](std::size_t r) { return on_host[r]; });
     }
     // Writes `count` elements to `to`, from element `at` on.
     template <class From, class To> static void copy(From const& from, std::size_t count, To& to, std::size_t at) {
@@ -180,14 +180,14 @@ public:
 
 private:
     template <class Id> struct grouping {
-        share<Id> one;
         std::vector<Id> on_host;
-        buffer<Id> ids, rows;
+        buffer<Id> ids;
+        buffer<std::uint64_t> rows;
         buffer<std::uint32_t> narrow_ids, positions, sources, begin;
     };
 
     // How many rows can have many gradients.
-    template <class Id> static std::size_t most_repeated(share<Id> const& of) {
+    static std::size_t most_repeated(share const& of) {
         return of.batch.begin == nullptr ? 0 : of.gradients / (most_gradients_of_thread + 1);
     }
     // Calls f(V()) with the elements that a thread moves: a group that one load takes, if all rows,
@@ -204,15 +204,15 @@ private:
         if (aligned) f(group());
         else f(compute());
     }
-    // Reads `count` rows that ids name; if ids is null, the rows from `first` on.
-    template <class CatchUp, class Id, class Out>
-    static void read_rows(backend const& on, CatchUp const& rows, Id const* ids, std::uint64_t first, std::size_t count,
+    // Reads `count` rows that ids name; if there are no ids, the rows from `first` on.
+    template <class CatchUp, class Out>
+    static void read_rows(backend const& on, CatchUp const& rows, given_ids ids, std::uint64_t first, std::size_t count,
                           Out* out) {
         by_groups(
             rows.rows,
             [&]<class V>(V) {
                 on.for_each(count * (rows.rows.width / pack_traits<V>::size),
-                            run_read<CatchUp, V, Id, Out>{rows, ids, first, out});
+                            run_read<CatchUp, V, Out>{rows, ids, first, out});
             },
             out);
     }
@@ -221,9 +221,9 @@ private:
 
     // Values are drawn on the host, since a device's logarithm has other bits, and copied in large
     // groups.
-    template <class Id, class Begin, class IdAt>
+    template <class Begin, class IdAt>
     static void begin_rows(backend const& on, initial_values const* initial, Begin const& rows, std::size_t count,
-                           Id const* ids, std::uint64_t first, IdAt const& id_at) {
+                           given_ids ids, std::uint64_t first, IdAt const& id_at) {
         std::size_t const width = rows.rows.width;
         bool const drawn = initial != nullptr && !is_constant(*initial);
         std::size_t const most = drawn ? std::max<std::size_t>(1, (std::size_t{1} << 22) / width) : count,
@@ -238,8 +238,8 @@ private:
                 on.copy_from_host(std::span<storage const>(on_host), data(values));
             }
             on.for_each(rows_now * width,
-                        run_begin<Begin, storage, Id>{rows, ids == nullptr ? ids : ids + begin, first + begin,
-                                                      initial == nullptr ? nullptr : data(values), drawn ? width : 0});
+                        run_begin<Begin, storage>{rows, ids, begin, first + begin,
+                                                  initial == nullptr ? nullptr : data(values), drawn ? width : 0});
         }
     }
 
@@ -254,12 +254,17 @@ private:
     }
 
     template <class Id>
-    batch_rows<Id> distinct_rows(backend const& on, grouping<Id>& of, std::span<Id const> ids,
+    distinct_rows grouped(backend const& on, grouping<Id>& of, std::span<Id const> ids,
                                  std::uint32_t const* sources, std::uint64_t num_rows, table_options const& options) {
         check(on, ids, num_rows, options.ignore_id);
         ignored_ids<Id> const ignored{options.ignore_id};
-        if (options.duplicates == duplicates::assume_unique && !ignored.any)
-            return {ids.data(), nullptr, sources, ids.size()};
+        if (options.duplicates == duplicates::assume_unique && !ignored.any) {
+            if constexpr (sizeof(Id) == sizeof(std::uint64_t))
+                return {reinterpret_cast<std::uint64_t const*>(ids.data()), nullptr, sources, ids.size()};
+            resize(of.rows, ids.size());
+            on.for_each(ids.size(), run_widen{ids, data(of.rows)});
+            return {data(of.rows), nullptr, sources, ids.size()};
+        }
 
         // The positions of the ids that are not ignored.
         std::size_t count = ids.size();
@@ -273,7 +278,7 @@ private:
     }
     // The rows of the `count` ids at of.positions; `keys` gets these ids.
     template <class Id, class Key>
-    batch_rows<Id> sorted_rows(backend const& on, grouping<Id>& of, buffer<Key>& keys, std::span<Id const> ids,
+    distinct_rows sorted_rows(backend const& on, grouping<Id>& of, buffer<Key>& keys, std::span<Id const> ids,
                                std::size_t count, std::uint32_t const* sources, std::uint64_t num_rows,
                                table_options const& options) {
         std::uint32_t* const positions = data(of.positions);
@@ -303,7 +308,7 @@ private:
         }
         if (options.duplicates == duplicates::unique || options.duplicates == duplicates::assume_unique) {
             resize(of.rows, count);
-            on.for_each(count, run_gather<Id, std::uint32_t, Id>{ids.data(), positions, data(of.rows)});
+            on.for_each(count, run_gather<Id, std::uint32_t, std::uint64_t>{ids.data(), positions, data(of.rows)});
             return {data(of.rows), nullptr, of_rows, count};
         }
 
@@ -312,7 +317,7 @@ private:
         std::size_t const rows = selected(on, count, begin, begins_row<Key>{sorted});
         on.fill(std::span<std::uint32_t>(begin + rows, 1), static_cast<std::uint32_t>(count));
         resize(of.rows, rows);
-        on.for_each(rows, run_gather<Key, std::uint32_t, Id>{sorted, begin, data(of.rows)});
+        on.for_each(rows, run_gather<Key, std::uint32_t, std::uint64_t>{sorted, begin, data(of.rows)});
         return {data(of.rows), begin, of_rows, rows};
     }
     // Writes the numbers from 0 to count - 1 that a predicate selects, and returns how many they
@@ -328,6 +333,7 @@ private:
     }
 
     std::tuple<grouping<std::int32_t>, grouping<std::int64_t>, grouping<std::uint64_t>> groupings_;
+    share one_ = {};
     std::vector<std::uint32_t> host_bag_of_;
     buffer<std::uint32_t> bag_of_;
     buffer<std::uint64_t> plans_, settled_, columns_, repeated_,

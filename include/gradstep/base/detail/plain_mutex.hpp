@@ -4,7 +4,7 @@
 
 #include <gradstep/base/compiler.hpp>
 
-namespace gradstep::detail::inline GRADSTEP_ISA {
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // A mutex, whose waiting threads sleep. Drepper, Futexes are tricky (2011), the second mutex.
 // <mutex> would add more compile time to every include of the library than this file.
 class plain_mutex {
@@ -40,4 +40,4 @@ public:
 private:
     plain_mutex* lock_;
 };
-} // namespace gradstep::detail::inline GRADSTEP_ISA
+} // namespace gradstep::detail::inline GRADSTEP_ABI

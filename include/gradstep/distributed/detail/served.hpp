@@ -65,10 +65,11 @@ public:
     served_table(wire_entry of, Table owned, std::size_t workers)
         : served_rows(std::move(of), workers, can_evict), table_(std::move(owned)) {
         // Without an id, it gets a hash of its name, as dense parameters do.
+        if (table_.options().id != 0 || table_.clock().step != 0) return;
+        std::uint64_t const id = gradstep::detail::hash_of(entry.name);
         auto& own = table_.core();
-        if (own.options.id != 0 || table_.clock().step != 0) return;
-        own.options.id = gradstep::detail::hash_of(entry.name);
-        if constexpr (requires { own.stored; }) own.stored.core().options.id = own.options.id; // keyed
+        if constexpr (requires { own.stored; }) own.options.id = own.stored.rows().options.id = id; // keyed
+        else own.rows().options.id = id;
     }
 
     void read(std::span<std::uint64_t const> keys, std::byte* to) const override {

@@ -140,6 +140,17 @@ public:
         return by_radix(compact(ids, sources_of, ignore_id), num_rows);
     }
 
+    // Returns the same rows with numbers of 64 bits.
+    distinct_rows widened(batch_rows<Id> const& rows) {
+        if constexpr (sizeof(Id) == sizeof(std::uint64_t)) {
+            return {reinterpret_cast<std::uint64_t const*>(rows.ids), rows.begin, rows.sources, rows.count};
+        } else {
+            std::uint64_t* const wide = wide_.of_size(rows.count);
+            for (std::size_t r = 0; r < rows.count; ++r) wide[r] = static_cast<std::uint64_t>(rows.ids[r]);
+            return {wide, rows.begin, rows.sources, rows.count};
+        }
+    }
+
     // Returns the ids without the ignored ones; `some`: whether there are ignored ones. Allocates
     // its memory with the first batch in any case. Not inlined: all rules share it, and g++ would
     // warn about an optional without a value.
@@ -387,6 +398,7 @@ private:
     }
 
     scratch<Id> taken_, rows_;
+    scratch<std::uint64_t> wide_;
     scratch<std::uint32_t> taken_from_, row_of_, begin_, sources_, counts_;
     scratch<entry> table_;
     scratch<short_record> short_records_;

@@ -2,7 +2,7 @@
 #include <gradstep/memory/detail/host_buffer.hpp>
 #include <gradstep/rows/detail/aggregate.hpp>
 #include <gradstep/rows/detail/row_kernels.hpp>
-#include <gradstep/rows/table_options.hpp>
+#include <gradstep/rows/detail/table_kernels.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // Turns the ids of a batch into distinct rows, in shares for threads. It keeps its memory from
@@ -15,8 +15,8 @@ template <class Backend, class Storage, class Pack> class row_grouping {
 
 public:
     // Rows [first, last) of a batch, for one thread.
-    template <class Id> struct share {
-        batch_rows<Id> batch;
+    struct share {
+        distinct_rows batch;
         std::size_t first, last;
     };
 
@@ -29,7 +29,7 @@ public:
     // Checks the ids and groups them into rows. It throws before anything is written. `gradients`:
     // the rows that options.on_nonfinite examines.
     template <class Id>
-    std::span<share<Id> const> group(backend const& on, std::span<Id const> ids, std::uint32_t const* sources,
+    std::span<share const> group(backend const& on, std::span<Id const> ids, std::uint32_t const* sources,
                                      std::span<storage const> gradients, std::size_t width, std::uint64_t num_rows,
                                      table_options const& options, std::size_t row_bytes) {
         std::size_t ignored = check_ids(ids, num_rows, options.ignore_id);
@@ -47,12 +47,12 @@ public:
 
         // Clang 14 cannot capture structured bindings.
         auto& aggregators = std::get<grouping<Id>>(groupings_).aggregators;
-        auto& shares = std::get<grouping<Id>>(groupings_).shares;
+        auto& shares = shares_;
         std::size_t const parts = std::max<std::size_t>(1, on.parts_for(ids.size() * row_bytes));
         if (aggregators.size() < parts) aggregators.resize(parts);
         shares.resize(parts);
         if (distinct) {
-            auto const batch = aggregators[0].compact(ids, sources, ignore_id, pads);
+            auto const batch = aggregators[0].widened(aggregators[0].compact(ids, sources, ignore_id, pads));
             for (std::size_t p = 0; p < parts; ++p)
                 shares[p] = {batch, p * batch.count / parts, (p + 1) * batch.count / parts};
         } else {
@@ -70,7 +70,7 @@ public:
                     // Called with or without ignored ids, so that the memory is allocated with the
                     // first batch.
                     auto const taken = parts > 1 ? of.collect(by_part, p) : of.compact(ids, sources, ignore_id, pads);
-                    auto const batch = sorts ? of.by_radix(taken, num_rows) : of.by_hash(taken);
+                    auto const batch = of.widened(sorts ? of.by_radix(taken, num_rows) : of.by_hash(taken));
                     shares[p] = {batch, 0, batch.count};
                 });
             });
@@ -86,18 +86,18 @@ public:
 private:
     // Balanced for arbitrary ids. Splits shares of twice the average size or more, so that
     // adversarial ids cannot serialise a step.
-    template <class Id> static void cut_evenly(std::vector<share<Id>>& shares) {
+    static void cut_evenly(std::vector<share>& shares) {
         std::size_t const parts = shares.size();
         std::size_t rows = 0, chunks = 0;
         for (auto const& s : shares) rows += s.last;
-        auto const chunks_of = [&](share<Id> const& s) {
+        auto const chunks_of = [&](share const& s) {
             return std::max<std::size_t>(1, s.last * parts / std::max<std::size_t>(1, rows));
         };
         for (auto const& s : shares) chunks += chunks_of(s);
         if (chunks == parts) return;
         shares.resize(chunks);
         for (std::size_t p = parts, end = chunks; p-- > 0;) { // from the last: a share moves up or stays
-            share<Id> const whole = shares[p];
+            share const whole = shares[p];
             std::size_t const count = chunks_of(whole);
             for (std::size_t k = count; k-- > 0;)
                 shares[--end] = {whole.batch, k * whole.last / count, (k + 1) * whole.last / count};
@@ -109,7 +109,6 @@ private:
     template <class Id> struct grouping {
         std::vector<aggregator<Id>> aggregators;
         id_partition<Id> by_part; // if several threads aggregate
-        std::vector<share<Id>> shares;
         std::vector<Id> finite;                    // a copy of the ids, with the ids of non-finite gradients replaced
         std::optional<std::int64_t> left_out = {}; // by this id
     };
@@ -139,6 +138,7 @@ private:
     }
 
     std::tuple<grouping<std::int32_t>, grouping<std::int64_t>, grouping<std::uint64_t>> groupings_;
+    std::vector<share> shares_;
     duplicate_check seen_;
     std::size_t left_out_ = 0;
     std::vector<std::uint32_t> bag_of_;
@@ -157,23 +157,22 @@ class host_rows
     using compute = typename traits::compute;
     using pack = typename backend::template pack<compute>;
     using grouping_type = row_grouping<backend, storage, pack>;
-    template <class Id> using share = typename grouping_type::template share<Id>;
 
 public:
+    using share = typename grouping_type::share;
     static constexpr bool counts_updates = true, guards_rows = true;
 
     // Allocates the memory for an update of these shares, before anything is written.
-    template <class Update, class Id>
-    void reserve(std::span<share<Id> const> shares, std::size_t width, std::uint64_t) {
+    template <class Update> void reserve(std::span<share const> shares, std::size_t width, std::uint64_t) {
         if (staged_.size() < shares.size()) staged_.resize(shares.size());
         for (auto& staged : staged_) staged.resize(width);
     }
 
     // Runs make(batch), a row_update, on all shares.
-    template <class Id, class Make>
-    void update(backend const& on, std::span<share<Id> const> shares, std::size_t, Make const& make) {
+    template <class Make>
+    void update(backend const& on, std::span<share const> shares, std::size_t, Make const& make) {
         on.for_each_part(shares.size(), [&](std::size_t p) {
-            share<Id> const& mine = shares[p];
+            share const& mine = shares[p];
             run_rows<pack>(make(mine.batch), mine.first, mine.last, staged_[p].data());
         });
     }
@@ -194,23 +193,27 @@ public:
                          std::size_t row_bytes) {
         for_each_row(on, first, last, row_bytes, [&](std::uint64_t id) { rows.template catch_up<pack>(id); });
     }
-    // Copies the rows that ids name, or rows [first, last), to `out`.
-    template <class CatchUp, class Id, class Out>
-    static void read(backend const& on, CatchUp const& rows, std::span<Id const> ids, Out* out, std::size_t row_bytes) {
-        read(
-            on, rows, ids, out, row_bytes, [](Id) { return true; }, [](std::uint64_t, Out*) {});
-    }
-    // The same, with absent rows: for ids where is_row(id) is false, fill(k, to) writes the copy.
-    template <class CatchUp, class Id, class Out, class IsRow, class Fill>
-    static void read(backend const& on, CatchUp const& rows, std::span<Id const> ids, Out* out, std::size_t row_bytes,
-                     IsRow const& is_row, Fill const& fill) {
-        std::size_t const width = rows.rows.width;
+    // The rows that ids name.
+    template <class CatchUp>
+    static void catch_up(backend const& on, CatchUp const& rows, given_ids ids, std::size_t row_bytes) {
         for_each_row(on, 0, ids.size(), row_bytes, [&](std::uint64_t k) {
-            constexpr std::uint64_t ahead = rows_ahead;
-            if (k + ahead < ids.size() && is_row(ids[k + ahead]))
-                rows.prefetch_read(static_cast<std::uint64_t>(ids[k + ahead]));
-            if (is_row(ids[k])) rows.template read<pack>(static_cast<std::uint64_t>(ids[k]), out + k * width);
-            else fill(k, out + k * width);
+            if (k + rows_ahead < ids.size()) rows.rows.prefetch(ids[k + rows_ahead]);
+            rows.template catch_up<pack>(ids[k]);
+        });
+    }
+    // Copies the rows that ids name, or rows [first, last), to `out`. If how.absent is set, negative
+    // ids are no rows, and their copies are initial values as rows store them.
+    template <class CatchUp, class Out>
+    static void read(backend const& on, CatchUp const& rows, given_ids ids, Out* out, std::size_t row_bytes,
+                     row_reading const& how) {
+        std::size_t const width = rows.rows.width;
+        bool const all = how.absent == nullptr;
+        auto const is_row = [&](std::uint64_t id)
+                                GRADSTEP_INLINE_LAMBDA { return all || static_cast<std::int64_t>(id) >= 0; };
+        for_each_row(on, 0, ids.size(), row_bytes, [&](std::uint64_t k) {
+            if (k + rows_ahead < ids.size() && is_row(ids[k + rows_ahead])) rows.prefetch_read(ids[k + rows_ahead]);
+            if (is_row(ids[k])) rows.template read<pack>(ids[k], out + k * width);
+            else fill_rows_as<storage>(*how.absent, out + k * width, how.keys[k], 1, width);
         });
     }
     template <class CatchUp, class Out>
@@ -232,20 +235,22 @@ public:
                       std::uint64_t last, std::size_t row_bytes) {
         for_each_row(on, first, last, row_bytes, [&](std::uint64_t id) { begin_row(initial, rows, id); });
     }
-    template <class Begin, class Id>
-    static void begin(backend const& on, initial_values const& initial, Begin const& rows, std::span<Id const> ids,
+    template <class Begin>
+    static void begin(backend const& on, initial_values const* initial, Begin const& rows, given_ids ids,
                       std::size_t row_bytes) {
         std::size_t const parts = std::max<std::size_t>(1, on.parts_for(ids.size() * row_bytes));
         on.for_each_part(parts, [&](std::size_t p) { // a duplicate row belongs to one part only
-            for (Id const id : ids)
-                if (static_cast<std::uint64_t>(id) % parts == p)
-                    begin_row(&initial, rows, static_cast<std::uint64_t>(id));
+            for (std::size_t k = 0; k < ids.size(); ++k)
+                if (ids[k] % parts == p) begin_row(initial, rows, ids[k]);
         });
     }
     // Writes `count` elements to `to`, from element `at` on.
     template <class From, class To> static void copy(From const& from, std::size_t count, To& to, std::size_t at) {
         std::copy_n(from.begin(), count, to.begin() + static_cast<std::ptrdiff_t>(at));
     }
+
+    // Room for the sum of a row's gradients in a share.
+    compute* staged(std::size_t share) { return staged_[share].data(); }
 
 private:
     template <class Begin> static void begin_row(initial_values const* initial, Begin const& rows, std::uint64_t id) {

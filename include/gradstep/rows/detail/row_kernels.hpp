@@ -157,7 +157,7 @@ template <class Updater> policy_of_step<Updater> policy_for_step(typename Update
 // One step of the rows of a batch: the view that kernels of a table run with. It contains the
 // prepared scalars and pointers of the step, and is trivially copyable. For each row, the caller
 // plans (`plan`) and then runs (`run`) it. Different rows can run concurrently.
-template <class Updater, class View, class Id> struct row_update {
+template <class Updater, class View> struct row_update {
     using element = typename Updater::element_type;
     using rule_type = typename Updater::rule_type;
     using regularizer_type = typename Updater::regularizer_type;
@@ -168,7 +168,7 @@ template <class Updater, class View, class Id> struct row_update {
     template <class Gradient> using kernel = update_kernel<element, rule_type, regularizer_type, Gradient, missed>;
 
     rows_at<Updater> rows;
-    batch_rows<Id> batch;
+    distinct_rows batch;
     storage const* gradients;
     bool fetches_rows, fetches_gradients; // prefetches ahead
     compute scale;                        // of every gradient
@@ -183,7 +183,7 @@ template <class Updater, class View, class Id> struct row_update {
     GRADSTEP_NO_UNIQUE_ADDRESS rounding_of<element> rounding = {};
     GRADSTEP_NO_UNIQUE_ADDRESS noise_of<rule_type> noise = {};
 
-    GRADSTEP_HD std::uint64_t id(std::size_t r) const { return static_cast<std::uint64_t>(batch.ids[r]); }
+    GRADSTEP_HD std::uint64_t id(std::size_t r) const { return batch.ids[r]; }
     GRADSTEP_HD std::size_t first_source(std::size_t r) const { return batch.begin == nullptr ? r : batch.begin[r]; }
     GRADSTEP_HD std::size_t source_count(std::size_t r) const {
         return batch.begin == nullptr ? 1 : batch.begin[r + 1] - batch.begin[r];

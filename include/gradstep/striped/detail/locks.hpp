@@ -1,7 +1,7 @@
 #pragma once
 #include <gradstep/base/detail/plain_mutex.hpp>
 
-namespace gradstep::detail::inline GRADSTEP_ISA {
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // A phase-fair readers-writer lock: calls run concurrently, or one call runs alone; neither
 // starves. A call that must run alone closes the gate. Running calls finish, and new calls wait
 // until it has run. They then go before the next call that must run alone. So a shared call waits
@@ -74,4 +74,4 @@ private:
     std::atomic<std::uint32_t> left_ = 0;
     std::atomic<std::uint32_t> next_ticket_ = 0, now_serving_ = 0; // writer tickets: next, now serving
 };
-} // namespace gradstep::detail::inline GRADSTEP_ISA
+} // namespace gradstep::detail::inline GRADSTEP_ABI

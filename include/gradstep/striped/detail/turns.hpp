@@ -6,7 +6,7 @@
 #include <gradstep/base/detail/hash.hpp>
 #include <gradstep/striped/detail/locks.hpp>
 
-namespace gradstep::detail::inline GRADSTEP_ISA {
+namespace gradstep::detail::inline GRADSTEP_ABI {
 // The order in which calls access rows. A call draws a ticket for each of its rows, and works on a
 // row after all earlier tickets for it have been served. A hash maps row numbers to shared stripes.
 class turns {
@@ -103,4 +103,4 @@ private:
     plain_mutex list_;
     sleeper* first_ = nullptr; // of the list
 };
-} // namespace gradstep::detail::inline GRADSTEP_ISA
+} // namespace gradstep::detail::inline GRADSTEP_ABI

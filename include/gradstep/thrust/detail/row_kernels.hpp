@@ -2,6 +2,7 @@
 /// The kernels of the rows of tables on a device; thrust/table.hpp includes it.
 #include <gradstep/number/lanes.hpp>
 #include <gradstep/rows/detail/row_kernels.hpp>
+#include <gradstep/rows/detail/table_kernels.hpp>
 #include <gradstep/thrust/detail/sums.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
@@ -33,6 +34,11 @@ template <class From, class Index, class To> struct run_gather {
     Index const* at;
     To* to;
     GRADSTEP_HD void operator()(std::size_t i) const { to[i] = static_cast<To>(from[at[i]]); }
+};
+struct run_widen {
+    given_ids from;
+    std::uint64_t* to;
+    GRADSTEP_HD void operator()(std::size_t i) const { to[i] = from[i]; }
 };
 struct run_count_up {
     std::uint32_t* to;
@@ -215,34 +221,35 @@ template <class CatchUp> struct run_catch_up_rows {
         rows.rows.last_step_of(first + r) = rows.now;
     }
 };
-// Reads the rows that ids name; if ids is null, the rows from `first` on.
-template <class CatchUp, class V, class Id, class Out> struct run_read {
+// Reads the rows that ids name; if there are no ids, the rows from `first` on.
+template <class CatchUp, class V, class Out> struct run_read {
     CatchUp rows;
-    Id const* ids;
+    given_ids ids;
     std::uint64_t first;
     Out* out;
     GRADSTEP_HD void operator()(std::size_t i) const {
         constexpr std::size_t lanes = pack_traits<V>::size;
         std::size_t const width = rows.rows.width;
         index_in_row const at(i, width / lanes);
-        auto const id = ids == nullptr ? first + at.row : static_cast<std::uint64_t>(ids[at.row]);
+        auto const id = ids.size() == 0 ? first + at.row : ids[at.row];
         rows.template kernel<true>(id, rows.missed_by(id), out + at.row * width)
             .template at<V>(at.position * lanes, all_lanes{});
     }
 };
 
-// Begins the rows that ids name; if ids is null, the rows from `first` on. Row r gets its values
+// Begins the rows that ids name, from id `skipped` on; if there are none, the rows from `first` on. Row r gets its values
 // from `values` + r * values_step; if that is null, it has them already. For a duplicate id, two
 // threads write the same values.
-template <class Begin, class Storage, class Id> struct run_begin {
+template <class Begin, class Storage> struct run_begin {
     Begin rows;
-    Id const* ids;
+    given_ids ids;
+    std::size_t skipped;
     std::uint64_t first;
     Storage const* values;
     std::size_t values_step;
     GRADSTEP_HD void operator()(std::size_t i) const {
         index_in_row const at(i, rows.rows.width);
-        auto const row = rows.rows.at(ids == nullptr ? first + at.row : static_cast<std::uint64_t>(ids[at.row]));
+        auto const row = rows.rows.at(ids.size() == 0 ? first + at.row : ids[skipped + at.row]);
         if (values != nullptr) row.weight[at.position] = values[at.row * values_step + at.position];
         if (rows.state) rows.kernel(row).template at<typename Begin::compute>(at.position, all_lanes{});
         if (at.position == 0) rows.begin_row(row);
