@@ -71,13 +71,14 @@ TEST_CASE("a row of a table on Thrust adds thousands of gradients in batch order
 TEST_CASE("ids on Thrust are grouped alike whether 32 bits suffice for them or not") {
     auto const optimizer = gs::make_updater<float>(gs::sgd{}, gs::constant{0.1}, device_backend{});
     auto const ids = on_device(std::vector<std::int64_t>{7, 3, -1, 7, 99, 3, 7});
-    using engine = gs::detail::thrust_rows<std::remove_const_t<decltype(optimizer)>>;
-    using groups = std::tuple<std::vector<std::int64_t>, std::vector<std::uint32_t>, std::vector<std::uint32_t>>;
+    using updater = std::remove_const_t<decltype(optimizer)>;
+    gs::detail::table_kernels_of<updater, gs::touch_only> const kernels(optimizer, {});
+    using groups = std::tuple<std::vector<std::uint64_t>, std::vector<std::uint32_t>, std::vector<std::uint32_t>>;
     auto const grouped = [&](std::uint64_t rows_of_table) {
-        engine rows;
+        gs::detail::thrust_rows<updater> rows;
         std::span<std::int64_t const> const all(thrust::raw_pointer_cast(ids.data()), ids.size());
         auto const batch =
-            rows.group(optimizer.backend(), all, nullptr, {}, 1, rows_of_table, {.ignore_id = -1}, 0)[0].batch;
+            rows.group(kernels, all, nullptr, nullptr, 0, 1, rows_of_table, {.ignore_id = -1}, 0)[0].batch;
         auto const copied = [](auto const* from, std::size_t n) {
             auto const first = device_backend::iterator(from);
             return std::vector(first, first + static_cast<std::ptrdiff_t>(n));

@@ -16,9 +16,11 @@ enum class history_kind {
 /// The numbers that a history keeps for each step, as doubles in a checkpoint and as bytes in
 /// memory. `saved_steps(t, capacity)` is the number of steps for which it has numbers at step t.
 struct history_facts {
-    history_kind kind;
-    std::size_t numbers_per_step, bytes_per_step;
-    std::uint64_t (*saved_steps)(std::int64_t, std::uint64_t);
+    history_kind kind = history_kind::none;
+    std::size_t numbers_per_step = 0, bytes_per_step = 0;
+    std::uint64_t (*saved_steps)(std::int64_t, std::uint64_t) = [](std::int64_t, std::uint64_t) {
+        return std::uint64_t{0};
+    };
 
     /// Whether it keeps anything.
     constexpr bool any() const { return numbers_per_step != 0; }

@@ -133,6 +133,33 @@ std::unique_ptr<compiled_catch_up> make_compiled_history(combination const& from
         *static_cast<CatchUp const*>(catch_up_policy), capacity, width);
 }
 
+/// The type of the kernels of a combination's tables.
+template <class Element, class Rule, class Average, class Regularizer, class CatchUp>
+using table_kernels_in = detail::table_kernels_of<
+    updater<Element, typename updater_of<Element, Rule, Average, Regularizer>::rule_type, Regularizer, external,
+            simd_backend<detail::best_arch, detail::executor_reference>>,
+    CatchUp>;
+/// Makes the kernels of a table.
+template <class Element, class Rule, class Average, class Regularizer, class CatchUp>
+std::unique_ptr<detail::table_kernels> make_compiled_table(combination const& from, void const* catch_up_policy,
+                                                           detail::executor_reference& threads) {
+    using kernels = table_kernels_in<Element, Rule, Average, Regularizer, CatchUp>;
+    using type = decltype(kernels::updater);
+    return std::make_unique<kernels>(type(rule_in<typename type::rule_type>(from), regularizer_in<Regularizer>(from),
+                                          external{}, simd_backend<detail::best_arch, detail::executor_reference>(threads)),
+                                     *static_cast<CatchUp const*>(catch_up_policy));
+}
+/// Replaces the numbers of its policies, which have the same types.
+template <class Element, class Rule, class Average, class Regularizer, class CatchUp>
+void change_compiled_table(detail::table_kernels& table, combination const& to) {
+    using kernels = table_kernels_in<Element, Rule, Average, Regularizer, CatchUp>;
+    using type = decltype(kernels::updater);
+    type& own = static_cast<kernels&>(table).updater;
+    type next(rule_in<typename type::rule_type>(to), regularizer_in<Regularizer>(to), external{}, own.backend());
+    next.seek(own.clock());
+    own = next;
+}
+
 /// The combinations of an element and a catch-up policy with every rule, regularizer and average of
 /// three lists.
 template <class Element, class CatchUp, class Rules, class Regularizers, class Averages = type_list<void>>
@@ -144,7 +171,9 @@ struct compiled_catch_up_list {
         for_each_combination<Rules, Averages, Regularizers>([&]<class Rule, class Average, class Regularizer>() {
             out[next++] = {rules::index_of<Rule>, average_number<Average>(),
                            compiled_regularizers::index_of<Regularizer>, catch_ups::index_of<CatchUp>,
-                           &make_compiled_history<Element, Rule, Average, Regularizer, CatchUp>};
+                           &make_compiled_history<Element, Rule, Average, Regularizer, CatchUp>,
+                           &make_compiled_table<Element, Rule, Average, Regularizer, CatchUp>,
+                           &change_compiled_table<Element, Rule, Average, Regularizer, CatchUp>};
         });
         return out;
     }();

@@ -3,6 +3,7 @@
 #include <gradstep/policy/concepts.hpp>
 #include <gradstep/policy/hyperparameters.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
+#include <gradstep/rows/detail/table_kernels.hpp>
 #include <gradstep/runtime/any_span.hpp>
 
 namespace gradstep {
@@ -36,6 +37,16 @@ struct combination {
     std::span<regularizer_part const> regularizers;
 };
 
+/// The rows of a step: where the table has its rows, the distinct rows, and their gradients.
+struct row_batch {
+    detail::row_place const& rows;
+    detail::distinct_rows batch;
+    void const* gradients;
+    std::size_t elements; // of the gradients
+    std::uint64_t num_rows;
+    table_options const& options;
+};
+
 class compiled_updater;
 /// Owns an updater. Make it from `new`: std::make_unique for every type of updater would take a
 /// tenth of the compile time.
@@ -56,6 +67,10 @@ public:
     /// Prepares the scalars of a step, which stay until the next one. If it throws, the previous
     /// ones stay.
     virtual void prepare(erased_step, step_options const&) = 0;
+    /// Applies the step to rows [first, last) of a batch. `staged` has room for a gradient of a row
+    /// in double. Only for rules that update single rows.
+    virtual void run_rows(row_batch const&, [[maybe_unused]] std::size_t first, [[maybe_unused]] std::size_t last,
+                          [[maybe_unused]] void* staged) const noexcept {}
 };
 
 /// The regularizers that are compiled by their types. A combination has one of this list, or

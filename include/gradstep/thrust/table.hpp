@@ -35,8 +35,10 @@ public:
         std::size_t gradients; // of all rows, at most
     };
 
-    template <class Offset>
-    std::uint32_t const* bags(backend const& on, std::span<Offset const> offsets, std::size_t ids, std::size_t count) {
+    // `of`: the kernels of the table.
+    template <class Kernels, class Offset>
+    std::uint32_t const* bags(Kernels const& of, std::span<Offset const> offsets, std::size_t ids, std::size_t count) {
+        backend const& on = of.backend();
         auto& on_host = std::get<grouping<Offset>>(groupings_).on_host;
         on_host.resize(offsets.size());
         on.copy_to_host(offsets, std::span<Offset>(on_host));
@@ -46,10 +48,11 @@ public:
         return data(bag_of_);
     }
 
-    template <class Id>
-    std::span<share const> group(backend const& on, std::span<Id const> ids, std::uint32_t const* sources,
-                                     std::span<typename Updater::traits::storage const>, std::size_t,
-                                     std::uint64_t num_rows, table_options const& options, std::size_t) {
+    template <class Kernels, class Id>
+    std::span<share const> group(Kernels const& of, std::span<Id const> ids, std::uint32_t const* sources, void const*,
+                                 std::size_t, std::size_t, std::uint64_t num_rows, table_options const& options,
+                                 std::size_t) {
+        backend const& on = of.backend();
         one_ = {grouped(on, std::get<grouping<Id>>(groupings_), ids, sources, num_rows, options), ids.size()};
         return {&one_, 1};
     }

@@ -48,6 +48,8 @@ template <class Updater> struct tensor_batch {
     prepared_step<Updater> const& of;
     slice<Updater> const& tensor;
     std::uint64_t first = 0; // the number of its first element, for random numbers
+    std::uint64_t name = 0;  // of a row of a table, instead of `first`
+    std::size_t width = 0;   // of this row; 0: it is none
 
     // The bytes that a step reads and writes for one element. `count()` is 1, the number of
     // tensors, and `size(k)` its number of elements. `visit(k, f)` calls f with its kernel.
@@ -57,8 +59,11 @@ template <class Updater> struct tensor_batch {
     template <class F> GRADSTEP_INLINE void visit(std::size_t, F&& f) const {
         for_kernel_of<kernel_forms{.copies = false, .undecayed = false}>(
             of, of.own, tensor, *tensor.id, of.now.t, [&](auto& kernel) GRADSTEP_INLINE_LAMBDA {
-                if constexpr (requires { kernel.rounding.key; }) kernel.rounding = kernel.rounding.from(first);
-                if constexpr (requires { kernel.noise.key; }) kernel.noise = kernel.noise.from(first);
+                [[maybe_unused]] auto const moved = [&](auto const& words) {
+                    return width == 0 ? words.from(first) : words.row(name, width);
+                };
+                if constexpr (requires { kernel.rounding.key; }) kernel.rounding = moved(kernel.rounding);
+                if constexpr (requires { kernel.noise.key; }) kernel.noise = moved(kernel.noise);
                 f(kernel);
             });
     }

@@ -65,7 +65,7 @@ public:
     // Calls f(), which allocates memory for so many rows. Explains a failed allocation.
     template <class F> decltype(auto) with_memory(std::uint64_t rows, F const& f) const {
         auto const refuse = [&](auto const&) {
-            refuse_row_memory(rows, width_, facts().storage_bytes + facts().state_bytes);
+            refuse_row_memory(rows, width_, facts().storage_bytes + facts().bytes_of_state());
         };
         return rethrow_as<std::length_error>([&] { return rethrow_as<std::bad_alloc>(f, refuse); }, refuse);
     }

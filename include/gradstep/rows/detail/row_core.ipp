@@ -49,9 +49,13 @@ GRADSTEP_DEFINE row_core::row_core(row_core const& other)
       left_out_(other.left_out_), call_(kernels_->call()) {}
 
 GRADSTEP_DEFINE std::vector<row_column> row_core::columns() const {
-    std::vector<row_column> out(facts().columns());
-    facts().describe(width_, out.data());
-    describe_columns(kept, out.data() + 1 + facts().slots);
+    row_facts const& of = facts();
+    std::vector<row_column> out(of.columns());
+    out[0] = {"values", of.storage_dtype, width_, of.storage_bytes};
+    for (std::size_t i = 0; i < of.slots; ++i)
+        out[1 + i] = {of.slot_names[i], of.state_dtype, of.is_row_slot(i) ? 1 : width_, of.state_bytes,
+                      of.is_row_slot(i)};
+    describe_columns(kept, out.data() + 1 + of.slots);
     return out;
 }
 

@@ -154,6 +154,27 @@ template <class Updater> policy_of_step<Updater> policy_for_step(typename Update
     else return {rule};
 }
 
+// w <- w * (max_norm / |w|) if |w| is larger: of a row after its step.
+template <class T, class Traits> void limit_norm_of(T* trained, typename Traits::storage* weight, std::size_t width, double max_norm) {
+    using compute = typename Traits::compute;
+    std::span<T const> const all(trained, width);
+    double const norm = root_of_squares([&](double unit) { return sum_of_blocks(all, unit); });
+    if (!(norm > max_norm)) return; // a NaN stays
+    auto const factor = static_cast<compute>(max_norm / norm);
+    for (std::size_t i = 0; i < width; ++i) {
+        compute const w = math::mul(factor, pack_traits<compute>::load(trained + i, all_lanes{}));
+        pack_traits<compute>::store(trained + i, w, all_lanes{});
+        if constexpr (Traits::has_master) pack_traits<compute>::store(weight + i, w, all_lanes{});
+    }
+}
+template <class Updater> void limit_norm(row_addresses<Updater> const& row, [[maybe_unused]] std::size_t width, [[maybe_unused]] double max_norm) {
+    using traits = typename Updater::traits;
+    if constexpr (std::is_floating_point_v<typename traits::compute>) {
+        if constexpr (traits::has_master) limit_norm_of<typename traits::state, traits>(row.master, row.weight, width, max_norm);
+        else limit_norm_of<typename traits::storage, traits>(row.weight, row.weight, width, max_norm);
+    }
+}
+
 // One step of the rows of a batch: the view that kernels of a table run with. It contains the
 // prepared scalars and pointers of the step, and is trivially copyable. For each row, the caller
 // plans (`plan`) and then runs (`run`) it. Different rows can run concurrently.
@@ -230,16 +251,17 @@ template <class Updater, class View> struct row_update {
     }
     GRADSTEP_INLINE void prefetch_last_step(std::size_t r) const { rows.prefetch_last_step(id(r)); }
 
-    // Updates row r; `staged` has room for a row.
-    template <pack V> GRADSTEP_INLINE void run(std::size_t r, missed const& m, compute* staged) const {
+    // Updates row r; `staged` has room for a row. `always_staged`: one kernel for all gradients, which compiles in less
+    // time.
+    template <pack V, bool always_staged = false>
+    GRADSTEP_INLINE void run(std::size_t r, missed const& m, compute* staged) const {
         std::size_t const first = first_source(r);
         prefetch_gradient(first + gradients_ahead);
-        if (source_count(r) == 1 && scale == compute(1)) {
-            run_kernel<V>(r, make_kernel(r, m, plain_gradient<storage>{gradient(first)}));
-        } else {
-            stage<V>(r, staged);
-            run_kernel<V>(r, make_kernel(r, m, plain_gradient<compute>{staged}));
-        }
+        if constexpr (!always_staged)
+            if (source_count(r) == 1 && scale == compute(1))
+                return run_kernel<V>(r, make_kernel(r, m, plain_gradient<storage>{gradient(first)}));
+        stage<V>(r, staged);
+        run_kernel<V>(r, make_kernel(r, m, plain_gradient<compute>{staged}));
     }
 
     // Whether `run_one_pack` can update the rows: each is one pack, and no row needs anything else.
@@ -276,27 +298,8 @@ private:
             finalize(k, block_sums<Kernel>::template of_all<V>(k, rows.width), rows.width, rows.at(id(r)).row);
         }
         sweep<V>(k, 0, rows.width);
-        if (max_norm != 0) limit_norm(rows.at(id(r)));
+        if (max_norm != 0) limit_norm(rows.at(id(r)), rows.width, max_norm);
     }
-    // w <- w * (max_norm / |w|) if |w| is larger.
-    void limit_norm(row_addresses<Updater> const& row) const {
-        if constexpr (std::is_floating_point_v<compute>) {
-            if constexpr (traits::has_master) limit_norm(row.master, row.weight);
-            else limit_norm(row.weight, row.weight);
-        }
-    }
-    template <class T> void limit_norm(T* trained, storage* weight) const {
-        std::span<T const> const all(trained, rows.width);
-        double const norm = root_of_squares([&](double unit) { return sum_of_blocks(all, unit); });
-        if (!(norm > max_norm)) return; // a NaN stays
-        auto const factor = static_cast<compute>(max_norm / norm);
-        for (std::size_t i = 0; i < rows.width; ++i) {
-            compute const w = math::mul(factor, pack_traits<compute>::load(trained + i, all_lanes{}));
-            pack_traits<compute>::store(trained + i, w, all_lanes{});
-            if constexpr (traits::has_master) pack_traits<compute>::store(weight + i, w, all_lanes{});
-        }
-    }
-
     // The gradient of row r, in the compute type. Each column of packs is summed over all gradients
     // before the next column, in registers. The first column also prefetches the following
     // gradients, if prefetching is on.
@@ -367,11 +370,11 @@ GRADSTEP_INLINE void run_short_rows(Update const& shared, std::size_t first, std
 
 // Updates rows [first, last) of a batch. Plans several rows at a time, so that their exponentials
 // overlap, and prefetches every row while earlier rows are updated.
-template <pack V, class Update>
+template <pack V, bool always_staged = false, class Update>
 GRADSTEP_INLINE void run_rows(Update const& shared, std::size_t first, std::size_t last,
                               typename Update::compute* staged) {
     constexpr std::size_t ahead = rows_ahead, together = 8; // twice as many plans are slower
-    if constexpr (Update::has_one_pack) {
+    if constexpr (Update::has_one_pack && !always_staged) {
         using short_pack = typename short_pack_of<V>::type;
         if (shared.template is_one_pack<short_pack>()) return run_short_rows<short_pack>(shared, first, last);
     }
@@ -387,7 +390,7 @@ GRADSTEP_INLINE void run_rows(Update const& shared, std::size_t first, std::size
         for (std::size_t k = 0; k < count; ++k) missed[k] = update.plan(r + k);
         for (std::size_t k = 0; k < count; ++k) {
             if (r + k + ahead < last) update.prefetch(r + k + ahead);
-            update.template run<V>(r + k, missed[k], staged);
+            update.template run<V, always_staged>(r + k, missed[k], staged);
         }
     }
 }

@@ -53,22 +53,27 @@ struct row_place {
 
 // Describes the types of a table.
 struct row_facts {
-    char const* element;
-    type_id storage;           // the type of a value in memory
-    std::size_t storage_bytes, state_bytes, bytes_per_element;
-    std::size_t slots;         // the columns after the values
-    bool has_stamps, on_host, is_integral, is_stochastic, has_master, keeps_average, uses_id;
-    bool counts_updates, guards_rows; // what the backend can do
-    bool rounds_coarsely;             // values have fewer digits than a step, and there is no master copy
-    bool is_replay, reads_history;    // reads_history: catching up reads the history again
-    std::size_t plan_bytes;    // of the pending steps of a row, for calls of several threads
-    history_facts history;
-    // Writes the descriptions of the values and of the slots for rows of this width.
-    void (*describe)(std::size_t width, row_column* to);
-    void (*append_rule)(std::string&);
+    char const* element = nullptr;
+    type_id storage = nullptr; // the type of a value in memory
+    char const *storage_dtype = nullptr, *state_dtype = nullptr;
+    char const* const* slot_names = nullptr;
+    std::size_t storage_bytes = 0, state_bytes = 0, bytes_per_element = 0; // of a value; of a slot's number; of a step
+    std::size_t slots = 0, first_row_slot = 0, row_slots = 0; // row slots: one number per row
+    bool has_stamps = false, on_host = true, is_integral = false, is_stochastic = false, has_master = false,
+         keeps_average = false, uses_id = false;
+    bool counts_updates = true, guards_rows = true; // what the backend can do
+    bool rounds_coarsely = false; // values have fewer digits than a step, and there is no master copy
+    bool is_replay = false, reads_history = false; // reads_history: catching up reads the history again
+    std::size_t plan_bytes = 0; // of the pending steps of a row, for calls of several threads
+    history_facts history = {};
+    // Whether rows can catch up if numbers of the regularizer, or of the rule, follow schedules.
+    bool follows_numbers = true, follows_numbers_of_rule = true;
 
     bool has_history() const { return history.any(); }
     std::size_t columns() const { return 1 + slots + columns_beside_state; }
+    bool is_row_slot(std::size_t i) const { return i - first_row_slot < row_slots; } // smaller i wrap around
+    // The bytes of the state of an element, without row slots.
+    std::size_t bytes_of_state() const { return (slots - row_slots) * state_bytes; }
 };
 
 // The history of a table (rows/detail/history.hpp).

@@ -53,6 +53,37 @@ template <class Updater> rows_at<Updater> rows_in(row_place const& rows) {
     return out;
 }
 
+// The prepared step of the rows of a batch. A table of up to `cache_block_bytes` needs no
+// prefetching.
+template <class Updater, class View>
+row_update<Updater, View> make_row_update(Updater const& of, prepared_step<Updater> const& step, row_place const& rows,
+                                          distinct_rows const& batch, void const* gradients, std::size_t elements,
+                                          View const& history, std::uint64_t num_rows, table_options const& options) {
+    using traits = typename Updater::traits;
+    using storage = typename traits::storage;
+    // Gradients in the order of the rows need no prefetching: the processor predicts them. The
+    // bytes of a row are counted without its stamp and its number of updates.
+    bool const out_of_order = batch.sources != nullptr;
+    std::size_t const bytes_of_row = rows.width * (sizeof(storage) + Updater::slots * sizeof(typename traits::state));
+    row_update<Updater, View> out{rows_in<Updater>(rows),
+                                  batch,
+                                  static_cast<storage const*>(gradients),
+                                  num_rows > cache_block_bytes / bytes_of_row,
+                                  out_of_order && elements > cache_block_bytes / sizeof(storage),
+                                  step.gradient_scale,
+                                  options.duplicates == duplicates::mean,
+                                  step.own.rule,
+                                  step.own.regularizer,
+                                  history,
+                                  static_cast<std::uint32_t>(step.now.t),
+                                  step.now.rate,
+                                  policy_for_step<Updater>(of.rule()),
+                                  options.max_norm};
+    if constexpr (traits::is_stochastic) out.rounding = element_words::of(step.seed, step.now.t, options.id);
+    if constexpr (noisy_rule<typename Updater::rule_type>) out.noise = noise_words(step.seed, step.now.t, options.id);
+    return out;
+}
+
 template <class Updater, class CatchUp> class row_call_of;
 template <class Updater, class CatchUp> class concurrent_call_of;
 
@@ -78,7 +109,8 @@ public:
     using update_type = row_update<Updater, view_type>;
     static_assert(history<history_type, rule_type, regularizer_type>);
     static constexpr bool has_stamps = form != catch_up_form::untracked,
-                          on_host = std::is_same_v<typename backend_type::memory_space, host_memory>;
+                          on_host = std::is_same_v<typename backend_type::memory_space, host_memory>,
+                          by_packs = std::is_same_v<engine_type, host_rows<Updater>>; // and not by threads of a device
 
     static_assert(!in_blocks<traits>, "gradstep: table: block8 keeps state in blocks of 256 elements, which rows of a "
                                       "table would divide; expected float");
@@ -106,10 +138,15 @@ public:
         static constexpr row_facts of_type{
             .element = traits::name,
             .storage = type_id_of<storage>(),
+            .storage_dtype = dtype_of<storage>(),
+            .state_dtype = dtype_of<state_type>(),
+            .slot_names = Updater::state_names.data(),
             .storage_bytes = sizeof(storage),
-            .state_bytes = Updater::state_bytes(1),
+            .state_bytes = sizeof(state_type),
             .bytes_per_element = Updater::bytes_per_element,
             .slots = Updater::slots,
+            .first_row_slot = slot_count<rule_type>,
+            .row_slots = row_slot_count<rule_type>,
             .has_stamps = has_stamps,
             .on_host = on_host,
             .is_integral = std::is_integral_v<storage>,
@@ -124,8 +161,8 @@ public:
             .reads_history = form == catch_up_form::steps,
             .plan_bytes = std::is_empty_v<typename view_type::missed> ? 0 : sizeof(typename view_type::missed),
             .history = history_facts::of<history_type>(),
-            .describe = &describe_columns_of<Updater>,
-            .append_rule = &append_policy_name<rule_type>};
+            .follows_numbers = follows(false),
+            .follows_numbers_of_rule = follows(true)};
         return of_type;
     }
     void visit_policies(policy_visitor& to) const override {
@@ -187,7 +224,7 @@ public:
         if (first < last) engine_.catch_up(backend(), catch_up_to(rows, to), first, last, row_bytes(rows));
     }
     void catch_up(row_place const& rows, given_ids ids, row_target const& to) override {
-        if constexpr (on_host) engine_type::catch_up(backend(), catch_up_to(rows, to), ids, row_bytes(rows));
+        if constexpr (by_packs) engine_type::catch_up(backend(), catch_up_to(rows, to), ids, row_bytes(rows));
     }
     void read(row_place const& rows, given_ids ids, row_reading const& how, void* out) const override {
         if (!how.averages) {
@@ -227,22 +264,22 @@ public:
         return std::make_unique<row_call_of<Updater, CatchUp>>(*this, false);
     }
     std::unique_ptr<concurrent_call> concurrent() const override {
-        if constexpr (on_host && form != catch_up_form::steps)
+        if constexpr (by_packs && form != catch_up_form::steps)
             return std::make_unique<concurrent_call_of<Updater, CatchUp>>(*this);
         else return nullptr;
     }
 
     std::size_t find_nonfinite(void const* values, std::size_t first, std::size_t last) const noexcept override {
         std::span const x(static_cast<storage const*>(values) + first, last - first);
-        if constexpr (on_host) return first + detail::find_nonfinite<pack>(x);
+        if constexpr (by_packs) return first + detail::find_nonfinite<pack>(x);
         else return last;
     }
     std::size_t parts_for(std::size_t bytes) const override {
-        if constexpr (on_host) return std::max<std::size_t>(1, backend().parts_for(bytes));
+        if constexpr (by_packs) return std::max<std::size_t>(1, backend().parts_for(bytes));
         else return 1;
     }
     void for_each_part(std::size_t parts, task const& work) const override {
-        if constexpr (on_host) backend().for_each_part(parts, work);
+        if constexpr (by_packs) backend().for_each_part(parts, work);
     }
     row_allocator const& allocator() const override {
         using bytes = buffer<unsigned char>;
@@ -289,35 +326,23 @@ public:
         if (how.as_they_are) out.rows.only.last_step = nullptr;
         return out;
     }
-    // The prepared step of the rows of a batch. A table of up to `cache_block_bytes` needs no
-    // prefetching.
     update_type update_of(row_place const& rows, distinct_rows const& batch, void const* gradients,
                           std::size_t elements, std::uint64_t num_rows, table_options const& options) const {
         prepared_step<Updater> const& step = next_->prepared();
-        // Gradients in the order of the rows need no prefetching: the processor predicts them. The
-        // bytes of a row are counted without its stamp and its number of updates.
-        bool const out_of_order = batch.sources != nullptr;
-        std::size_t const bytes_of_row = rows.width * (sizeof(storage) + Updater::slots * sizeof(state_type));
-        update_type out{rows_in<Updater>(rows),
-                        batch,
-                        static_cast<storage const*>(gradients),
-                        num_rows > cache_block_bytes / bytes_of_row,
-                        out_of_order && elements > cache_block_bytes / sizeof(storage),
-                        step.gradient_scale,
-                        options.duplicates == duplicates::mean,
-                        step.own.rule,
-                        step.own.regularizer,
-                        history_->it.view(step.now.t - 1),
-                        static_cast<std::uint32_t>(step.now.t),
-                        step.now.rate,
-                        policy_for_step<Updater>(updater.rule()),
-                        options.max_norm};
-        if constexpr (traits::is_stochastic) out.rounding = element_words::of(step.seed, step.now.t, options.id);
-        if constexpr (noisy_rule<rule_type>) out.noise = noise_words(step.seed, step.now.t, options.id);
-        return out;
+        return make_row_update(updater, step, rows, batch, gradients, elements, history_->it.view(step.now.t - 1),
+                               num_rows, options);
     }
 
 private:
+    // Factors and matrices are recorded for each step. A closed form of the state's decay, and steps
+    // that are prepared again, need constant numbers.
+    static constexpr bool follows(bool of_rule) {
+        if constexpr (form == catch_up_form::factors)
+            return !of_rule || zero_gradient_effect_of<rule_type>() != zero_gradient_effect::decays_state;
+        else if constexpr (form == catch_up_form::linear)
+            return !of_rule || !missed_linear<rule_type, regularizer_type, compute>::has_factors;
+        else return form != catch_up_form::steps;
+    }
     struct kept final : row_history {
         explicit kept(history_type&& of) : it(std::move(of)) {}
         history_type it;
@@ -351,15 +376,14 @@ public:
     row_call_of(kernels const& of, bool one_share) : of_(of), one_share_(one_share) {}
 
     std::uint32_t const* bags(given_ids offsets, std::size_t ids, std::size_t count) override {
-        return offsets.visit([&](auto const& of_type) { return engine_.bags(of_.backend(), of_type, ids, count); });
+        return offsets.visit([&](auto const& of_type) { return engine_.bags(of_, of_type, ids, count); });
     }
     void group(given_ids ids, std::uint32_t const* sources, void const* gradients, std::size_t elements,
                row_place const& rows, std::uint64_t num_rows, table_options const& options,
                std::uint64_t due) override {
-        std::span const given(static_cast<storage const*>(gradients), elements);
         std::size_t const row_bytes = one_share_ ? 0 : kernels::row_bytes(rows);
         shares_ = ids.visit([&](auto const& of_type) {
-            return engine_.group(of_.backend(), of_type, sources, given, rows.width, num_rows, options, row_bytes);
+            return engine_.group(of_, of_type, sources, gradients, elements, rows.width, num_rows, options, row_bytes);
         });
         engine_.template reserve<typename kernels::update_type>(shares_, rows.width, due);
     }

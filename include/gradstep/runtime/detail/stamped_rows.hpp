@@ -4,10 +4,13 @@
 #include <gradstep/runtime/compiled_catch_up.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
-// The compiled code for catching up with these policies; null if rows do not change. Throws
-// not_compiled_error with the available combinations.
+// The compiled code for catching up with these policies; null if rows do not change, or under
+// touch_only. Throws not_compiled_error with the available combinations.
+runtime::compiled_catch_up_entry const* find_catch_up_entry(any_updater const& of);
 std::unique_ptr<runtime::compiled_catch_up> find_catch_up(any_updater const& of, std::uint64_t capacity,
                                                           std::size_t width);
+// Throws value_error if numbers follow schedules, and rows cannot catch up then.
+void require_followed(any_updater const& of, bool follows, bool follows_rule);
 
 // The rows of a tensor with pending steps, with policies chosen at run time: stamps, sweep and
 // history, like row_updater for a type. any_parameter owns one. Call `begin_step` first; then the

@@ -2,10 +2,10 @@
 #include <gradstep/rows/detail/history.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
-GRADSTEP_DEFINE_RUNTIME std::unique_ptr<runtime::compiled_catch_up>
-find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) {
+GRADSTEP_DEFINE_RUNTIME runtime::compiled_catch_up_entry const* find_catch_up_entry(any_updater const& of) {
     configuration const& policies = of.policies();
     auto const [catch_up, catch_up_policy] = index_of_policy(policies.catch_up);
+    if (std::holds_alternative<touch_only>(policies.catch_up)) return nullptr;
     if (std::holds_alternative<exact>(policies.catch_up) && of.facts().is_no_op) return nullptr;
     runtime::combination const wanted = combination_of(policies);
     std::size_t const regularizer = index_of_regularizer(wanted.regularizers);
@@ -18,7 +18,7 @@ find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) 
         for (runtime::compiled_catch_up_entry const& entry : group->catch_ups) {
             if (entry.rule != wanted.rule || entry.average != wanted.average) continue;
             if (entry.regularizer == regularizer && entry.catch_up == catch_up) {
-                if (is_own) return entry.make(wanted, catch_up_policy, capacity, width);
+                if (is_own) return &entry;
                 in_float32 = true;
             }
             if (!is_own) continue;
@@ -35,18 +35,31 @@ find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) 
                               clips ? ", without clip_value, which the key \"clip\" adds too" : ""});
 }
 
-GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(any_updater const& of, std::uint64_t rows, std::size_t width)
-    : capacity_(history_capacity({}, rows, false)), history_(find_catch_up(of, capacity_, width)), cursor_(capacity_),
-      width_(width), stamps_(static_cast<std::size_t>(rows)) {
-    if (history_ == nullptr) capacity_ = 1;
+GRADSTEP_DEFINE_RUNTIME std::unique_ptr<runtime::compiled_catch_up>
+find_catch_up(any_updater const& of, std::uint64_t capacity, std::size_t width) {
+    runtime::compiled_catch_up_entry const* const found = find_catch_up_entry(of);
+    if (found == nullptr) return nullptr;
+    return found->make(combination_of(of.policies()), index_of_policy(of.policies().catch_up).second, capacity, width);
+}
+
+GRADSTEP_DEFINE_RUNTIME void require_followed(any_updater const& of, bool follows, bool follows_rule) {
     auto const& scheduled = of.policies().scheduled;
+    if (scheduled.empty()) return;
     bool of_rule = false;
     for (scheduled_number const& one : scheduled) of_rule = of_rule || one.path.starts_with("rule.");
-    if (history_ != nullptr && !scheduled.empty() && !history_->follows_schedules(of_rule))
+    if (!(of_rule ? follows_rule : follows))
         fail<value_error>({"catch_up"},
                           {in_quotes(scheduled[0].path),
                            " follows a schedule, and rows catch up by a closed form for constant numbers"},
                           {"touch_only, or gs::scheduled in a gs::table"});
+}
+
+GRADSTEP_DEFINE_RUNTIME stamped_rows::stamped_rows(any_updater const& of, std::uint64_t rows, std::size_t width)
+    : capacity_(history_capacity({}, rows, false)), history_(find_catch_up(of, capacity_, width)), cursor_(capacity_),
+      width_(width), stamps_(static_cast<std::size_t>(rows)) {
+    if (history_ == nullptr) capacity_ = 1;
+    if (history_ != nullptr)
+        require_followed(of, history_->follows_schedules(false), history_->follows_schedules(true));
 }
 
 GRADSTEP_DEFINE_RUNTIME void stamped_rows::follow(any_updater const& of) {

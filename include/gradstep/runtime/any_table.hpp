@@ -1,0 +1,132 @@
+#pragma once
+#include <gradstep/memory/applied_average.hpp>
+#include <gradstep/rows/detail/table_core.hpp>
+#include <gradstep/rows/visible.hpp>
+#include <gradstep/runtime/any_span.hpp>
+#include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/saved/load_options.hpp>
+#include <gradstep/saved/table.hpp>
+
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
+/// A table whose policies are chosen at run time, the counterpart of `gs::table`: rows of which each
+/// step updates those in its batch. It owns values, state, stamps and history, in host memory.
+///
+///     gs::any_table embeddings{gs::read_optimizer(text), gs::scalar::float32, num_rows, width,
+///                              {.initial = gs::uniform{-0.05, 0.05, seed},
+///                               .duplicates = gs::duplicates::mean, .max_norm = 1}};
+///     embeddings.update(ids, gradient_rows);
+///     embeddings.update(ids, offsets, bag_rows);      // embedding bags
+///
+/// The rows have the bits of a gs::table with these policies and options, and so do its files. The
+/// optimizer defines the catch-up policy: `touch_only` works with every rule that updates single
+/// rows, `exact` and `replay` with the combinations that are compiled for rows
+/// (runtime/compile_catch_up.hpp). Its `threads` update the rows of a batch.
+///
+/// Functions that change the table are not thread-safe. `rows` and `averages` can run concurrently.
+class any_table {
+public:
+    /// Copies the policies of the optimizer; the clock starts at 0. Throws value_error or size_error
+    /// for numbers out of range, and value_error for a rule that updates no single rows, and for a
+    /// limit of norms. Throws not_compiled_error if the catch-up policy is not compiled for the
+    /// rule, and memory_error if the rows do not fit into memory.
+    any_table(any_updater const& optimizer, std::uint64_t num_rows, std::size_t width,
+              table_options const& options = {});
+    /// The same from the text of an optimizer, for values of this type. The text can set `id`,
+    /// `on_nonfinite` and `threads`, unless the options do. Also throws the errors of any_updater.
+    any_table(optimizer_configuration const& from, scalar storage, std::uint64_t num_rows, std::size_t width,
+              table_options options = {});
+
+    /// Updates the rows in `ids` by one step, as gs::table::update. The ids are int32, int64 or
+    /// uint64, and gradient_rows contains ids.size x width elements of the type of the values.
+    /// Throws the errors of gs::table::update, and value_error for buffers of other types.
+    void update(any_span ids, any_span gradient_rows, step_options const& options = {});
+    /// The same with pooled gradients (embedding bags): row b of `bag_rows` is the gradient of every
+    /// id of bag b, which contains ids[offsets[b]] to ids[offsets[b + 1] - 1].
+    void update(any_span ids, any_span offsets, any_span bag_rows, step_options const& options = {});
+    /// The same for the rows of a mask, with a dense gradient of num_rows x width elements.
+    void update(visible const& seen, any_span gradient, step_options const& options = {});
+
+    /// Writes copies of rows with all steps applied, in the order of `ids`, to memory of ids.size x
+    /// width elements.
+    void rows(any_span ids, any_span out) const;
+    /// The same for the averages that the rule keeps, in the type of the state. Throws value_error
+    /// if it keeps none.
+    void averages(any_span ids, any_span out) const;
+    /// Replaces all values by their averages, as gs::table::apply_average.
+    [[nodiscard]] applied_average<any_table> apply_average();
+    /// Restores the trained values, bit for bit. Throws sequence_error if no average is applied.
+    void restore() { core_.restore(); }
+    /// Whether averages replace the values.
+    bool average_is_applied() const { return core_.average_is_applied(); }
+
+    /// Applies the pending steps of every row.
+    void flush() { core_.flush(); }
+    /// Returns all values, row by row, after a flush, valid until the table changes. The rows of a
+    /// table that grew are joined by a copy.
+    any_span values();
+    /// Adds rows up to `num_rows` in total (gs::table::grow), or with these values behind the others
+    /// (append). Throws value_error, size_error, buffer_error and memory_error; the table is then
+    /// unchanged.
+    void grow(std::uint64_t num_rows, new_rows begin = new_rows::as_of_now);
+    void append(any_span values);
+    /// Keeps the rows whose element of the mask is true, or puts the rows in another order
+    /// (gs::table::keep, permute). The mask is any range of values that convert to bool, the order
+    /// one of integers.
+    template <class Mask> void keep(Mask const& mask) {
+        core_.require_trained("keep");
+        core_.rearrange(detail::kept_rows(static_cast<std::size_t>(num_rows()), detail::mask_of(mask)));
+    }
+    template <class Order> void permute(Order const& order) {
+        core_.require_trained("permute");
+        core_.rearrange(detail::permuted_rows(static_cast<std::size_t>(num_rows()), detail::row_numbers(order)));
+    }
+    /// Resets the rows in `ids`: initial values and the state of step 0.
+    void reset(any_span ids);
+    /// Sets the values of rows, for example to pretrained ones (gs::row_updater::set_rows).
+    void set_rows(any_span ids, any_span values);
+
+    /// The number of rows; the elements of a row; the clock; the policies; the options; and the
+    /// number of gradient rows that were skipped because they were not finite.
+    std::uint64_t num_rows() const { return core_.num_rows(); }
+    std::size_t width() const { return core_.width(); }
+    gradstep::clock clock() const { return core_.clock(); }
+    any_updater const& optimizer() const;
+    table_options const& options() const { return core_.options(); }
+    std::uint64_t gradients_left_out() const { return core_.rows().left_out(); }
+
+    /// Writes a checkpoint, which a gs::table with these policies can load, and resumes from one:
+    /// gs::table::save and load, with the same errors.
+    void save(std::string const& file) const;
+    void load(std::string const& file);
+    load_report load(std::string const& file, load_options const& options);
+
+    /// @cond
+    detail::table_core& core() { return core_; }
+    detail::table_core const& core() const { return core_; }
+    /// @endcond
+
+private:
+    detail::given_ids checked_ids(any_span ids) const;
+    detail::given_values checked_values(char const* name, any_span values) const;
+    void apply(detail::given_ids ids, std::uint32_t const* sources, any_span gradients, std::size_t count,
+               char const* what, step_options const& options);
+
+    detail::table_core core_;
+};
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI
+
+namespace gradstep::detail::inline GRADSTEP_ABI {
+template <> struct state_access<any_table> {
+    static saved_state get(any_table const& x, char const* call, row_progress& at) {
+        return state_of_rows(x.core(), call, at);
+    }
+    static bool load(any_table& x, saved_source const& from, bool) {
+        load_rows(x.core(), from);
+        return false;
+    }
+};
+} // namespace gradstep::detail::inline GRADSTEP_ABI
+
+#if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
+#include <gradstep/runtime/any_table.ipp>
+#endif

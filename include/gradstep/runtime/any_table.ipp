@@ -1,0 +1,145 @@
+#pragma once
+#include <gradstep/checkpoint.hpp>
+#include <gradstep/runtime/detail/any_table_kernels.hpp>
+
+namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
+GRADSTEP_DEFINE_RUNTIME any_table::any_table(any_updater const& optimizer, std::uint64_t num_rows, std::size_t width,
+                                             table_options const& options)
+    : core_(std::make_unique<detail::any_table_kernels>(optimizer), detail::counted("num_rows", num_rows, 0),
+            static_cast<std::size_t>(detail::counted("width", width, 1)), options) {}
+
+GRADSTEP_DEFINE_RUNTIME table_options table_options_with(optimizer_options const& of_text, table_options options) {
+    if (options.id == 0) options.id = static_cast<std::uint64_t>(of_text.id);
+    if (options.on_nonfinite == nonfinite::propagate) options.on_nonfinite = of_text.on_nonfinite;
+    return options;
+}
+
+GRADSTEP_DEFINE_RUNTIME any_table::any_table(optimizer_configuration const& from, scalar storage,
+                                             std::uint64_t num_rows, std::size_t width, table_options options)
+    : any_table(any_updater(from, storage), num_rows, width, table_options_with(from.options, std::move(options))) {}
+
+GRADSTEP_DEFINE_RUNTIME any_updater const& any_table::optimizer() const {
+    return static_cast<detail::any_table_kernels const&>(core_.kernels()).updater;
+}
+
+GRADSTEP_DEFINE_RUNTIME detail::given_ids any_table::checked_ids(any_span ids) const {
+    if (ids.data == nullptr && ids.size != 0)
+        detail::fail<buffer_error>({"ids"}, {"is null"}, {ids.size, " elements of memory"});
+    if (!detail::is_aligned(ids)) detail::refuse_alignment("ids", ids.type);
+    if (ids.type == scalar::int32) return std::span(static_cast<std::int32_t const*>(ids.data), ids.size);
+    if (ids.type == scalar::int64) return std::span(static_cast<std::int64_t const*>(ids.data), ids.size);
+    if (ids.type == scalar::uint64) return std::span(static_cast<std::uint64_t const*>(ids.data), ids.size);
+    detail::fail<value_error>({"ids"}, {"has elements of ", detail::enumerator(ids.type)}, {"int32, int64 or uint64"});
+}
+
+GRADSTEP_DEFINE_RUNTIME detail::given_values any_table::checked_values(char const* name, any_span x) const {
+    if (x.type != optimizer().storage())
+        detail::fail<value_error>({name}, {"has elements of ", detail::enumerator(x.type)},
+                                  {detail::enumerator(optimizer().storage())});
+    if (!detail::is_aligned(x)) detail::refuse_alignment(name, x.type);
+    return {x.data, x.size, x.is_writable};
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_table::apply(detail::given_ids ids, std::uint32_t const* sources, any_span gradients,
+                                              std::size_t count, char const* what, step_options const& options) {
+    detail::given_values const given = checked_values("gradient_rows", gradients);
+    core_.rows().check_gradients(core_.place(), given, count, what, options);
+    core_.update(ids, sources, given, options);
+    core_.rows().zero(given, options);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_table::update(any_span ids, any_span gradient_rows, step_options const& options) {
+    core_.require_trained("update");
+    detail::given_ids const which = checked_ids(ids.now());
+    apply(which, nullptr, gradient_rows.now(), which.size(), "ids", options);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_table::update(any_span ids, any_span offsets, any_span bag_rows,
+                                               step_options const& options) {
+    core_.require_trained("update");
+    detail::given_ids const which = checked_ids(ids.now()), begins = checked_ids(offsets.now());
+    any_span const given = bag_rows.now();
+    std::size_t const bags = given.size / width();
+    apply(which, core_.rows().call().bags(begins, which.size(), bags), given, bags, "bags", options);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_table::update(visible const& seen, any_span gradient, step_options const& options) {
+    core_.require_trained("update");
+    seen.require_rows(num_rows());
+    apply(std::span<std::int64_t const>(seen.ids()), seen.sources(), gradient.now(), seen.size(), "rows", options);
+}
+
+// Throws unless a buffer has this type, and is writable.
+GRADSTEP_DEFINE_RUNTIME detail::extent room_of(any_span const& out, scalar type) {
+    if (out.type != type)
+        detail::fail<value_error>({"out"}, {"has elements of ", detail::enumerator(out.type)},
+                                  {detail::enumerator(type)});
+    if (!out.is_writable) detail::fail<buffer_error>({"out"}, {"is const"}, {"writable memory"});
+    if (!detail::is_aligned(out)) detail::refuse_alignment("out", out.type);
+    return {"out", out.data, out.size, out.size * size_of(type)};
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_table::rows(any_span ids, any_span out) const {
+    detail::given_ids const which = checked_ids(ids.now());
+    out = out.now();
+    core_.rows().check_room(core_.place(), room_of(out, optimizer().storage()), out.size, which.size());
+    core_.read(which, const_cast<void*>(out.data));
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_table::averages(any_span ids, any_span out) const {
+    core_.require_trained("averages");
+    if (!optimizer().keeps_average())
+        detail::fail<value_error>({"averages"}, {"no average is kept"}, {"one in the configuration"});
+    detail::given_ids const which = checked_ids(ids.now());
+    out = out.now();
+    core_.rows().check_room(core_.place(), room_of(out, optimizer().state_type()), out.size, which.size());
+    core_.read_averages(which, const_cast<void*>(out.data));
+}
+
+GRADSTEP_DEFINE_RUNTIME applied_average<any_table> any_table::apply_average() {
+    core_.require_trained("apply_average");
+    if (!optimizer().keeps_average())
+        detail::fail<value_error>({"apply_average"}, {"no average is kept"}, {"one in the configuration"});
+    core_.apply_average();
+    return applied_average<any_table>(*this);
+}
+
+GRADSTEP_DEFINE_RUNTIME any_span any_table::values() {
+    if (!average_is_applied()) flush();
+    detail::row_column const& all = core_.joined()[0];
+    return {optimizer().storage(), static_cast<void const*>(all.data), all.size};
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_table::grow(std::uint64_t rows, new_rows begin) {
+    core_.require_trained("grow");
+    detail::counted("num_rows", rows, num_rows());
+    core_.rows().check_count(rows);
+    core_.grow(rows, begin);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_table::append(any_span values) {
+    core_.require_trained("append");
+    detail::given_values const given = checked_values("append: values", values.now());
+    if (given.data == nullptr && given.size != 0)
+        detail::fail<buffer_error>({"append"}, {"values is null"}, {given.size, " elements of memory"});
+    core_.append(given.data, given.size);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_table::reset(any_span ids) {
+    core_.require_trained("reset");
+    core_.rows().reset(core_.place(), checked_ids(ids.now()));
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_table::set_rows(any_span ids, any_span values) {
+    core_.require_trained("set_rows");
+    core_.rows().set_rows(core_.place(), checked_ids(ids.now()), checked_values("set_rows: values", values.now()));
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_table::save(std::string const& file) const { detail::save_file(file, *this); }
+
+GRADSTEP_DEFINE_RUNTIME void any_table::load(std::string const& file) { detail::load_file(file, *this); }
+
+GRADSTEP_DEFINE_RUNTIME load_report any_table::load(std::string const& file, load_options const& options) {
+    return detail::load_file(file, *this, options);
+}
+} // namespace gradstep::inline GRADSTEP_RUNTIME_ABI

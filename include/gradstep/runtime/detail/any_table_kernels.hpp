@@ -1,0 +1,109 @@
+#pragma once
+#include <gradstep/rows/detail/row_grouping.hpp>
+#include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/runtime/compiled_catch_up.hpp>
+
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
+// The kernels of a table whose policies are chosen at run time. Under `touch_only`, and if inactive
+// rows do not change, it updates rows by the compiled updater of the policies. Under `exact` and
+// `replay` it drives the compiled kernels of a typed table: they take the rate and the numbers of
+// each step from the updater, which has the schedules and the clock.
+class any_table_kernels final : public table_kernels {
+public:
+    // Throws not_compiled_error with the available combinations, and value_error for policies that a
+    // table cannot use.
+    explicit any_table_kernels(any_updater const& of);
+    any_table_kernels(any_table_kernels const& other);
+
+    any_updater updater;
+
+    std::unique_ptr<table_kernels> copy() const override { return std::make_unique<any_table_kernels>(*this); }
+    row_facts const& facts() const noexcept override { return facts_; }
+    void visit_policies(policy_visitor& to) const override { updater.visit_policies(to); }
+    GRADSTEP_DEFINE_RUNTIME void describe(state_visitor& to) const override;
+
+    gradstep::clock clock() const override { return updater.clock(); }
+    GRADSTEP_DEFINE_RUNTIME void seek(gradstep::clock const& at) override;
+    void check_clock(gradstep::clock const& at) const override { any_updater(updater).seek(at); }
+
+    GRADSTEP_DEFINE_RUNTIME void next_step(step_options const& options) override;
+    void require_kept() const override {
+        if (typed_ != nullptr) typed_->require_kept();
+    }
+    double record() override { return typed_ != nullptr ? typed_->record() : updater.prepared_step().rate; }
+    std::unique_ptr<row_history> history_with(std::uint64_t capacity, std::size_t width, std::int64_t step,
+                                              std::span<double const> numbers, double rate,
+                                              bool checks) const override {
+        if (typed_ == nullptr) return nullptr;
+        return typed_->history_with(capacity, width, step, numbers, rate, checks);
+    }
+    void install(std::unique_ptr<row_history> history) noexcept override {
+        if (typed_ != nullptr) typed_->install(std::move(history));
+    }
+    std::vector<double> saved_history(std::int64_t step) const override {
+        return typed_ != nullptr ? typed_->saved_history(step) : std::vector<double>();
+    }
+
+    GRADSTEP_DEFINE_RUNTIME bool begins_at_zero() const override;
+    GRADSTEP_DEFINE_RUNTIME void begin(row_place const& rows, initial_values const* initial, std::uint64_t first,
+                                       std::uint64_t last, row_start const& start) const override;
+    GRADSTEP_DEFINE_RUNTIME void begin(row_place const& rows, initial_values const* initial, given_ids ids,
+                                       row_start const& start) const override;
+    void catch_up(row_place const& rows, std::uint64_t first, std::uint64_t last, row_target const& to) override {
+        if (typed_ != nullptr) typed_->catch_up(rows, first, last, to);
+    }
+    void catch_up(row_place const& rows, given_ids ids, row_target const& to) override {
+        if (typed_ != nullptr) typed_->catch_up(rows, ids, to);
+    }
+    GRADSTEP_DEFINE_RUNTIME void read(row_place const& rows, given_ids ids, row_reading const& how,
+                                      void* out) const override;
+    GRADSTEP_DEFINE_RUNTIME void read_averages(row_place const& rows, std::uint64_t first, std::uint64_t last,
+                                               std::int64_t step, void* out) const override;
+    GRADSTEP_DEFINE_RUNTIME void set_rows(row_place const& rows, given_ids ids, void const* values,
+                                          std::int64_t step) const override;
+    GRADSTEP_DEFINE_RUNTIME void check_initial(initial_values const& initial, std::uint64_t rows,
+                                               std::size_t width) const override;
+    void check_ids(given_ids ids, std::uint64_t num_rows) const override {
+        ids.visit([&](auto const& of_type) { detail::check_ids(of_type, num_rows, std::nullopt); });
+    }
+
+    GRADSTEP_DEFINE_RUNTIME std::unique_ptr<row_call> call() const override;
+    GRADSTEP_DEFINE_RUNTIME std::unique_ptr<concurrent_call> concurrent() const override;
+
+    std::size_t find_nonfinite(void const* values, std::size_t first, std::size_t last) const noexcept override {
+        return updater.compiled().find_nonfinite(values, first, last);
+    }
+    std::size_t parts_for(std::size_t bytes) const override { return part_count(bytes, threads_->concurrency()); }
+    void for_each_part(std::size_t parts, task const& work) const override {
+        if (parts < 2) work(0);
+        else threads_->run(parts, work);
+    }
+    row_allocator const& allocator() const override { return host_row_allocator(); }
+    memory_access access() const override { return {}; }
+    void copy(void const* from, std::size_t elements, void* to) const override {
+        if (elements != 0) std::memcpy(to, from, elements * facts_.storage_bytes);
+    }
+    void set_to_zero(void* values, std::size_t elements) const override {
+        if (elements != 0) std::memset(values, 0, elements * facts_.storage_bytes);
+    }
+
+    // Row `id` as a tensor.
+    GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor tensor(row_place const& rows, std::uint64_t id) const;
+
+private:
+    using change = void(table_kernels&, runtime::combination const&);
+
+    void begin_row(row_place const& rows, initial_values const* initial, std::uint64_t id,
+                   row_start const& start) const;
+    executor_reference executor() const;
+
+    row_facts facts_;
+    std::unique_ptr<executor_reference> threads_; // of the updater; the typed kernels refer to it
+    std::unique_ptr<table_kernels> typed_;        // null if rows have no history
+    change* change_ = nullptr;                    // sets the numbers of the typed kernels
+};
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
+
+#if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
+#include <gradstep/runtime/detail/any_table_kernels.ipp>
+#endif
