@@ -6,8 +6,23 @@ namespace gradstep::detail::inline GRADSTEP_ISA {
 // What striped<Table> owns, with the rows and their place for row_turns: a table, or a row_updater
 // with the memory of its rows.
 template <class Table> struct striped_rows {
+    using updater_type = typename Table::updater_type;
+    using storage = typename Table::storage;
+    using memory_type = void*; // it has its own
     static constexpr bool owns_rows = true;
+    static_assert(std::is_same_v<typename updater_type::backend_type::memory_space, host_memory>,
+                  "gradstep: striped: the locks are on the host; expected a table of a host backend");
+    static_assert(!Table::plans_read_history, "gradstep: striped: replay reads the history while other threads add to "
+                                              "it; expected gs::exact or gs::touch_only");
     Table table;
+
+    // The arguments of calls, checked as far as they do not depend on the rows.
+    template <class Ids> given_ids ids(Ids& of) const { return ids_of<updater_type>(of); }
+    template <class Gradients> given_values gradients(Gradients& of) const { return gradients_of<updater_type>(of); }
+    template <class Ids, class Out, class Read>
+    void read(row_place const& place, Ids& of, Out& out, Read const& read) const {
+        read_rows<updater_type, storage>(rows(), place, of, out, read);
+    }
 
     row_core const& rows() const { return table.core().rows(); }
     row_core& rows() { return table.core().rows(); }
@@ -17,9 +32,24 @@ template <class Table> struct striped_rows {
     template <class F> decltype(auto) alone(F& f) { return std::forward<F>(f)(table); }
 };
 template <class Updater, class CatchUp> struct striped_rows<row_updater<Updater, CatchUp>> {
+    using updater_type = Updater;
+    using storage = typename Updater::traits::storage;
+    using memory_type = row_memory<Updater>;
     static constexpr bool owns_rows = false;
+    static_assert(std::is_same_v<typename Updater::backend_type::memory_space, host_memory>,
+                  "gradstep: striped: the locks are on the host; expected rows of a host backend");
+    static_assert(!row_updater<Updater, CatchUp>::plans_read_history,
+                  "gradstep: striped: replay reads the history while other threads add to it; expected gs::exact or "
+                  "gs::touch_only");
     row_updater<Updater, CatchUp> table;
     row_memory<Updater> memory;
+
+    template <class Ids> given_ids ids(Ids& of) const { return ids_of<Updater>(of); }
+    template <class Gradients> given_values gradients(Gradients& of) const { return gradients_of<Updater>(of); }
+    template <class Ids, class Out, class Read>
+    void read(row_place const& place, Ids& of, Out& out, Read const& read) const {
+        read_rows<Updater, storage>(rows(), place, of, out, read);
+    }
 
     row_core const& rows() const { return table.core(); }
     row_core& rows() { return table.core(); }
@@ -72,16 +102,11 @@ namespace gradstep::inline GRADSTEP_ISA {
 /// `alone`): it would deadlock.
 template <class Table> class striped {
     using rows_type = detail::striped_rows<Table>;
-    using updater_type = typename Table::updater_type;
     using shared_guard = detail::phase_fair_mutex::shared_guard;
-    static_assert(std::is_same_v<typename updater_type::backend_type::memory_space, host_memory>,
-                  "gradstep: striped: the locks are on the host; expected a table of a host backend");
-    static_assert(!Table::plans_read_history, "gradstep: striped: replay reads the history while other threads add to "
-                                              "it; expected gs::exact or gs::touch_only");
 
 public:
     /// The type of a value in memory.
-    using storage = typename Table::storage;
+    using storage = typename rows_type::storage;
 
     /// Takes ownership of the table. A hash of the row number maps each row to one of `stripes`
     /// stripes, 8 bytes each, rounded up to a power of two. By default there are as many as rows,
@@ -93,7 +118,7 @@ public:
     }
     /// The same for rows of your memory, with the steps that `rows` has taken so far. It takes
     /// ownership of the row_updater, not of the memory. Throws the errors of row_updater::memory.
-    explicit striped(Table row_updater, row_memory<updater_type> const& memory,
+    explicit striped(Table row_updater, typename rows_type::memory_type const& memory,
                      std::optional<std::size_t> stripes = {}) requires(!rows_type::owns_rows)
         : table_{std::move(row_updater), memory}, turns_(stripes, rows().num_rows()) {
         table_.placed([](auto const&) {});
@@ -103,17 +128,17 @@ public:
     template <class Ids, class Gradients>
     void update(Ids&& ids, Gradients&& gradient_rows, step_options const& options = {}) {
         shared_guard const entered(turns_.phase);
-        detail::given_ids const which = detail::ids_of<updater_type>(ids);
-        apply(which, detail::gradients_of<updater_type>(gradient_rows), which.size(), "ids", nullptr, options);
+        detail::given_ids const which = table_.ids(ids);
+        apply(which, table_.gradients(gradient_rows), which.size(), "ids", nullptr, options);
     }
     /// table::update with pooled gradients, from any thread.
     template <class Ids, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
         shared_guard const entered(turns_.phase);
-        detail::given_ids const which = detail::ids_of<updater_type>(ids),
-                                begins = detail::ids_of<updater_type>(offsets);
-        auto const given = detail::gradients_of<updater_type>(bag_rows);
+        detail::given_ids const which = table_.ids(ids),
+                                begins = table_.ids(offsets);
+        auto const given = table_.gradients(bag_rows);
         apply(which, given, given.size / rows().width(), "bags", &begins, options);
     }
 
@@ -133,7 +158,7 @@ public:
         detail::require_lasting<Out>();
         shared_guard const entered(turns_.phase);
         table_.placed([&](detail::row_place const& place) {
-            detail::read_rows<updater_type, storage>(this->rows(), place, ids, out, [&](auto which, storage* to) {
+            table_.read(place, ids, out, [&](auto which, auto* to) {
                 this->rows().kernels().check_ids(which, this->rows().num_rows());
                 typename detail::row_turns::scratch_lease lent(turns_, this->rows());
                 turns_.read(this->rows(), place, *lent, which, table_.average_is_applied(),
@@ -190,7 +215,7 @@ private:
     rows_type table_;
     detail::row_turns turns_;
 };
-template <class Updater, class CatchUp> striped(table<Updater, CatchUp>) -> striped<table<Updater, CatchUp>>;
+template <class Table> striped(Table) -> striped<Table>;
 template <class Updater, class CatchUp>
 striped(table<Updater, CatchUp>, std::size_t) -> striped<table<Updater, CatchUp>>;
 template <class Updater, class CatchUp>

@@ -26,7 +26,7 @@ FLOORS = (
     "averager.hpp model/ striped.hpp",
     "config.hpp parameter.hpp table.hpp",
     "saved/",
-    "configuration/",
+    "configuration/ striped/",
     "dialects/ engine/ rows/",
     "rules/ updater.hpp",
     "matrix/",
@@ -35,7 +35,7 @@ FLOORS = (
     "memory/ regularizers/ schedules/",
     "policy/",
     "json/ number/",
-    "bytes/ striped/",
+    "bytes/",
     "base/ c/ version.hpp",
 )
 OF_USERS = ("README.md", "docs", "examples", "test/usage", "test/consumer")

@@ -2,11 +2,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gradstep/gradstep.hpp>
 #include <gradstep/runtime.hpp>
+#include <gradstep/striped.hpp>
 
 #include "support/catch.hpp"
 #include "support/folder.hpp"
@@ -20,13 +23,13 @@ namespace {
 constexpr std::size_t num_rows = 40, width = 5;
 using ids64 = std::vector<std::int64_t>;
 
-ids64 batch_of(int t) {
+ids64 batch_of(std::uint32_t t) {
     ids64 out;
     for (std::int64_t k = 0; k < 12; ++k) out.push_back((k * k + 7 * t) % (static_cast<std::int64_t>(num_rows) / 2 + k)); // some several times
     return out;
 }
 gs::optimizer_configuration read(std::string const& rule, std::string const& catch_up, std::string const& more = "") {
-    return gs::read_optimizer(R"({"rule": )" + rule + R"(, "catch_up": )" + catch_up + more +
+    return gs::read_optimizer(R"({"rule": {"name": ")" + rule + R"("}, "catch_up": )" + catch_up + more +
                               R"(, "schedule": {"name": "inverse_time", "rate": 0.25, "decay": 0.5, "steps": 2}})");
 }
 template <class S> std::vector<S> all_of(gs::any_table& x) {
@@ -45,7 +48,7 @@ void same_as_types(Updater const& optimizer, CatchUp catch_up, gs::optimizer_con
         f(expected);
         f(table);
     };
-    int t = 0;
+    std::uint32_t t = 0;
     auto const step = [&] {
         ids64 const ids = batch_of(++t);
         auto g = numbers<storage>(ids.size() * width, t);
@@ -98,31 +101,31 @@ auto const rate = gs::inverse_time{.rate = 0.25, .decay = 0.5, .steps = 2};
 
 TEST_CASE("a table whose policies are chosen at run time has the bits of a typed table") {
     same_as_types(gs::make_updater<float>(gs::adagrad{}, rate), gs::touch_only{},
-                  read(R"("adagrad")", R"("touch_only")"));
-    same_as_types(gs::make_updater<float>(gs::adam{}, rate), gs::touch_only{}, read(R"("adam")", R"("touch_only")"),
+                  read("adagrad", R"({"name": "touch_only"})"));
+    same_as_types(gs::make_updater<float>(gs::adam{}, rate), gs::touch_only{}, read("adam", R"({"name": "touch_only"})"),
                   {.initial = gs::uniform{-1, 1, 5}, .row_steps = true});
     same_as_types(gs::make_updater<double>(gs::momentum{}, rate), gs::touch_only{},
-                  read(R"("momentum")", R"("touch_only")"), {.duplicates = gs::duplicates::mean});
+                  read("momentum", R"({"name": "touch_only"})"), {.duplicates = gs::duplicates::mean});
     same_as_types(gs::make_updater<float>(gs::rowwise_adagrad{}, rate), gs::touch_only{},
-                  read(R"("rowwise_adagrad")", R"("touch_only")"), {.initial = 0.5, .max_norm = 0.75});
+                  read("rowwise_adagrad", R"({"name": "touch_only"})"), {.initial = 0.5, .max_norm = 0.75});
     same_as_types(gs::make_updater<gs::bfloat16>(gs::sgd{}, rate), gs::touch_only{},
-                  read(R"("sgd")", R"("touch_only")"), {.duplicates = gs::duplicates::mean});
+                  read("sgd", R"({"name": "touch_only"})"), {.duplicates = gs::duplicates::mean});
 }
 
 TEST_CASE("rows catch up in a table whose policies are chosen at run time") {
     same_as_types(gs::make_updater<float>(gs::momentum{}, gs::decoupled{0.125}, rate), gs::exact{},
-                  read(R"("momentum")", R"("exact")", R"(, "regularizer": {"name": "decoupled", "rate": 0.125})"),
+                  read("momentum", R"({"name": "exact"})", R"(, "regularizer": {"name": "decoupled", "rate": 0.125})"),
                   {.max_history = 8});
     same_as_types(gs::make_updater<float>(gs::adam{}, rate), gs::replay{3},
-                  read(R"("adam")", R"({"name": "replay", "max_steps": 3})"), {.max_history = 8});
-    same_as_types(gs::make_updater<float>(gs::adagrad{}, rate), gs::exact{}, read(R"("adagrad")", R"("exact")"));
+                  read("adam", R"({"name": "replay", "max_steps": 3})"), {.max_history = 8});
+    same_as_types(gs::make_updater<float>(gs::adagrad{}, rate), gs::exact{}, read("adagrad", R"({"name": "exact"})"));
 }
 
 TEST_CASE("a table takes the rows of a mask, skips padding, and leaves out gradients that are not finite") {
     auto const optimizer = gs::make_updater<float>(gs::adagrad{}, rate);
     gs::table_options const options{.ignore_id = -1, .on_nonfinite = gs::nonfinite::skip};
     gs::table expected{optimizer, num_rows, width, gs::touch_only{}, options};
-    gs::any_table table{read(R"("adagrad")", R"("touch_only")"), gs::scalar::float32, num_rows, width, options};
+    gs::any_table table{read("adagrad", R"({"name": "touch_only"})"), gs::scalar::float32, num_rows, width, options};
     std::vector<bool> mask(num_rows);
     for (std::size_t i = 0; i < num_rows; ++i) mask[i] = i % 3 == 0;
     gs::visible const seen{mask};
@@ -140,8 +143,43 @@ TEST_CASE("a table takes the rows of a mask, skips padding, and leaves out gradi
     CHECK(g == std::vector<float>(g.size()));
 }
 
+TEST_CASE("several threads update a table whose policies are chosen at run time") {
+    // Equal gradients: the rows are the same in every order of the batches.
+    auto const in_float = [](std::string const& catch_up) {
+        return gs::read_optimizer(R"({"rule": {"name": "sgd"}, "catch_up": )" + catch_up +
+                                  R"(, "regularizer": {"name": "decoupled", "rate": 0.125},
+                                      "schedule": {"name": "constant", "rate": 0.25}})");
+    };
+    for (std::string const catch_up : {R"({"name": "touch_only"})", R"({"name": "exact"})"}) {
+        gs::any_table alone{in_float(catch_up), gs::scalar::float32, num_rows, width};
+        gs::striped shared{gs::any_table{in_float(catch_up), gs::scalar::float32, num_rows, width}};
+        ids64 const ids{3, 9, 3, 21};
+        std::vector<float> const g(ids.size() * width, 0.5f);
+        constexpr int threads = 4, steps = 50;
+        for (int k = 0; k < threads * steps; ++k) alone.update(ids, g);
+        std::vector<std::thread> all;
+        for (int k = 0; k < threads; ++k)
+            all.emplace_back([&] {
+                std::vector<float> seen(width);
+                for (int t = 0; t < steps; ++t) {
+                    shared.update(ids, g);
+                    shared.rows(ids64{9}, seen);
+                }
+            });
+        for (std::thread& one : all) one.join();
+        CHECK(shared.clock() == alone.clock());
+        auto const values = shared.alone([](gs::any_table& table) { return all_of<float>(table); });
+        CHECK(values == all_of<float>(alone));
+    }
+    gs::striped refused{gs::any_table{read("adam", R"({"name": "replay", "max_steps": 3})"),
+                                      gs::scalar::float32, num_rows, width}};
+    CHECK(refusal<gs::value_error>([&] { refused.update(ids64{1}, std::vector<float>(width)); }) ==
+          "striped: catch_up: replay reads the history while other threads add to it; expected exact or touch_only");
+}
+
 TEST_CASE("the averages of a table whose policies are chosen at run time can replace its values") {
-    auto const text = gs::read_optimizer(R"({"rule": "sgd", "average": {"name": "ema", "decay": 0.5}, "rate": 0.25})");
+    auto const text = gs::read_optimizer(R"({"rule": {"name": "sgd"}, "average": {"name": "ema", "decay": 0.5},
+                                            "schedule": {"name": "constant", "rate": 0.25}})");
     gs::any_table table{text, gs::scalar::float32, num_rows, width};
     ids64 const ids{2, 5};
     table.update(ids, std::vector<float>(ids.size() * width, 1.0f));
@@ -154,7 +192,7 @@ TEST_CASE("the averages of a table whose policies are chosen at run time can rep
         std::vector<float> read(values.size());
         table.rows(ids, read);
         CHECK(read == average);
-        CHECK(refusal<gs::sequence_error>([&] { table.flush(); }) != "");
+        CHECK(refusal<gs::sequence_error, std::logic_error>([&] { table.flush(); }) != "");
     }
     std::vector<float> after(values.size());
     table.rows(ids, after);
@@ -162,7 +200,7 @@ TEST_CASE("the averages of a table whose policies are chosen at run time can rep
 }
 
 TEST_CASE("a table whose policies are chosen at run time refuses what it cannot take, and stays as it was") {
-    gs::any_table table{read(R"("adagrad")", R"("touch_only")"), gs::scalar::float32, 10, 2};
+    gs::any_table table{read("adagrad", R"({"name": "touch_only"})"), gs::scalar::float32, 10, 2};
     ids64 const ids{1, 10};
     std::vector<float> const g(4, 1.0f);
     CHECK(refusal<gs::value_error>([&] { table.update(ids, g); }) == "ids[1]: 10 is out of range; expected [0, 10)");
@@ -174,7 +212,7 @@ TEST_CASE("a table whose policies are chosen at run time refuses what it cannot 
           "gradient_rows: has 4 elements; expected 1 ids x width 2");
     CHECK(table.clock().step == 0);
     CHECK(refusal<gs::value_error>([&] {
-              gs::any_table{read(R"("prodigy")", R"("touch_only")"), gs::scalar::float32, 10, 2};
+              gs::any_table{read("prodigy", R"({"name": "touch_only"})"), gs::scalar::float32, 10, 2};
           }).find("keeps numbers of all steps") != std::string::npos);
     CHECK(refusal<gs::value_error>([&] { table.averages(ids64{1}, std::vector<float>(2)); }) ==
           "averages: no average is kept; expected one in the configuration");

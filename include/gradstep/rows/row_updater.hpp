@@ -34,7 +34,8 @@ public:
     static constexpr std::size_t history_numbers = history_type::numbers_per_step,
                                  history_bytes = history_type::bytes_per_step;
     static constexpr bool has_history = history_numbers != 0;
-    /// Whether catching up reads the history again, so that no other thread can write to it meanwhile.
+    /// Whether catching up reads the history again, so that no other thread can write to it
+    /// meanwhile.
     static constexpr bool plans_read_history = kernels::form == detail::catch_up_form::steps;
 
     /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error for a width of

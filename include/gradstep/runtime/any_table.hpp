@@ -8,8 +8,8 @@
 #include <gradstep/saved/table.hpp>
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
-/// A table whose policies are chosen at run time, the counterpart of `gs::table`: rows of which each
-/// step updates those in its batch. It owns values, state, stamps and history, in host memory.
+/// A table whose policies are chosen at run time, the counterpart of `gs::table`: rows of which
+/// each step updates those in its batch. It owns values, state, stamps and history, in host memory.
 ///
 ///     gs::any_table embeddings{gs::read_optimizer(text), gs::scalar::float32, num_rows, width,
 ///                              {.initial = gs::uniform{-0.05, 0.05, seed},
@@ -23,12 +23,13 @@ namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 /// (runtime/compile_catch_up.hpp). Its `threads` update the rows of a batch.
 ///
 /// Functions that change the table are not thread-safe. `rows` and `averages` can run concurrently.
+/// For concurrent updates use gs::striped (gradstep/striped.hpp), unless rows catch up by `replay`.
 class any_table {
 public:
-    /// Copies the policies of the optimizer; the clock starts at 0. Throws value_error or size_error
-    /// for numbers out of range, and value_error for a rule that updates no single rows, and for a
-    /// limit of norms. Throws not_compiled_error if the catch-up policy is not compiled for the
-    /// rule, and memory_error if the rows do not fit into memory.
+    /// Copies the policies of the optimizer; the clock starts at 0. Throws value_error or
+    /// size_error for numbers out of range, and value_error for a rule that updates no single rows,
+    /// and for a limit of norms. Throws not_compiled_error if the catch-up policy is not compiled
+    /// for the rule, and memory_error if the rows do not fit into memory.
     any_table(any_updater const& optimizer, std::uint64_t num_rows, std::size_t width,
               table_options const& options = {});
     /// The same from the text of an optimizer, for values of this type. The text can set `id`,
@@ -40,8 +41,8 @@ public:
     /// uint64, and gradient_rows contains ids.size x width elements of the type of the values.
     /// Throws the errors of gs::table::update, and value_error for buffers of other types.
     void update(any_span ids, any_span gradient_rows, step_options const& options = {});
-    /// The same with pooled gradients (embedding bags): row b of `bag_rows` is the gradient of every
-    /// id of bag b, which contains ids[offsets[b]] to ids[offsets[b + 1] - 1].
+    /// The same with pooled gradients (embedding bags): row b of `bag_rows` is the gradient of
+    /// every id of bag b, which contains ids[offsets[b]] to ids[offsets[b + 1] - 1].
     void update(any_span ids, any_span offsets, any_span bag_rows, step_options const& options = {});
     /// The same for the rows of a mask, with a dense gradient of num_rows x width elements.
     void update(visible const& seen, any_span gradient, step_options const& options = {});
@@ -64,9 +65,9 @@ public:
     /// Returns all values, row by row, after a flush, valid until the table changes. The rows of a
     /// table that grew are joined by a copy.
     any_span values();
-    /// Adds rows up to `num_rows` in total (gs::table::grow), or with these values behind the others
-    /// (append). Throws value_error, size_error, buffer_error and memory_error; the table is then
-    /// unchanged.
+    /// Adds rows up to `num_rows` in total (gs::table::grow), or with these values behind the
+    /// others (append). Throws value_error, size_error, buffer_error and memory_error; the table is
+    /// then unchanged.
     void grow(std::uint64_t num_rows, new_rows begin = new_rows::as_of_now);
     void append(any_span values);
     /// Keeps the rows whose element of the mask is true, or puts the rows in another order
@@ -101,13 +102,15 @@ public:
     load_report load(std::string const& file, load_options const& options);
 
     /// @cond
+    // The rows, and the arguments of calls, for `striped` and checkpoints.
     detail::table_core& core() { return core_; }
     detail::table_core const& core() const { return core_; }
+    detail::given_ids checked_ids(any_span ids) const;
+    detail::given_values checked_values(char const* name, any_span values) const;
+    detail::extent checked_room(any_span const& out, scalar type) const;
     /// @endcond
 
 private:
-    detail::given_ids checked_ids(any_span ids) const;
-    detail::given_values checked_values(char const* name, any_span values) const;
     void apply(detail::given_ids ids, std::uint32_t const* sources, any_span gradients, std::size_t count,
                char const* what, step_options const& options);
 
@@ -126,6 +129,34 @@ template <> struct state_access<any_table> {
     }
 };
 } // namespace gradstep::detail::inline GRADSTEP_ABI
+
+namespace gradstep::detail::inline GRADSTEP_ISA {
+template <class Table> struct striped_rows; // striped.hpp
+
+// A table whose policies are chosen at run time, as striped owns it.
+template <> struct striped_rows<any_table> {
+    using storage = void;
+    using memory_type = void*;
+    static constexpr bool owns_rows = true;
+    any_table table;
+
+    given_ids ids(any_span const& of) const { return table.checked_ids(of.now()); }
+    given_values gradients(any_span const& of) const { return table.checked_values("gradient_rows", of.now()); }
+    template <class Read>
+    void read(row_place const& place, any_span const& of, any_span const& given, Read const& read) const {
+        given_ids const which = ids(of);
+        any_span const out = given.now();
+        extent const room = table.checked_room(out, table.optimizer().storage());
+        rows().check_room(place, room, out.size, which.size());
+        read(which, static_cast<std::byte*>(const_cast<void*>(out.data)));
+    }
+    row_core const& rows() const { return table.core().rows(); }
+    row_core& rows() { return table.core().rows(); }
+    bool average_is_applied() const { return table.average_is_applied(); }
+    template <class F> void placed(F const& f) const { f(table.core().place()); }
+    template <class F> decltype(auto) alone(F& f) { return std::forward<F>(f)(table); }
+};
+} // namespace gradstep::detail::inline GRADSTEP_ISA
 
 #if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
 #include <gradstep/runtime/any_table.ipp>

@@ -69,8 +69,7 @@ GRADSTEP_DEFINE_RUNTIME void any_table::update(visible const& seen, any_span gra
     apply(std::span<std::int64_t const>(seen.ids()), seen.sources(), gradient.now(), seen.size(), "rows", options);
 }
 
-// Throws unless a buffer has this type, and is writable.
-GRADSTEP_DEFINE_RUNTIME detail::extent room_of(any_span const& out, scalar type) {
+GRADSTEP_DEFINE_RUNTIME detail::extent any_table::checked_room(any_span const& out, scalar type) const {
     if (out.type != type)
         detail::fail<value_error>({"out"}, {"has elements of ", detail::enumerator(out.type)},
                                   {detail::enumerator(type)});
@@ -82,7 +81,7 @@ GRADSTEP_DEFINE_RUNTIME detail::extent room_of(any_span const& out, scalar type)
 GRADSTEP_DEFINE_RUNTIME void any_table::rows(any_span ids, any_span out) const {
     detail::given_ids const which = checked_ids(ids.now());
     out = out.now();
-    core_.rows().check_room(core_.place(), room_of(out, optimizer().storage()), out.size, which.size());
+    core_.rows().check_room(core_.place(), checked_room(out, optimizer().storage()), out.size, which.size());
     core_.read(which, const_cast<void*>(out.data));
 }
 
@@ -92,7 +91,7 @@ GRADSTEP_DEFINE_RUNTIME void any_table::averages(any_span ids, any_span out) con
         detail::fail<value_error>({"averages"}, {"no average is kept"}, {"one in the configuration"});
     detail::given_ids const which = checked_ids(ids.now());
     out = out.now();
-    core_.rows().check_room(core_.place(), room_of(out, optimizer().state_type()), out.size, which.size());
+    core_.rows().check_room(core_.place(), checked_room(out, optimizer().state_type()), out.size, which.size());
     core_.read_averages(which, const_cast<void*>(out.data));
 }
 

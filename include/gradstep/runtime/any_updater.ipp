@@ -3,7 +3,6 @@
 #include <mutex>
 
 #include <gradstep/backends/simd.hpp>
-#include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/compression/detail/message_list.hpp>
 #include <gradstep/model/detail/norms.hpp>
 #include <gradstep/model/detail/norms.ipp>

@@ -59,7 +59,8 @@ struct compiled_catch_up_entry {
     std::size_t rule, average, regularizer, catch_up;
     std::unique_ptr<compiled_catch_up> (*make)(combination const&, void const* catch_up_policy, std::uint64_t capacity,
                                                std::size_t width);
-    // The same for a table, whose calls use these threads; and a function that replaces its numbers.
+    // The same for a table, whose calls use these threads; and a function that replaces its
+    // numbers.
     std::unique_ptr<detail::table_kernels> (*make_table)(combination const&, void const* catch_up_policy,
                                                          detail::executor_reference& threads);
     void (*change_table)(detail::table_kernels&, combination const&);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/configuration/detail/schema.hpp>
 #include <gradstep/configuration/detail/text_file.hpp>
 

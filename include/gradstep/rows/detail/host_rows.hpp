@@ -55,8 +55,8 @@ public:
             rows.template catch_up<pack>(ids[k]);
         });
     }
-    // Copies the rows that ids name, or rows [first, last), to `out`. If how.absent is set, negative
-    // ids are no rows, and their copies are initial values as rows store them.
+    // Copies the rows that ids name, or rows [first, last), to `out`. If how.absent is set,
+    // negative ids are no rows, and their copies are initial values as rows store them.
     template <class CatchUp, class Out>
     static void read(backend const& on, CatchUp const& rows, given_ids ids, Out* out, std::size_t row_bytes,
                      row_reading const& how) {

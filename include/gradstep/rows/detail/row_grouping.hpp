@@ -1,6 +1,4 @@
 #pragma once
-#include <atomic>
-
 #include <gradstep/rows/detail/aggregate.hpp>
 #include <gradstep/rows/detail/table_kernels.hpp>
 

@@ -251,8 +251,8 @@ template <class Updater, class View> struct row_update {
     }
     GRADSTEP_INLINE void prefetch_last_step(std::size_t r) const { rows.prefetch_last_step(id(r)); }
 
-    // Updates row r; `staged` has room for a row. `always_staged`: one kernel for all gradients, which compiles in less
-    // time.
+    // Updates row r; `staged` has room for a row. `always_staged`: one kernel for all gradients,
+    // which compiles in less time.
     template <pack V, bool always_staged = false>
     GRADSTEP_INLINE void run(std::size_t r, missed const& m, compute* staged) const {
         std::size_t const first = first_source(r);

@@ -1,7 +1,6 @@
 #pragma once
 #include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/memory/executor.hpp>
-#include <gradstep/rows/batch.hpp>
 #include <gradstep/rows/detail/row_segments.hpp>
 #include <gradstep/rows/row_progress.hpp>
 #include <gradstep/rows/table_options.hpp>

@@ -1,7 +1,5 @@
 #pragma once
-#include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/rows/detail/host_rows.hpp>
-#include <gradstep/rows/detail/table_kernels.hpp>
 #include <gradstep/updater.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
@@ -334,8 +332,8 @@ public:
     }
 
 private:
-    // Factors and matrices are recorded for each step. A closed form of the state's decay, and steps
-    // that are prepared again, need constant numbers.
+    // Factors and matrices are recorded for each step. A closed form of the state's decay, and
+    // steps that are prepared again, need constant numbers.
     static constexpr bool follows(bool of_rule) {
         if constexpr (form == catch_up_form::factors)
             return !of_rule || zero_gradient_effect_of<rule_type>() != zero_gradient_effect::decays_state;

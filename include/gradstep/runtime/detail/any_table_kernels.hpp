@@ -10,8 +10,8 @@ namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // each step from the updater, which has the schedules and the clock.
 class any_table_kernels final : public table_kernels {
 public:
-    // Throws not_compiled_error with the available combinations, and value_error for policies that a
-    // table cannot use.
+    // Throws not_compiled_error with the available combinations, and value_error for policies that
+    // a table cannot use.
     explicit any_table_kernels(any_updater const& of);
     any_table_kernels(any_table_kernels const& other);
 
@@ -98,7 +98,7 @@ private:
     executor_reference executor() const;
 
     row_facts facts_;
-    std::unique_ptr<executor_reference> threads_; // of the updater; the typed kernels refer to it
+    std::shared_ptr<executor_reference> threads_; // of the updater; the typed kernels and copies refer to it
     std::unique_ptr<table_kernels> typed_;        // null if rows have no history
     change* change_ = nullptr;                    // sets the numbers of the typed kernels
 };

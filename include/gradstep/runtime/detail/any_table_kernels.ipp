@@ -48,7 +48,7 @@ GRADSTEP_DEFINE_RUNTIME executor_reference any_table_kernels::executor() const {
 }
 
 GRADSTEP_DEFINE_RUNTIME any_table_kernels::any_table_kernels(any_updater const& of)
-    : updater(of), facts_(facts_of_rows(of)), threads_(std::make_unique<executor_reference>(executor())) {
+    : updater(of), facts_(facts_of_rows(of)), threads_(std::make_shared<executor_reference>(executor())) {
     auto const* const entry = find_catch_up_entry(updater);
     if (entry == nullptr) return;
     auto const [number, policy] = index_of_policy(updater.policies().catch_up);
@@ -59,9 +59,8 @@ GRADSTEP_DEFINE_RUNTIME any_table_kernels::any_table_kernels(any_updater const& 
 }
 
 GRADSTEP_DEFINE_RUNTIME any_table_kernels::any_table_kernels(any_table_kernels const& other)
-    : any_table_kernels(other.updater) {
-    if (typed_ != nullptr) typed_->seek(other.updater.clock());
-}
+    : updater(other.updater), facts_(other.facts_), threads_(other.threads_),
+      typed_(other.typed_ == nullptr ? nullptr : other.typed_->copy()), change_(other.change_) {}
 
 GRADSTEP_DEFINE_RUNTIME void any_table_kernels::describe(state_visitor& to) const {
     auto const& of = updater.facts();
@@ -177,9 +176,11 @@ GRADSTEP_DEFINE_RUNTIME void any_table_kernels::read_averages(row_place const& r
                                                               std::uint64_t last, std::int64_t step, void* out) const {
     if (typed_ != nullptr) return typed_->read_averages(rows, first, last, step, out);
     std::size_t const bytes = rows.width * facts_.storage_bytes;
-    for (std::uint64_t id = first; id < last; ++id)
-        updater.compiled().read_average(tensor(rows, id), updater.clock(), updater.storage(),
-                                        static_cast<std::byte*>(out) + (id - first) * bytes);
+    std::vector<double> average(rows.width); // `out` can be the values themselves
+    for (std::uint64_t id = first; id < last; ++id) {
+        updater.compiled().read_average(tensor(rows, id), updater.clock(), false, average.data());
+        std::memcpy(static_cast<std::byte*>(out) + (id - first) * bytes, average.data(), bytes);
+    }
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table_kernels::set_rows(row_place const& rows, given_ids ids, void const* values,

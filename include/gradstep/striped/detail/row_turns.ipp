@@ -33,6 +33,9 @@ GRADSTEP_DEFINE row_turns::scratch_lease::scratch_lease(row_turns const& from, r
     if (!leased_) leased_ = std::make_unique<call_scratch>();
     if (leased_->of_ != &rows.kernels()) { // new, or the table was replaced
         leased_->call_ = rows.kernels().concurrent();
+        if (leased_->call_ == nullptr)
+            fail<value_error>({"striped: catch_up"}, {"replay reads the history while other threads add to it"},
+                              {"exact or touch_only"});
         leased_->of_ = &rows.kernels();
     }
     leasing.dismiss();

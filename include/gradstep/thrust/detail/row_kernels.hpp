@@ -237,9 +237,9 @@ template <class CatchUp, class V, class Out> struct run_read {
     }
 };
 
-// Begins the rows that ids name, from id `skipped` on; if there are none, the rows from `first` on. Row r gets its values
-// from `values` + r * values_step; if that is null, it has them already. For a duplicate id, two
-// threads write the same values.
+// Begins the rows that ids name, from id `skipped` on; if there are none, the rows from `first` on.
+// Row r gets its values from `values` + r * values_step; if that is null, it has them already. For
+// a duplicate id, two threads write the same values.
 template <class Begin, class Storage> struct run_begin {
     Begin rows;
     given_ids ids;
