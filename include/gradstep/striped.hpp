@@ -136,8 +136,7 @@ public:
     requires detail::contiguous_buffer<Gradients>
     void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
         shared_guard const entered(turns_.phase);
-        detail::given_ids const which = table_.ids(ids),
-                                begins = table_.ids(offsets);
+        detail::given_ids const which = table_.ids(ids), begins = table_.ids(offsets);
         auto const given = table_.gradients(bag_rows);
         apply(which, given, given.size / rows().width(), "bags", &begins, options);
     }

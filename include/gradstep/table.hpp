@@ -161,7 +161,8 @@ public:
     /// table is then unchanged.
     template <class Values> void append(Values const& values) {
         require_trained("append");
-        auto const added = detail::values_on_host<storage, typename backend::memory_space>(optimizer().backend(), values);
+        auto const added =
+            detail::values_on_host<storage, typename backend::memory_space>(optimizer().backend(), values);
         core_.append(std::data(added), std::size(added));
     }
     /// Keeps the rows whose element of the mask is true, in their order, and removes the others.
@@ -192,7 +193,8 @@ public:
     /// (row_updater::set_rows).
     template <class Ids, class Values> void set_rows(Ids&& ids, Values const& values) {
         require_trained("set_rows");
-        static_assert(on_host, "gradstep: set_rows: the rows are in memory of a device; expected a backend of the host");
+        static_assert(on_host,
+                      "gradstep: set_rows: the rows are in memory of a device; expected a backend of the host");
         auto const which = detail::ids_of<Updater>(ids);
         auto const from = detail::as_span<storage const, host_memory>(values);
         core_.rows().set_rows(core_.place(), which, {from.data(), from.size()});

@@ -1,8 +1,8 @@
 // Tables whose policies are chosen at run time: the bits and the files of gs::table.
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <limits>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,7 +25,8 @@ using ids64 = std::vector<std::int64_t>;
 
 ids64 batch_of(std::uint32_t t) {
     ids64 out;
-    for (std::int64_t k = 0; k < 12; ++k) out.push_back((k * k + 7 * t) % (static_cast<std::int64_t>(num_rows) / 2 + k)); // some several times
+    for (std::int64_t k = 0; k < 12; ++k)
+        out.push_back((k * k + 7 * t) % (static_cast<std::int64_t>(num_rows) / 2 + k)); // some several times
     return out;
 }
 gs::optimizer_configuration read(std::string const& rule, std::string const& catch_up, std::string const& more = "") {
@@ -102,8 +103,8 @@ auto const rate = gs::inverse_time{.rate = 0.25, .decay = 0.5, .steps = 2};
 TEST_CASE("a table whose policies are chosen at run time has the bits of a typed table") {
     same_as_types(gs::make_updater<float>(gs::adagrad{}, rate), gs::touch_only{},
                   read("adagrad", R"({"name": "touch_only"})"));
-    same_as_types(gs::make_updater<float>(gs::adam{}, rate), gs::touch_only{}, read("adam", R"({"name": "touch_only"})"),
-                  {.initial = gs::uniform{-1, 1, 5}, .row_steps = true});
+    same_as_types(gs::make_updater<float>(gs::adam{}, rate), gs::touch_only{},
+                  read("adam", R"({"name": "touch_only"})"), {.initial = gs::uniform{-1, 1, 5}, .row_steps = true});
     same_as_types(gs::make_updater<double>(gs::momentum{}, rate), gs::touch_only{},
                   read("momentum", R"({"name": "touch_only"})"), {.duplicates = gs::duplicates::mean});
     same_as_types(gs::make_updater<float>(gs::rowwise_adagrad{}, rate), gs::touch_only{},
@@ -171,8 +172,8 @@ TEST_CASE("several threads update a table whose policies are chosen at run time"
         auto const values = shared.alone([](gs::any_table& table) { return all_of<float>(table); });
         CHECK(values == all_of<float>(alone));
     }
-    gs::striped refused{gs::any_table{read("adam", R"({"name": "replay", "max_steps": 3})"),
-                                      gs::scalar::float32, num_rows, width}};
+    gs::striped refused{
+        gs::any_table{read("adam", R"({"name": "replay", "max_steps": 3})"), gs::scalar::float32, num_rows, width}};
     CHECK(refusal<gs::value_error>([&] { refused.update(ids64{1}, std::vector<float>(width)); }) ==
           "striped: catch_up: replay reads the history while other threads add to it; expected exact or touch_only");
 }

@@ -3,6 +3,7 @@
 #include <gradstep/gradstep.hpp>
 #include <gradstep/runtime.hpp>
 #include <gradstep/runtime/set_number.hpp>
+#include <gradstep/striped.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -168,11 +169,36 @@ bool tables() {
     return true;
 }
 
+bool tables_of_run_time() {
+    char const* const decaying = R"({"rule": {"name": "momentum"}, "catch_up": {"name": "exact"},
+                                     "regularizer": {"name": "decoupled", "rate": 1e-4},
+                                     "schedule": {"name": "constant", "rate": 0.1}})";
+    // [rows]
+    gs::any_table embeddings{gs::read_optimizer(decaying),
+                             gs::scalar::float32,
+                             1000,
+                             16,
+                             {.initial = gs::uniform{-0.05, 0.05, 1}, .max_norm = 1}};
+
+    std::vector<std::int64_t> const ids{42, 7, 42}, offsets{0, 2}; // two bags
+    std::vector<float> const gradient(ids.size() * 16, 0.01f), bags(offsets.size() * 16, 0.01f);
+    embeddings.update(ids, gradient);
+    embeddings.update(ids, offsets, bags);
+
+    std::vector<float> row(16);
+    embeddings.rows(std::vector<std::int64_t>{42}, row);
+
+    gs::striped shared{std::move(embeddings)}; // updates from several threads
+    shared.update(ids, gradient);
+    // [rows]
+    return shared.clock().step == 3 && row[0] != 0;
+}
+
 } // namespace
 
 int main() {
-    bool const right =
-        updaters() && step_counts() && policies_of_run_time(true) && one_rule() && averages() && tables();
+    bool const right = updaters() && step_counts() && policies_of_run_time(true) && one_rule() && averages() &&
+                       tables() && tables_of_run_time();
     std::printf(right ? "as the pages say\n" : "NOT AS THE PAGES SAY\n");
     return right ? 0 : 1;
 }

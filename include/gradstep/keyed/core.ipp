@@ -9,8 +9,7 @@ inline keyed_options checked_keyed_options(keyed_options const& chosen) {
                           {"a number, uniform or normal, since keys have no order"});
     if (chosen.touch_counts && !chosen.last_touches)
         fail<value_error>({"keyed_options.touch_counts"},
-                          {"true is given without last_touches, by which a step counts once"},
-                          {"last_touches = true"});
+                          {"true is given without last_touches, by which a step counts once"}, {"last_touches = true"});
     if (static_cast<std::uint64_t>(chosen.max_rows) > keyed_core::most_rows)
         fail<value_error>({"keyed_options.max_rows"}, {chosen.max_rows, " is out of range"},
                           {"at most ", keyed_core::most_rows});
@@ -513,8 +512,7 @@ inline void keyed_core::take_in(row_changes_base const& changes, row_columns mes
     std::byte **const from = row_pointers.data(), **const to = from + message.size();
     auto const place = [&](std::size_t k, bool of_values) {
         find_row(stored.place(), static_cast<std::uint64_t>(scratch_ids[k]), to);
-        for (std::size_t i = 0; i < message.size(); ++i)
-            from[i] = of_values && i != 0 ? nullptr : message[i].row(k);
+        for (std::size_t i = 0; i < message.size(); ++i) from[i] = of_values && i != 0 ? nullptr : message[i].row(k);
         copy_row(message, from, to);
     };
     if (!has_state)

@@ -147,8 +147,7 @@ private:
         work.ids.resize(keys.size());
         std::span<std::int32_t> const ids(work.ids);
         find(keys, ids);
-        auto const* const sources =
-            offsets == nullptr ? nullptr : work.grouping().bags(*offsets, keys.size(), count);
+        auto const* const sources = offsets == nullptr ? nullptr : work.grouping().bags(*offsets, keys.size(), count);
         std::uint64_t known_rows = 0;
         {
             auto const lock = turns_.ordering();

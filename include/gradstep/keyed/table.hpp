@@ -131,8 +131,7 @@ public:
     template <class Keys, class Out> void averages(Keys&& keys, Out&& out) const {
         detail::require_lasting<Out>();
         table_rows().require_trained("averages");
-        if constexpr (detail::require_average<typename Updater::rule_type>())
-            read<state_type>(keys, out, true);
+        if constexpr (detail::require_average<typename Updater::rule_type>()) read<state_type>(keys, out, true);
     }
     /// Replaces all values by their averages until the returned object is destroyed or you call
     /// `restore()`; see `table::apply_average`.
@@ -275,9 +274,7 @@ private:
                                    keyed_options const& options) {
         return detail::rethrow_as<std::bad_alloc>(
             [&] { return detail::keyed_core(std::make_unique<kernels>(optimizer, catch_up), width, options); },
-            [&](auto const&) {
-                detail::refuse_row_memory(0, width, sizeof(storage) + Updater::state_bytes(1));
-            });
+            [&](auto const&) { detail::refuse_row_memory(0, width, sizeof(storage) + Updater::state_bytes(1)); });
     }
     // By their numbers.
     detail::table_core& table_rows() { return core_.stored; }

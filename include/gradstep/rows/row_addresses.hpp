@@ -35,8 +35,11 @@ template <class Updater> struct row_addresses {
         std::byte* const* const beside = p + 1 + Updater::slots;
         row_addresses out;
         out.weight = reinterpret_cast<typename Updater::traits::storage*>(p[0]);
-        each<wide>([&](auto i) GRADSTEP_INLINE_LAMBDA { slot<i, rule>(out.state) = reinterpret_cast<state_type*>(p[1 + i]); });
-        each<narrow>([&](auto i) GRADSTEP_INLINE_LAMBDA { nth<i, narrow>(out.row) = reinterpret_cast<state_type*>(p[1 + wide + i]); });
+        each<wide>([&](auto i)
+                       GRADSTEP_INLINE_LAMBDA { slot<i, rule>(out.state) = reinterpret_cast<state_type*>(p[1 + i]); });
+        each<narrow>([&](auto i) GRADSTEP_INLINE_LAMBDA {
+            nth<i, narrow>(out.row) = reinterpret_cast<state_type*>(p[1 + wide + i]);
+        });
         out.master = nullptr;
         if constexpr (Updater::traits::has_master) out.master = reinterpret_cast<state_type*>(p[Updater::slots]);
         out.last_step = reinterpret_cast<std::uint32_t*>(beside[0]);
@@ -59,8 +62,8 @@ template <class Updater> struct rows_at {
 
     std::size_t width;
     row_strides strides;
-    row_addresses<Updater> only;          // used if `pages` is null
-    std::byte* const* pages = nullptr;    // row_place::pages
+    row_addresses<Updater> only;       // used if `pages` is null
+    std::byte* const* pages = nullptr; // row_place::pages
     std::uint32_t shift = 0;
     std::uint64_t mask = 0;
 

@@ -50,7 +50,8 @@ using plain_id = std::conditional_t<sizeof(Id) == 4, std::int32_t,
 // The ids or offsets of a call, in memory of the updater's backend.
 template <class Updater, class Ids> given_ids ids_of(Ids& ids) {
     using given = std::remove_const_t<element_type<Ids>>;
-    static_assert(row_id<given>, "gradstep: ids and offsets: they are of another type; expected int32, int64 or uint64");
+    static_assert(row_id<given>,
+                  "gradstep: ids and offsets: they are of another type; expected int32, int64 or uint64");
     auto const span = as_span<given const, typename Updater::backend_type::memory_space>(ids);
     if (span.data() == nullptr && !span.empty())
         fail<buffer_error>({"ids"}, {"is null"}, {span.size(), " elements of memory"});
@@ -65,8 +66,8 @@ template <class Updater, class Ids> given_ids ids_of(Ids& ids) {
 
 // The gradients of a call.
 template <class Updater, class Gradients> given_values gradients_of(Gradients& gradients) {
-    auto const given = as_span<typename Updater::traits::storage const, typename Updater::backend_type::memory_space>(
-        gradients);
+    auto const given =
+        as_span<typename Updater::traits::storage const, typename Updater::backend_type::memory_space>(gradients);
     require_layout(gradients, given);
     return {given.data(), given.size(), !std::is_const_v<element_type<Gradients>>};
 }
@@ -170,7 +171,8 @@ template <class Updater> class row_binder {
 
 public:
     row_binder(std::size_t width, bool has_stamps) : width_(width), has_stamps_(has_stamps) {}
-    template <class Values, class... Buffers> row_memory<Updater> operator()(Values& values, Buffers&... buffers) const {
+    template <class Values, class... Buffers>
+    row_memory<Updater> operator()(Values& values, Buffers&... buffers) const {
         row_memory<Updater> out;
         out.values = elements_of<typename traits::storage>(values, out.strides.values, "values", width_);
         assign<0>(out, buffers...);

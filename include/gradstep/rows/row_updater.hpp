@@ -191,9 +191,7 @@ public:
     }
 
     /// Applies the pending steps of every row, in parallel. A second flush changes nothing.
-    void flush(memory_type const& rows) {
-        core_.flush(checked(bound(rows, core_)));
-    }
+    void flush(memory_type const& rows) { core_.flush(checked(bound(rows, core_))); }
 
     /// The progress of the run, for a checkpoint (row_progress).
     row_progress progress() const { return core_.progress(); }

@@ -146,7 +146,8 @@ std::unique_ptr<detail::table_kernels> make_compiled_table(combination const& fr
     using kernels = table_kernels_in<Element, Rule, Average, Regularizer, CatchUp>;
     using type = decltype(kernels::updater);
     return std::make_unique<kernels>(type(rule_in<typename type::rule_type>(from), regularizer_in<Regularizer>(from),
-                                          external{}, simd_backend<detail::best_arch, detail::executor_reference>(threads)),
+                                          external{},
+                                          simd_backend<detail::best_arch, detail::executor_reference>(threads)),
                                      *static_cast<CatchUp const*>(catch_up_policy));
 }
 /// Replaces the numbers of its policies, which have the same types.
@@ -169,8 +170,10 @@ struct compiled_catch_up_list {
         std::array<compiled_catch_up_entry, Rules::size * Regularizers::size * Averages::size> out{};
         std::size_t next = 0;
         for_each_combination<Rules, Averages, Regularizers>([&]<class Rule, class Average, class Regularizer>() {
-            out[next++] = {rules::index_of<Rule>, average_number<Average>(),
-                           compiled_regularizers::index_of<Regularizer>, catch_ups::index_of<CatchUp>,
+            out[next++] = {rules::index_of<Rule>,
+                           average_number<Average>(),
+                           compiled_regularizers::index_of<Regularizer>,
+                           catch_ups::index_of<CatchUp>,
                            &make_compiled_history<Element, Rule, Average, Regularizer, CatchUp>,
                            &make_compiled_table<Element, Rule, Average, Regularizer, CatchUp>,
                            &change_compiled_table<Element, Rule, Average, Regularizer, CatchUp>};

@@ -98,8 +98,8 @@ private:
             auto const row = rows.at(id);
             if (row.update_count != nullptr) {
                 *row.update_count += *row.update_count != std::numeric_limits<std::uint32_t>::max();
-                step.own.rule = this->updater_.rule().template prepare<storage>(
-                    step_info{*row.update_count, step.now.rate});
+                step.own.rule =
+                    this->updater_.rule().template prepare<storage>(step_info{*row.update_count, step.now.rate});
             }
             auto const tensor = row_tensor(row, rows.width, row_gradient(of, r, staged), of.options.id);
             detail::tensor_batch<Updater> const batch{step, tensor, 0, name, rows.width};

@@ -257,8 +257,8 @@ private:
     }
 
     template <class Id>
-    distinct_rows grouped(backend const& on, grouping<Id>& of, std::span<Id const> ids,
-                                 std::uint32_t const* sources, std::uint64_t num_rows, table_options const& options) {
+    distinct_rows grouped(backend const& on, grouping<Id>& of, std::span<Id const> ids, std::uint32_t const* sources,
+                          std::uint64_t num_rows, table_options const& options) {
         check(on, ids, num_rows, options.ignore_id);
         ignored_ids<Id> const ignored{options.ignore_id};
         if (options.duplicates == duplicates::assume_unique && !ignored.any) {
@@ -282,8 +282,8 @@ private:
     // The rows of the `count` ids at of.positions; `keys` gets these ids.
     template <class Id, class Key>
     distinct_rows sorted_rows(backend const& on, grouping<Id>& of, buffer<Key>& keys, std::span<Id const> ids,
-                               std::size_t count, std::uint32_t const* sources, std::uint64_t num_rows,
-                               table_options const& options) {
+                              std::size_t count, std::uint32_t const* sources, std::uint64_t num_rows,
+                              table_options const& options) {
         std::uint32_t* const positions = data(of.positions);
         resize(keys, count);
         Key* const sorted = data(keys);

@@ -23,8 +23,7 @@ public:
     }
 
     // Runs make(batch), a row_update, on all shares.
-    template <class Make>
-    void update(backend const& on, std::span<share const> shares, std::size_t, Make const& make) {
+    template <class Make> void update(backend const& on, std::span<share const> shares, std::size_t, Make const& make) {
         on.for_each_part(shares.size(), [&](std::size_t p) {
             share const& mine = shares[p];
             run_rows<pack>(make(mine.batch), mine.first, mine.last, staged_[p].data());

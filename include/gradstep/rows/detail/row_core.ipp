@@ -207,8 +207,8 @@ GRADSTEP_DEFINE std::unique_ptr<row_history> row_core::history_with(std::uint64_
         [&] { return kernels_->history_with(capacity, width_, step, numbers, rate, checks); },
         [&](auto const&) {
             fail<memory_error>({"max_history"},
-                               {"a history of ", capacity, " steps needs ",
-                                capacity * facts().history.bytes_per_step, " bytes, which the system does not give"});
+                               {"a history of ", capacity, " steps needs ", capacity * facts().history.bytes_per_step,
+                                " bytes, which the system does not give"});
         });
 }
 
@@ -246,7 +246,7 @@ GRADSTEP_DEFINE void row_core::rearrange(row_place const& rows, row_order&& orde
 }
 
 GRADSTEP_DEFINE row_progress row_core::progress() const {
-    return {clock(),      num_rows_, facts().history.kind,          capacity_, sweep_.row(),
+    return {clock(),       num_rows_, facts().history.kind,           capacity_, sweep_.row(),
             sweep_.rows(), rate_,     kernels_->saved_history(step())};
 }
 
@@ -295,8 +295,7 @@ GRADSTEP_DEFINE void row_core::restore(row_place const& rows, row_progress const
 
 GRADSTEP_DEFINE void find_row(row_place const& rows, std::uint64_t id, std::byte** to) {
     row_columns const all = rows.segments[0];
-    std::byte* const* const page =
-        rows.pages == nullptr ? nullptr : rows.pages + (id >> rows.shift) * all.size();
+    std::byte* const* const page = rows.pages == nullptr ? nullptr : rows.pages + (id >> rows.shift) * all.size();
     std::uint64_t const row = page == nullptr ? id : id & ((std::uint64_t{1} << rows.shift) - 1);
     for (std::size_t i = 0; i < all.size(); ++i) {
         std::byte* const first = page == nullptr ? all[i].data : page[i];

@@ -103,7 +103,7 @@ private:
 
     template <class Id> struct grouping {
         std::vector<aggregator<Id>> aggregators;
-        id_partition<Id> by_part; // if several threads aggregate
+        id_partition<Id> by_part;                  // if several threads aggregate
         std::vector<Id> finite;                    // a copy of the ids, with the ids of non-finite gradients replaced
         std::optional<std::int64_t> left_out = {}; // by this id
     };

@@ -155,7 +155,8 @@ template <class Updater> policy_of_step<Updater> policy_for_step(typename Update
 }
 
 // w <- w * (max_norm / |w|) if |w| is larger: of a row after its step.
-template <class T, class Traits> void limit_norm_of(T* trained, typename Traits::storage* weight, std::size_t width, double max_norm) {
+template <class T, class Traits>
+void limit_norm_of(T* trained, typename Traits::storage* weight, std::size_t width, double max_norm) {
     using compute = typename Traits::compute;
     std::span<T const> const all(trained, width);
     double const norm = root_of_squares([&](double unit) { return sum_of_blocks(all, unit); });
@@ -167,10 +168,13 @@ template <class T, class Traits> void limit_norm_of(T* trained, typename Traits:
         if constexpr (Traits::has_master) pack_traits<compute>::store(weight + i, w, all_lanes{});
     }
 }
-template <class Updater> void limit_norm(row_addresses<Updater> const& row, [[maybe_unused]] std::size_t width, [[maybe_unused]] double max_norm) {
+template <class Updater>
+void limit_norm(row_addresses<Updater> const& row, [[maybe_unused]] std::size_t width,
+                [[maybe_unused]] double max_norm) {
     using traits = typename Updater::traits;
     if constexpr (std::is_floating_point_v<typename traits::compute>) {
-        if constexpr (traits::has_master) limit_norm_of<typename traits::state, traits>(row.master, row.weight, width, max_norm);
+        if constexpr (traits::has_master)
+            limit_norm_of<typename traits::state, traits>(row.master, row.weight, width, max_norm);
         else limit_norm_of<typename traits::storage, traits>(row.weight, row.weight, width, max_norm);
     }
 }

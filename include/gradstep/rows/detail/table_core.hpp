@@ -80,7 +80,7 @@ private:
     std::vector<std::vector<row_column>> columns_;
     std::vector<row_columns> spans_;
     std::shared_ptr<void> page_memory_;
-    row_place place_; // its pages are in page_memory_
+    row_place place_;                                // its pages are in page_memory_
     std::unique_ptr<row_segments::segment> trained_; // the values, while averages are applied
 };
 } // namespace gradstep::detail::inline GRADSTEP_ABI

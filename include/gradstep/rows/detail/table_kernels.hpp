@@ -57,13 +57,13 @@ struct row_facts {
     char const *storage_dtype = nullptr, *state_dtype = nullptr;
     char const* const* slot_names = nullptr;
     std::size_t storage_bytes = 0, state_bytes = 0, bytes_per_element = 0; // of a value; of a slot's number; of a step
-    std::size_t slots = 0, first_row_slot = 0, row_slots = 0; // row slots: one number per row
+    std::size_t slots = 0, first_row_slot = 0, row_slots = 0;              // row slots: one number per row
     bool has_stamps = false, on_host = true, is_integral = false, is_stochastic = false, has_master = false,
          keeps_average = false, uses_id = false;
     bool counts_updates = true, guards_rows = true; // what the backend can do
-    bool rounds_coarsely = false; // values have fewer digits than a step, and there is no master copy
-    bool is_replay = false, reads_history = false; // reads_history: catching up reads the history again
-    std::size_t plan_bytes = 0; // of the pending steps of a row, for calls of several threads
+    bool rounds_coarsely = false;                   // values have fewer digits than a step, and there is no master copy
+    bool is_replay = false, reads_history = false;  // reads_history: catching up reads the history again
+    std::size_t plan_bytes = 0;                     // of the pending steps of a row, for calls of several threads
     history_facts history = {};
     // Whether rows can catch up if numbers of the regularizer, or of the rule, follow schedules.
     bool follows_numbers = true, follows_numbers_of_rule = true;

@@ -26,7 +26,7 @@ template <class Updater> void describe_columns_of(std::size_t width, row_column*
     using storage = typename Updater::traits::storage;
     using state = typename Updater::traits::state;
     *to++ = row_column::of<storage>("values", width);
-    for (std::size_t i = 0; i < Updater::slots; ++i) {
+    for (std::size_t i = 0; i != Updater::slots; ++i) {
         bool const is_number = Updater::is_row_slot(i);
         *to++ = row_column::of<state>(Updater::state_names[i], is_number ? 1 : width, is_number);
     }
@@ -42,7 +42,7 @@ template <class Updater> rows_at<Updater> rows_in(row_place const& rows) {
     rows_at<Updater> out;
     out.width = rows.width;
     out.strides = {all[0].stride, rows.width, 1, std::max(all[beside].stride, all[beside + 1].stride)};
-    for (std::size_t i = 0; i < Updater::slots; ++i)
+    for (std::size_t i = 0; i != Updater::slots; ++i)
         (Updater::is_row_slot(i) ? out.strides.row_state : out.strides.state) = all[1 + i].stride;
     out.only = addresses::of(first.data());
     out.pages = rows.pages;

@@ -123,9 +123,8 @@ GRADSTEP_DEFINE_RUNTIME void any_table_kernels::begin_row(row_place const& rows,
     std::uint64_t name = id;
     if (beside[2] != nullptr) std::memcpy(&name, beside[2], sizeof name);
     if (initial != nullptr)
-        with_storage(updater, [&]<class S>() {
-            fill_rows(*initial, reinterpret_cast<S*>(at[0]), name, 1, rows.width);
-        });
+        with_storage(updater,
+                     [&]<class S>() { fill_rows(*initial, reinterpret_cast<S*>(at[0]), name, 1, rows.width); });
     if (start.state) updater.compiled().initialize(tensor(rows, id), start.joined);
     if (beside[0] != nullptr) std::memcpy(beside[0], &start.last_step, sizeof start.last_step);
     if (beside[1] != nullptr) std::memset(beside[1], 0, sizeof(std::uint32_t));
@@ -160,7 +159,8 @@ GRADSTEP_DEFINE_RUNTIME void any_table_kernels::read(row_place const& rows, give
             std::byte* const to = static_cast<std::byte*>(out) + k * bytes;
             if (how.absent != nullptr && static_cast<std::int64_t>(ids[k]) < 0) {
                 with_storage(updater, [&]<class S>() {
-                    if (type == updater.storage()) fill_rows(*how.absent, reinterpret_cast<S*>(to), how.keys[k], 1, rows.width);
+                    if (type == updater.storage())
+                        fill_rows(*how.absent, reinterpret_cast<S*>(to), how.keys[k], 1, rows.width);
                     else fill_rows_as<S>(*how.absent, reinterpret_cast<float*>(to), how.keys[k], 1, rows.width);
                 });
             } else if (how.averages) {
@@ -257,12 +257,9 @@ public:
         auto const x = of_.tensor(rows_, id);
         prefetch_memory(x.weight, rows_.width * of_.facts().storage_bytes);
     }
-    void run(std::size_t k, std::byte const*) noexcept override {
-        by_->run_rows(*of_batch_, k, k + 1, call_.staged());
-    }
+    void run(std::size_t k, std::byte const*) noexcept override { by_->run_rows(*of_batch_, k, k + 1, call_.staged()); }
     void catch_up(std::uint64_t, std::byte const*) noexcept override {}
-    void begin_reading(row_place const& rows, row_reading const&, std::span<std::uint64_t const>,
-                       std::byte*) override {
+    void begin_reading(row_place const& rows, row_reading const&, std::span<std::uint64_t const>, std::byte*) override {
         rows_ = rows;
     }
     void read(std::uint64_t id, std::byte const*, void* out) const noexcept override {

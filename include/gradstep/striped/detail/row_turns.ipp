@@ -59,8 +59,7 @@ GRADSTEP_DEFINE void row_turns::group(row_core const& rows, row_place const& pla
 inline constexpr std::size_t turns_ahead = 32;
 
 GRADSTEP_DEFINE void row_turns::step(row_core& rows, row_place const& place, call_scratch& work, plain_guard& ordering,
-                                     given_values const& gradients, step_options const& options,
-                                     task const& on_begin) {
+                                     given_values const& gradients, step_options const& options, task const& on_begin) {
     // Under the lock, in this order: everything that can throw, the number of the step, the pending
     // steps of every row.
     auto const [first_due, last_due] = rows.stale_rows();
