@@ -76,8 +76,8 @@ public:
         std::uint64_t const id = options.id != 0 ? options.id : gradstep::detail::hash_of(entry.name);
         parameter<Updater> kept(optimizer, own, {.id = id, .shape = known});
         if (own.empty() && !all.empty()) return add_elsewhere(std::move(entry.name));
-        add_served(std::make_unique<detail::served_dense<Updater>>(std::move(entry), std::move(kept), num_workers(),
-                                                                   options.delay_compensation));
+        add_served(std::make_unique<detail::served_dense<storage>>(
+            std::move(entry), parameter<Updater>::owned(std::move(kept)), num_workers(), options.delay_compensation));
     }
     /// Adds rows: a gs::table, with ids as keys, or a gs::keyed_table. Each server has the rows of
     /// the keys that belong to it. A gs::table allocates memory for all rows on each server, a

@@ -3,13 +3,15 @@
 #include <gradstep/distributed/detail/served_parameter.hpp>
 #include <gradstep/parameter.hpp>
 
-// The part of a served parameter or table that is compiled for each type.
+// The part of a served parameter that is compiled for each type of values, and the part of a table
+// for each type.
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
-template <class Updater> class served_dense final : public served_tensor {
-    using storage = typename Updater::traits::storage;
+template <class S> class served_dense final : public served_tensor {
+    using storage = S;
+    using dense_parameter = gradstep::detail::dense_parameter;
 
 public:
-    served_dense(wire_entry of, parameter<Updater> owned, std::size_t workers, double compensation)
+    served_dense(wire_entry of, std::unique_ptr<dense_parameter> owned, std::size_t workers, double compensation)
         : served_tensor(std::move(of), workers, compensation), parameter_(std::move(owned)) {}
 
     void update(std::size_t worker, wire_message const& gradient) override {
@@ -25,27 +27,29 @@ public:
     void update(std::span<wire_message const> gradients) override {
         std::vector<storage const*> of;
         for (auto const& gradient : gradients) of.push_back(gradient.elements<storage>().data());
-        scratch_.resize(parameter_.size());
+        scratch_.resize(parameter_->size());
         constexpr auto which = std::is_integral_v<storage> ? reduction::sum : reduction::mean;
         add_up<storage>(of, scratch_, which);
         step(scratch_);
     }
 
-    saved_state state(row_progress& at) const override { return gradstep::detail::state_from(parameter_, "save", at); }
-    void load(gradstep::detail::saved_source const& from) override { gradstep::detail::load_state(parameter_, from); }
+    saved_state state(row_progress&) const override { return gradstep::detail::state_of_dense(*parameter_, "save"); }
+    void load(gradstep::detail::saved_source const& from) override {
+        gradstep::detail::load_dense(*parameter_, from, false);
+    }
     void* as(gradstep::detail::type_id type) override {
-        return type == gradstep::detail::type_id_of<parameter<Updater>>() ? &parameter_ : nullptr;
+        return type == parameter_->face_type() ? parameter_->face() : nullptr;
     }
 
 private:
-    std::span<std::byte const> values() const override { return std::as_bytes(parameter_.values()); }
-    void step(std::span<storage const> gradient) { parameter_.update(gradient); }
+    std::span<std::byte const> values() const override { return parameter_->values_on_host(); }
+    void step(std::span<storage const> gradient) { parameter_->update({gradient.data(), gradient.size(), false}, {}); }
     // g + lambda * g * g * (w - w that the worker has seen): Zheng et al., equation 10.
     void compensate(std::span<storage const> given, storage const* seen) {
         using gradstep::detail::widen;
         using real = sum_type<storage>;
         auto const lambda = static_cast<real>(compensation());
-        auto const now = parameter_.values();
+        auto const* const now = reinterpret_cast<storage const*>(values().data());
         scratch_.resize(given.size());
         for (std::size_t i = 0; i != given.size(); ++i) {
             real const g = widen(given[i]), moved = widen(now[i]) - widen(seen[i]);
@@ -53,7 +57,7 @@ private:
         }
     }
 
-    parameter<Updater> parameter_;
+    std::unique_ptr<dense_parameter> parameter_;
     std::vector<storage> scratch_;
 };
 

@@ -35,6 +35,10 @@ public:
     std::size_t bytes_per_element() const final { return facts().bytes_per_element; }
     gradstep::clock clock() const { return by().clock(); }
     parameter_options const& options() const { return options_; }
+    // The bytes of the values, if they are in memory of the host.
+    std::span<std::byte const> values_on_host() const {
+        return {static_cast<std::byte const*>(memory_.values()), memory_.value_bytes()};
+    }
 
     // The calls of one parameter alone.
     update_result update(given_gradient const& gradient, step_options const& options);
@@ -59,6 +63,7 @@ public:
     // The parameter with its gradient; and what `advance` allocates for it, again for another
     // gradient.
     erased_tensor step_tensor() const { return tensor(gradient_.data); }
+    bool has_checks() const { return code().checks_steps() || !options_.bfloat16_copy.empty(); }
     void require_step() { code().require_step(step_tensor(), only_tensor); }
     given_gradient const& gradient() const { return gradient_; }
     void prepare(step_options const& options, double clip) final {

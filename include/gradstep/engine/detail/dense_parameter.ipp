@@ -50,7 +50,7 @@ GRADSTEP_DEFINE update_result dense_parameter::take_step(step_options const& opt
 
 GRADSTEP_DEFINE void dense_parameter::begin_alone(step_options const& options) {
     stepper& own = by();
-    if (own.code().checks_steps() || !options_.bfloat16_copy.empty()) advance(options, own_);
+    if (has_checks()) advance(options, own_);
     else own.next_step(options, own_);
 }
 
@@ -181,6 +181,7 @@ GRADSTEP_DEFINE std::optional<std::size_t> dense_parameter::refused_nonfinite() 
 
 GRADSTEP_DEFINE void dense_parameter::advance(step_options const& options, tensor_options const& own) {
     next_step(options, own);
+    if (!has_checks()) return;
     rollback_guard back([&] { withdraw(); });
     require_step();
     back.dismiss();

@@ -105,6 +105,7 @@ protected:
         parameter_ = &of;
         set_model_wise(of.is_model_wise());
         of.join(name, options_);
+        is_slice_ = !of.is_of_run_time() && of.face() != nullptr;
     }
     // Calls f, with the name of the parameter before its error messages.
     template <class F> void named(F const& f) const {
@@ -115,6 +116,7 @@ private:
     std::unique_ptr<dense_parameter> owned_;
     dense_parameter* parameter_ = nullptr;
     tensor_options options_;
+    bool is_slice_ = false; // a step takes it as a slice, by name in errors
 };
 
 // A parameter of a model in one object with the parameter of this type, made of `arguments`.

@@ -37,10 +37,9 @@ GRADSTEP_DEFINE void parameter_task::take_gradient(named_gradient const& given, 
             fail<size_error>({"the gradient of ", name}, {"has ", given.size, " elements"}, {size()});
         fail<buffer_error>({"the gradient of ", name}, {"is null"}, {given.size, " elements of memory"});
     }
-    bool const is_slice = !parameter_->is_of_run_time() && parameter_->face() != nullptr;
     named([&] {
         parameter_->take_gradient({given.data, given.size, given.is_writable}, options,
-                                  is_slice ? "as_slice" : "update");
+                                  is_slice_ ? "as_slice" : "update");
     });
 }
 
