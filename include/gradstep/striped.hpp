@@ -3,6 +3,15 @@
 #include <gradstep/table.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
+// Whether several threads can update the rows of a table of these types.
+template <class Updater, bool plans_read_history> constexpr bool require_concurrent() {
+    static_assert(std::is_same_v<typename Updater::backend_type::memory_space, host_memory>,
+                  "gradstep: striped: the locks are on the host; expected a table of a host backend");
+    static_assert(!plans_read_history, "gradstep: striped: replay reads the history while other threads add to it; "
+                                       "expected gs::exact or gs::touch_only");
+    return true;
+}
+
 // What striped<Table> owns, with the rows and their place for row_turns: a table, or a row_updater
 // with the memory of its rows.
 template <class Table> struct striped_rows {
@@ -10,10 +19,7 @@ template <class Table> struct striped_rows {
     using storage = typename Table::storage;
     using memory_type = void*; // it has its own
     static constexpr bool owns_rows = true;
-    static_assert(std::is_same_v<typename updater_type::backend_type::memory_space, host_memory>,
-                  "gradstep: striped: the locks are on the host; expected a table of a host backend");
-    static_assert(!Table::plans_read_history, "gradstep: striped: replay reads the history while other threads add to "
-                                              "it; expected gs::exact or gs::touch_only");
+    static constexpr bool is_concurrent() { return require_concurrent<updater_type, Table::plans_read_history>(); }
     Table table;
 
     // The arguments of calls, checked as far as they do not depend on the rows.
@@ -36,11 +42,9 @@ template <class Updater, class CatchUp> struct striped_rows<row_updater<Updater,
     using storage = typename Updater::traits::storage;
     using memory_type = row_memory<Updater>;
     static constexpr bool owns_rows = false;
-    static_assert(std::is_same_v<typename Updater::backend_type::memory_space, host_memory>,
-                  "gradstep: striped: the locks are on the host; expected rows of a host backend");
-    static_assert(!row_updater<Updater, CatchUp>::plans_read_history,
-                  "gradstep: striped: replay reads the history while other threads add to it; expected gs::exact or "
-                  "gs::touch_only");
+    static constexpr bool is_concurrent() {
+        return require_concurrent<Updater, row_updater<Updater, CatchUp>::plans_read_history>();
+    }
     row_updater<Updater, CatchUp> table;
     row_memory<Updater> memory;
 
@@ -102,6 +106,7 @@ namespace gradstep::inline GRADSTEP_ISA {
 /// `alone`): it would deadlock.
 template <class Table> class striped {
     using rows_type = detail::striped_rows<Table>;
+    static_assert(rows_type::is_concurrent());
     using shared_guard = detail::phase_fair_mutex::shared_guard;
 
 public:

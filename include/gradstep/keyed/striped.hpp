@@ -18,9 +18,8 @@ template <class Updater, class CatchUp> class striped<keyed_table<Updater, Catch
     using table_type = keyed_table<Updater, CatchUp>;
     using shared_guard = detail::phase_fair_mutex::shared_guard;
     using key_span = std::span<std::uint64_t const>;
-    static_assert(detail::table_kernels_of<Updater, CatchUp>::form != detail::catch_up_form::steps,
-                  "gradstep: striped: replay reads the history while other threads add to it; expected gs::exact or "
-                  "gs::touch_only");
+    static_assert(detail::require_concurrent<Updater, detail::table_kernels_of<Updater, CatchUp>::form ==
+                                                          detail::catch_up_form::steps>());
 
 public:
     /// The type of a value in memory.

@@ -138,6 +138,7 @@ template <> struct striped_rows<any_table> {
     using storage = void;
     using memory_type = void*;
     static constexpr bool owns_rows = true;
+    static constexpr bool is_concurrent() { return true; } // calls refuse a table that is not
     any_table table;
 
     given_ids ids(any_span const& of) const { return table.checked_ids(of.now()); }

@@ -112,7 +112,7 @@ GRADSTEP_DEFINE_RUNTIME bool any_table_kernels::begins_at_zero() const {
     x.size = 1;
     for (std::size_t i = 0; i < facts_.slots; ++i) x.slots[i] = &memory[1 + i];
     updater.compiled().initialize(x, 0);
-    return std::all_of(memory.begin() + 1, memory.end(), [](double x) { return x == 0 && !std::signbit(x); });
+    return std::all_of(memory.begin() + 1, memory.end(), [](double slot) { return slot == 0 && !std::signbit(slot); });
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table_kernels::begin_row(row_place const& rows, initial_values const* initial,
