@@ -178,6 +178,7 @@ public:
     /// row_memory. To grow, or to move the memory, assign a new `rows.memory(...)` to `memory`.
     template <class F> decltype(auto) alone(F&& f) {
         detail::phase_fair_mutex::exclusive_guard const entered(turns_.phase);
+        turns_.forget_calls();
         return table_.alone(f);
     }
 

@@ -46,8 +46,8 @@ public:
     /// for numbers out of range, memory_error if the rows do not fit into memory.
     template <std::integral Rows, std::integral Width>
     table(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
-        : core_(std::make_unique<kernels>(optimizer, catch_up), detail::counted("num_rows", num_rows, 0),
-                static_cast<std::size_t>(detail::counted("width", width, 1)), options) {}
+        : core_{std::make_unique<kernels>(optimizer, catch_up), detail::counted("num_rows", num_rows, 0),
+                static_cast<std::size_t>(detail::counted("width", width, 1)), options} {}
 
     /// Updates the rows in `ids` by one step (row_updater::update). gradient_rows contains
     /// ids.size() x width elements. Instead of ids you can pass visible rows of a dense gradient

@@ -122,6 +122,25 @@ TEST_CASE("rows catch up in a table whose policies are chosen at run time") {
     same_as_types(gs::make_updater<float>(gs::adagrad{}, rate), gs::exact{}, read("adagrad", R"({"name": "exact"})"));
 }
 
+TEST_CASE("a table whose policies are chosen at run time flushes subnormals as a typed table does") {
+    auto const compare = [&]<class S>(S tiny) {
+        gs::table_options const options{.initial = 2e-38};
+        gs::table expected{gs::make_updater<S>(gs::sgd{}, gs::constant{0.5}), 4, width, gs::touch_only{}, options};
+        gs::any_table table{gs::read_optimizer(R"({"rule": {"name": "sgd"},
+                                                   "schedule": {"name": "constant", "rate": 0.5}})"),
+                            gs::scalar_of<S>(), 4, width, options};
+        std::vector<S> const g(2 * width, tiny);
+        for (auto const& ids : {ids64{1, 2}, ids64{3, 3}}) {
+            expected.update(ids, g);
+            table.update(ids, g);
+        }
+        auto const values = expected.values();
+        CHECK(all_of<S>(table) == std::vector<S>(values.begin(), values.end()));
+    };
+    compare(2e-38f);
+    compare(gs::bfloat16(2e-38f));
+}
+
 TEST_CASE("a table takes the rows of a mask, skips padding, and leaves out gradients that are not finite") {
     auto const optimizer = gs::make_updater<float>(gs::adagrad{}, rate);
     gs::table_options const options{.ignore_id = -1, .on_nonfinite = gs::nonfinite::skip};

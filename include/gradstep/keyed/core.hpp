@@ -3,6 +3,7 @@
 #include <gradstep/keyed/detail/eviction_log.hpp>
 #include <gradstep/keyed/detail/key_index.hpp>
 #include <gradstep/keyed/options.hpp>
+#include <gradstep/rows/detail/row_grouping.hpp>
 #include <gradstep/rows/detail/table_core.hpp>
 #include <gradstep/rows/row_changes.hpp>
 
@@ -56,7 +57,7 @@ struct keyed_core {
     // Throws value_error for numbers out of range.
     keyed_core(std::unique_ptr<table_kernels> kernels, std::size_t width, keyed_options const& chosen);
     // A table without rows, with the same policies and options.
-    keyed_core fresh() const { return keyed_core(stored.kernels().copy(), width(), options); }
+    keyed_core fresh() const { return keyed_core(stored.kernels().copy(false), width(), options); }
 
     std::uint64_t num_rows() const { return stored.num_rows(); }
     std::size_t width() const { return stored.width(); }
@@ -199,8 +200,12 @@ private:
     // Removes rows at a step, and logs the evictions. Call evictions.reserve first.
     std::uint64_t evict_rows(std::span<std::int32_t const> gone, std::int64_t step);
     // Removes rows, in ascending order of their numbers. The last rows move into the gaps, so that
-    // numbers stay contiguous. They catch up first, since the sweep may have passed their new
-    // number.
+    // numbers stay contiguous. They have to catch up first, since the sweep may have passed their
+    // new number. The application's pool can throw while they do.
+    void catch_up_last(std::size_t count) {
+        std::uint64_t const rows = num_rows();
+        stored.rows().catch_up(stored.place(), rows - count, rows, {clock().step});
+    }
     std::uint64_t drop(std::span<std::int32_t const> gone);
     std::vector<std::int32_t> touched_since(std::int64_t since) const;
     void take_in(row_changes_base const& changes, row_columns message);

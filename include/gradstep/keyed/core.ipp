@@ -82,7 +82,7 @@ inline std::uint64_t keyed_core::leave_out_nonfinite(key_span keys, std::span<st
                                                      given_values const& gradients) const {
     table_kernels const& by = stored.kernels();
     if (options.on_nonfinite == nonfinite::propagate ||
-        by.find_nonfinite(gradients.data, 0, gradients.size) == gradients.size)
+        !row_grouping::has_nonfinite(by, gradients.data, gradients.size))
         return 0;
     std::uint64_t count = 0;
     for (std::size_t k = 0; k < keys.size(); ++k) {
@@ -274,6 +274,7 @@ inline std::vector<std::int32_t> keyed_core::lowest(std::vector<scored>& all, st
 
 inline std::uint64_t keyed_core::evict_now(std::span<std::int32_t const> gone) {
     if (!gone.empty()) stored.rows().begin_lap(stored.place());
+    catch_up_last(gone.size());
     return evict_rows(gone, clock().step);
 }
 
@@ -289,7 +290,6 @@ inline std::uint64_t keyed_core::evict_rows(std::span<std::int32_t const> gone, 
 inline std::uint64_t keyed_core::drop(std::span<std::int32_t const> gone) {
     if (gone.empty()) return 0;
     std::uint64_t rows = num_rows();
-    stored.rows().catch_up(stored.place(), rows - gone.size(), rows, {clock().step});
     auto const keys = row_keys();
     row_columns const columns = stored.segment(0);
     std::byte **const from = row_pointers.data(), **const to = from + columns.size();
@@ -439,7 +439,7 @@ inline void keyed_core::apply(row_changes_base const& changes, row_columns messa
                               ", and this table is at step ", now},
                              {"one of these"});
     if (!all) return take_in(changes, message);
-    keyed_core anew = fresh();
+    keyed_core anew = with_memory(0, [&] { return fresh(); });
     anew.counts = all_counts();
     anew.counts.evicted += num_rows();
     with_memory(held.size(), [&] { anew.held = held; });
@@ -488,6 +488,7 @@ inline void keyed_core::take_in(row_changes_base const& changes, row_columns mes
     // Rows that the new history does not cover catch up by the current one.
     inner.catch_up(stored.place(), 0, num_rows(),
                    {clock().step, static_cast<std::uint32_t>(spared - std::min(spared, steps))});
+    catch_up_last(gone.size());
 
     settle_ages(clock().step, changes.until);
     evict_rows(gone, changes.until);
@@ -517,9 +518,10 @@ inline void keyed_core::take_in(row_changes_base const& changes, row_columns mes
     };
     if (!has_state)
         for (std::size_t k = 0; k < scratch_ids.size(); ++k) place(k, true);
-    stored.kernels().begin(stored.place(), nullptr, std::span<std::int32_t const>(scratch_ids),
-                           {!has_state, clock().step, static_cast<std::uint32_t>(clock().step)});
     for (std::size_t k = 0; k < scratch_ids.size(); ++k) {
+        auto const id = static_cast<std::uint64_t>(scratch_ids[k]); // one by one: no pool, which could throw
+        stored.kernels().begin(stored.place(), nullptr, id, id + 1,
+                               {!has_state, clock().step, static_cast<std::uint32_t>(clock().step)});
         if (touches) touches[static_cast<std::uint64_t>(scratch_ids[k])] = static_cast<std::uint32_t>(clock().step);
         if (has_state) place(k, false);
     }

@@ -30,7 +30,7 @@ struct keyed_state {
         };
         saved_tensor const* const evictions = from.state().find("evictions");
         std::uint64_t const evicted = evictions == nullptr ? 0 : evictions->rows;
-        keyed anew = x.fresh();
+        keyed anew = x.with_memory(0, [&] { return x.fresh(); });
         bool const tells_seed = from.state().find("admit_seed") != nullptr; // older files do not
         load_rows(anew.stored, from, of_keys(x, evicted, tells_seed));
         std::uint64_t const rows = anew.num_rows();

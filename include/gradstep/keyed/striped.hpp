@@ -70,6 +70,7 @@ public:
     /// and checkpoints. All other calls wait.
     template <class F> decltype(auto) alone(F&& f) {
         detail::phase_fair_mutex::exclusive_guard const entered(turns_.phase);
+        turns_.forget_calls();
         return std::forward<F>(f)(table_);
     }
     /// Allocates memory for this many rows in total (keyed_table::reserve), with exclusive access.

@@ -3,7 +3,7 @@
 
 namespace gradstep::inline GRADSTEP_ISA {
 /// Updates rows of memory that you own, as `updater` does for dense tensors. It contains policies,
-/// clock and history, but no rows. `table` is a row_updater with its rows.
+/// clock and history, but no rows. A `table` owns its rows, and does the same.
 ///
 ///     gs::row_updater rows{optimizer, num_rows, width, gs::exact{},
 ///                          {.duplicates = gs::duplicates::sum}};
@@ -43,8 +43,8 @@ public:
     /// memory.
     template <std::integral Rows, std::integral Width>
     row_updater(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
-        : core_(std::make_unique<kernels>(optimizer, catch_up), detail::counted("num_rows", num_rows, 0),
-                static_cast<std::size_t>(detail::counted("width", width, 1)), options) {}
+        : core_{std::make_unique<kernels>(optimizer, catch_up), detail::counted("num_rows", num_rows, 0),
+                static_cast<std::size_t>(detail::counted("width", width, 1)), options} {}
 
     /// The number of rows, `num_rows()`; the elements of a row, `width()`; the `clock()`; the
     /// policies, `optimizer()`; and the `options()`.

@@ -111,8 +111,10 @@ public:
     /// @endcond
 
 private:
-    void apply(detail::given_ids ids, std::uint32_t const* sources, any_span gradients, std::size_t count,
-               char const* what, step_options const& options);
+    static table_options options_with(optimizer_options const& of_text, table_options options);
+    // `offsets`: of the bags; null if each id has a gradient.
+    void apply(detail::given_ids ids, detail::given_ids const* offsets, detail::given_values const& given,
+               std::size_t count, char const* what, step_options const& options);
 
     detail::table_core core_;
 };

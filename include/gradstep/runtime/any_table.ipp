@@ -5,10 +5,10 @@
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME any_table::any_table(any_updater const& optimizer, std::uint64_t num_rows, std::size_t width,
                                              table_options const& options)
-    : core_(std::make_unique<detail::any_table_kernels>(optimizer), detail::counted("num_rows", num_rows, 0),
-            static_cast<std::size_t>(detail::counted("width", width, 1)), options) {}
+    : core_{std::make_unique<detail::any_table_kernels>(optimizer), detail::counted("num_rows", num_rows, 0),
+            static_cast<std::size_t>(detail::counted("width", width, 1)), options} {}
 
-GRADSTEP_DEFINE_RUNTIME table_options table_options_with(optimizer_options const& of_text, table_options options) {
+GRADSTEP_DEFINE_RUNTIME table_options any_table::options_with(optimizer_options const& of_text, table_options options) {
     if (options.id == 0) options.id = static_cast<std::uint64_t>(of_text.id);
     if (options.on_nonfinite == nonfinite::propagate) options.on_nonfinite = of_text.on_nonfinite;
     return options;
@@ -16,7 +16,7 @@ GRADSTEP_DEFINE_RUNTIME table_options table_options_with(optimizer_options const
 
 GRADSTEP_DEFINE_RUNTIME any_table::any_table(optimizer_configuration const& from, scalar storage,
                                              std::uint64_t num_rows, std::size_t width, table_options options)
-    : any_table(any_updater(from, storage), num_rows, width, table_options_with(from.options, std::move(options))) {}
+    : any_table(any_updater(from, storage), num_rows, width, options_with(from.options, std::move(options))) {}
 
 GRADSTEP_DEFINE_RUNTIME any_updater const& any_table::optimizer() const {
     return static_cast<detail::any_table_kernels const&>(core_.kernels()).updater;
@@ -40,10 +40,11 @@ GRADSTEP_DEFINE_RUNTIME detail::given_values any_table::checked_values(char cons
     return {x.data, x.size, x.is_writable};
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_table::apply(detail::given_ids ids, std::uint32_t const* sources, any_span gradients,
-                                              std::size_t count, char const* what, step_options const& options) {
-    detail::given_values const given = checked_values("gradient_rows", gradients);
+GRADSTEP_DEFINE_RUNTIME void any_table::apply(detail::given_ids ids, detail::given_ids const* offsets,
+                                              detail::given_values const& given, std::size_t count, char const* what,
+                                              step_options const& options) {
     core_.rows().check_gradients(core_.place(), given, count, what, options);
+    auto const* const sources = offsets == nullptr ? nullptr : core_.rows().call().bags(*offsets, ids.size(), count);
     core_.update(ids, sources, given, options);
     core_.rows().zero(given, options);
 }
@@ -51,22 +52,24 @@ GRADSTEP_DEFINE_RUNTIME void any_table::apply(detail::given_ids ids, std::uint32
 GRADSTEP_DEFINE_RUNTIME void any_table::update(any_span ids, any_span gradient_rows, step_options const& options) {
     core_.require_trained("update");
     detail::given_ids const which = checked_ids(ids.now());
-    apply(which, nullptr, gradient_rows.now(), which.size(), "ids", options);
+    apply(which, nullptr, checked_values("gradient_rows", gradient_rows.now()), which.size(), "ids", options);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table::update(any_span ids, any_span offsets, any_span bag_rows,
                                                step_options const& options) {
     core_.require_trained("update");
     detail::given_ids const which = checked_ids(ids.now()), begins = checked_ids(offsets.now());
-    any_span const given = bag_rows.now();
-    std::size_t const bags = given.size / width();
-    apply(which, core_.rows().call().bags(begins, which.size(), bags), given, bags, "bags", options);
+    detail::given_values const given = checked_values("gradient_rows", bag_rows.now());
+    apply(which, &begins, given, given.size / width(), "bags", options);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table::update(visible const& seen, any_span gradient, step_options const& options) {
     core_.require_trained("update");
     seen.require_rows(num_rows());
-    apply(std::span<std::int64_t const>(seen.ids()), seen.sources(), gradient.now(), seen.size(), "rows", options);
+    detail::given_values const given = checked_values("gradient", gradient.now());
+    core_.rows().check_gradients(core_.place(), given, seen.size(), "rows", options);
+    core_.update(std::span<std::int64_t const>(seen.ids()), seen.sources(), given, options);
+    core_.rows().zero(given, options);
 }
 
 GRADSTEP_DEFINE_RUNTIME detail::extent any_table::checked_room(any_span const& out, scalar type) const {

@@ -92,6 +92,7 @@ private:
         prepared_step<Updater> step = this->prepared(); // a copy: each row can have its own bias corrections
         detail::rows_at<Updater> const rows = detail::rows_in<Updater>(of.rows);
         auto const& backend = this->updater_.backend();
+        for (std::size_t r = first; r < std::min(first + detail::rows_ahead, last); ++r) rows.prefetch(of.batch.ids[r]);
         for (std::size_t r = first; r != last; ++r) {
             if (r + detail::rows_ahead < last) rows.prefetch(of.batch.ids[r + detail::rows_ahead]);
             std::uint64_t const id = of.batch.ids[r], name = rows.name_of(id);

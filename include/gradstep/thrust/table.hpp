@@ -57,14 +57,16 @@ public:
         return {&one_, 1};
     }
 
-    // Allocates the memory for an update of these shares and for catching up `due` rows before it,
-    // before anything is written.
-    template <class Update> void reserve(std::span<share const> shares, std::size_t width, std::uint64_t due) {
+    // Allocates the memory for an update of these shares, or for catching up rows, before anything
+    // is written.
+    template <class Missed> void reserve_catch_up(std::uint64_t rows) {
+        memory_of<Missed>(plans_, static_cast<std::size_t>(std::min(rows, caught_up_at_once)));
+    }
+    template <class Update> void reserve(std::span<share const> shares, std::size_t width) {
         using missed = typename Update::missed;
         using kernel = typename row_stage<Update>::kernel;
         std::size_t const count = shares[0].batch.count;
-        if (!std::is_empty_v<missed>)
-            memory_of<missed>(plans_, std::max(count, static_cast<std::size_t>(std::min(due, caught_up_at_once))));
+        if (!std::is_empty_v<missed>) memory_of<missed>(plans_, count);
         if constexpr (row_wise_rule<typename Updater::rule_type>) {
             memory_of<typename row_stage<Update>::settled_type>(settled_, count);
             memory_of<typename block_sums<kernel>::sums>(columns_, count * block_count(width) * block_columns);

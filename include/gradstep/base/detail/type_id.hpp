@@ -9,5 +9,5 @@ namespace gradstep::detail::inline GRADSTEP_ABI {
 // merge constants.
 template <class T> [[gnu::visibility("default")]] inline char type_mark = 0;
 using type_id = void const*;
-template <class T> constexpr type_id type_id_of() { return &type_mark<T>; }
+template <class T> type_id type_id_of() { return &type_mark<T>; }
 } // namespace gradstep::detail::inline GRADSTEP_ABI

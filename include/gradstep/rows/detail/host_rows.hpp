@@ -4,8 +4,8 @@
 #include <gradstep/rows/detail/row_kernels.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
-// What a table needs from a CPU backend: it turns ids into distinct rows, and runs kernels over
-// rows. row_updater and the tables own one. Calls on different objects can run concurrently.
+// What a call of a table needs from a CPU backend: it turns ids into distinct rows, and runs
+// kernels over rows. Calls on different objects can run concurrently.
 template <class Updater> class host_rows : public row_grouping {
     using backend = typename Updater::backend_type;
     using traits = typename Updater::traits;
@@ -17,7 +17,7 @@ public:
     static constexpr bool counts_updates = true, guards_rows = true;
 
     // Allocates the memory for an update of these shares, before anything is written.
-    template <class Update> void reserve(std::span<share const> shares, std::size_t width, std::uint64_t) {
+    template <class Update> void reserve(std::span<share const> shares, std::size_t width) {
         if (staged_.size() < shares.size()) staged_.resize(shares.size());
         for (auto& staged : staged_) staged.resize(width);
     }

@@ -28,8 +28,8 @@ struct resumed_history {
 };
 
 // The steps of rows in memory that it does not own: options, clock, history, and the sweep that
-// visits every row before the history loses a step that the row needs. row_updater is its face for
-// memory of the user, and table_core has rows of its own.
+// visits every row before the history loses a step that the row needs. row_updater is its interface
+// for memory of the user, and table_core has rows of its own.
 //
 // Invariant: no row has more pending steps than the history keeps.
 class row_core {

@@ -67,8 +67,19 @@ GRADSTEP_DEFINE void row_core::check_count(std::uint64_t rows) const {
 
 GRADSTEP_DEFINE void row_core::check(row_place const& rows) const {
     if (rows.segments.size() == 1) return check_columns(rows.segments[0], num_rows_);
+    // The columns beside values and state, of which the memory of a table can have others.
+    std::array<row_column, columns_beside_state> own;
+    describe_columns(kept, own.data());
     std::uint64_t held = 0;
-    for (row_columns const& segment : rows.segments) held += segment[0].size / width_;
+    for (row_columns const& segment : rows.segments) {
+        std::uint64_t const count = segment[0].size / width_;
+        held += count;
+        for (std::size_t i = 0; i < own.size(); ++i) {
+            std::size_t const has = segment[1 + facts().slots + i].size;
+            if (own[i].exists() != (has != 0) && count != 0)
+                fail<size_error>({own[i].name}, {"has ", has, " elements"}, {own[i].exists() ? count : 0});
+        }
+    }
     if (held != num_rows_) fail<size_error>({"segments"}, {"there are ", held, " rows"}, {num_rows_});
 }
 
@@ -108,7 +119,8 @@ template <class F> void row_core::take_step(step_options const& how, F const& f)
 GRADSTEP_DEFINE void row_core::apply(row_place const& rows, given_ids ids, std::uint32_t const* sources,
                                      given_values const& gradients, step_options const& how) {
     auto const due = stale_rows();
-    call_->group(ids, sources, gradients.data, gradients.size, rows, num_rows_, options, due.second - due.first);
+    call_->group(ids, sources, gradients.data, gradients.size, rows, num_rows_, options);
+    kernels_->reserve(due.second - due.first);
     // Rows that have caught up can stay so if the pool throws: the step has not begun.
     take_step(how, [&](std::int64_t before) { catch_up(rows, due.first, due.second, sweep_to(before)); });
     left_out_ += call_->left_out();
@@ -123,7 +135,7 @@ GRADSTEP_DEFINE void row_core::begin(row_place const& rows, concurrent_call& by,
                                      step_options const& how, std::uint64_t first_due, std::uint64_t last_due,
                                      std::byte* plans) {
     std::int64_t const before = step();
-    take_step(how, [](std::int64_t) {});
+    take_step(how, [&](std::int64_t) { by.keep_step(); });
     left_out_ += by.grouping().left_out();
     by.begin(rows, gradients.data, gradients.size, num_rows_, options, first_due, last_due, sweep_to(before), plans);
 }

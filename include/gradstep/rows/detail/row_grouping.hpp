@@ -78,6 +78,17 @@ public:
     // How many ids of the last batch had their gradients skipped.
     std::size_t left_out() const { return left_out_; }
 
+    // Whether any gradient is not finite.
+    static bool has_nonfinite(table_kernels const& on, void const* gradients, std::size_t elements) {
+        std::size_t const parts = on.parts_for(elements * on.facts().storage_bytes);
+        std::atomic<bool> found = false;
+        on.for_each_part(parts, [&](std::size_t p) {
+            std::size_t const first = p * elements / parts, last = (p + 1) * elements / parts;
+            if (on.find_nonfinite(gradients, first, last) != last) found.store(true, std::memory_order_relaxed);
+        });
+        return found;
+    }
+
 private:
     // Balanced for arbitrary ids. Splits shares of twice the average size or more, so that
     // adversarial ids cannot serialise a step.
@@ -107,15 +118,6 @@ private:
         std::vector<Id> finite;                    // a copy of the ids, with the ids of non-finite gradients replaced
         std::optional<std::int64_t> left_out = {}; // by this id
     };
-    static bool has_nonfinite(table_kernels const& on, void const* gradients, std::size_t elements) {
-        std::size_t const parts = on.parts_for(elements * on.facts().storage_bytes);
-        std::atomic<bool> found = false;
-        on.for_each_part(parts, [&](std::size_t p) {
-            std::size_t const first = p * elements / parts, last = (p + 1) * elements / parts;
-            if (on.find_nonfinite(gradients, first, last) != last) found.store(true, std::memory_order_relaxed);
-        });
-        return found;
-    }
     // Returns a copy of the ids in which ids with non-finite gradients are ignored. Throws
     // nonfinite_error if the options require it.
     template <class Id>

@@ -3,6 +3,7 @@
 #include <gradstep/kernel/detail/sweep.hpp>
 #include <gradstep/rows/detail/history.hpp>
 #include <gradstep/rows/row_addresses.hpp>
+#include <gradstep/schedules/external.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // Rows before their first step: sets state, last steps and update counts, and the master copy from
@@ -140,17 +141,21 @@ template <class Updater, class View, class Reading = no_average_reading> struct 
     }
 };
 
-// The rule of a step, for kernels that prepare it once more. If its numbers follow schedules, it is
-// a copy, since the next step changes them.
+// The rule of a step, for kernels that prepare it once more. If its numbers can change, it is a
+// copy, since the next step changes them: they follow schedules, or come from outside with the
+// rate.
 template <class Updater> struct policy_copy {
     typename Updater::rule_type rule;
     typename Updater::rule_type const* operator->() const { return &rule; }
 };
 template <class Updater>
+inline constexpr bool has_constant_rule =
+    Updater::moving_numbers::of_rule == 0 && !std::is_same_v<typename Updater::schedule_type, external>;
+template <class Updater>
 using policy_of_step =
-    std::conditional_t<Updater::moving_numbers::of_rule == 0, typename Updater::rule_type const*, policy_copy<Updater>>;
+    std::conditional_t<has_constant_rule<Updater>, typename Updater::rule_type const*, policy_copy<Updater>>;
 template <class Updater> policy_of_step<Updater> policy_for_step(typename Updater::rule_type const& rule) {
-    if constexpr (Updater::moving_numbers::of_rule == 0) return &rule;
+    if constexpr (has_constant_rule<Updater>) return &rule;
     else return {rule};
 }
 

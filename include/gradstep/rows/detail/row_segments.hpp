@@ -16,7 +16,7 @@ struct row_allocator {
 row_allocator const& host_row_allocator();
 
 // The memory of a table's rows, in segments. Added rows are a new segment, and no row moves. A
-// table that never grew is one segment, and so is a table whose rows were joined. row_store gives
+// table that never grew is one segment, and so is a table whose rows were joined. table_core gives
 // it the types of a table.
 //
 // Kernels find the rows of several segments by pages of 2^shift rows. A segment is a whole number

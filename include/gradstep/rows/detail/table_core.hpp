@@ -5,7 +5,7 @@
 namespace gradstep::detail::inline GRADSTEP_ABI {
 // Rows with their memory: what gs::table consists of. Rows lie in segments, so that a growing table
 // copies none. The typed tables, keyed tables and tables whose policies are chosen at run time are
-// faces of it. It copies values of a device through the kernels.
+// interfaces of it. It copies values of a device through the kernels.
 class table_core {
 public:
     // Throws value_error or size_error for numbers out of range, memory_error if the rows do not

@@ -1,5 +1,4 @@
 #pragma once
-#include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/memory/executor.hpp>
 #include <gradstep/rows/detail/row_segments.hpp>
 #include <gradstep/rows/row_progress.hpp>
@@ -52,8 +51,6 @@ struct row_place {
 
 // Describes the types of a table.
 struct row_facts {
-    char const* element = nullptr;
-    type_id storage = nullptr; // the type of a value in memory
     char const *storage_dtype = nullptr, *state_dtype = nullptr;
     char const* const* slot_names = nullptr;
     std::size_t storage_bytes = 0, state_bytes = 0, bytes_per_element = 0; // of a value; of a slot's number; of a step
@@ -62,8 +59,8 @@ struct row_facts {
          keeps_average = false, uses_id = false;
     bool counts_updates = true, guards_rows = true; // what the backend can do
     bool rounds_coarsely = false;                   // values have fewer digits than a step, and there is no master copy
-    bool is_replay = false, reads_history = false;  // reads_history: catching up reads the history again
-    std::size_t plan_bytes = 0;                     // of the pending steps of a row, for calls of several threads
+    bool is_replay = false;
+    std::size_t plan_bytes = 0; // of the pending steps of a row, for calls of several threads
     history_facts history = {};
     // Whether rows can catch up if numbers of the regularizer, or of the rule, follow schedules.
     bool follows_numbers = true, follows_numbers_of_rule = true;
@@ -112,10 +109,9 @@ public:
     virtual std::uint32_t const* bags(given_ids offsets, std::size_t ids, std::size_t count) = 0;
     // Checks the ids, groups them into distinct rows, and allocates the memory of the update.
     // Throws before anything is written. `sources`: the rows of `gradients` that belong to the ids;
-    // null if they are in the order of the ids. `due`: rows that the step catches up besides.
+    // null if they are in the order of the ids.
     virtual void group(given_ids ids, std::uint32_t const* sources, void const* gradients, std::size_t elements,
-                       row_place const& rows, std::uint64_t num_rows, table_options const& options,
-                       std::uint64_t due) = 0;
+                       row_place const& rows, std::uint64_t num_rows, table_options const& options) = 0;
     // How many ids were left out, since their gradients were not finite.
     virtual std::size_t left_out() const = 0;
     // Updates all rows by the prepared step of the kernels.
@@ -131,7 +127,9 @@ public:
     virtual row_call& grouping() = 0;
     // The distinct rows of the last group.
     virtual std::span<std::uint64_t const> rows() const = 0;
-    // Takes over the prepared step, and plans rows [first, last), which are due, and the rows of
+    // Keeps the prepared step of the kernels. Throws std::bad_alloc.
+    virtual void keep_step() {}
+    // Begins the step that was kept, and plans rows [first, last), which are due, and the rows of
     // the batch, one after another. Marks them as up to date.
     virtual void begin(row_place const& rows, void const* gradients, std::size_t elements, std::uint64_t num_rows,
                        table_options const& options, std::uint64_t first, std::uint64_t last, row_target const& due,
@@ -150,7 +148,8 @@ public:
 class table_kernels {
 public:
     virtual ~table_kernels() = default;
-    virtual std::unique_ptr<table_kernels> copy() const = 0;
+    // A copy of the policies and the clock, with or without the history.
+    virtual std::unique_ptr<table_kernels> copy(bool with_history = true) const = 0;
     virtual row_facts const& facts() const noexcept = 0;
     // The policies with the catch-up policy, for files; and the updater, for saved states.
     virtual void visit_policies(policy_visitor& to) const = 0;
@@ -197,6 +196,8 @@ public:
     // Throws value_error for an id out of range.
     virtual void check_ids(given_ids ids, std::uint64_t num_rows) const = 0;
 
+    // Allocates memory to catch up so many rows at once, before anything is written.
+    virtual void reserve(std::uint64_t) {}
     virtual std::unique_ptr<row_call> call() const = 0;
     // Null on a device.
     virtual std::unique_ptr<concurrent_call> concurrent() const = 0;

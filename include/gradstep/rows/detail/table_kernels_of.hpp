@@ -119,23 +119,23 @@ public:
                   "gradstep: replay: rows of integers have nothing to replay; expected gs::touch_only");
 
     // Throws value_error for policies that a table cannot use.
-    table_kernels_of(Updater const& of, CatchUp const& policy) : updater(of), catch_up_policy(policy) {
+    table_kernels_of(Updater const& of, CatchUp const& policy)
+        : updater(of), catch_up_policy(policy), backend_(of.backend()) {
         check(policy);
         if constexpr (!std::same_as<CatchUp, touch_only> && requires { of.rule().check_decay(); })
             of.rule().check_decay();
     }
-    table_kernels_of(table_kernels_of const& other)
-        : updater(other.updater), catch_up_policy(other.catch_up_policy), next_(other.next_),
-          history_(other.history_ == nullptr ? nullptr : std::make_unique<kept>(*other.history_)) {}
 
-    Updater updater;
+    Updater updater; // its numbers can be replaced between steps
     CatchUp catch_up_policy;
 
-    std::unique_ptr<table_kernels> copy() const override { return std::make_unique<table_kernels_of>(*this); }
+    std::unique_ptr<table_kernels> copy(bool with_history) const override {
+        auto out = std::make_unique<table_kernels_of>(updater, catch_up_policy);
+        if (with_history && history_ != nullptr) out->history_ = std::make_unique<kept>(*history_);
+        return out;
+    }
     row_facts const& facts() const noexcept override {
         static constexpr row_facts of_type{
-            .element = traits::name,
-            .storage = type_id_of<storage>(),
             .storage_dtype = dtype_of<storage>(),
             .state_dtype = dtype_of<state_type>(),
             .slot_names = Updater::state_names.data(),
@@ -156,7 +156,6 @@ public:
             .guards_rows = engine_type::guards_rows,
             .rounds_coarsely = sizeof(storage) < sizeof(compute) && !traits::has_master,
             .is_replay = std::same_as<CatchUp, replay>,
-            .reads_history = form == catch_up_form::steps,
             .plan_bytes = std::is_empty_v<typename view_type::missed> ? 0 : sizeof(typename view_type::missed),
             .history = history_facts::of<history_type>(),
             .follows_numbers = follows(false),
@@ -219,7 +218,7 @@ public:
         engine_type::begin(backend(), initial, beginning(rows, start), ids, row_bytes(rows));
     }
     void catch_up(row_place const& rows, std::uint64_t first, std::uint64_t last, row_target const& to) override {
-        if (first < last) engine_.catch_up(backend(), catch_up_to(rows, to), first, last, row_bytes(rows));
+        if (first < last) memory_.catch_up(backend(), catch_up_to(rows, to), first, last, row_bytes(rows));
     }
     void catch_up(row_place const& rows, given_ids ids, row_target const& to) override {
         if constexpr (by_packs) engine_type::catch_up(backend(), catch_up_to(rows, to), ids, row_bytes(rows));
@@ -299,6 +298,9 @@ public:
         }
     }
     memory_access access() const override { return access_of(backend()); }
+    void reserve([[maybe_unused]] std::uint64_t rows) override {
+        if constexpr (!by_packs) memory_.template reserve_catch_up<typename view_type::missed>(rows);
+    }
     void copy(void const* from, std::size_t elements, void* to) const override {
         detail::copy(backend(), std::span(static_cast<storage const*>(from), elements),
                      std::span(static_cast<storage*>(to), elements));
@@ -307,7 +309,7 @@ public:
         fill(backend(), std::span(static_cast<storage*>(values), elements), storage(0));
     }
 
-    backend_type const& backend() const { return updater.backend(); }
+    backend_type const& backend() const { return backend_; }
     static std::size_t row_bytes(row_place const& rows) { return Updater::bytes_per_element * rows.width; }
     // Catches up rows, or copies of rows.
     catch_up_type catch_up_to(row_place const& rows, row_target const& to) const {
@@ -358,9 +360,17 @@ private:
         return {rows_in<Updater>(rows), arriving<compute>(updater.rule(), start.joined), start.last_step, start.state};
     }
 
+    // Catches up rows of the host without memory.
+    struct no_memory {
+        template <class... Arguments> static void catch_up(Arguments const&... arguments) {
+            engine_type::catch_up(arguments...);
+        }
+    };
+
+    backend_type backend_; // constant: several threads read it
     std::optional<typename Updater::step_type> next_;
     std::unique_ptr<kept> history_;
-    engine_type engine_; // memory for catching up on a device
+    std::conditional_t<by_packs, no_memory, engine_type> memory_; // for catching up on a device
 };
 
 // The scratch memory of one call, kept for the next one. `one_share`: the callers provide the
@@ -377,13 +387,12 @@ public:
         return offsets.visit([&](auto const& of_type) { return engine_.bags(of_, of_type, ids, count); });
     }
     void group(given_ids ids, std::uint32_t const* sources, void const* gradients, std::size_t elements,
-               row_place const& rows, std::uint64_t num_rows, table_options const& options,
-               std::uint64_t due) override {
+               row_place const& rows, std::uint64_t num_rows, table_options const& options) override {
         std::size_t const row_bytes = one_share_ ? 0 : kernels::row_bytes(rows);
         shares_ = ids.visit([&](auto const& of_type) {
             return engine_.group(of_, of_type, sources, gradients, elements, rows.width, num_rows, options, row_bytes);
         });
-        engine_.template reserve<typename kernels::update_type>(shares_, rows.width, due);
+        engine_.template reserve<typename kernels::update_type>(shares_, rows.width);
     }
     std::size_t left_out() const override { return engine_.left_out(); }
     void update(row_place const& rows, void const* gradients, std::size_t elements, std::uint64_t num_rows,

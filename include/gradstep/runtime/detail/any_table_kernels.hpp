@@ -13,11 +13,13 @@ public:
     // Throws not_compiled_error with the available combinations, and value_error for policies that
     // a table cannot use.
     explicit any_table_kernels(any_updater const& of);
-    any_table_kernels(any_table_kernels const& other);
+    any_table_kernels(any_table_kernels const& other, bool with_history);
 
     any_updater updater;
 
-    std::unique_ptr<table_kernels> copy() const override { return std::make_unique<any_table_kernels>(*this); }
+    std::unique_ptr<table_kernels> copy(bool with_history) const override {
+        return std::make_unique<any_table_kernels>(*this, with_history);
+    }
     row_facts const& facts() const noexcept override { return facts_; }
     void visit_policies(policy_visitor& to) const override { updater.visit_policies(to); }
     GRADSTEP_DEFINE_RUNTIME void describe(state_visitor& to) const override;
@@ -75,8 +77,12 @@ public:
     }
     std::size_t parts_for(std::size_t bytes) const override { return part_count(bytes, threads_->concurrency()); }
     void for_each_part(std::size_t parts, task const& work) const override {
-        if (parts < 2) work(0);
-        else threads_->run(parts, work);
+        auto const flushing = [&](std::size_t part) {
+            flush_guard const guard(subnormals::flush); // each thread has its own floating-point mode
+            work(part);
+        };
+        if (parts < 2) flushing(0);
+        else threads_->run(parts, task(flushing, work.bytes()));
     }
     row_allocator const& allocator() const override { return host_row_allocator(); }
     memory_access access() const override { return {}; }

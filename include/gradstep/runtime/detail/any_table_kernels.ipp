@@ -20,8 +20,6 @@ GRADSTEP_DEFINE_RUNTIME row_facts facts_of_rows(any_updater const& of) {
                            "inactive row"},
                           {"ema or towards_initial, or under catch_up exact or replay"});
     row_facts out;
-    out.element = from.element;
-    out.storage = with_type(from.storage, []<class S>() { return type_id_of<S>(); });
     out.storage_dtype = info_of(from.storage).dtype;
     out.state_dtype = info_of(from.state).dtype;
     out.slot_names = from.slot_names;
@@ -58,9 +56,9 @@ GRADSTEP_DEFINE_RUNTIME any_table_kernels::any_table_kernels(any_updater const& 
     require_followed(updater, facts_.follows_numbers, facts_.follows_numbers_of_rule);
 }
 
-GRADSTEP_DEFINE_RUNTIME any_table_kernels::any_table_kernels(any_table_kernels const& other)
+GRADSTEP_DEFINE_RUNTIME any_table_kernels::any_table_kernels(any_table_kernels const& other, bool with_history)
     : updater(other.updater), facts_(other.facts_), threads_(other.threads_),
-      typed_(other.typed_ == nullptr ? nullptr : other.typed_->copy()), change_(other.change_) {}
+      typed_(other.typed_ == nullptr ? nullptr : other.typed_->copy(with_history)), change_(other.change_) {}
 
 GRADSTEP_DEFINE_RUNTIME void any_table_kernels::describe(state_visitor& to) const {
     auto const& of = updater.facts();
@@ -120,11 +118,8 @@ GRADSTEP_DEFINE_RUNTIME void any_table_kernels::begin_row(row_place const& rows,
     std::array<std::byte*, 1 + runtime::most_slots + columns_beside_state> at;
     find_row(rows, id, at.data());
     std::byte* const* const beside = at.data() + 1 + facts_.slots;
-    std::uint64_t name = id;
-    if (beside[2] != nullptr) std::memcpy(&name, beside[2], sizeof name);
     if (initial != nullptr)
-        with_storage(updater,
-                     [&]<class S>() { fill_rows(*initial, reinterpret_cast<S*>(at[0]), name, 1, rows.width); });
+        with_storage(updater, [&]<class S>() { fill_rows(*initial, reinterpret_cast<S*>(at[0]), id, 1, rows.width); });
     if (start.state) updater.compiled().initialize(tensor(rows, id), start.joined);
     if (beside[0] != nullptr) std::memcpy(beside[0], &start.last_step, sizeof start.last_step);
     if (beside[1] != nullptr) std::memset(beside[1], 0, sizeof(std::uint32_t));
@@ -157,13 +152,7 @@ GRADSTEP_DEFINE_RUNTIME void any_table_kernels::read(row_place const& rows, give
     for_each_part(parts, [&](std::size_t p) {
         for (std::size_t k = p * ids.size() / parts; k < (p + 1) * ids.size() / parts; ++k) {
             std::byte* const to = static_cast<std::byte*>(out) + k * bytes;
-            if (how.absent != nullptr && static_cast<std::int64_t>(ids[k]) < 0) {
-                with_storage(updater, [&]<class S>() {
-                    if (type == updater.storage())
-                        fill_rows(*how.absent, reinterpret_cast<S*>(to), how.keys[k], 1, rows.width);
-                    else fill_rows_as<S>(*how.absent, reinterpret_cast<float*>(to), how.keys[k], 1, rows.width);
-                });
-            } else if (how.averages) {
+            if (how.averages) {
                 updater.compiled().read_average(tensor(rows, ids[k]), updater.clock(), true, to);
             } else {
                 std::memcpy(to, tensor(rows, ids[k]).weight, bytes);
@@ -212,7 +201,7 @@ public:
         return offsets.visit([&](auto const& of_type) { return grouping_.bags(of_, of_type, ids, count); });
     }
     void group(given_ids ids, std::uint32_t const* sources, void const* gradients, std::size_t elements,
-               row_place const& rows, std::uint64_t num_rows, table_options const& options, std::uint64_t) override {
+               row_place const& rows, std::uint64_t num_rows, table_options const& options) override {
         std::size_t const row_bytes = one_share_ ? 0 : of_.facts().bytes_per_element * rows.width;
         shares_ = ids.visit([&](auto const& of_type) {
             return grouping_.group(of_, of_type, sources, gradients, elements, rows.width, num_rows, options,
@@ -246,9 +235,9 @@ public:
 
     row_call& grouping() override { return call_; }
     std::span<std::uint64_t const> rows() const override { return {call_.batch().ids, call_.batch().count}; }
+    void keep_step() override { by_ = of_.updater.compiled().copy(); } // the next step can be prepared meanwhile
     void begin(row_place const& rows, void const* gradients, std::size_t elements, std::uint64_t num_rows,
                table_options const& options, std::uint64_t, std::uint64_t, row_target const&, std::byte*) override {
-        by_ = of_.updater.compiled().copy(); // with the prepared step: the next one can begin meanwhile
         rows_ = rows;
         of_batch_.emplace(runtime::row_batch{rows_, call_.batch(), gradients, elements, num_rows, options});
     }

@@ -28,8 +28,8 @@ public:
 
     private:
         friend row_turns;
-        table_kernels const* of_ = nullptr;
         std::unique_ptr<concurrent_call> call_;
+        std::size_t plan_bytes_ = 0;
         std::vector<turn> turns_;
         std::vector<std::size_t> later_;   // the turns that had not come yet
         std::vector<std::size_t> indices_; // of the rows that are read
@@ -51,6 +51,10 @@ public:
         row_turns const& from_;
         std::unique_ptr<call_scratch> leased_;
     };
+
+    // Forgets the scratch memory of calls, whose steps belong to one table. Call it while no call
+    // runs, before the table can be replaced.
+    void forget_calls() noexcept { free_.reset(); }
 
     // Locks the order of the steps.
     plain_guard ordering() const { return plain_guard(order_); }

@@ -20,7 +20,7 @@ template <class T> void reserve_scratch(std::vector<T>& memory, std::size_t size
 GRADSTEP_DEFINE void row_turns::call_scratch::make_room(std::size_t rows) {
     reserve_scratch(turns_, rows);
     reserve_scratch(later_, rows);
-    reserve_scratch(plans_, rows * of_->facts().plan_bytes / sizeof(std::max_align_t) + 1);
+    reserve_scratch(plans_, rows * plan_bytes_ / sizeof(std::max_align_t) + 1);
 }
 
 GRADSTEP_DEFINE row_turns::scratch_lease::scratch_lease(row_turns const& from, row_core const& rows) : from_(from) {
@@ -29,16 +29,13 @@ GRADSTEP_DEFINE row_turns::scratch_lease::scratch_lease(row_turns const& from, r
         leased_ = std::move(from_.free_);
         if (leased_) from_.free_ = std::move(leased_->next_);
     }
-    rollback_guard leasing([&] { leased_.reset(); });
-    if (!leased_) leased_ = std::make_unique<call_scratch>();
-    if (leased_->of_ != &rows.kernels()) { // new, or the table was replaced
-        leased_->call_ = rows.kernels().concurrent();
-        if (leased_->call_ == nullptr)
-            fail<value_error>({"striped: catch_up"}, {"replay reads the history while other threads add to it"},
-                              {"exact or touch_only"});
-        leased_->of_ = &rows.kernels();
-    }
-    leasing.dismiss();
+    if (leased_) return;
+    leased_ = std::make_unique<call_scratch>();
+    leased_->call_ = rows.kernels().concurrent();
+    leased_->plan_bytes_ = rows.facts().plan_bytes;
+    if (leased_->call_ == nullptr)
+        fail<value_error>({"striped: catch_up"}, {"replay reads the history while other threads add to it"},
+                          {"exact or touch_only"});
 }
 
 GRADSTEP_DEFINE row_turns::scratch_lease::~scratch_lease() {
@@ -50,7 +47,7 @@ GRADSTEP_DEFINE row_turns::scratch_lease::~scratch_lease() {
 GRADSTEP_DEFINE void row_turns::group(row_core const& rows, row_place const& place, call_scratch& work, given_ids ids,
                                       std::uint32_t const* sources, given_values const& gradients,
                                       std::uint64_t num_rows) {
-    work.grouping().group(ids, sources, gradients.data, gradients.size, place, num_rows, rows.options, 0);
+    work.grouping().group(ids, sources, gradients.data, gradients.size, place, num_rows, rows.options);
     constexpr std::size_t usual_due_rows = 64; // usually enough, so that there is room for them under the lock
     work.make_room(usual_due_rows + work.call_->rows().size());
 }
