@@ -155,7 +155,8 @@ TEST_CASE("every function of a dialect is in its list, in the order of the heade
     });
 
     std::set<std::string> headers;
-    for (auto const& file : std::filesystem::directory_iterator(folder)) headers.insert(file.path().stem().string());
+    for (auto const& file : std::filesystem::directory_iterator(folder))
+        if (file.is_regular_file()) headers.insert(file.path().stem().string());
     headers.erase("preset");
     headers.erase("optax_contrib");
     CHECK(listed == headers);

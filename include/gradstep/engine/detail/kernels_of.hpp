@@ -3,6 +3,7 @@
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/engine/detail/launch_batch.hpp>
 #include <gradstep/engine/detail/stepper.hpp>
+#include <gradstep/memory/detail/row_order.hpp>
 #include <gradstep/policy/catch_up.hpp>
 #include <gradstep/updater.hpp>
 

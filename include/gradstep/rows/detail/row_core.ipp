@@ -1,4 +1,6 @@
 #pragma once
+#include <cstring>
+
 #include <gradstep/rows/detail/restoring.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {

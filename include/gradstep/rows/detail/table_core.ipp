@@ -1,4 +1,5 @@
 #pragma once
+#include <cstring>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE table_core::table_core(std::unique_ptr<table_kernels> of, std::uint64_t num_rows, std::size_t width,
