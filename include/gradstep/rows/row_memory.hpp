@@ -24,8 +24,8 @@ namespace gradstep::inline GRADSTEP_ISA {
 /// slots (row slots are num_rows long), and stamps and touches if the row_updater needs them.
 /// `row_updater::memory` makes it.
 template <class Updater> struct row_memory {
+    /// The type of the optimizer.
     using updater_type = Updater;
-
     std::span<typename Updater::traits::storage> values;
     std::array<std::span<typename Updater::traits::state>, Updater::slots> state;
     std::span<std::uint32_t> stamps;

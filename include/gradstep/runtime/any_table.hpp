@@ -65,18 +65,19 @@ public:
     /// Returns all values, row by row, after a flush, valid until the table changes. The rows of a
     /// table that grew are joined by a copy.
     any_span values();
-    /// Adds rows up to `num_rows` in total (gs::table::grow), or with these values behind the
-    /// others (append). Throws value_error, size_error, buffer_error and memory_error; the table is
-    /// then unchanged.
+    /// Adds rows up to `num_rows` in total (gs::table::grow). Throws value_error and memory_error;
+    /// the table is then unchanged.
     void grow(std::uint64_t num_rows, new_rows begin = new_rows::as_of_now);
+    /// Adds rows with these values behind the others (gs::table::append). Throws value_error,
+    /// size_error, buffer_error and memory_error; the table is then unchanged.
     void append(any_span values);
-    /// Keeps the rows whose element of the mask is true, or puts the rows in another order
-    /// (gs::table::keep, permute). The mask is any range of values that convert to bool, the order
-    /// one of integers.
+    /// Keeps the rows whose element of the mask is true (gs::table::keep). The mask is any range of
+    /// values that convert to bool.
     template <class Mask> void keep(Mask const& mask) {
         core_.require_trained("keep");
         core_.rearrange(detail::kept_rows(static_cast<std::size_t>(num_rows()), detail::mask_of(mask)));
     }
+    /// Puts the rows in another order, a range of integers (gs::table::permute).
     template <class Order> void permute(Order const& order) {
         core_.require_trained("permute");
         core_.rearrange(detail::permuted_rows(static_cast<std::size_t>(num_rows()), detail::row_numbers(order)));
@@ -86,8 +87,9 @@ public:
     /// Sets the values of rows, for example to pretrained ones (gs::row_updater::set_rows).
     void set_rows(any_span ids, any_span values);
 
-    /// The number of rows; the elements of a row; the clock; the policies; the options; and the
-    /// number of gradient rows that were skipped because they were not finite.
+    /// The number of rows, `num_rows()`; the elements of a row, `width()`; the `clock()`; the
+    /// policies, `optimizer()`; the `options()`; and the number of gradient rows that were skipped
+    /// because they were not finite, `gradients_left_out()`.
     std::uint64_t num_rows() const { return core_.num_rows(); }
     std::size_t width() const { return core_.width(); }
     gradstep::clock clock() const { return core_.clock(); }
@@ -95,10 +97,12 @@ public:
     table_options const& options() const { return core_.options(); }
     std::uint64_t gradients_left_out() const { return core_.rows().left_out(); }
 
-    /// Writes a checkpoint, which a gs::table with these policies can load, and resumes from one:
-    /// gs::table::save and load, with the same errors.
+    /// Writes a checkpoint, which a gs::table with these policies can load. Throws the errors of
+    /// gs::table::save.
     void save(std::string const& file) const;
+    /// Resumes from a file of `save`, or of a gs::table. Throws the errors of gs::table::load.
     void load(std::string const& file);
+    /// Loads the parts that `options` select, and returns a load_report.
     load_report load(std::string const& file, load_options const& options);
 
     /// @cond
