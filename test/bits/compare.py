@@ -37,7 +37,7 @@ def builds(arguments):
     if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= runs:
         instruction_sets.append(["-march=x86-64-v4"])
     narrow = ["-O2", "-ffp-contract=off"]
-    # The best instruction set is optimised most, and its serial steps too: others would say the same of the same compiler.
+    # The build for the best instruction set is optimised most and also runs serial steps. One such build is enough for a compiler.
     of_avx2 = [*narrow, NO_SERIAL] if len(instruction_sets) > 1 else ["-O3"]
     if arguments.cross:
         # The references are builds that every other comparison has too, so that a compiler cache has them.

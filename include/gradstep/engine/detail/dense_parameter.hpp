@@ -134,7 +134,7 @@ public:
     // Continues from a saved state. The state of the first `loaded` elements belongs to it;
     // averages of the others stay as they are.
     void resume(gradstep::clock at, std::size_t loaded);
-    // The same of one parameter, with its id if the state has one.
+    // Continues one parameter, and takes the id of the state if it has one.
     void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::size_t loaded = SIZE_MAX) {
         resume(at, loaded);
         if (id) options_.id = id_ = *id;
