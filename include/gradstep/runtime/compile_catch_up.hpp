@@ -44,14 +44,8 @@ public:
         static constexpr history_facts of_type = history_facts::of<history>();
         return of_type;
     }
-    // Factors and matrices are recorded for each step. A closed form of the state's decay, and
-    // steps that are prepared again, need constant numbers.
     bool follows_schedules(bool of_rule) const noexcept override {
-        if constexpr (form == detail::catch_up_form::factors)
-            return !of_rule || detail::zero_gradient_effect_of<rule>() != zero_gradient_effect::decays_state;
-        else if constexpr (form == detail::catch_up_form::linear)
-            return !of_rule || !detail::missed_linear<rule, regularizer, compute>::has_factors;
-        else return false;
+        return detail::follows_schedules<form, rule, regularizer, compute>(of_rule);
     }
     void change(combination const& to) override {
         rule_ = rule_in<rule>(to);

@@ -41,4 +41,16 @@ using history_of = std::conditional_t<
     std::conditional_t<Form == catch_up_form::linear, linear_history<Rule, Regularizer, T, Buffer, Moves>,
                        std::conditional_t<Form == catch_up_form::steps,
                                           step_history<Rule, Regularizer, T, Buffer, Moves>, no_history<T>>>>;
+
+// Whether rows can catch up if numbers of the regularizer, or of the rule (`of_rule`), follow
+// schedules. Factors and matrices are recorded for each step. A closed form of the state's decay,
+// and steps that are prepared again, need constant numbers.
+template <catch_up_form Form, class Rule, class Regularizer, class T>
+constexpr bool follows_schedules([[maybe_unused]] bool of_rule) {
+    if constexpr (Form == catch_up_form::factors)
+        return !of_rule || zero_gradient_effect_of<Rule>() != zero_gradient_effect::decays_state;
+    else if constexpr (Form == catch_up_form::linear)
+        return !of_rule || !missed_linear<Rule, Regularizer, T>::has_factors;
+    else return Form != catch_up_form::steps;
+}
 } // namespace gradstep::detail::inline GRADSTEP_ISA

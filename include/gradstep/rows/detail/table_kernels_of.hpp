@@ -158,8 +158,8 @@ public:
             .is_replay = std::same_as<CatchUp, replay>,
             .plan_bytes = std::is_empty_v<typename view_type::missed> ? 0 : sizeof(typename view_type::missed),
             .history = history_facts::of<history_type>(),
-            .follows_numbers = follows(false),
-            .follows_numbers_of_rule = follows(true)};
+            .follows_numbers = follows_schedules<form, rule_type, regularizer_type, compute>(false),
+            .follows_numbers_of_rule = follows_schedules<form, rule_type, regularizer_type, compute>(true)};
         return of_type;
     }
     void visit_policies(policy_visitor& to) const override {
@@ -334,15 +334,6 @@ public:
     }
 
 private:
-    // Factors and matrices are recorded for each step. A closed form of the state's decay, and
-    // steps that are prepared again, need constant numbers.
-    static constexpr bool follows(bool of_rule) {
-        if constexpr (form == catch_up_form::factors)
-            return !of_rule || zero_gradient_effect_of<rule_type>() != zero_gradient_effect::decays_state;
-        else if constexpr (form == catch_up_form::linear)
-            return !of_rule || !missed_linear<rule_type, regularizer_type, compute>::has_factors;
-        else return form != catch_up_form::steps;
-    }
     struct kept final : row_history {
         explicit kept(history_type&& of) : it(std::move(of)) {}
         history_type it;
