@@ -1,13 +1,12 @@
 #pragma once
-#include <cstring>
-
 #include <gradstep/step/ascent.hpp>
 #include <gradstep/step/detail/model_sums.hpp>
 #include <gradstep/step/step_options.hpp>
 
 // The only interface that knows the type of an updater. What owns memory, checks calls, keeps a
 // clock or saves a state is compiled once, and calls it. Nothing here depends on an instruction set
-// (GRADSTEP_ISA): a program can contain kernels for several instruction sets, and choose.
+// (GRADSTEP_ISA): a program can contain kernels for several instruction sets, and choose. So the
+// interface defines no function: its users would share it (test/bits/symbols.py).
 namespace gradstep::detail {
 // Describes the type of an updater.
 struct updater_facts {
@@ -96,28 +95,23 @@ public:
     // The backend's memory: how to allocate it; how the host reads and writes it, which waits for
     // earlier steps; and copies and zeros, in order with the steps.
     virtual memory_resource const& memory() const noexcept = 0;
-    virtual void copy_to_host(void const* from, void* to, std::size_t bytes) const { copy_memory(from, to, bytes); }
-    virtual void copy_from_host(void const* from, void* to, std::size_t bytes) const { copy_memory(from, to, bytes); }
-    virtual void copy_memory(void const* from, void* to, std::size_t bytes) const {
-        if (bytes != 0) std::memcpy(to, from, bytes);
-    }
-    virtual void zero_memory(void* memory, std::size_t bytes) const {
-        if (bytes != 0) std::memset(memory, 0, bytes);
-    }
+    virtual void copy_to_host(void const* from, void* to, std::size_t bytes) const = 0;
+    virtual void copy_from_host(void const* from, void* to, std::size_t bytes) const = 0;
+    virtual void copy_memory(void const* from, void* to, std::size_t bytes) const = 0;
+    virtual void zero_memory(void* memory, std::size_t bytes) const = 0;
 
     // Sets the slots of a tensor as they begin after this many steps, which averages account for.
     virtual void initialize(erased_tensor const&, std::int64_t step) const = 0;
     // Adapts the state after this many steps to weights that other code has set. The master copy
     // becomes the weight.
-    virtual void weights_set(erased_tensor const&, [[maybe_unused]] std::int64_t step) const {}
+    virtual void weights_set(erased_tensor const&, std::int64_t step) const = 0;
     // Keeps the averages of the elements from `first` on as they are, while the clock goes from
     // one step to another.
-    virtual void keep_averages(erased_tensor const&, [[maybe_unused]] std::size_t first,
-                               [[maybe_unused]] std::int64_t from, [[maybe_unused]] std::int64_t to) const {}
+    virtual void keep_averages(erased_tensor const&, std::size_t first, std::int64_t from, std::int64_t to) const = 0;
 
     // Throws the errors of the prepared step with this tensor that depend on its type or shape, and
     // allocates the memory of the step. `number` is the tensor's number in a call with several.
-    virtual void require_step(erased_tensor const&, [[maybe_unused]] std::size_t number) {}
+    virtual void require_step(erased_tensor const&, std::size_t number) = 0;
     // Whether it does anything for a tensor without bfloat16_copy.
     bool checks_steps() const { return checks_steps_; }
     // Whether `run` can apply the prepared step to parts of a tensor of n elements.
@@ -129,10 +123,10 @@ public:
     // For model-wise rules, after the step is prepared and before `run`: what a tensor, or a block
     // of it, adds to the sums; the state of the clock after the step, from the sums of all tensors;
     // and `finalize`, which sets it for `run`, and returns the part that the clock keeps.
-    virtual model_sums sums_of(erased_tensor const&) const { return {}; }
-    virtual model_sums sums_of_block(erased_tensor const&, std::size_t) const noexcept { return {}; }
-    virtual clock_state settled(model_sums const&) const { return {}; }
-    virtual clock_state finalize(clock_state const& after) { return after; }
+    virtual model_sums sums_of(erased_tensor const&) const = 0;
+    virtual model_sums sums_of_block(erased_tensor const&, std::size_t) const noexcept = 0;
+    virtual clock_state settled(model_sums const&) const = 0;
+    virtual clock_state finalize(clock_state const& after) = 0;
 
     // Writes the average after the steps of `at`, if the updater keeps one, in the type of the
     // state, or else of the values.
@@ -140,9 +134,8 @@ public:
 
     // Moves the state of rows of `width` elements in slot i, which is kept in blocks, to the places
     // after a change of rows (row_order::state).
-    virtual void move_blocks([[maybe_unused]] std::size_t i, std::span<std::size_t const>,
-                             [[maybe_unused]] std::size_t width, std::span<coded_block const>,
-                             std::span<coded_block>) const {}
+    virtual void move_blocks(std::size_t i, std::span<std::size_t const> sources, std::size_t width,
+                             std::span<coded_block const>, std::span<coded_block>) const = 0;
 
     // These read `size` numbers of the type of the values: the sum of (scale * g)^2 over a block,
     // or over all, as in gs::global_norm (0 for integers); and the first of elements [first, last)

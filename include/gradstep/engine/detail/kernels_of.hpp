@@ -1,4 +1,6 @@
 #pragma once
+#include <cstring>
+
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/engine/detail/launch_batch.hpp>
@@ -80,11 +82,33 @@ template <class Element, class Backend, class Base> class element_kernels : publ
     using traits = element_traits<Element>;
     using storage = typename traits::storage;
     using compute = typename traits::compute;
-    static constexpr bool has_norm = !std::is_integral_v<storage>;
+    using byte = unsigned char;
+    static constexpr bool has_norm = !std::is_integral_v<storage>,
+                          is_on_host = std::is_same_v<typename Backend::memory_space, host_memory>;
 
 public:
     using Base::Base;
     memory_resource const& memory() const noexcept final { return memory_of_backend<Backend>(); }
+    void copy_to_host(void const* from, void* to, std::size_t bytes) const final {
+        if constexpr (is_on_host) element_kernels::copy_memory(from, to, bytes);
+        else
+            backend().copy_to_host(std::span(static_cast<byte const*>(from), bytes),
+                                   std::span(static_cast<byte*>(to), bytes));
+    }
+    void copy_from_host(void const* from, void* to, std::size_t bytes) const final {
+        if constexpr (is_on_host) element_kernels::copy_memory(from, to, bytes);
+        else backend().copy_from_host(std::span(static_cast<byte const*>(from), bytes), static_cast<byte*>(to));
+    }
+    void copy_memory(void const* from, void* to, std::size_t bytes) const final {
+        if constexpr (!is_on_host)
+            detail::copy(backend(), std::span(static_cast<byte const*>(from), bytes),
+                         std::span(static_cast<byte*>(to), bytes));
+        else if (bytes != 0) std::memcpy(to, from, bytes);
+    }
+    void zero_memory(void* memory, std::size_t bytes) const final {
+        if constexpr (!is_on_host) detail::fill(backend(), std::span(static_cast<byte*>(memory), bytes), byte(0));
+        else if (bytes != 0) std::memset(memory, 0, bytes);
+    }
     double block_sum([[maybe_unused]] void const* x, [[maybe_unused]] std::size_t size,
                      [[maybe_unused]] std::size_t block, [[maybe_unused]] double scale) const noexcept final {
         double sum = 0;
@@ -128,38 +152,9 @@ private:
     Backend const& backend() const { return *static_cast<Backend const*>(this->backend_address()); }
 };
 
-// The same for a backend of a device, whose memory the host cannot read.
-template <class Backend, class Base> class device_kernels : public Base {
-    using byte = unsigned char;
-
-public:
-    using Base::Base;
-    void copy_to_host(void const* from, void* to, std::size_t bytes) const final {
-        backend().copy_to_host(std::span(static_cast<byte const*>(from), bytes),
-                               std::span(static_cast<byte*>(to), bytes));
-    }
-    void copy_from_host(void const* from, void* to, std::size_t bytes) const final {
-        backend().copy_from_host(std::span(static_cast<byte const*>(from), bytes), static_cast<byte*>(to));
-    }
-    void copy_memory(void const* from, void* to, std::size_t bytes) const final {
-        detail::copy(backend(), std::span(static_cast<byte const*>(from), bytes),
-                     std::span(static_cast<byte*>(to), bytes));
-    }
-    void zero_memory(void* memory, std::size_t bytes) const final {
-        detail::fill(backend(), std::span(static_cast<byte*>(memory), bytes), byte(0));
-    }
-
-private:
-    Backend const& backend() const { return *static_cast<Backend const*>(this->backend_address()); }
-};
-template <class Backend, class Base>
-using kernels_in_memory = std::conditional_t<std::is_same_v<typename Backend::memory_space, host_memory>, Base,
-                                             device_kernels<Backend, Base>>;
-
 // What depends on the type of an updater, without a step. `Base` is derived from kernels.
 template <class Updater, class Base>
-class kernels_of : public element_kernels<typename Updater::element_type, typename Updater::backend_type,
-                                          kernels_in_memory<typename Updater::backend_type, Base>> {
+class kernels_of : public element_kernels<typename Updater::element_type, typename Updater::backend_type, Base> {
     using traits = typename Updater::traits;
     using storage = typename traits::storage;
     using state = typename traits::state;
@@ -230,6 +225,12 @@ public:
         }
     }
 
+    // Of rules that need nothing before a step, and are not model-wise.
+    void require_step(erased_tensor const&, std::size_t) override {}
+    model_sums sums_of(erased_tensor const&) const override { return {}; }
+    model_sums sums_of_block(erased_tensor const&, std::size_t) const noexcept override { return {}; }
+    clock_state settled(model_sums const&) const override { return {}; }
+    clock_state finalize(clock_state const& after) override { return after; }
     void move_blocks([[maybe_unused]] std::size_t i, [[maybe_unused]] std::span<std::size_t const> sources,
                      [[maybe_unused]] std::size_t width, [[maybe_unused]] std::span<coded_block const> from,
                      [[maybe_unused]] std::span<coded_block> to) const final {
