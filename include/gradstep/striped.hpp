@@ -4,30 +4,32 @@
 
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // Whether several threads can update the rows of a table of these types.
-template <class Updater, bool plans_read_history> constexpr bool require_concurrent() {
+template <class Updater, class CatchUp> constexpr bool require_concurrent() {
     static_assert(std::is_same_v<typename Updater::backend_type::memory_space, host_memory>,
                   "gradstep: striped: the locks are on the host; expected a table of a host backend");
-    static_assert(!plans_read_history, "gradstep: striped: replay reads the history while other threads add to it; "
-                                       "expected gs::exact or gs::touch_only");
+    static_assert(!row_updater<Updater, CatchUp>::plans_read_history,
+                  "gradstep: striped: replay reads the history while other threads add to it; "
+                  "expected gs::exact or gs::touch_only");
     return true;
 }
 
 // What striped<Table> owns, with the rows and their place for row_turns: a table, or a row_updater
 // with the memory of its rows.
-template <class Table> struct striped_rows {
-    using updater_type = typename Table::updater_type;
-    using storage = typename Table::storage;
+template <class Table> struct striped_rows;
+template <class Updater, class CatchUp> struct striped_rows<table<Updater, CatchUp>> {
+    using storage = typename Updater::traits::storage;
     using memory_type = void*; // it has its own
     static constexpr bool owns_rows = true;
-    static constexpr bool is_concurrent() { return require_concurrent<updater_type, Table::plans_read_history>(); }
-    Table table;
+    static constexpr bool is_concurrent() { return require_concurrent<Updater, CatchUp>(); }
+    static constexpr auto make_call = &concurrent_call_of<Updater, CatchUp>::make;
+    gradstep::table<Updater, CatchUp> table;
 
     // The arguments of calls, checked as far as they do not depend on the rows.
-    template <class Ids> given_ids ids(Ids& of) const { return ids_of<updater_type>(of); }
-    template <class Gradients> given_values gradients(Gradients& of) const { return gradients_of<updater_type>(of); }
+    template <class Ids> given_ids ids(Ids& of) const { return ids_of<Updater>(of); }
+    template <class Gradients> given_values gradients(Gradients& of) const { return gradients_of<Updater>(of); }
     template <class Ids, class Out, class Read>
     void read(row_place const& place, Ids& of, Out& out, Read const& read) const {
-        read_rows<updater_type, storage>(rows(), place, of, out, read);
+        read_rows<Updater, storage>(rows(), place, of, out, read);
     }
 
     row_core const& rows() const { return table.core().rows(); }
@@ -38,13 +40,11 @@ template <class Table> struct striped_rows {
     template <class F> decltype(auto) alone(F& f) { return std::forward<F>(f)(table); }
 };
 template <class Updater, class CatchUp> struct striped_rows<row_updater<Updater, CatchUp>> {
-    using updater_type = Updater;
     using storage = typename Updater::traits::storage;
     using memory_type = row_memory<Updater>;
     static constexpr bool owns_rows = false;
-    static constexpr bool is_concurrent() {
-        return require_concurrent<Updater, row_updater<Updater, CatchUp>::plans_read_history>();
-    }
+    static constexpr bool is_concurrent() { return require_concurrent<Updater, CatchUp>(); }
+    static constexpr auto make_call = &concurrent_call_of<Updater, CatchUp>::make;
     row_updater<Updater, CatchUp> table;
     row_memory<Updater> memory;
 
@@ -117,7 +117,7 @@ public:
     /// stripes, 8 bytes each, rounded up to a power of two. By default there are as many as rows,
     /// but at least 2^12 and at most 2^18. Throws value_error unless they are in [1, 2^31].
     explicit striped(Table owned, std::optional<std::size_t> stripes = {})
-        : table_{std::move(owned)}, turns_(stripes, rows().num_rows()) {
+        : table_{std::move(owned)}, turns_(stripes, rows().num_rows(), rows_type::make_call) {
         static_assert(rows_type::owns_rows, "gradstep: striped: a row_updater has no rows; expected "
                                             "gs::striped{rows, memory}");
     }
@@ -125,7 +125,7 @@ public:
     /// ownership of the row_updater, not of the memory. Throws the errors of row_updater::memory.
     explicit striped(Table row_updater, typename rows_type::memory_type const& memory,
                      std::optional<std::size_t> stripes = {}) requires(!rows_type::owns_rows)
-        : table_{std::move(row_updater), memory}, turns_(stripes, rows().num_rows()) {
+        : table_{std::move(row_updater), memory}, turns_(stripes, rows().num_rows(), rows_type::make_call) {
         table_.placed([](auto const&) {});
     }
 

@@ -18,8 +18,7 @@ template <class Updater, class CatchUp> class striped<keyed_table<Updater, Catch
     using table_type = keyed_table<Updater, CatchUp>;
     using shared_guard = detail::phase_fair_mutex::shared_guard;
     using key_span = std::span<std::uint64_t const>;
-    static_assert(detail::require_concurrent<Updater, detail::table_kernels_of<Updater, CatchUp>::form ==
-                                                          detail::catch_up_form::steps>());
+    static_assert(detail::require_concurrent<Updater, CatchUp>());
 
 public:
     /// The type of a value in memory.
@@ -28,7 +27,8 @@ public:
     /// Takes ownership of the table. Row numbers are mapped to `stripes` stripes, 8 bytes each,
     /// rounded up to a power of two; default 2^18. Throws value_error unless they are in [1, 2^31].
     explicit striped(table_type owned, std::optional<std::size_t> stripes = {})
-        : table_(std::move(owned)), turns_(stripes, std::size_t{1} << 18) {}
+        : table_(std::move(owned)),
+          turns_(stripes, std::size_t{1} << 18, &detail::concurrent_call_of<Updater, CatchUp>::make) {}
 
     /// keyed_table::update, from any thread. It checks its arguments before it writes anything.
     template <class Keys, class Gradients>

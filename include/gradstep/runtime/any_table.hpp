@@ -112,6 +112,7 @@ public:
     detail::given_ids checked_ids(any_span ids) const;
     detail::given_values checked_values(char const* name, any_span values) const;
     detail::extent checked_room(any_span const& out, scalar type) const;
+    static std::unique_ptr<detail::concurrent_call> concurrent_call(detail::table_kernels const& of);
     /// @endcond
 
 private:
@@ -145,6 +146,7 @@ template <> struct striped_rows<any_table> {
     using memory_type = void*;
     static constexpr bool owns_rows = true;
     static constexpr bool is_concurrent() { return true; } // calls refuse a table that is not
+    static constexpr auto make_call = &any_table::concurrent_call;
     any_table table;
 
     given_ids ids(any_span const& of) const { return table.checked_ids(of.now()); }

@@ -22,6 +22,11 @@ GRADSTEP_DEFINE_RUNTIME any_updater const& any_table::optimizer() const {
     return static_cast<detail::any_table_kernels const&>(core_.kernels()).updater;
 }
 
+GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::concurrent_call>
+any_table::concurrent_call(detail::table_kernels const& of) {
+    return detail::any_table_kernels::concurrent(of);
+}
+
 GRADSTEP_DEFINE_RUNTIME detail::given_ids any_table::checked_ids(any_span ids) const {
     if (ids.data == nullptr && ids.size != 0)
         detail::fail<buffer_error>({"ids"}, {"is null"}, {ids.size, " elements of memory"});

@@ -155,6 +155,17 @@ void change_compiled_table(detail::table_kernels& table, combination const& to) 
     own = next;
 }
 
+/// The function that makes a call of a table for several threads, or null for replay, whose calls
+/// would read the history while others add to it.
+template <class Kernels> constexpr auto concurrent_call_in() {
+    return []<class Updater, class CatchUp>(std::type_identity<detail::table_kernels_of<Updater, CatchUp>>) {
+        std::unique_ptr<detail::concurrent_call> (*make)(detail::table_kernels const&) = nullptr;
+        if constexpr (Kernels::form != detail::catch_up_form::steps)
+            make = &detail::concurrent_call_of<Updater, CatchUp>::make;
+        return make;
+    }(std::type_identity<Kernels>{});
+}
+
 /// The combinations of an element and a catch-up policy with every rule, regularizer and average of
 /// three lists.
 template <class Element, class CatchUp, class Rules, class Regularizers, class Averages = type_list<void>>
@@ -170,7 +181,8 @@ struct compiled_catch_up_list {
                            catch_ups::index_of<CatchUp>,
                            &make_compiled_history<Element, Rule, Average, Regularizer, CatchUp>,
                            &make_compiled_table<Element, Rule, Average, Regularizer, CatchUp>,
-                           &change_compiled_table<Element, Rule, Average, Regularizer, CatchUp>};
+                           &change_compiled_table<Element, Rule, Average, Regularizer, CatchUp>,
+                           concurrent_call_in<table_kernels_in<Element, Rule, Average, Regularizer, CatchUp>>()};
         });
         return out;
     }();

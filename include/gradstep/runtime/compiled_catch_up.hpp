@@ -64,5 +64,7 @@ struct compiled_catch_up_entry {
     std::unique_ptr<detail::table_kernels> (*make_table)(combination const&, void const* catch_up_policy,
                                                          detail::executor_reference& threads);
     void (*change_table)(detail::table_kernels&, combination const&);
+    // Makes a call of its kernels for several threads; null if they cannot update its rows.
+    std::unique_ptr<detail::concurrent_call> (*make_concurrent)(detail::table_kernels const&);
 };
 } // namespace gradstep::runtime

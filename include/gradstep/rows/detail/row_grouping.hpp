@@ -27,7 +27,34 @@ public:
     std::span<share const> group(table_kernels const& on, std::span<Id const> ids, std::uint32_t const* sources,
                                  void const* gradients, std::size_t elements, std::size_t width, std::uint64_t num_rows,
                                  table_options const& options, std::size_t row_bytes) {
-        std::size_t ignored = check_ids(ids, num_rows, options.ignore_id);
+        std::size_t const ignored = check_ids(ids, num_rows, options.ignore_id);
+        if constexpr (std::is_same_v<Id, std::int64_t>) { // the same bits from here on: the ids are in range
+            std::span const words(reinterpret_cast<std::uint64_t const*>(ids.data()), ids.size());
+            return group_checked(on, words, sources, gradients, elements, width, num_rows, options, row_bytes, ignored);
+        } else {
+            return group_checked(on, ids, sources, gradients, elements, width, num_rows, options, row_bytes, ignored);
+        }
+    }
+    // How many ids of the last batch had their gradients skipped.
+    std::size_t left_out() const { return left_out_; }
+
+    // Whether any gradient is not finite.
+    static bool has_nonfinite(table_kernels const& on, void const* gradients, std::size_t elements) {
+        std::size_t const parts = on.parts_for(elements * on.facts().storage_bytes);
+        std::atomic<bool> found = false;
+        on.for_each_part(parts, [&](std::size_t p) {
+            std::size_t const first = p * elements / parts, last = (p + 1) * elements / parts;
+            if (on.find_nonfinite(gradients, first, last) != last) found.store(true, std::memory_order_relaxed);
+        });
+        return found;
+    }
+
+private:
+    template <class Id>
+    std::span<share const> group_checked(table_kernels const& on, std::span<Id const> ids, std::uint32_t const* sources,
+                                         void const* gradients, std::size_t elements, std::size_t width,
+                                         std::uint64_t num_rows, table_options const& options, std::size_t row_bytes,
+                                         std::size_t ignored) {
         std::optional<std::int64_t> ignore_id = options.ignore_id;
         left_out_ = 0;
         if (options.on_nonfinite != nonfinite::propagate && has_nonfinite(on, gradients, elements)) {
@@ -75,21 +102,7 @@ public:
         }
         return shares;
     }
-    // How many ids of the last batch had their gradients skipped.
-    std::size_t left_out() const { return left_out_; }
 
-    // Whether any gradient is not finite.
-    static bool has_nonfinite(table_kernels const& on, void const* gradients, std::size_t elements) {
-        std::size_t const parts = on.parts_for(elements * on.facts().storage_bytes);
-        std::atomic<bool> found = false;
-        on.for_each_part(parts, [&](std::size_t p) {
-            std::size_t const first = p * elements / parts, last = (p + 1) * elements / parts;
-            if (on.find_nonfinite(gradients, first, last) != last) found.store(true, std::memory_order_relaxed);
-        });
-        return found;
-    }
-
-private:
     // Balanced for arbitrary ids. Splits shares of twice the average size or more, so that
     // adversarial ids cannot serialise a step.
     static void cut_evenly(std::vector<share>& shares) {
@@ -142,7 +155,7 @@ private:
         return of.finite;
     }
 
-    std::tuple<grouping<std::int32_t>, grouping<std::int64_t>, grouping<std::uint64_t>> groupings_;
+    std::tuple<grouping<std::int32_t>, grouping<std::uint64_t>> groupings_;
     std::vector<share> shares_;
     duplicate_check seen_;
     std::size_t left_out_ = 0;

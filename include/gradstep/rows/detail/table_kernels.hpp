@@ -120,7 +120,8 @@ public:
 };
 
 // The same for calls of several threads, which update single rows in an order of their own. A plan
-// is the pending steps of a row, of row_facts::plan_bytes; kernels do not keep it.
+// is the pending steps of a row, of row_facts::plan_bytes; kernels do not keep it. `striped` makes
+// these calls, so that other tables do not compile them.
 class concurrent_call {
 public:
     virtual ~concurrent_call() = default;
@@ -199,8 +200,6 @@ public:
     // Allocates memory to catch up so many rows at once, before anything is written.
     virtual void reserve(std::uint64_t) {}
     virtual std::unique_ptr<row_call> call() const = 0;
-    // Null on a device.
-    virtual std::unique_ptr<concurrent_call> concurrent() const = 0;
 
     // The first element of [first, last) that is not finite, else `last`. Host memory.
     virtual std::size_t find_nonfinite(void const* values, std::size_t first, std::size_t last) const noexcept = 0;

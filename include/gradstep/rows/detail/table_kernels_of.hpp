@@ -83,7 +83,6 @@ row_update<Updater, View> make_row_update(Updater const& of, prepared_step<Updat
 }
 
 template <class Updater, class CatchUp> class row_call_of;
-template <class Updater, class CatchUp> class concurrent_call_of;
 
 // An updater, a catch-up policy and a history, behind the interface table_kernels.
 template <class Updater, class CatchUp> class table_kernels_of final : public table_kernels {
@@ -260,11 +259,6 @@ public:
     std::unique_ptr<row_call> call() const override {
         return std::make_unique<row_call_of<Updater, CatchUp>>(*this, false);
     }
-    std::unique_ptr<concurrent_call> concurrent() const override {
-        if constexpr (by_packs && form != catch_up_form::steps)
-            return std::make_unique<concurrent_call_of<Updater, CatchUp>>(*this);
-        else return nullptr;
-    }
 
     std::size_t find_nonfinite(void const* values, std::size_t first, std::size_t last) const noexcept override {
         std::span const x(static_cast<storage const*>(values) + first, last - first);
@@ -412,6 +406,9 @@ template <class Updater, class CatchUp> class concurrent_call_of final : public 
 
 public:
     explicit concurrent_call_of(kernels const& of) : of_(of), call_(of, true) {}
+    static std::unique_ptr<concurrent_call> make(table_kernels const& of) {
+        return std::make_unique<concurrent_call_of>(static_cast<kernels const&>(of));
+    }
 
     row_call& grouping() override { return call_; }
     std::span<std::uint64_t const> rows() const override { return {call_.batch().ids, call_.batch().count}; }

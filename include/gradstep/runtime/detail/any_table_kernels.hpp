@@ -72,7 +72,8 @@ public:
     }
 
     GRADSTEP_DEFINE_RUNTIME std::unique_ptr<row_call> call() const override;
-    GRADSTEP_DEFINE_RUNTIME std::unique_ptr<concurrent_call> concurrent() const override;
+    // A call for several threads; null if they cannot update the rows.
+    static std::unique_ptr<concurrent_call> concurrent(table_kernels const& of);
 
     std::size_t find_nonfinite(void const* values, std::size_t first, std::size_t last) const noexcept override {
         return updater.compiled().find_nonfinite(values, first, last);
@@ -99,8 +100,6 @@ public:
     GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor tensor(row_place const& rows, std::uint64_t id) const;
 
 private:
-    using change = void(table_kernels&, runtime::combination const&);
-
     void begin_row(row_place const& rows, initial_values const* initial, std::uint64_t id,
                    row_start const& start) const;
     executor_reference executor() const;
@@ -108,7 +107,9 @@ private:
     row_facts facts_;
     std::shared_ptr<executor_reference> threads_; // of the updater; the typed kernels and copies refer to it
     std::unique_ptr<table_kernels> typed_;        // null if rows have no history
-    change* change_ = nullptr;                    // sets the numbers of the typed kernels
+    // Sets the numbers of the typed kernels, and makes their calls for several threads.
+    void (*change_)(table_kernels&, runtime::combination const&) = nullptr;
+    std::unique_ptr<concurrent_call> (*make_concurrent_)(table_kernels const&) = nullptr;
 };
 } // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 

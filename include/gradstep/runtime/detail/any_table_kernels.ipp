@@ -52,13 +52,15 @@ GRADSTEP_DEFINE_RUNTIME any_table_kernels::any_table_kernels(any_updater const& 
     auto const [number, policy] = index_of_policy(updater.policies().catch_up);
     typed_ = entry->make_table(combination_of(updater.policies()), policy, *threads_);
     change_ = entry->change_table;
+    make_concurrent_ = entry->make_concurrent;
     facts_ = typed_->facts();
     require_followed(updater, facts_.follows_numbers, facts_.follows_numbers_of_rule);
 }
 
 GRADSTEP_DEFINE_RUNTIME any_table_kernels::any_table_kernels(any_table_kernels const& other, bool with_history)
     : updater(other.updater), facts_(other.facts_), threads_(other.threads_),
-      typed_(other.typed_ == nullptr ? nullptr : other.typed_->copy(with_history)), change_(other.change_) {}
+      typed_(other.typed_ == nullptr ? nullptr : other.typed_->copy(with_history)), change_(other.change_),
+      make_concurrent_(other.make_concurrent_) {}
 
 GRADSTEP_DEFINE_RUNTIME void any_table_kernels::describe(state_visitor& to) const {
     auto const& of = updater.facts();
@@ -268,8 +270,9 @@ GRADSTEP_DEFINE_RUNTIME std::unique_ptr<row_call> any_table_kernels::call() cons
     return std::make_unique<any_row_call>(*this, false);
 }
 
-GRADSTEP_DEFINE_RUNTIME std::unique_ptr<concurrent_call> any_table_kernels::concurrent() const {
-    if (typed_ != nullptr) return typed_->concurrent();
-    return std::make_unique<any_concurrent_call>(*this);
+GRADSTEP_DEFINE_RUNTIME std::unique_ptr<concurrent_call> any_table_kernels::concurrent(table_kernels const& any) {
+    auto const& of = static_cast<any_table_kernels const&>(any);
+    if (of.typed_ == nullptr) return std::make_unique<any_concurrent_call>(of);
+    return of.make_concurrent_ == nullptr ? nullptr : of.make_concurrent_(*of.typed_);
 }
 } // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI

@@ -9,8 +9,11 @@ namespace gradstep::detail::inline GRADSTEP_ABI {
 // turn comes.
 class row_turns {
 public:
+    // Makes a call of a table's kernels; null if several threads cannot update their rows.
+    using call_maker = std::unique_ptr<concurrent_call> (*)(table_kernels const&);
+
     // Throws value_error for a number of stripes that is out of range.
-    row_turns(std::optional<std::size_t> stripes, std::uint64_t num_rows);
+    row_turns(std::optional<std::size_t> stripes, std::uint64_t num_rows, call_maker make);
 
     // What a call does with a row, and when.
     struct turn {
@@ -80,6 +83,7 @@ private:
     template <class Fetch, class F>
     void in_turn(row_core const& rows, call_scratch& work, std::size_t count, Fetch const& fetch, F const& f) const;
 
+    call_maker make_call_;
     mutable turns turns_;       // drawn under order_
     mutable plain_mutex order_; // of the clock, the stamps and the history
     mutable plain_mutex free_lock_;

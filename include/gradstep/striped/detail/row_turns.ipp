@@ -9,8 +9,8 @@ GRADSTEP_DEFINE std::size_t checked_stripes(std::optional<std::size_t> stripes, 
     return count;
 }
 
-GRADSTEP_DEFINE row_turns::row_turns(std::optional<std::size_t> stripes, std::uint64_t num_rows)
-    : turns_(checked_stripes(stripes, num_rows)) {}
+GRADSTEP_DEFINE row_turns::row_turns(std::optional<std::size_t> stripes, std::uint64_t num_rows, call_maker make)
+    : make_call_(make), turns_(checked_stripes(stripes, num_rows)) {}
 
 // Memory that is written before it is read, and grows geometrically.
 template <class T> void reserve_scratch(std::vector<T>& memory, std::size_t size) {
@@ -31,7 +31,7 @@ GRADSTEP_DEFINE row_turns::scratch_lease::scratch_lease(row_turns const& from, r
     }
     if (leased_) return;
     leased_ = std::make_unique<call_scratch>();
-    leased_->call_ = rows.kernels().concurrent();
+    leased_->call_ = from.make_call_(rows.kernels());
     leased_->plan_bytes_ = rows.facts().plan_bytes;
     if (leased_->call_ == nullptr)
         fail<value_error>({"striped: catch_up"}, {"replay reads the history while other threads add to it"},
