@@ -82,7 +82,7 @@ void require_storable(std::span<any_parameter* const> parameters, std::vector<st
         for (std::size_t i = 0; i < of.slots(); ++i)
             if (places.contains(name + "/" + of.slot_name(i)))
                 gradstep::detail::refuse_meeting_names("names", name, of.slot_name(i));
-        if (parameters[k]->stamps() == nullptr) continue;
+        if (!parameters[k]->catches_up()) continue;
         for (char const* const of_rows : {"stamps", "history"})
             if (places.contains(name + "/" + of_rows)) gradstep::detail::refuse_meeting_names("names", name, of_rows);
     }

@@ -72,8 +72,8 @@ public:
     /// The same for a parameter whose optimizer is chosen at run time, `any_parameter`
     /// (gradstep/runtime.hpp).
     template <class Parameter>
-    requires(requires { typename Parameter::rows_type; }) void add(std::string name, Parameter owned,
-                                                                   tensor_options options = {}) {
+    requires(requires(Parameter x) { Parameter::owned(std::move(x)); }) void add(std::string name, Parameter owned,
+                                                                                 tensor_options options = {}) {
         tasks_.check_new(name, options);
         tasks_.push_back(std::make_unique<detail::task_of<Parameter>>(name, options, std::move(owned)));
     }

@@ -45,8 +45,8 @@ public:
     /// The same for a parameter with an optimizer chosen at run time, `any_parameter`
     /// (gradstep/runtime.hpp).
     template <class Parameter>
-    requires(requires { typename Parameter::rows_type; }) void add(std::string name, Parameter owned,
-                                                                   tensor_options options = {}) {
+    requires(requires(Parameter x) { Parameter::owned(std::move(x)); }) void add(std::string name, Parameter owned,
+                                                                                 tensor_options options = {}) {
         tasks().check_new(name, options);
         push_back(make_message_task(std::move(name), Parameter::owned(std::move(owned)), options));
     }

@@ -16,7 +16,7 @@
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 #include <gradstep/runtime/detail/any_compression.hpp>
-#include <gradstep/runtime/detail/stamped_rows.hpp>
+#include <gradstep/runtime/detail/parameter_rows.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 #include <gradstep/saved/load_options.hpp>
 #include <gradstep/step/ascent.hpp>
@@ -48,9 +48,6 @@ namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 /// a row-wise rule keeps for each row moves with its row.
 class any_parameter : private detail::dense_parameter, public changing_rows<any_parameter> {
 public:
-    /// The rows with pending steps, for checkpoints.
-    using rows_type = detail::stamped_rows;
-
     /// Copies the optimizer and the values of `initial`, and sets the state to step 0. The clock
     /// starts at 0. The values have the optimizer's type, and are zero if `initial` has no memory.
     /// Without `rows` there is one row with all elements. Throws value_error, size_error or
@@ -76,9 +73,8 @@ public:
     /// it uses those threads. Also throws value_error for a gradient of another type.
     update_result update(any_span gradient, step_options const& options = {});
     /// Updates the rows in `ids` by one step. The ids have an integer type, and gradient_rows
-    /// contains ids.size x width elements. The gradients of a duplicate row are added; for elements
-    /// of 16 bits their sum is rounded once. Other rows do not change, or the step is pending for
-    /// them (catch_up). Throws the errors of update, and value_error for an id out of range.
+    /// contains ids.size x width elements. The gradients of a duplicate row are added, as in a
+    /// gs::table. Other rows do not change, or the step is pending for them (catch_up). Throws the errors of update, and value_error for an id out of range.
     /// Nothing is written then.
     update_result update_rows(any_span ids, any_span gradient_rows, step_options const& options = {});
 
@@ -222,8 +218,6 @@ public:
     void resume(gradstep::clock at, std::optional<std::uint64_t> id, std::optional<std::uint64_t> seed,
                 std::size_t loaded = SIZE_MAX);
     using dense_parameter::resume;
-    /// The same for the pending steps of rows.
-    void resume(rows_type rows) { stamps_ = std::move(rows); }
     /// The id for random numbers, if the updater draws random bits.
     std::optional<std::uint64_t> drawing_id() const;
     /// Adds the hash of a name to the id of the constructor, for random numbers of its own. If the
@@ -231,9 +225,8 @@ public:
     void set_name(std::string_view name, bool always = false);
     /// The seed of the run for random numbers.
     std::uint64_t seed() const { return seed_; }
-    /// The rows with pending steps, or null, for checkpoints, which equal a gs::table's.
-    rows_type* stamps() { return stamps_ ? &*stamps_ : nullptr; }
-    rows_type const* stamps() const { return stamps_ ? &*stamps_ : nullptr; }
+    /// Whether rows catch up on pending steps (a catch-up policy other than touch_only).
+    bool catches_up() const { return catches_up_; }
     /// The options of the constructor.
     using dense_parameter::options;
 
@@ -250,6 +243,10 @@ public:
     }
     static any_parameter& of(detail::dense_parameter& core) { return static_cast<any_parameter&>(core); }
     detail::dense_parameter const& core() const { return *this; }
+    // The rows, of a parameter whose rows catch up; for other calls than `progress` and `stamps`,
+    // `rows_in_place`.
+    detail::parameter_rows const& tracked_rows() const { return *table_; }
+    detail::parameter_rows& rows_in_place();
     void take_gradient(any_span const& gradient, step_options const& options, char const* call);
     any_span gradient() const { return {updater_.storage(), gradient_.data, gradient_.size}; }
     GRADSTEP_DEFINE_RUNTIME void advance(step_options const& options, tensor_options const& own) override;
@@ -294,7 +291,7 @@ private:
     changed_rows(detail::row_order const& order, void const* added, std::size_t count) override;
     GRADSTEP_DEFINE_RUNTIME void withdraw() override;
     void run_whole(detail::launch_batch&) override { run_alone(); }
-    bool runs_in_chunks() const override { return !updater_.facts().is_whole() && !two_phase_.runs() && !stamps_; }
+    bool runs_in_chunks() const override { return !updater_.facts().is_whole() && !two_phase_.runs() && !catches_up_; }
     detail::norm_limit own_limit() const override { return limit_; }
     GRADSTEP_DEFINE_RUNTIME void begin_alone(step_options const& options) override;
     GRADSTEP_DEFINE_RUNTIME void run_alone() override;
@@ -306,8 +303,6 @@ private:
 
     // The prepared step, on the threads of an update; of a model-wise rule, after its sums.
     void run_prepared();
-    // Rows outside the step miss it from now on.
-    void begin_step();
 
     // What calls need memory for, which is kept for the next call. A copy of a parameter begins
     // without it.
@@ -327,7 +322,7 @@ private:
 
     void set_id(std::uint64_t id) { options_.id = id_ = id; }
     void use_own_threads();
-    bool is_behind() const { return stamps_ && stamps_->is_behind(); }
+    bool is_behind() const { return catches_up_ && table_->is_behind; }
     // A step of all elements, on rows [first, last).
     void run_all_rows(std::size_t first, std::size_t last) const noexcept;
     // Calls f(first, last) for parts of the rows, on the threads of an update.
@@ -344,6 +339,7 @@ private:
     std::size_t own_rows() const { return has_rows_of_their_own() ? rows_ : 0; }
     void reshape(gradstep::shape const& of);
     void require_rows(char const* call) const;
+    step_options seeded(step_options options) const;
     void next_step(step_options const& options, tensor_options const& own);
     void require_average(char const* call) const;
     static std::size_t bytes_of(any_span const& x) { return x.size * size_of(x.type); }
@@ -352,7 +348,6 @@ private:
     detail::given_gradient checked_gradient(any_span const& given, std::size_t count,
                                             step_options const& options) const;
 
-    std::byte* value_at(std::size_t i) const;
     void const* gradient_at(std::size_t i) const;
     // Row r as a separate tensor.
     runtime::erased_tensor row_tensor(std::size_t r, void const* gradient) const;
@@ -361,10 +356,6 @@ private:
     static std::span<std::int64_t const> numbers_of(any_span const& given, std::size_t rows, char const* call,
                                                     std::vector<std::int64_t>& memory);
     std::span<std::int64_t const> ids_of(any_span const& given, char const* call);
-    void prefetch(std::size_t row) const noexcept;
-    // Rows [first, last) of a batch; `sum` has room for a row.
-    struct distinct_rows;
-    void run_rows(distinct_rows const& of, std::size_t first, std::size_t last, void* sum) const noexcept;
 
     static void separate_ids(std::span<any_parameter* const> all);
     any_updater updater_;
@@ -372,8 +363,8 @@ private:
     std::size_t rows_, width_;
     bool has_rows_ = false; // else rows_ is 1, and width_ the number of all elements
     detail::norm_limit limit_ = {};
-    std::optional<detail::stamped_rows> stamps_; // if rows have pending steps
-    bool is_taken_ = false;                      // by update_all
+    bool catches_up_ = false;
+    bool is_taken_ = false; // by update_all
     std::optional<detail::executor_reference> threads_;
     // The application's memory that it refers to.
     struct lent_memory {
@@ -385,6 +376,7 @@ private:
     detail::two_phase two_phase_;
     std::optional<std::vector<std::uint64_t>> shape_; // set by set_shape
     workspace scratch_;
+    std::optional<detail::parameter_rows> table_; // made for the first step of some rows, or if rows catch up
 };
 
 /// Updates several parameters with any policies by one step each, in one call. gradients[k] is for

@@ -41,7 +41,8 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
     if (!std::holds_alternative<touch_only>(updater_.policies().catch_up)) {
         require_rows("catch_up");
         if (width_ == 0 && rows_ != 0) detail::fail<size_error>({"catch_up"}, {"rows of width 0"}, {"width >= 1"});
-        stamps_.emplace(updater_, rows_, width_);
+        table_.emplace(updater_, rows_, width_);
+        catches_up_ = true;
     }
     optimizer_options const& of_text = updater_.options();
     if (options_.on_nonfinite == nonfinite::propagate) options_.on_nonfinite = of_text.on_nonfinite;
@@ -91,12 +92,13 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::refer_to(any_tensor const& given) {
     runtime::erased_tensor const x = updater_.checked_memory(memory);
     detail::require_elements("shape", memory.shape, x.size);
     width_ = x.size;
+    table_.reset();
     options_.shape = memory.shape;
     memory_ = detail::dense_memory::referring_to(updater_.facts(), x);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::seek(gradstep::clock at) {
-    if (stamps_)
+    if (catches_up_)
         detail::fail<sequence_error>({"seek"}, {"rows that catch up have a history of their steps"},
                                      {"touch_only; load a state that was saved instead"});
     if (awaits_messages())
@@ -107,7 +109,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::seek(gradstep::clock at) {
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::change_numbers(optimizer_configuration const& from) {
     require_trained("change_numbers");
-    if (stamps_ && stamps_->has_history())
+    if (catches_up_ && table_->core.facts().has_history())
         detail::fail<sequence_error>({"change_numbers"},
                                      {"rows that catch up have a history of steps with the numbers before"},
                                      {"\"catch_up\": \"touch_only\""});
@@ -183,7 +185,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::put_average() {
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::set_shape(std::vector<std::uint64_t> extents) {
     detail::require_shape({}, extents, size());
-    if (stamps_ && extents != std::vector<std::uint64_t>{rows_, width_})
+    if (catches_up_ && extents != std::vector<std::uint64_t>{rows_, width_})
         detail::fail<size_error>({"set_shape"}, {"another shape than rows that catch up have"},
                                  {"[", rows_, ", ", width_, "]"});
     if (!updater_.facts().factor_slots.empty()) reshape(gradstep::shape::of(extents));
@@ -246,7 +248,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::set_name(std::string_view name, bool
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::join(std::string const& name, tensor_options const& options) {
     set_name(name, true);
-    if (stamps_)
+    if (catches_up_)
         detail::fail<value_error>({name, ": catch_up"}, {"a parameter of a model takes every step as a whole"},
                                   {"touch_only"});
     own_ = options;
@@ -313,10 +315,6 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::require_room(any_span const& out, sc
     require_apart({"out", out.data, out.size, bytes_of(out)});
 }
 
-GRADSTEP_DEFINE_RUNTIME std::byte* any_parameter::value_at(std::size_t i) const {
-    return static_cast<std::byte*>(memory_.values()) + i * size_of(updater_.storage());
-}
-
 GRADSTEP_DEFINE_RUNTIME void const* any_parameter::gradient_at(std::size_t i) const {
     return static_cast<std::byte const*>(gradient_.data) + i * size_of(updater_.storage());
 }
@@ -340,7 +338,7 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update(any_span gradient, s
 }
 
 GRADSTEP_DEFINE_RUNTIME ascent_result any_parameter::ascend(any_span gradient, sam_options const& how) {
-    if (stamps_)
+    if (catches_up_)
         detail::fail<value_error>({"ascend"}, {"rows that catch up have pending steps"},
                                   {"\"catch_up\": \"touch_only\""});
     return dense_parameter::ascend(checked_gradient(gradient.now(), size(), {}), how);
@@ -386,21 +384,16 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::take_gradient(any_span const& gradie
 GRADSTEP_DEFINE_RUNTIME void any_parameter::advance(step_options const& options, tensor_options const& own) {
     next_step(options, own);
     bool const uses_shape = updater_.facts().uses_shape;
-    if (!stamps_ && !uses_shape && !compresses()) return;
+    if (!catches_up_ && !uses_shape && !compresses()) return;
     detail::rollback_guard back([&] { withdraw(); });
     if (uses_shape) {
         updater_.compiled().require_step(tensor(gradient_.data), detail::only_tensor);
-    } else if (stamps_) {
-        stamps_->follow(updater_);
-        stamps_->require_kept(updater_.prepared_step());
+    } else if (catches_up_) {
+        rows_in_place().core.prepare(seeded(options));
     } else {
         two_phase_.begin(updater_, tensor(gradient_.data), threads_);
     }
     back.dismiss();
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_step() {
-    if (stamps_) stamps_->begin_step(tensor(nullptr), updater_.prepared_step());
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::withdraw() {
@@ -410,13 +403,13 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::withdraw() {
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::run_prepared() {
     if (two_phase_.runs()) return two_phase_.run(updater_);
-    if (stamps_) {
-        begin_step();
-        for_each_row([&](std::size_t first, std::size_t last) {
-            stamps_->catch_up(tensor(nullptr), {nullptr, first, last}, clock().step);
-            run_all_rows(first, last);
-        });
-        return stamps_->has_caught_up();
+    if (catches_up_) {
+        detail::parameter_rows& its = rows_in_place();
+        its.core.begin(its.place, true);
+        for_each_row([&](std::size_t first, std::size_t last) { run_all_rows(first, last); });
+        std::fill(its.stamps.begin(), its.stamps.end(), static_cast<std::uint32_t>(clock().step));
+        its.is_behind = false;
+        return;
     }
     std::size_t const bytes = size() * bytes_per_element();
     std::size_t const parts = threads_ ? threads_->small_parts_for(bytes) : 1;
@@ -464,9 +457,12 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options const& option
                                   {"a new parameter"});
     before_ = clock();
     if (options.seed != 0 || seed_ == 0) return updater_.next_step(options, own);
-    step_options seeded = options;
-    seeded.seed = seed_;
-    updater_.next_step(seeded, own);
+    updater_.next_step(seeded(options), own);
+}
+
+GRADSTEP_DEFINE_RUNTIME step_options any_parameter::seeded(step_options options) const {
+    if (options.seed == 0) options.seed = seed_;
+    return options;
 }
 
 GRADSTEP_DEFINE_RUNTIME detail::given_gradient any_parameter::checked_gradient(any_span const& given, std::size_t count,
@@ -480,9 +476,11 @@ GRADSTEP_DEFINE_RUNTIME detail::given_gradient any_parameter::checked_gradient(a
     detail::refuse_alignment("gradient", given.type);
 }
 
-struct any_parameter::distinct_rows {
-    detail::batch_rows<std::int64_t> rows;
-};
+GRADSTEP_DEFINE_RUNTIME detail::parameter_rows& any_parameter::rows_in_place() {
+    if (!table_) table_.emplace(updater_, rows_, width_);
+    table_->core.options.id = options_.id;
+    return table_->in(updater_, threads_, memory_);
+}
 
 GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, any_span gradient_rows,
                                                                  step_options const& options) {
@@ -492,18 +490,7 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
         detail::fail<value_error>({"update_rows"}, {"dgc_momentum takes no step of single rows"},
                                   {"another rule, or update()"});
     require_rows("update_rows");
-    if (!updater_.facts().clock_state_names.empty() || updater_.facts().is_model_wise)
-        detail::fail<value_error>({"update_rows"},
-                                  {"the rule keeps numbers of all steps, which an inactive row would miss"},
-                                  {"update(), or another rule"});
-    if (!stamps_ && updater_.facts().counts_steps)
-        detail::fail<value_error>(
-            {"update_rows"},
-            {"the average counts the steps of the run, and under touch_only would miss those of an inactive row"},
-            {"ema or towards_initial, or under catch_up exact or replay"});
-    if (!limit_.is_none())
-        detail::fail<value_error>({"update_rows: clip"}, {"a norm needs the whole gradient"},
-                                  {"none or clip_value, which clips rows by value"});
+    detail::require_single_rows(updater_, limit_, "update_rows", "update()");
     ids = ids.now();
     auto const found_ids = ids_of(ids, "update_rows");
     require_apart({"ids", ids.data, ids.size, bytes_of(ids)});
@@ -514,22 +501,17 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
         if (options.zero_gradient) zero_gradient();
         return {false, found};
     }
-    distinct_rows const named{(*scratch_).grouped.by_hash(found_ids, nullptr, std::nullopt)};
-    auto const& batch = named.rows;
-    std::size_t const row_bytes = width_ * updater_.facts().bytes_per_element;
-    std::size_t const parts = threads_ ? threads_->small_parts_for(batch.count * row_bytes) : 1;
-    auto& sums = (*scratch_).sums;
-    sums.resize(parts);
-    for (auto& sum : sums) sum.resize(width_ * size_of(updater_.storage()));
+    if (width_ == 0) {
+        advance(options, own_);
+        return {};
+    }
+    detail::parameter_rows& its = rows_in_place();
+    detail::given_values const given{gradient_.data, gradient_.size, gradient_.is_writable};
+    its.core.group(its.place, found_ids, nullptr, given);
     advance(options, own_);
-    begin_step();
-    auto const run_part = [&](std::size_t p) {
-        std::size_t const first = p * batch.count / parts, last = (p + 1) * batch.count / parts;
-        if (stamps_) stamps_->catch_up(tensor(nullptr), {batch.ids, first, last}, clock().step);
-        run_rows(named, first, last, sums[p].data());
-    };
-    if (parts < 2) run_part(0);
-    else threads_->run(parts, task(run_part, batch.count * row_bytes));
+    its.core.begin(its.place, false);
+    its.core.update(its.place, given);
+    its.is_behind = its.is_behind || its.core.facts().has_history();
     if (options.zero_gradient) zero_gradient();
     return {};
 }
@@ -537,11 +519,9 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
 GRADSTEP_DEFINE_RUNTIME void any_parameter::flush() {
     require_trained("flush");
     if (!is_behind()) return;
-    auto const all = tensor(nullptr);
-    for_each_row([&](std::size_t first, std::size_t last) {
-        stamps_->flush(all, {nullptr, first, last}, clock().step);
-    });
-    stamps_->has_caught_up();
+    detail::parameter_rows& its = rows_in_place();
+    its.core.flush(its.place);
+    its.is_behind = false;
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::read_rows(any_span ids, any_span out) {
@@ -551,13 +531,15 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::read_rows(any_span ids, any_span out
     require_room(out, updater_.storage(), found_ids.size() * width_, "read_rows");
     if (detail::extent{"out", out.data, out.size, bytes_of(out)}.overlaps({"ids", ids.data, ids.size, bytes_of(ids)}))
         detail::fail<buffer_error>({"read_rows: out"}, {"overlaps ids"}, {"separate memory for each buffer"});
-    if (is_behind())
-        return stamps_->read(tensor(nullptr), {found_ids.data(), 0, found_ids.size()}, clock().step,
-                             const_cast<void*>(out.data));
-    std::size_t const bytes = width_ * size_of(updater_.storage());
     auto* to = static_cast<std::byte*>(const_cast<void*>(out.data));
+    if (is_behind()) {
+        detail::parameter_rows& its = rows_in_place();
+        return its.core.read(its.place, found_ids, to);
+    }
+    std::size_t const bytes = width_ * size_of(updater_.storage());
     for (std::int64_t const id : found_ids) {
-        if (bytes != 0) std::memcpy(to, value_at(static_cast<std::size_t>(id) * width_), bytes);
+        auto const* const row = static_cast<std::byte const*>(memory_.values()) + static_cast<std::size_t>(id) * bytes;
+        if (bytes != 0) std::memcpy(to, row, bytes);
         to += bytes;
     }
 }
@@ -595,13 +577,13 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::reset(any_span rows) {
 GRADSTEP_DEFINE_RUNTIME detail::row_lengths any_parameter::row_lengths(char const* call) const {
     require_trained(call);
     if (memory_.refers()) detail::refuse_rows_of_host(call);
-    if (stamps_ && !has_rows_)
+    if (catches_up_ && !has_rows_)
         detail::fail<value_error>({call}, {"the parameter began with one row, and catch_up keeps it as one"},
                                   {"\"catch_up\": \"touch_only\", or 0 rows at first and append"});
     if (shape_ && !shape_->empty() && std::count(shape_->begin() + 1, shape_->end(), 0) != 0)
         return {static_cast<std::size_t>(shape_->front()), 0}; // as a gs::shape, 0 x 0 would be unknown
     detail::row_lengths const of_shape = detail::row_lengths_of(call, matrix(), size());
-    if (!has_rows_ || (width_ == 1 && !stamps_)) return of_shape;
+    if (!has_rows_ || (width_ == 1 && !catches_up_)) return of_shape;
     if (width_ != 0 && of_shape.width != width_)
         detail::fail<value_error>(
             {call}, {"a row of the shape has ", of_shape.width, " elements, and a row of the parameter ", width_},
@@ -622,7 +604,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::added_rows any_parameter::added_values(an
 
 GRADSTEP_DEFINE_RUNTIME any_parameter::rearranged_memory any_parameter::rearranged(detail::row_order const& order,
                                                                                    added_rows const& added) {
-    bool const is_table = has_rows_ && (width_ != 1 || stamps_);
+    bool const is_table = has_rows_ && (width_ != 1 || catches_up_);
     gradstep::shape const now = matrix(), then = detail::with_rows(now, order.after());
     std::size_t const width = is_table ? width_ : now.is_known() ? now.cols : 1, n = order.after() * width;
     rearranged_memory out{{}, {}, shape_, detail::with_rows(options_.shape, order.after())};
@@ -634,13 +616,13 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::rearranged_memory any_parameter::rearrang
     }
     bool const has_own_rows = has_rows_of_their_own();
     out.memory = detail::dense_memory(code(), n, then, has_own_rows ? order.after() : 0);
-    if (stamps_) out.stamps.resize(order.after());
+    if (catches_up_) out.stamps.resize(order.after());
     flush();
     memory_.move_rows(code(), order, width, now, then, added.values.data, has_own_rows, clock().step, options_.id,
                       out.memory);
     for (std::size_t i = 0; i < out.stamps.size(); ++i)
         out.stamps[i] = order.state[i] == detail::row_order::new_row ? static_cast<std::uint32_t>(clock().step)
-                                                                     : stamps_->stamps()[order.state[i]];
+                                                                     : table_->stamps[order.state[i]];
     return out;
 }
 
@@ -661,7 +643,8 @@ any_parameter::changed_rows(detail::row_order const& order, void const* added, s
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::commit_rows(rearranged_memory&& made) noexcept {
     memory_ = std::move(made.memory);
-    if (stamps_) stamps_->replace(std::move(made.stamps));
+    if (catches_up_) table_->replace(std::move(made.stamps));
+    else table_.reset();
     shape_ = std::move(made.extents);
     options_.shape = made.shape;
     rows_ = made.rows;
@@ -696,47 +679,6 @@ GRADSTEP_DEFINE_RUNTIME std::span<std::int64_t const> any_parameter::numbers_of(
            : given.type == scalar::int32  ? converted(static_cast<std::int32_t const*>(given.data))
            : given.type == scalar::uint32 ? converted(static_cast<std::uint32_t const*>(given.data))
                                           : converted(static_cast<std::uint64_t const*>(given.data));
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::prefetch(std::size_t row) const noexcept {
-    auto const fetch = [](void const* memory, scalar type, std::size_t i, std::size_t count) {
-        detail::prefetch_memory(static_cast<std::byte const*>(memory) + i * size_of(type), count * size_of(type));
-    };
-    fetch(memory_.values(), updater_.storage(), row * width_, width_);
-    for (std::size_t i = 0; i < updater_.slots(); ++i)
-        if (updater_.facts().is_row_slot(i)) fetch(memory_.state(i), updater_.state_type(), row, 1);
-        else fetch(memory_.state(i), updater_.state_type(), row * width_, width_);
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::run_rows(distinct_rows const& of, std::size_t first, std::size_t last,
-                                                     void* sum) const noexcept {
-    auto const& batch = of.rows;
-    // Once per batch: rows then need no guard of their own, and do not wait for the row before.
-    detail::flush_guard const guard(subnormals::flush);
-    std::size_t const each = size_of(updater_.storage());
-    runtime::erased_tensor const all = tensor(nullptr);
-    for (std::size_t r = first; r < last; ++r) {
-        if (r + detail::rows_ahead < last) prefetch(static_cast<std::size_t>(batch.ids[r + detail::rows_ahead]));
-        auto const row = static_cast<std::size_t>(batch.ids[r]);
-        std::size_t const begin = batch.begin == nullptr ? r : batch.begin[r],
-                          count = batch.begin == nullptr ? 1 : batch.begin[r + 1] - begin;
-        void const* gradient = gradient_at((batch.sources == nullptr ? begin : batch.sources[begin]) * width_);
-        if (count > 1) {
-            detail::with_type(updater_.storage(), [&]<class S>() {
-                detail::sum_rows<S>(gradient_.data, batch.sources + begin, count, width_, sum);
-            });
-            gradient = sum;
-        }
-        if (updater_.facts().is_row_wise) {
-            updater_.compiled().run_whole(row_tensor(row, gradient));
-        } else {
-            // Elements keep their numbers, on which random bits depend: the gradient pointer is
-            // offset accordingly.
-            runtime::erased_tensor x = all;
-            x.gradient = static_cast<std::byte const*>(gradient) - row * width_ * each;
-            updater_.compiled().run(x, row * width_, (row + 1) * width_);
-        }
-    }
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* const> all,

@@ -5,8 +5,10 @@
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME any_table::any_table(any_updater const& optimizer, std::uint64_t num_rows, std::size_t width,
                                              table_options const& options)
-    : core_{std::make_unique<detail::any_table_kernels>(optimizer), detail::counted("num_rows", num_rows, 0),
-            static_cast<std::size_t>(detail::counted("width", width, 1)), options} {}
+    : core_{(detail::require_single_rows(optimizer, optimizer.limit(), "table", "a parameter"),
+             std::make_unique<detail::any_table_kernels>(optimizer)),
+            detail::counted("num_rows", num_rows, 0), static_cast<std::size_t>(detail::counted("width", width, 1)),
+            options} {}
 
 GRADSTEP_DEFINE_RUNTIME table_options any_table::options_with(optimizer_options const& of_text, table_options options) {
     if (options.id == 0) options.id = static_cast<std::uint64_t>(of_text.id);
@@ -19,7 +21,7 @@ GRADSTEP_DEFINE_RUNTIME any_table::any_table(optimizer_configuration const& from
     : any_table(any_updater(from, storage), num_rows, width, options_with(from.options, std::move(options))) {}
 
 GRADSTEP_DEFINE_RUNTIME any_updater const& any_table::optimizer() const {
-    return static_cast<detail::any_table_kernels const&>(core_.kernels()).updater;
+    return static_cast<detail::any_table_kernels const&>(core_.kernels()).updater();
 }
 
 GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::concurrent_call>

@@ -66,6 +66,7 @@ public:
     }
     bool runs_in_chunks(std::size_t) const noexcept override { return true; }
     void run_whole(erased_tensor const& x) const override { run(x, 0, x.size); }
+    void run_rows(row_batch const&, std::size_t, std::size_t, void*) const noexcept override {} // it has none
 
     void begin_message(erased_tensor const& x, erased_threads const& threads) override {
         end_two_phase();

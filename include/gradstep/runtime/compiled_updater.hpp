@@ -69,8 +69,7 @@ public:
     virtual void prepare(erased_step, step_options const&) = 0;
     /// Applies the step to rows [first, last) of a batch. `staged` has room for a gradient of a row
     /// in double. Only for rules that update single rows.
-    virtual void run_rows(row_batch const&, [[maybe_unused]] std::size_t first, [[maybe_unused]] std::size_t last,
-                          [[maybe_unused]] void* staged) const noexcept {}
+    virtual void run_rows(row_batch const&, std::size_t first, std::size_t last, void* staged) const noexcept = 0;
 };
 
 /// The regularizers that are compiled by their types. A combination has one of this list, or
@@ -85,7 +84,21 @@ struct compiled_entry {
     std::size_t rule, average, regularizer;
     std::unique_ptr<compiled_updater> (*make)(combination const&);
 };
-struct compiled_catch_up_entry; // runtime/compiled_catch_up.hpp
+/// A compiled combination of a table whose rows catch up: indices in the lists of
+/// configuration/registry.hpp, and its functions.
+struct compiled_catch_up_entry {
+    std::size_t rule, average, regularizer, catch_up;
+    // Makes the kernels of a table, whose calls use these threads.
+    std::unique_ptr<detail::table_kernels> (*make_table)(combination const&, void const* catch_up_policy,
+                                                         detail::executor_reference& threads);
+    // Copies them, for other threads.
+    std::unique_ptr<detail::table_kernels> (*copy_table)(detail::table_kernels const&,
+                                                         detail::executor_reference& threads, bool with_history);
+    // Replaces their numbers.
+    void (*change_table)(detail::table_kernels&, combination const&);
+    // Makes a call of them for several threads; null if they cannot update its rows.
+    std::unique_ptr<detail::concurrent_call> (*make_concurrent)(detail::table_kernels const&);
+};
 /// The combinations that one file compiles for one element: updaters, and catching up
 /// (runtime/compile_catch_up.hpp).
 struct compiled_group {

@@ -83,6 +83,14 @@ public:
     // in the order of the ids.
     void apply(row_place const& rows, given_ids ids, std::uint32_t const* sources, given_values const& gradients,
                step_options const& how);
+    // Its parts, for an owner with steps of its own: groups the ids, and allocates all memory;
+    // prepares the next step, which throws before anything has changed; begins the step, when the
+    // rows that are due, or all of them, have caught up on the steps before it; and updates the
+    // rows that were grouped.
+    void group(row_place const& rows, given_ids ids, std::uint32_t const* sources, given_values const& gradients);
+    void prepare(step_options const& how);
+    void begin(row_place const& rows, bool all);
+    void update(row_place const& rows, given_values const& gradients);
     // Sets gradients to zero, if the options ask for it.
     void zero(given_values const& gradients, step_options const& how) const;
     // The first phase of a concurrent update, for one thread at a time: everything that can throw,
@@ -120,6 +128,8 @@ public:
     void grow(std::uint64_t rows);
     // Removes the rows from `rows` on.
     void shrink(std::uint64_t rows) noexcept;
+    // Other rows, none of which has pending steps. The history stays as long as it is.
+    void renumber(std::uint64_t rows) noexcept;
     // Before rows move or are removed: begins a new lap of the sweep, since the positions of the
     // current lap and its pace belong to the rows before. Rows that would be too old for the
     // history when the new lap visits them catch up. Throws what the application's pool throws;
@@ -131,7 +141,8 @@ public:
 
     // For checkpoints. Throws value_error or size_error unless the numbers, and a history of this
     // size, belong to a table with these policies and this number of rows.
-    row_progress progress() const;
+    row_progress progress() const { return progress(clock()); }
+    row_progress progress(gradstep::clock const& at) const;
     void require_own_history(row_progress const& from, std::uint64_t rows, std::uint64_t history_size) const;
     // The history of a checkpoint, validated.
     resumed_history history_at(row_progress const& from, refresh_cursor const& at) const;
@@ -148,6 +159,8 @@ private:
     // Prepares the next step, and records it for inactive rows. In between it calls f(), which can
     // throw; the clock is then as before.
     template <class F> void take_step(step_options const& how, F const& f);
+    // From now on, inactive rows miss the prepared step.
+    void record();
     row_target sweep_to(std::int64_t step) const { return {step, static_cast<std::uint32_t>(sweep_.steps())}; }
 
     std::unique_ptr<table_kernels> kernels_;

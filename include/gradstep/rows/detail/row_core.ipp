@@ -107,24 +107,52 @@ GRADSTEP_DEFINE std::pair<std::uint64_t, std::uint64_t> row_core::stale_rows() c
 
 template <class F> void row_core::take_step(step_options const& how, F const& f) {
     gradstep::clock const before = clock();
+    prepare(how);
+    rollback_guard clock_back([&] { kernels_->seek(before); });
+    f(before.step);
+    clock_back.dismiss();
+    record();
+}
+
+GRADSTEP_DEFINE void row_core::prepare(step_options const& how) {
+    gradstep::clock const before = clock();
     kernels_->next_step(how);
     rollback_guard clock_back([&] { kernels_->seek(before); });
     kernels_->require_kept();
-    f(before.step);
     clock_back.dismiss();
-    // Before the rows are updated: if the application's pool throws from now on, parts of the step
-    // have run.
+}
+
+// Before the rows are updated: if the application's pool throws from now on, parts of the step have
+// run.
+GRADSTEP_DEFINE void row_core::record() {
     if (has_history()) sweep_.advance(num_rows_);
     rate_ = kernels_->record();
 }
 
 GRADSTEP_DEFINE void row_core::apply(row_place const& rows, given_ids ids, std::uint32_t const* sources,
                                      given_values const& gradients, step_options const& how) {
+    group(rows, ids, sources, gradients);
+    auto const due = stale_rows();
+    // Rows that have caught up can stay so if the pool throws: the step has not begun.
+    take_step(how, [&](std::int64_t before) { catch_up(rows, due.first, due.second, sweep_to(before)); });
+    update(rows, gradients);
+}
+
+GRADSTEP_DEFINE void row_core::group(row_place const& rows, given_ids ids, std::uint32_t const* sources,
+                                     given_values const& gradients) {
     auto const due = stale_rows();
     call_->group(ids, sources, gradients.data, gradients.size, rows, num_rows_, options);
     kernels_->reserve(due.second - due.first);
-    // Rows that have caught up can stay so if the pool throws: the step has not begun.
-    take_step(how, [&](std::int64_t before) { catch_up(rows, due.first, due.second, sweep_to(before)); });
+}
+
+GRADSTEP_DEFINE void row_core::begin(row_place const& rows, bool all) {
+    auto const due = stale_rows();
+    if (all) catch_up(rows, 0, num_rows_, {step() - 1});
+    else catch_up(rows, due.first, due.second, sweep_to(step() - 1));
+    record();
+}
+
+GRADSTEP_DEFINE void row_core::update(row_place const& rows, given_values const& gradients) {
     left_out_ += call_->left_out();
     call_->update(rows, gradients.data, gradients.size, num_rows_, options);
 }
@@ -241,6 +269,11 @@ GRADSTEP_DEFINE void row_core::shrink(std::uint64_t rows) noexcept {
     sweep_.shrink(rows);
 }
 
+GRADSTEP_DEFINE void row_core::renumber(std::uint64_t rows) noexcept {
+    num_rows_ = rows;
+    sweep_.restart();
+}
+
 GRADSTEP_DEFINE void row_core::begin_lap(row_place const& rows) {
     catch_up(rows, 0, num_rows_, sweep_to(step()));
     sweep_.restart();
@@ -259,9 +292,15 @@ GRADSTEP_DEFINE void row_core::rearrange(row_place const& rows, row_order&& orde
     }
 }
 
-GRADSTEP_DEFINE row_progress row_core::progress() const {
-    return {clock(),       num_rows_, facts().history.kind,           capacity_, sweep_.row(),
-            sweep_.rows(), rate_,     kernels_->saved_history(step())};
+GRADSTEP_DEFINE row_progress row_core::progress(gradstep::clock const& at) const {
+    return {at,
+            num_rows_,
+            facts().history.kind,
+            capacity_,
+            sweep_.row(),
+            sweep_.rows(),
+            rate_,
+            kernels_->saved_history(at.step)};
 }
 
 GRADSTEP_DEFINE void row_core::require_own_history(row_progress const& from, std::uint64_t rows,

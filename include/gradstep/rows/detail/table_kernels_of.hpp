@@ -130,8 +130,11 @@ public:
 
     std::unique_ptr<table_kernels> copy(bool with_history) const override {
         auto out = std::make_unique<table_kernels_of>(updater, catch_up_policy);
-        if (with_history && history_ != nullptr) out->history_ = std::make_unique<kept>(*history_);
+        if (with_history) out->install(copied_history());
         return out;
+    }
+    std::unique_ptr<row_history> copied_history() const {
+        return history_ == nullptr ? nullptr : std::make_unique<kept>(*history_);
     }
     row_facts const& facts() const noexcept override {
         static constexpr row_facts of_type{

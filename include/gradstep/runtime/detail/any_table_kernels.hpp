@@ -3,38 +3,48 @@
 #include <gradstep/rows/detail/row_core.hpp>
 #include <gradstep/rows/detail/row_grouping.hpp>
 #include <gradstep/runtime/any_updater.hpp>
-#include <gradstep/runtime/compiled_catch_up.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
+// Throws value_error for policies that update no single rows. `call`: in its message, with what the
+// program can do instead of it.
+void require_single_rows(any_updater const& of, norm_limit const& limit, char const* call, char const* instead);
+
 // The kernels of a table whose policies are chosen at run time. Under `touch_only`, and if inactive
 // rows do not change, it updates rows by the compiled updater of the policies. Under `exact` and
 // `replay` it drives the compiled kernels of a typed table: they take the rate and the numbers of
 // each step from the updater, which has the schedules and the clock.
 class any_table_kernels final : public table_kernels {
 public:
-    // Throws not_compiled_error with the available combinations, and value_error for policies that
-    // a table cannot use.
+    // With an updater of its own. Throws not_compiled_error with the available combinations, and
+    // value_error for numbers on schedules with which rows cannot catch up.
     explicit any_table_kernels(any_updater const& of);
+    // The same for the updater of another owner, who prepares its steps and calls `refer_to` before
+    // everything that needs the updater.
+    struct referring_to {};
+    any_table_kernels(referring_to, any_updater& of);
     any_table_kernels(any_table_kernels const& other, bool with_history);
+    void refer_to(any_updater& of, std::optional<executor_reference> const& threads);
 
-    any_updater updater;
+    any_updater& updater() const { return *updater_; }
 
     std::unique_ptr<table_kernels> copy(bool with_history) const override {
         return std::make_unique<any_table_kernels>(*this, with_history);
     }
     row_facts const& facts() const noexcept override { return facts_; }
-    void visit_policies(policy_visitor& to) const override { updater.visit_policies(to); }
+    void visit_policies(policy_visitor& to) const override { updater_->visit_policies(to); }
     GRADSTEP_DEFINE_RUNTIME void describe(state_visitor& to) const override;
 
-    gradstep::clock clock() const override { return updater.clock(); }
-    GRADSTEP_DEFINE_RUNTIME void seek(gradstep::clock const& at) override;
-    void check_clock(gradstep::clock const& at) const override { any_updater(updater).seek(at); }
+    gradstep::clock clock() const override { return updater_->clock(); }
+    void seek(gradstep::clock const& at) override {
+        if (own_) own_->seek(at);
+    }
+    void check_clock(gradstep::clock const& at) const override { any_updater(*updater_).seek(at); }
 
     GRADSTEP_DEFINE_RUNTIME void next_step(step_options const& options) override;
     void require_kept() const override {
         if (typed_ != nullptr) typed_->require_kept();
     }
-    double record() override { return typed_ != nullptr ? typed_->record() : updater.prepared_step().rate; }
+    double record() override { return typed_ != nullptr ? typed_->record() : updater_->prepared_step().rate; }
     std::unique_ptr<row_history> history_with(std::uint64_t capacity, std::size_t width, std::int64_t step,
                                               std::span<double const> numbers, double rate,
                                               bool checks) const override {
@@ -76,7 +86,7 @@ public:
     static std::unique_ptr<concurrent_call> concurrent(table_kernels const& of);
 
     std::size_t find_nonfinite(void const* values, std::size_t first, std::size_t last) const noexcept override {
-        return updater.compiled().find_nonfinite(values, first, last);
+        return updater_->compiled().find_nonfinite(values, first, last);
     }
     std::size_t parts_for(std::size_t bytes) const override { return part_count(bytes, threads_->concurrency()); }
     void for_each_part(std::size_t parts, task const& work) const override {
@@ -102,14 +112,14 @@ public:
 private:
     void begin_row(row_place const& rows, initial_values const* initial, std::uint64_t id,
                    row_start const& start) const;
-    executor_reference executor() const;
+    void find_typed();
 
+    std::optional<any_updater> own_;
+    any_updater* updater_;
     row_facts facts_;
-    std::shared_ptr<executor_reference> threads_; // of the updater; the typed kernels and copies refer to it
-    std::unique_ptr<table_kernels> typed_;        // null if rows have no history
-    // Sets the numbers of the typed kernels, and makes their calls for several threads.
-    void (*change_)(table_kernels&, runtime::combination const&) = nullptr;
-    std::unique_ptr<concurrent_call> (*make_concurrent_)(table_kernels const&) = nullptr;
+    std::unique_ptr<executor_reference> threads_;             // the typed kernels refer to it
+    std::unique_ptr<table_kernels> typed_;                    // null if rows have no history
+    runtime::compiled_catch_up_entry const* entry_ = nullptr; // of the typed kernels
 };
 } // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 

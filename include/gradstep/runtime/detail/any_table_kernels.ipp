@@ -1,24 +1,74 @@
 #pragma once
-#include <gradstep/runtime/detail/stamped_rows.hpp>
+#include <gradstep/rows/detail/history.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
-GRADSTEP_DEFINE_RUNTIME row_facts facts_of_rows(any_updater const& of) {
-    runtime::updater_facts const& from = of.facts();
-    if (from.uses_shape)
-        fail<value_error>({"table"}, {"the rule updates a whole matrix, and no single rows"},
-                          {"a parameter, or another rule"});
-    if (!from.clock_state_names.empty() || from.is_model_wise)
-        fail<value_error>({"table"}, {"the rule keeps numbers of all steps, which an inactive row would miss"},
-                          {"a parameter, or another rule"});
-    if (!of.limit().is_none())
-        fail<value_error>({"table: clip"}, {"a norm needs the whole gradient"},
+GRADSTEP_DEFINE_RUNTIME void require_single_rows(any_updater const& of, norm_limit const& limit, char const* call,
+                                                 char const* instead) {
+    runtime::updater_facts const& facts = of.facts();
+    message_part const others{instead, ", or another rule"};
+    if (facts.uses_shape) fail<value_error>({call}, {"the rule updates a whole matrix, and no single rows"}, others);
+    if (!facts.clock_state_names.empty() || facts.is_model_wise)
+        fail<value_error>({call}, {"the rule keeps numbers of all steps, which an inactive row would miss"}, others);
+    if (!limit.is_none())
+        fail<value_error>({call, ": clip"}, {"a norm needs the whole gradient"},
                           {"none or clip_value, which clips rows by value"});
-    bool const tracks = !std::holds_alternative<touch_only>(of.policies().catch_up);
-    if (!tracks && from.counts_steps)
-        fail<value_error>({"table"},
+    if (facts.counts_steps && std::holds_alternative<touch_only>(of.policies().catch_up))
+        fail<value_error>({call},
                           {"the average counts the steps of the run, and under touch_only would miss those of an "
                            "inactive row"},
                           {"ema or towards_initial, or under catch_up exact or replay"});
+}
+
+// The compiled code for catching up with these policies; null if rows do not change, or under
+// touch_only. Throws not_compiled_error with the available combinations.
+GRADSTEP_DEFINE_RUNTIME runtime::compiled_catch_up_entry const* find_catch_up_entry(any_updater const& of) {
+    configuration const& policies = of.policies();
+    auto const [catch_up, catch_up_policy] = index_of_policy(policies.catch_up);
+    if (std::holds_alternative<touch_only>(policies.catch_up)) return nullptr;
+    if (std::holds_alternative<exact>(policies.catch_up) && of.facts().is_no_op) return nullptr;
+    runtime::combination const wanted = combination_of(policies);
+    std::size_t const regularizer = index_of_regularizer(wanted.regularizers);
+    bool const clips = !wanted.regularizers.empty() && std::holds_alternative<clip_value>(wanted.regularizers[0]);
+    std::string others;
+    bool in_float32 = false;
+    for (runtime::compiled_group const* const group : runtime::compiled_groups()) {
+        bool const is_own = group->storage == of.storage() && group->form == of.form();
+        if (!is_own && group->storage != scalar::float32) continue;
+        for (runtime::compiled_catch_up_entry const& entry : group->catch_ups) {
+            if (entry.rule != wanted.rule || entry.average != wanted.average) continue;
+            if (entry.regularizer == regularizer && entry.catch_up == catch_up) {
+                if (is_own) return &entry;
+                in_float32 = true;
+            }
+            if (!is_own) continue;
+            others += (others.empty() ? "" : ", ") + name_in_list<catch_ups>(entry.catch_up) + " with regularizer " +
+                      name_in_list<runtime::compiled_regularizers>(entry.regularizer);
+        }
+    }
+    fail<not_compiled_error>({"catch_up"},
+                             {name_in_list<catch_ups>(catch_up), " is not compiled into the program for ",
+                              describe(policies.rule), policies.averages.empty() ? "" : " with an average", ", ",
+                              describe(policies.regularizer), ", ", name_of_element(of.storage(), of.form())},
+                             {of.storage() == scalar::float64 && in_float32 ? float32_text : "touch_only",
+                              others.empty() ? "" : ", or for this rule ", others,
+                              clips ? ", without clip_value, which the key \"clip\" adds too" : ""});
+}
+
+// Throws value_error if numbers follow schedules, and rows cannot catch up then.
+GRADSTEP_DEFINE_RUNTIME void require_followed(any_updater const& of, bool follows, bool follows_rule) {
+    auto const& scheduled = of.policies().scheduled;
+    if (scheduled.empty()) return;
+    bool of_rule = false;
+    for (scheduled_number const& one : scheduled) of_rule = of_rule || one.path.starts_with("rule.");
+    if (!(of_rule ? follows_rule : follows))
+        fail<value_error>({"catch_up"},
+                          {in_quotes(scheduled[0].path),
+                           " follows a schedule, and rows catch up by a closed form for constant numbers"},
+                          {"touch_only, or gs::scheduled in a gs::table"});
+}
+
+GRADSTEP_DEFINE_RUNTIME row_facts facts_of_rows(any_updater const& of) {
+    runtime::updater_facts const& from = of.facts();
     row_facts out;
     out.storage_dtype = info_of(from.storage).dtype;
     out.state_dtype = info_of(from.state).dtype;
@@ -29,7 +79,7 @@ GRADSTEP_DEFINE_RUNTIME row_facts facts_of_rows(any_updater const& of) {
     out.slots = from.slots;
     out.first_row_slot = from.first_row_slot;
     out.row_slots = from.row_slots;
-    out.has_stamps = tracks;
+    out.has_stamps = !std::holds_alternative<touch_only>(of.policies().catch_up);
     out.is_integral = is_integer(from.storage);
     out.is_stochastic = of.form() == element_form::stochastic;
     out.has_master = from.has_master;
@@ -39,49 +89,61 @@ GRADSTEP_DEFINE_RUNTIME row_facts facts_of_rows(any_updater const& of) {
     return out;
 }
 
-GRADSTEP_DEFINE_RUNTIME executor_reference any_table_kernels::executor() const {
+GRADSTEP_DEFINE_RUNTIME executor_reference callers_thread() {
     static serial_executor alone;
-    thread_pool* const pool = updater.threads();
-    return pool == nullptr ? executor_reference(alone) : executor_reference(*pool);
+    return executor_reference(alone);
 }
 
 GRADSTEP_DEFINE_RUNTIME any_table_kernels::any_table_kernels(any_updater const& of)
-    : updater(of), facts_(facts_of_rows(of)), threads_(std::make_shared<executor_reference>(executor())) {
-    auto const* const entry = find_catch_up_entry(updater);
-    if (entry == nullptr) return;
-    auto const [number, policy] = index_of_policy(updater.policies().catch_up);
-    typed_ = entry->make_table(combination_of(updater.policies()), policy, *threads_);
-    change_ = entry->change_table;
-    make_concurrent_ = entry->make_concurrent;
+    : own_(of), updater_(&*own_), facts_(facts_of_rows(of)),
+      threads_(std::make_unique<executor_reference>(of.threads() == nullptr ? callers_thread()
+                                                                            : executor_reference(*of.threads()))) {
+    find_typed();
+}
+
+GRADSTEP_DEFINE_RUNTIME any_table_kernels::any_table_kernels(referring_to, any_updater& of)
+    : updater_(&of), facts_(facts_of_rows(of)), threads_(std::make_unique<executor_reference>(callers_thread())) {
+    find_typed();
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_table_kernels::find_typed() {
+    entry_ = find_catch_up_entry(updater());
+    if (entry_ == nullptr) return;
+    auto const [number, policy] = index_of_policy(updater().policies().catch_up);
+    typed_ = entry_->make_table(combination_of(updater().policies()), policy, *threads_);
     facts_ = typed_->facts();
-    require_followed(updater, facts_.follows_numbers, facts_.follows_numbers_of_rule);
+    require_followed(updater(), facts_.follows_numbers, facts_.follows_numbers_of_rule);
 }
 
 GRADSTEP_DEFINE_RUNTIME any_table_kernels::any_table_kernels(any_table_kernels const& other, bool with_history)
-    : updater(other.updater), facts_(other.facts_), threads_(other.threads_),
-      typed_(other.typed_ == nullptr ? nullptr : other.typed_->copy(with_history)), change_(other.change_),
-      make_concurrent_(other.make_concurrent_) {}
-
-GRADSTEP_DEFINE_RUNTIME void any_table_kernels::describe(state_visitor& to) const {
-    auto const& of = updater.facts();
-    to.policies(of.element, of.append_rule, policies_of(updater), updater.clock(), {});
+    : own_(other.own_), updater_(own_ ? &*own_ : other.updater_), facts_(other.facts_),
+      threads_(std::make_unique<executor_reference>(*other.threads_)), entry_(other.entry_) {
+    if (other.typed_ != nullptr) typed_ = entry_->copy_table(*other.typed_, *threads_, with_history);
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_table_kernels::seek(gradstep::clock const& at) {
-    updater.seek(at);
-    if (typed_ != nullptr) typed_->seek(at);
+GRADSTEP_DEFINE_RUNTIME void any_table_kernels::refer_to(any_updater& of,
+                                                         std::optional<executor_reference> const& threads) {
+    updater_ = &of;
+    *threads_ = threads ? *threads : callers_thread();
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_table_kernels::describe(state_visitor& to) const {
+    auto const& of = updater().facts();
+    to.policies(of.element, of.append_rule, policies_of(updater()), updater().clock(), {});
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table_kernels::next_step(step_options const& options) {
-    gradstep::clock const before = updater.clock();
-    updater.next_step(options);
+    gradstep::clock const before = clock();
+    if (own_) own_->next_step(options);
     if (typed_ == nullptr) return;
-    rollback_guard clock_back([&] { updater.seek(before); });
-    if (!updater.policies().scheduled.empty()) change_(*typed_, combination_of(updater.policies()));
+    rollback_guard clock_back([&] { seek(before); });
+    if (!updater().policies().scheduled.empty()) entry_->change_table(*typed_, combination_of(updater().policies()));
+    runtime::erased_step const& now = updater().prepared_step();
     step_options own = options;
-    own.rate = updater.prepared_step().rate;
+    own.rate = now.rate;
     own.rate_scale = 1;
-    if (own.seed == 0) own.seed = static_cast<std::uint64_t>(updater.options().seed);
+    if (own.seed == 0) own.seed = static_cast<std::uint64_t>(updater().options().seed);
+    typed_->seek({.step = now.t - 1});
     typed_->next_step(own);
     clock_back.dismiss();
 }
@@ -103,7 +165,7 @@ template <class F> void with_storage(any_updater const& of, F const& f) { with_t
 GRADSTEP_DEFINE_RUNTIME bool any_table_kernels::begins_at_zero() const {
     // A weight that is not a number shows in slots that depend on it.
     std::array<double, 1 + runtime::most_slots> memory{};
-    with_storage(updater, [&]<class S>() {
+    with_storage(updater(), [&]<class S>() {
         S const probe = std::is_integral_v<S> ? S(1) : S(std::numeric_limits<float>::quiet_NaN());
         std::memcpy(memory.data(), &probe, sizeof probe);
     });
@@ -111,7 +173,7 @@ GRADSTEP_DEFINE_RUNTIME bool any_table_kernels::begins_at_zero() const {
     x.weight = memory.data();
     x.size = 1;
     for (std::size_t i = 0; i < facts_.slots; ++i) x.slots[i] = &memory[1 + i];
-    updater.compiled().initialize(x, 0);
+    updater().compiled().initialize(x, 0);
     return std::all_of(memory.begin() + 1, memory.end(), [](double slot) { return slot == 0 && !std::signbit(slot); });
 }
 
@@ -121,8 +183,9 @@ GRADSTEP_DEFINE_RUNTIME void any_table_kernels::begin_row(row_place const& rows,
     find_row(rows, id, at.data());
     std::byte* const* const beside = at.data() + 1 + facts_.slots;
     if (initial != nullptr)
-        with_storage(updater, [&]<class S>() { fill_rows(*initial, reinterpret_cast<S*>(at[0]), id, 1, rows.width); });
-    if (start.state) updater.compiled().initialize(tensor(rows, id), start.joined);
+        with_storage(updater(),
+                     [&]<class S>() { fill_rows(*initial, reinterpret_cast<S*>(at[0]), id, 1, rows.width); });
+    if (start.state) updater().compiled().initialize(tensor(rows, id), start.joined);
     if (beside[0] != nullptr) std::memcpy(beside[0], &start.last_step, sizeof start.last_step);
     if (beside[1] != nullptr) std::memset(beside[1], 0, sizeof(std::uint32_t));
 }
@@ -148,14 +211,14 @@ GRADSTEP_DEFINE_RUNTIME void any_table_kernels::begin(row_place const& rows, ini
 GRADSTEP_DEFINE_RUNTIME void any_table_kernels::read(row_place const& rows, given_ids ids, row_reading const& how,
                                                      void* out) const {
     if (typed_ != nullptr) return typed_->read(rows, ids, how, out);
-    scalar const type = how.averages ? updater.state_type() : updater.storage();
+    scalar const type = how.averages ? updater().state_type() : updater().storage();
     std::size_t const bytes = rows.width * size_of(type);
     std::size_t const parts = parts_for(ids.size() * facts_.bytes_per_element * rows.width);
     for_each_part(parts, [&](std::size_t p) {
         for (std::size_t k = p * ids.size() / parts; k < (p + 1) * ids.size() / parts; ++k) {
             std::byte* const to = static_cast<std::byte*>(out) + k * bytes;
             if (how.averages) {
-                updater.compiled().read_average(tensor(rows, ids[k]), updater.clock(), true, to);
+                updater().compiled().read_average(tensor(rows, ids[k]), updater().clock(), true, to);
             } else {
                 std::memcpy(to, tensor(rows, ids[k]).weight, bytes);
             }
@@ -169,7 +232,7 @@ GRADSTEP_DEFINE_RUNTIME void any_table_kernels::read_averages(row_place const& r
     std::size_t const bytes = rows.width * facts_.storage_bytes;
     std::vector<double> average(rows.width); // `out` can be the values themselves
     for (std::uint64_t id = first; id < last; ++id) {
-        updater.compiled().read_average(tensor(rows, id), updater.clock(), false, average.data());
+        updater().compiled().read_average(tensor(rows, id), updater().clock(), false, average.data());
         std::memcpy(static_cast<std::byte*>(out) + (id - first) * bytes, average.data(), bytes);
     }
 }
@@ -185,13 +248,13 @@ GRADSTEP_DEFINE_RUNTIME void any_table_kernels::set_rows(row_place const& rows, 
         std::uint32_t updates = 0;
         std::byte const* const counted = at[1 + facts_.slots + 1];
         if (counted != nullptr) std::memcpy(&updates, counted, sizeof updates);
-        updater.compiled().weights_set(tensor(rows, ids[k]), counted != nullptr ? std::int64_t{updates} : step);
+        updater().compiled().weights_set(tensor(rows, ids[k]), counted != nullptr ? std::int64_t{updates} : step);
     }
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table_kernels::check_initial(initial_values const& initial, std::uint64_t rows,
                                                               std::size_t width) const {
-    with_storage(updater, [&]<class S>() { detail::check_initial<S>(initial, rows, width); });
+    with_storage(updater(), [&]<class S>() { detail::check_initial<S>(initial, rows, width); });
 }
 
 // The calls of tables without a history.
@@ -216,8 +279,8 @@ public:
                 table_options const& options) override {
         of_.for_each_part(shares_.size(), [&](std::size_t p) {
             row_grouping::share const& mine = shares_[p];
-            of_.updater.compiled().run_rows({rows, mine.batch, gradients, elements, num_rows, options}, mine.first,
-                                            mine.last, staged_.data() + p * rows.width);
+            of_.updater().compiled().run_rows({rows, mine.batch, gradients, elements, num_rows, options}, mine.first,
+                                              mine.last, staged_.data() + p * rows.width);
         });
     }
     distinct_rows const& batch() const { return shares_[0].batch; }
@@ -237,7 +300,7 @@ public:
 
     row_call& grouping() override { return call_; }
     std::span<std::uint64_t const> rows() const override { return {call_.batch().ids, call_.batch().count}; }
-    void keep_step() override { by_ = of_.updater.compiled().copy(); } // the next step can be prepared meanwhile
+    void keep_step() override { by_ = of_.updater().compiled().copy(); } // the next step can be prepared meanwhile
     void begin(row_place const& rows, void const* gradients, std::size_t elements, std::uint64_t num_rows,
                table_options const& options, std::uint64_t, std::uint64_t, row_target const&, std::byte*) override {
         rows_ = rows;
@@ -273,6 +336,6 @@ GRADSTEP_DEFINE_RUNTIME std::unique_ptr<row_call> any_table_kernels::call() cons
 GRADSTEP_DEFINE_RUNTIME std::unique_ptr<concurrent_call> any_table_kernels::concurrent(table_kernels const& any) {
     auto const& of = static_cast<any_table_kernels const&>(any);
     if (of.typed_ == nullptr) return std::make_unique<any_concurrent_call>(of);
-    return of.make_concurrent_ == nullptr ? nullptr : of.make_concurrent_(*of.typed_);
+    return of.entry_->make_concurrent == nullptr ? nullptr : of.entry_->make_concurrent(*of.typed_);
 }
 } // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI

@@ -6,12 +6,18 @@ namespace gradstep::detail::inline GRADSTEP_ABI {
 // What any_parameter says of its state, and how it takes a saved one. With rows that catch up it is
 // saved as a table.
 template <> struct state_access<any_parameter> {
+    // Of rows that catch up.
+    struct saved_rows_state {
+        resumed_history history;
+        initial_values later; // of rows that are added
+        std::vector<std::uint32_t> stamps;
+    };
     static saved_state get(any_parameter const& x, char const* call, row_progress& at);
     // All that is checked before anything is written; `finish_load` then reads it into the state.
     struct pending_load {
         saved_state own;
         row_progress at = {};
-        std::optional<stamped_rows> rows = {};
+        std::optional<saved_rows_state> rows = {};
         bool resized = false;
     };
     static pending_load begin_load(any_parameter& x, saved_source const& from, bool resizes);
@@ -22,7 +28,7 @@ private:
     // The state, whose rows, if they catch up, stand at `at`.
     static saved_state state_at(any_parameter const& x, row_progress& at);
     // Turns the state of a tensor into the state of a table's rows.
-    static void take_rows(saved_state& out, any_parameter const& x, stamped_rows& rows, row_progress& at);
+    static void take_rows(saved_state& out, any_parameter const& x, row_progress& at);
 };
 } // namespace gradstep::detail::inline GRADSTEP_ABI
 

@@ -1,11 +1,12 @@
 #pragma once
 #include <gradstep/checkpoint.hpp>
+#include <gradstep/rows/detail/restoring.hpp>
 #include <gradstep/saved/table.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::get(any_parameter const& x, char const*,
                                                                      row_progress& at) {
-    if (x.stamps() != nullptr) at = x.stamps()->progress(x.clock(), true);
+    if (x.catches_up()) at = x.tracked_rows().core.progress(x.clock());
     return state_at(x, at);
 }
 
@@ -14,9 +15,9 @@ state_access<any_parameter>::begin_load(any_parameter& x, saved_source const& fr
     if (x.average_is_applied()) refuse_applied("load");
     pending_load out;
     saved_state const& saved = from.state();
-    if (x.stamps() != nullptr) out.at = x.stamps()->progress(x.clock(), false);
+    if (x.catches_up()) out.at = x.tracked_rows().core.progress(x.clock());
     out.own = state_at(x, out.at);
-    if (x.stamps() == nullptr || !saved.rows) {
+    if (!x.catches_up() || !saved.rows) {
         out.resized = fit(from, out.own, resizes);
         return out;
     }
@@ -34,17 +35,19 @@ state_access<any_parameter>::begin_load(any_parameter& x, saved_source const& fr
                              {"at most ", x.rows(), ", since rows that catch up have a history of all of them"});
         out.at.num_rows = x.rows(); // those that it has besides miss no step
     }
-    out.rows = x.stamps()->resumed(out.at, numbers, [&](std::vector<double>& to) {
-        if (numbers != 0) from.read("history", 0, std::as_writable_bytes(std::span(to)));
-    });
-    out.rows->later_rows = initial_of(*saved.rows);
+    row_core const& core = x.rows_in_place().core;
+    core.require_own_history(out.at, x.rows(), numbers);
+    auto const sweep = refresh_cursor::at(out.at.lap_row, out.at.lap_rows, x.rows(), out.at.max_history);
+    out.at.history.resize(static_cast<std::size_t>(numbers));
+    read_history(from, out.at);
+    out.rows.emplace(saved_rows_state{core.history_at(out.at, sweep), initial_of(*saved.rows), {}});
     with_type(x.optimizer().storage(), [&]<class S>() {
-        if constexpr (!std::is_integral_v<S>) check_initial<S>(out.rows->later_rows, x.rows(), x.width());
+        if constexpr (!std::is_integral_v<S>) check_initial<S>(out.rows->later, x.rows(), x.width());
     });
-    auto const stamps = out.rows->stamps();
-    std::fill(stamps.begin(), stamps.end(), static_cast<std::uint32_t>(saved.clock.step));
-    from.read("stamps", 0, std::as_writable_bytes(stamps.first(static_cast<std::size_t>(rows))));
-    out.rows->require_stamps(out.at);
+    auto& stamps = out.rows->stamps;
+    stamps.assign(x.rows(), static_cast<std::uint32_t>(saved.clock.step));
+    from.read("stamps", 0, std::as_writable_bytes(std::span(stamps).first(static_cast<std::size_t>(rows))));
+    require_stamps(0, stamps, 1, out.at, sweep, core.facts().has_history());
     return out;
 }
 
@@ -56,7 +59,12 @@ GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::finish_load(any_parame
     if (pending.resized) x.flush(); // the rows that stay lose no pending step
     read_into(from, pending.own);
     x.resume(from.state().clock, from.state().id, from.state().seed, values_to_load(pending.own));
-    if (pending.rows) x.resume(std::move(*pending.rows));
+    if (!pending.rows) return;
+    parameter_rows& rows = x.rows_in_place();
+    rows.stamps = std::move(pending.rows->stamps);
+    rows.core.resume(pending.at, x.rows(), std::move(pending.rows->history));
+    rows.core.options.initial = pending.rows->later;
+    rows.is_behind = rows.core.facts().has_history();
 }
 
 GRADSTEP_DEFINE_RUNTIME bool state_access<any_parameter>::load(any_parameter& x, saved_source const& from,
@@ -74,12 +82,12 @@ GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::state_at(any_pa
     out.name = "values";
     out.id = x.drawing_id();
     if (out.id) out.seed = x.seed();
-    if (x.stamps() != nullptr) take_rows(out, x, *const_cast<any_parameter&>(x).stamps(), at);
+    if (x.catches_up()) take_rows(out, x, at);
     return out;
 }
 
 GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::take_rows(saved_state& out, any_parameter const& x,
-                                                                    stamped_rows& rows, row_progress& at) {
+                                                                    row_progress& at) {
     auto const& facts = x.optimizer().facts();
     for (std::size_t i = 0; i < out.tensors.size(); ++i) {
         if (i != 0 && facts.is_row_slot(i - 1)) continue;
@@ -87,8 +95,9 @@ GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::take_rows(saved_state&
         out.tensors[i].width = x.width();
     }
     out.shape = {x.rows(), x.width()};
-    out.add<std::uint32_t>("stamps", rows.size()).chunks = {std::as_writable_bytes(rows.stamps())};
-    describe_progress(out, at, rows.later_rows);
+    auto& rows = const_cast<parameter_rows&>(x.tracked_rows()); // the memory of a state can be written
+    out.add<std::uint32_t>("stamps", rows.stamps.size()).chunks = {std::as_writable_bytes(std::span(rows.stamps))};
+    describe_progress(out, at, rows.core.options.initial);
     if (at.kind != history_kind::none)
         out.add<double>("history", at.history.size()).chunks = {std::as_writable_bytes(std::span(at.history))};
 }

@@ -1,0 +1,33 @@
+#pragma once
+#include <gradstep/engine/detail/dense_memory.hpp>
+#include <gradstep/rows/detail/row_core.hpp>
+#include <gradstep/runtime/detail/any_table_kernels.hpp>
+
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
+// The rows of an any_parameter as rows of a table, in the memory of the parameter. The parameter
+// prepares the steps of its updater.
+class parameter_rows {
+public:
+    // Throws not_compiled_error if the catch-up policy is not compiled for the rule, and
+    // value_error for numbers on schedules with which rows cannot catch up.
+    parameter_rows(any_updater& of, std::uint64_t rows, std::size_t width);
+
+    // Refers to what the parameter has, for the next calls of `core`.
+    parameter_rows& in(any_updater& of, std::optional<executor_reference> const& threads, dense_memory const& memory);
+    // Takes over other rows, none of which has pending steps.
+    void replace(std::vector<std::uint32_t>&& other) noexcept;
+
+    row_core core;
+    row_place place;                   // set by `in`
+    std::vector<std::uint32_t> stamps; // one of each row; none under touch_only
+    bool is_behind = false;            // whether some rows have pending steps
+
+private:
+    std::vector<row_column> columns_;
+    row_columns all_;
+};
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
+
+#if GRADSTEP_HEADER_ONLY || !defined(GRADSTEP_RUNTIME)
+#include <gradstep/runtime/detail/parameter_rows.ipp>
+#endif
