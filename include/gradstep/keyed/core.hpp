@@ -86,6 +86,25 @@ struct keyed_core {
     // Copies the rows of keys, or their averages; initial values of keys without a row.
     void read(key_span keys, void* out, bool averages) const;
 
+    // The functions of keyed_table; see there. `offsets`: of the bags; null if each key has a
+    // gradient.
+    void update(key_span keys, given_ids const* offsets, given_values const& gradients, std::size_t count,
+                char const* what, step_options const& how);
+    bool contains(std::uint64_t key) const { return index.find(key) != key_index::none; }
+    void reserve_rows(std::uint64_t rows);
+    template <class Chosen> std::uint64_t evict_rows_by(Chosen const& chosen) {
+        stored.require_trained("evict");
+        stored.flush();
+        return evict_if(chosen);
+    }
+    template <class Score> std::uint64_t evict_to_by(std::uint64_t rows, Score const& score) {
+        stored.require_trained("evict_to");
+        stored.flush();
+        return evict_lowest(rows, score);
+    }
+    std::uint32_t age_at(std::uint64_t id) const { return options.last_touches ? age_of(last_touches()[id]) : 0; }
+    std::uint32_t touch_count_at(std::uint64_t id) const { return options.touch_counts ? touch_counts()[id] : 0; }
+
     // One step. New keys come first; if something throws before the step has begun, they are
     // removed.
     void apply(key_span keys, std::uint32_t const* sources, given_values const& gradients, step_options const& how);
@@ -183,6 +202,8 @@ struct keyed_core {
     // types; then copies them to the columns of the message.
     std::vector<std::int32_t> begin_changes(row_changes_base& out, std::int64_t since, row_content content);
     void copy_changes(std::span<std::int32_t const> ids, row_content content, row_columns message);
+    // The columns of the rows, where the changes have them: `typed` are the values and the state.
+    std::vector<row_column> columns_of(row_changes_base const& changes, row_columns typed) const;
     // Throws for changes that do not fit. Then applies them.
     void check_changes(row_changes_base const& changes) const;
     void apply(row_changes_base const& changes, row_columns message);

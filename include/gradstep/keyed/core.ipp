@@ -64,6 +64,23 @@ inline std::vector<std::int32_t> keyed_core::found(key_span keys) const {
     return ids;
 }
 
+inline void keyed_core::update(key_span keys, given_ids const* offsets, given_values const& gradients,
+                               std::size_t count, char const* what, step_options const& how) {
+    row_core& rows = stored.rows();
+    rows.check_gradients(stored.place(), gradients, count, what, how);
+    auto const* const sources =
+        offsets == nullptr ? nullptr
+                           : with_memory(keys.size(), [&] { return rows.call().bags(*offsets, keys.size(), count); });
+    apply(keys, sources, gradients, how);
+    rows.zero(gradients, how);
+}
+
+inline void keyed_core::reserve_rows(std::uint64_t rows) {
+    stored.require_trained("reserve");
+    if (rows > most_rows) fail<value_error>({"reserve: rows"}, {rows, " is out of range"}, {"at most ", most_rows});
+    stored.reserve(rows);
+}
+
 inline void keyed_core::read(key_span keys, void* out, bool averages) const {
     std::vector<std::int32_t> const ids = found(keys);
     stored.kernels().read(stored.place(), std::span<std::int32_t const>(ids),
@@ -388,6 +405,23 @@ inline std::vector<std::int32_t> keyed_core::begin_changes(row_changes_base& out
         if (options.touch_counts) out.touch_counts.resize(ids.size());
     }
     return ids;
+}
+
+inline std::vector<row_column> keyed_core::columns_of(row_changes_base const& changes, row_columns typed) const {
+    std::vector<row_column> out = stored.rows().columns();
+    row_column* next = out.data();
+    auto const take = [&](void const* data, std::size_t size) {
+        if (size != 0) next->data = static_cast<std::byte*>(const_cast<void*>(data));
+        next->stride = next->row_elements;
+        ++next;
+    };
+    for (row_column const& x : typed) take(x.data, x.size);
+    ++next; // stamps: rows are up to date
+    take(changes.touches.data(), changes.touches.size());
+    take(changes.keys.data(), changes.keys.size());
+    take(changes.last_touches.data(), changes.last_touches.size());
+    take(changes.touch_counts.data(), changes.touch_counts.size());
+    return out;
 }
 
 inline void keyed_core::copy_changes(std::span<std::int32_t const> ids, row_content content, row_columns message) {

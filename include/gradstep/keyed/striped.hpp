@@ -2,6 +2,29 @@
 #include <gradstep/keyed/table.hpp>
 #include <gradstep/striped.hpp>
 
+namespace gradstep::detail::inline GRADSTEP_ISA {
+// What striped<Table> needs of a table whose rows have keys: how calls give keys and buffers, and
+// how several threads update its rows.
+template <class Table> struct striped_keys;
+template <class Updater, class CatchUp> struct striped_keys<keyed_table<Updater, CatchUp>> {
+    static_assert(require_concurrent<Updater, CatchUp>());
+    using storage = typename Updater::traits::storage;
+    static constexpr auto make_call = &concurrent_call_of<Updater, CatchUp>::make;
+
+    keyed_table<Updater, CatchUp> table;
+
+    template <class Keys> auto keys(Keys& of) const { return keys_of<Updater>(of); }
+    template <class Ids> given_ids ids(Ids& of) const { return ids_of<Updater>(of); }
+    template <class Gradients> given_values gradients(Gradients& of) const { return gradients_of<Updater>(of); }
+    // Room for copies of rows; and the initial values of a key there.
+    template <class Out> extent room(Out& out) const { return extent::of("out", as_span<storage, host_memory>(out)); }
+    void fill(std::uint64_t key, std::byte* to) const {
+        fill_rows(table.options().initial, reinterpret_cast<storage*>(to), key, 1, table.width());
+    }
+};
+template <class Table> concept has_keys = requires { striped_keys<Table>::make_call; };
+} // namespace gradstep::detail::inline GRADSTEP_ISA
+
 namespace gradstep::inline GRADSTEP_ISA {
 /// A keyed_table for concurrent updates: you can call `update`, `row` and `rows` from any number of
 /// threads at once, as with striped tables. If several calls contain a new key, it is admitted
@@ -14,35 +37,32 @@ namespace gradstep::inline GRADSTEP_ISA {
 ///
 /// Lookups run concurrently. New keys are added under the lock on the order of the steps. If memory
 /// for rows must be allocated, the call waits for exclusive access; `reserve` avoids this.
-template <class Updater, class CatchUp> class striped<keyed_table<Updater, CatchUp>> {
-    using table_type = keyed_table<Updater, CatchUp>;
+template <detail::has_keys Table> class striped<Table> {
     using shared_guard = detail::phase_fair_mutex::shared_guard;
     using key_span = std::span<std::uint64_t const>;
-    static_assert(detail::require_concurrent<Updater, CatchUp>());
 
 public:
     /// The type of a value in memory.
-    using storage = typename table_type::storage;
+    using storage = typename detail::striped_keys<Table>::storage;
 
     /// Takes ownership of the table. Row numbers are mapped to `stripes` stripes, 8 bytes each,
     /// rounded up to a power of two; default 2^18. Throws value_error unless they are in [1, 2^31].
-    explicit striped(table_type owned, std::optional<std::size_t> stripes = {})
-        : table_(std::move(owned)),
-          turns_(stripes, std::size_t{1} << 18, &detail::concurrent_call_of<Updater, CatchUp>::make) {}
+    explicit striped(Table owned, std::optional<std::size_t> stripes = {})
+        : its_{std::move(owned)}, turns_(stripes, std::size_t{1} << 18, detail::striped_keys<Table>::make_call) {}
 
     /// keyed_table::update, from any thread. It checks its arguments before it writes anything.
     template <class Keys, class Gradients>
     void update(Keys&& keys, Gradients&& gradient_rows, step_options const& options = {}) {
-        auto const names = detail::keys_of<Updater>(keys);
-        apply(names, detail::gradients_of<Updater>(gradient_rows), names.size(), "keys", nullptr, options);
+        auto const names = its_.keys(keys);
+        apply(names, its_.gradients(gradient_rows), names.size(), "keys", nullptr, options);
     }
     /// keyed_table::update with pooled gradients, from any thread.
     template <class Keys, class Offsets, class Gradients>
     requires detail::contiguous_buffer<Gradients>
     void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
-        auto const names = detail::keys_of<Updater>(keys);
-        detail::given_ids const begins = detail::ids_of<Updater>(offsets);
-        auto const given = detail::gradients_of<Updater>(bag_rows);
+        auto const names = its_.keys(keys);
+        detail::given_ids const begins = its_.ids(offsets);
+        auto const given = its_.gradients(bag_rows);
         apply(names, given, given.size / width(), "bags", &begins, options);
     }
 
@@ -61,8 +81,8 @@ public:
     /// keys.size() x width elements.
     template <class Keys, class Out> void rows(Keys&& keys, Out&& out) const {
         detail::require_lasting<Out>();
-        auto const names = detail::keys_of<Updater>(keys);
-        auto const to = detail::as_span<storage, host_memory>(out);
+        auto const names = its_.keys(keys);
+        detail::extent const to = its_.room(out);
         core().with_memory(names.size(), [&] { read(names, to); });
     }
 
@@ -71,29 +91,29 @@ public:
     template <class F> decltype(auto) alone(F&& f) {
         detail::phase_fair_mutex::exclusive_guard const entered(turns_.phase);
         turns_.forget_calls();
-        return std::forward<F>(f)(table_);
+        return std::forward<F>(f)(its_.table);
     }
     /// Allocates memory for this many rows in total (keyed_table::reserve), with exclusive access.
     void reserve(std::uint64_t rows) {
-        alone([&](table_type& table) { table.reserve(rows); });
+        alone([&](Table& table) { table.reserve(rows); });
     }
 
     /// The number of rows, `num_rows()`; the elements of a row, `width()`; and the `clock()`.
     std::uint64_t num_rows() const {
         shared_guard const entered(turns_.phase);
         auto const lock = turns_.ordering();
-        return table_.num_rows();
+        return its_.table.num_rows();
     }
-    std::size_t width() const { return table_.width(); } // never changes
+    std::size_t width() const { return its_.table.width(); } // never changes
     gradstep::clock clock() const {
         shared_guard const entered(turns_.phase);
         auto const lock = turns_.ordering();
-        return table_.clock();
+        return its_.table.clock();
     }
 
 private:
-    detail::keyed_core& core() { return table_.core(); }
-    detail::keyed_core const& core() const { return table_.core(); }
+    detail::keyed_core& core() { return its_.table.core(); }
+    detail::keyed_core const& core() const { return its_.table.core(); }
 
     void find(key_span keys, std::span<std::int32_t> ids) const {
         constexpr std::size_t most = 4096; // keys per lock, so that calls with new keys can go on
@@ -104,22 +124,23 @@ private:
         }
     }
 
-    void read(key_span keys, std::span<storage> out) const {
+    void read(key_span keys, detail::extent const& out) const {
         shared_guard const entered(turns_.phase);
         detail::table_core const& stored = core().stored;
         {
             auto const lock = turns_.ordering();
-            stored.rows().check_room(stored.place(), detail::extent::of("out", out), out.size(), keys.size());
+            stored.rows().check_room(stored.place(), out, out.size, keys.size());
         }
         detail::row_turns::scratch_lease lent(turns_, stored.rows());
         std::vector<std::int32_t>& ids = (*lent).ids;
         ids.resize(keys.size());
         find(keys, ids);
+        auto* const to = static_cast<std::byte*>(const_cast<void*>(out.data));
+        std::size_t const bytes = width() * stored.rows().facts().storage_bytes;
         for (std::size_t k = 0; k < keys.size(); ++k)
-            if (ids[k] == detail::keyed_core::no_row)
-                detail::fill_rows(table_.options().initial, out.data() + k * width(), keys[k], 1, width());
+            if (ids[k] == detail::keyed_core::no_row) its_.fill(keys[k], to + k * bytes);
         turns_.read(stored.rows(), stored.place(), *lent, std::span<std::int32_t const>(ids),
-                    stored.average_is_applied(), reinterpret_cast<std::byte*>(out.data()));
+                    stored.average_is_applied(), to);
     }
 
     // `offsets`: of the bags; null if each key has a gradient.
@@ -151,7 +172,7 @@ private:
         std::uint64_t known_rows = 0;
         {
             auto const lock = turns_.ordering();
-            known_rows = table_.num_rows();
+            known_rows = its_.table.num_rows();
             rows.check_gradients(stored.place(), gradients, count, what, options);
         }
         std::uint64_t const left_out = core().leave_out_nonfinite(keys, ids, sources, gradients);
@@ -174,19 +195,19 @@ private:
         auto ordering = turns_.ordering();
         // A new key cannot be found before it is certain to stay.
         std::optional<detail::phase_fair_mutex::exclusive_guard> with_index;
-        detail::rollback_guard const admitting([&, before = table_.num_rows(), counts = core().counts] {
+        detail::rollback_guard const admitting([&, before = its_.table.num_rows(), counts = core().counts] {
             if (with_index) core().forget_new(before, counts);
         });
         if (brings_new) {
             // Other calls may have added some of them meanwhile: this then counts too many.
-            std::uint64_t const most = table_.num_rows() + core().count_new(keys, ids);
-            if (most > table_.capacity() && table_.capacity() < core().most()) {
+            std::uint64_t const most = its_.table.num_rows() + core().count_new(keys, ids);
+            if (most > its_.table.capacity() && its_.table.capacity() < core().most()) {
                 return std::min(most, core().most());
             }
             with_index.emplace(index_);
             core().admit(keys, ids);
             leave_out();
-            group(table_.num_rows());
+            group(its_.table.num_rows());
         }
         turns_.step(rows, stored.place(), work, ordering, gradients, options, [&](std::size_t) {
             core().finish_step(ids);
@@ -197,12 +218,10 @@ private:
         return 0;
     }
 
-    table_type table_;
+    detail::striped_keys<Table> its_;
     detail::row_turns turns_;
     mutable detail::phase_fair_mutex index_; // locked exclusively to add keys
 };
-template <class Updater, class CatchUp>
-striped(keyed_table<Updater, CatchUp>) -> striped<keyed_table<Updater, CatchUp>>;
-template <class Updater, class CatchUp>
-striped(keyed_table<Updater, CatchUp>, std::size_t) -> striped<keyed_table<Updater, CatchUp>>;
+template <detail::has_keys Table> striped(Table) -> striped<Table>;
+template <detail::has_keys Table> striped(Table, std::size_t) -> striped<Table>;
 } // namespace gradstep::inline GRADSTEP_ISA

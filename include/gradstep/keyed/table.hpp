@@ -86,10 +86,7 @@ public:
     void update(Keys&& keys, Gradients&& gradient_rows, step_options const& options = {}) {
         table_rows().require_trained("update");
         auto const names = detail::keys_of<Updater>(keys);
-        auto const given = detail::gradients_of<Updater>(gradient_rows);
-        table_rows().rows().check_gradients(table_rows().place(), given, names.size(), "keys", options);
-        core_.apply(names, nullptr, given, options);
-        table_rows().rows().zero(given, options);
+        core_.update(names, nullptr, detail::gradients_of<Updater>(gradient_rows), names.size(), "keys", options);
     }
     /// The same with pooled gradients (embedding bags): row b of `bag_rows` is the gradient of
     /// every key of bag b (row_updater::update).
@@ -100,12 +97,7 @@ public:
         auto const names = detail::keys_of<Updater>(keys);
         detail::given_ids const begins = detail::ids_of<Updater>(offsets);
         auto const given = detail::gradients_of<Updater>(bag_rows);
-        std::size_t const bags = given.size / width();
-        table_rows().rows().check_gradients(table_rows().place(), given, bags, "bags", options);
-        auto const* const sources = core_.with_memory(
-            names.size(), [&] { return table_rows().rows().call().bags(begins, names.size(), bags); });
-        core_.apply(names, sources, given, options);
-        table_rows().rows().zero(given, options);
+        core_.update(names, &begins, given, given.size / width(), "bags", options);
     }
 
     /// Returns a copy of the row of `key` with all steps applied; its initial values if it has no
@@ -146,19 +138,12 @@ public:
     bool average_is_applied() const { return table_rows().average_is_applied(); }
 
     /// Whether `key` has a row.
-    bool contains(std::uint64_t key) const { return core_.index.find(key) != detail::key_index::none; }
+    bool contains(std::uint64_t key) const { return core_.contains(key); }
     /// The keys that have rows, in unspecified order.
     std::vector<std::uint64_t> keys() const { return core_.keys(); }
     /// Allocates memory for this many rows in total, so that adding rows allocates none. Throws
     /// value_error for more than 2^31 - 1, memory_error.
-    template <std::integral Rows> void reserve(Rows rows) {
-        table_rows().require_trained("reserve");
-        std::uint64_t const wanted = detail::counted("rows", rows, 0);
-        if (wanted > detail::keyed_core::most_rows)
-            detail::fail<value_error>({"reserve: rows"}, {wanted, " is out of range"},
-                                      {"at most ", detail::keyed_core::most_rows});
-        table_rows().reserve(wanted);
-    }
+    template <std::integral Rows> void reserve(Rows rows) { core_.reserve_rows(detail::counted("rows", rows, 0)); }
     /// The number of rows for which memory is allocated.
     std::uint64_t capacity() const { return table_rows().capacity(); }
     /// Applies the pending steps of every row, in parallel.
@@ -181,9 +166,7 @@ public:
     /// calls `chosen` once for every row that is not held. `chosen` can save the content of a row
     /// before it is evicted.
     template <class Chosen> std::uint64_t evict(Chosen const& chosen) {
-        table_rows().require_trained("evict");
-        table_rows().flush();
-        return core_.evict_if([&](std::uint64_t id) { return static_cast<bool>(chosen(row_at(id))); });
+        return core_.evict_rows_by([&](std::uint64_t id) { return static_cast<bool>(chosen(row_at(id))); });
     }
     /// Evicts the least recently updated rows until there are at most `rows`, and returns how many
     /// it evicted. If several are equally old, it evicts the larger keys. It temporarily needs at
@@ -192,9 +175,7 @@ public:
     /// The same for the rows with the lowest score(row), a number that you compute from a
     /// `keyed_row`, after a flush of all rows. If scores are equal, the larger keys are evicted.
     template <class Score> std::uint64_t evict_to(std::uint64_t rows, Score const& score) {
-        table_rows().require_trained("evict_to");
-        table_rows().flush();
-        return core_.evict_lowest(rows, [&](std::uint64_t id) { return static_cast<double>(score(row_at(id))); });
+        return core_.evict_to_by(rows, [&](std::uint64_t id) { return static_cast<double>(score(row_at(id))); });
     }
     /// Protects rows from eviction. Hold rows between a read and the update that depends on it.
     /// (distributed::server holds the rows that its workers have pulled while an `after_every` task
@@ -219,7 +200,7 @@ public:
             if (content == row_content::state)
                 for (std::size_t i = 0; i < Updater::slots; ++i)
                     out.state[i].resize(ids.size() * (Updater::is_row_slot(i) ? 1 : width()));
-            core_.copy_changes(ids, content, columns_of(out));
+            core_.copy_changes(ids, content, core_.columns_of(out, out.columns()));
         });
         return out;
     }
@@ -238,7 +219,8 @@ public:
         table_rows().require_trained("apply");
         core_.check_changes(changes);
         changes.require_sizes("apply");
-        core_.with_memory(changes.keys.size(), [&] { core_.apply(changes, columns_of(changes)); });
+        core_.with_memory(changes.keys.size(),
+                          [&] { core_.apply(changes, core_.columns_of(changes, changes.columns())); });
     }
 
     /// Writes a checkpoint to a safetensors file: the contents as for `table::save`, with the keys,
@@ -294,29 +276,10 @@ private:
         out.values = {reinterpret_cast<storage const*>(at[0]), width()};
         for (std::size_t i = 0; i < Updater::slots; ++i)
             out.state[i] = {reinterpret_cast<state_type const*>(at[1 + i]), Updater::is_row_slot(i) ? 1 : width()};
-        out.age = options().last_touches ? core_.age_of(core_.last_touches()[id]) : 0;
-        out.touch_count = options().touch_counts ? core_.touch_counts()[id] : 0;
+        out.age = core_.age_at(id);
+        out.touch_count = core_.touch_count_at(id);
         return out;
     }
-    // The columns of the rows, where the changes have them.
-    std::vector<detail::row_column> columns_of(changes_type const& changes) const {
-        std::vector<detail::row_column> out = table_rows().rows().columns();
-        detail::row_column* next = out.data();
-        auto const take = [&](auto const& x) {
-            if (!x.empty()) next->data = const_cast<std::byte*>(std::as_bytes(std::span(x)).data());
-            next->stride = next->row_elements;
-            ++next;
-        };
-        take(changes.values);
-        for (auto const& slot : changes.state) take(slot);
-        ++next; // stamps: rows are up to date
-        take(changes.touches);
-        take(changes.keys);
-        take(changes.last_touches);
-        take(changes.touch_counts);
-        return out;
-    }
-
     detail::keyed_core core_;
 };
 

@@ -68,7 +68,8 @@ template <class Executor> std::size_t small_part_count(std::size_t bytes, Execut
 class executor_reference {
 public:
     template <executor Executor>
-    explicit executor_reference(Executor& to)
+    requires(!std::is_same_v<std::remove_const_t<Executor>, executor_reference>) // that is a copy
+        explicit executor_reference(Executor& to)
         : to_(&to),
           concurrency_([](void const* of) { return static_cast<std::size_t>(cast<Executor>(of).concurrency()); }),
           run_([](void const* on, std::size_t parts, task work) { cast<Executor>(on).run(parts, work); }),

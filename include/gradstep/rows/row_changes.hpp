@@ -118,14 +118,9 @@ template <class Updater> struct row_changes : row_changes_base {
     /// touches and touch_counts can be empty.
     void require_sizes(char const* call) const { detail::require_sizes(*this, columns(), call); }
 
-private:
-    using columns_type = std::array<detail::row_column, Updater::slots + 1>;
-
-    template <class Changes, class F> static void each_vector(Changes& of, F const& f) {
-        f(of.values);
-        for (auto& slot : of.state) f(slot);
-    }
+    /// @cond
     // The values and the state.
+    using columns_type = std::array<detail::row_column, Updater::slots + 1>;
     columns_type columns() const {
         columns_type out;
         detail::describe_columns_of<Updater>(width, out.data());
@@ -136,6 +131,13 @@ private:
             ++next;
         });
         return out;
+    }
+    /// @endcond
+
+private:
+    template <class Changes, class F> static void each_vector(Changes& of, F const& f) {
+        f(of.values);
+        for (auto& slot : of.state) f(slot);
     }
     template <class F> static auto with_memory(char const* call, std::size_t bytes, F const& f) {
         return detail::rethrow_as<std::bad_alloc>(f, [&](auto const&) {

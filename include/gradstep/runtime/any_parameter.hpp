@@ -341,7 +341,6 @@ private:
     void require_rows(char const* call) const;
     step_options seeded(step_options options) const;
     void next_step(step_options const& options, tensor_options const& own);
-    void require_average(char const* call) const;
     static std::size_t bytes_of(any_span const& x) { return x.size * size_of(x.type); }
     void require_room(any_span const& out, scalar type, std::size_t size, char const* call) const;
     // Throws unless it contains `count` elements, is aligned, and does not overlap written memory.

@@ -163,7 +163,7 @@ GRADSTEP_DEFINE_RUNTIME any_span any_parameter::state(std::string_view name) con
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::average(any_span out) {
     if (is_ascended_) detail::refuse_ascended("average");
-    require_average("average");
+    detail::require_average(updater_, "average");
     out = out.now();
     if (out.type != updater_.storage()) require_room(out, updater_.state_type(), size(), "average");
     else require_room(out, updater_.storage(), size(), "average");
@@ -173,7 +173,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::average(any_span out) {
 
 GRADSTEP_DEFINE_RUNTIME applied_average<any_parameter> any_parameter::apply_average() {
     require_trained("apply_average");
-    require_average("apply_average");
+    detail::require_average(updater_, "apply_average");
     put_average();
     return applied_average<any_parameter>(*this);
 }
@@ -296,11 +296,6 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::use_own_threads() {
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_trained(char const* call) const {
     dense_parameter::require_trained(call);
     if (awaits_messages()) detail::refuse_pending(call);
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::require_average(char const* call) const {
-    if (!updater_.keeps_average())
-        detail::fail<value_error>({call}, {"no average is kept"}, {"one in the configuration"});
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_room(any_span const& out, scalar type, std::size_t size,

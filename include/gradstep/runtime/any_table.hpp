@@ -4,6 +4,7 @@
 #include <gradstep/rows/visible.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/runtime/detail/any_table_kernels.hpp>
 #include <gradstep/saved/load_options.hpp>
 #include <gradstep/saved/table.hpp>
 
@@ -106,17 +107,12 @@ public:
     load_report load(std::string const& file, load_options const& options);
 
     /// @cond
-    // The rows, and the arguments of calls, for `striped` and checkpoints.
+    // The rows, for `striped` and checkpoints.
     detail::table_core& core() { return core_; }
     detail::table_core const& core() const { return core_; }
-    detail::given_ids checked_ids(any_span ids) const;
-    detail::given_values checked_values(char const* name, any_span values) const;
-    detail::extent checked_room(any_span const& out, scalar type) const;
-    static std::unique_ptr<detail::concurrent_call> concurrent_call(detail::table_kernels const& of);
     /// @endcond
 
 private:
-    static table_options options_with(optimizer_options const& of_text, table_options options);
     // `offsets`: of the bags; null if each id has a gradient.
     void apply(detail::given_ids ids, detail::given_ids const* offsets, detail::given_values const& given,
                std::size_t count, char const* what, step_options const& options);
@@ -146,16 +142,18 @@ template <> struct striped_rows<any_table> {
     using memory_type = void*;
     static constexpr bool owns_rows = true;
     static constexpr bool is_concurrent() { return true; } // calls refuse a table that is not
-    static constexpr auto make_call = &any_table::concurrent_call;
+    static constexpr auto make_call = &any_table_kernels::concurrent;
     any_table table;
 
-    given_ids ids(any_span const& of) const { return table.checked_ids(of.now()); }
-    given_values gradients(any_span const& of) const { return table.checked_values("gradient_rows", of.now()); }
+    given_ids ids(any_span const& of) const { return checked_ids("ids", of.now()); }
+    given_values gradients(any_span const& of) const {
+        return checked_values(table.optimizer(), "gradient_rows", of.now());
+    }
     template <class Read>
     void read(row_place const& place, any_span const& of, any_span const& given, Read const& read) const {
         given_ids const which = ids(of);
         any_span const out = given.now();
-        extent const room = table.checked_room(out, table.optimizer().storage());
+        extent const room = checked_room(out, table.optimizer().storage());
         rows().check_room(place, room, out.size, which.size());
         read(which, static_cast<std::byte*>(const_cast<void*>(out.data)));
     }

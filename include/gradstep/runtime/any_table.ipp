@@ -1,6 +1,5 @@
 #pragma once
 #include <gradstep/checkpoint.hpp>
-#include <gradstep/runtime/detail/any_table_kernels.hpp>
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME any_table::any_table(any_updater const& optimizer, std::uint64_t num_rows, std::size_t width,
@@ -10,41 +9,12 @@ GRADSTEP_DEFINE_RUNTIME any_table::any_table(any_updater const& optimizer, std::
             detail::counted("num_rows", num_rows, 0), static_cast<std::size_t>(detail::counted("width", width, 1)),
             options} {}
 
-GRADSTEP_DEFINE_RUNTIME table_options any_table::options_with(optimizer_options const& of_text, table_options options) {
-    if (options.id == 0) options.id = static_cast<std::uint64_t>(of_text.id);
-    if (options.on_nonfinite == nonfinite::propagate) options.on_nonfinite = of_text.on_nonfinite;
-    return options;
-}
-
 GRADSTEP_DEFINE_RUNTIME any_table::any_table(optimizer_configuration const& from, scalar storage,
                                              std::uint64_t num_rows, std::size_t width, table_options options)
-    : any_table(any_updater(from, storage), num_rows, width, options_with(from.options, std::move(options))) {}
+    : any_table(any_updater(from, storage), num_rows, width, detail::options_with(from.options, std::move(options))) {}
 
 GRADSTEP_DEFINE_RUNTIME any_updater const& any_table::optimizer() const {
     return static_cast<detail::any_table_kernels const&>(core_.kernels()).updater();
-}
-
-GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::concurrent_call>
-any_table::concurrent_call(detail::table_kernels const& of) {
-    return detail::any_table_kernels::concurrent(of);
-}
-
-GRADSTEP_DEFINE_RUNTIME detail::given_ids any_table::checked_ids(any_span ids) const {
-    if (ids.data == nullptr && ids.size != 0)
-        detail::fail<buffer_error>({"ids"}, {"is null"}, {ids.size, " elements of memory"});
-    if (!detail::is_aligned(ids)) detail::refuse_alignment("ids", ids.type);
-    if (ids.type == scalar::int32) return std::span(static_cast<std::int32_t const*>(ids.data), ids.size);
-    if (ids.type == scalar::int64) return std::span(static_cast<std::int64_t const*>(ids.data), ids.size);
-    if (ids.type == scalar::uint64) return std::span(static_cast<std::uint64_t const*>(ids.data), ids.size);
-    detail::fail<value_error>({"ids"}, {"has elements of ", detail::enumerator(ids.type)}, {"int32, int64 or uint64"});
-}
-
-GRADSTEP_DEFINE_RUNTIME detail::given_values any_table::checked_values(char const* name, any_span x) const {
-    if (x.type != optimizer().storage())
-        detail::fail<value_error>({name}, {"has elements of ", detail::enumerator(x.type)},
-                                  {detail::enumerator(optimizer().storage())});
-    if (!detail::is_aligned(x)) detail::refuse_alignment(name, x.type);
-    return {x.data, x.size, x.is_writable};
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table::apply(detail::given_ids ids, detail::given_ids const* offsets,
@@ -58,57 +28,48 @@ GRADSTEP_DEFINE_RUNTIME void any_table::apply(detail::given_ids ids, detail::giv
 
 GRADSTEP_DEFINE_RUNTIME void any_table::update(any_span ids, any_span gradient_rows, step_options const& options) {
     core_.require_trained("update");
-    detail::given_ids const which = checked_ids(ids.now());
-    apply(which, nullptr, checked_values("gradient_rows", gradient_rows.now()), which.size(), "ids", options);
+    detail::given_ids const which = detail::checked_ids("ids", ids.now());
+    apply(which, nullptr, detail::checked_values(optimizer(), "gradient_rows", gradient_rows.now()), which.size(),
+          "ids", options);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table::update(any_span ids, any_span offsets, any_span bag_rows,
                                                step_options const& options) {
     core_.require_trained("update");
-    detail::given_ids const which = checked_ids(ids.now()), begins = checked_ids(offsets.now());
-    detail::given_values const given = checked_values("gradient_rows", bag_rows.now());
+    detail::given_ids const which = detail::checked_ids("ids", ids.now()),
+                            begins = detail::checked_ids("offsets", offsets.now());
+    detail::given_values const given = detail::checked_values(optimizer(), "gradient_rows", bag_rows.now());
     apply(which, &begins, given, given.size / width(), "bags", options);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table::update(visible const& seen, any_span gradient, step_options const& options) {
     core_.require_trained("update");
     seen.require_rows(num_rows());
-    detail::given_values const given = checked_values("gradient", gradient.now());
+    detail::given_values const given = detail::checked_values(optimizer(), "gradient", gradient.now());
     core_.rows().check_gradients(core_.place(), given, seen.size(), "rows", options);
     core_.update(std::span<std::int64_t const>(seen.ids()), seen.sources(), given, options);
     core_.rows().zero(given, options);
 }
 
-GRADSTEP_DEFINE_RUNTIME detail::extent any_table::checked_room(any_span const& out, scalar type) const {
-    if (out.type != type)
-        detail::fail<value_error>({"out"}, {"has elements of ", detail::enumerator(out.type)},
-                                  {detail::enumerator(type)});
-    if (!out.is_writable) detail::fail<buffer_error>({"out"}, {"is const"}, {"writable memory"});
-    if (!detail::is_aligned(out)) detail::refuse_alignment("out", out.type);
-    return {"out", out.data, out.size, out.size * size_of(type)};
-}
-
 GRADSTEP_DEFINE_RUNTIME void any_table::rows(any_span ids, any_span out) const {
-    detail::given_ids const which = checked_ids(ids.now());
+    detail::given_ids const which = detail::checked_ids("ids", ids.now());
     out = out.now();
-    core_.rows().check_room(core_.place(), checked_room(out, optimizer().storage()), out.size, which.size());
+    core_.rows().check_room(core_.place(), detail::checked_room(out, optimizer().storage()), out.size, which.size());
     core_.read(which, const_cast<void*>(out.data));
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table::averages(any_span ids, any_span out) const {
     core_.require_trained("averages");
-    if (!optimizer().keeps_average())
-        detail::fail<value_error>({"averages"}, {"no average is kept"}, {"one in the configuration"});
-    detail::given_ids const which = checked_ids(ids.now());
+    detail::require_average(optimizer(), "averages");
+    detail::given_ids const which = detail::checked_ids("ids", ids.now());
     out = out.now();
-    core_.rows().check_room(core_.place(), checked_room(out, optimizer().state_type()), out.size, which.size());
+    core_.rows().check_room(core_.place(), detail::checked_room(out, optimizer().state_type()), out.size, which.size());
     core_.read_averages(which, const_cast<void*>(out.data));
 }
 
 GRADSTEP_DEFINE_RUNTIME applied_average<any_table> any_table::apply_average() {
     core_.require_trained("apply_average");
-    if (!optimizer().keeps_average())
-        detail::fail<value_error>({"apply_average"}, {"no average is kept"}, {"one in the configuration"});
+    detail::require_average(optimizer(), "apply_average");
     core_.apply_average();
     return applied_average<any_table>(*this);
 }
@@ -128,7 +89,7 @@ GRADSTEP_DEFINE_RUNTIME void any_table::grow(std::uint64_t rows, new_rows begin)
 
 GRADSTEP_DEFINE_RUNTIME void any_table::append(any_span values) {
     core_.require_trained("append");
-    detail::given_values const given = checked_values("append: values", values.now());
+    detail::given_values const given = detail::checked_values(optimizer(), "append: values", values.now());
     if (given.data == nullptr && given.size != 0)
         detail::fail<buffer_error>({"append"}, {"values is null"}, {given.size, " elements of memory"});
     core_.append(given.data, given.size);
@@ -136,12 +97,13 @@ GRADSTEP_DEFINE_RUNTIME void any_table::append(any_span values) {
 
 GRADSTEP_DEFINE_RUNTIME void any_table::reset(any_span ids) {
     core_.require_trained("reset");
-    core_.rows().reset(core_.place(), checked_ids(ids.now()));
+    core_.rows().reset(core_.place(), detail::checked_ids("ids", ids.now()));
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table::set_rows(any_span ids, any_span values) {
     core_.require_trained("set_rows");
-    core_.rows().set_rows(core_.place(), checked_ids(ids.now()), checked_values("set_rows: values", values.now()));
+    core_.rows().set_rows(core_.place(), detail::checked_ids("ids", ids.now()),
+                          detail::checked_values(optimizer(), "set_rows: values", values.now()));
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table::save(std::string const& file) const { detail::save_file(file, *this); }

@@ -9,6 +9,21 @@ namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // program can do instead of it.
 void require_single_rows(any_updater const& of, norm_limit const& limit, char const* call, char const* instead);
 
+// The options of a table, with those of the text of an optimizer where they have none.
+template <class Options> Options options_with(optimizer_options const& of_text, Options options) {
+    if (options.id == 0) options.id = static_cast<std::uint64_t>(of_text.id);
+    if (options.on_nonfinite == nonfinite::propagate) options.on_nonfinite = of_text.on_nonfinite;
+    return options;
+}
+// Throws value_error if the updater keeps no average.
+void require_average(any_updater const& of, char const* call);
+// The arguments of calls: ids of int32, int64 or uint64; values of the updater's type; and room for
+// copies of rows. They throw value_error and buffer_error.
+given_ids checked_ids(char const* name, any_span const& ids);
+std::span<std::uint64_t const> checked_keys(any_span const& keys); // of uint64 or int64
+given_values checked_values(any_updater const& of, char const* name, any_span const& values);
+extent checked_room(any_span const& out, scalar type);
+
 // The kernels of a table whose policies are chosen at run time. Under `touch_only`, and if inactive
 // rows do not change, it updates rows by the compiled updater of the policies. Under `exact` and
 // `replay` it drives the compiled kernels of a typed table: they take the rate and the numbers of

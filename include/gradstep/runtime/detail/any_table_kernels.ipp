@@ -19,6 +19,42 @@ GRADSTEP_DEFINE_RUNTIME void require_single_rows(any_updater const& of, norm_lim
                           {"ema or towards_initial, or under catch_up exact or replay"});
 }
 
+GRADSTEP_DEFINE_RUNTIME given_ids checked_ids(char const* name, any_span const& ids) {
+    if (ids.data == nullptr && ids.size != 0)
+        fail<buffer_error>({name}, {"is null"}, {ids.size, " elements of memory"});
+    if (!detail::is_aligned(ids)) refuse_alignment(name, ids.type);
+    if (ids.type == scalar::int32) return std::span(static_cast<std::int32_t const*>(ids.data), ids.size);
+    if (ids.type == scalar::int64) return std::span(static_cast<std::int64_t const*>(ids.data), ids.size);
+    if (ids.type == scalar::uint64) return std::span(static_cast<std::uint64_t const*>(ids.data), ids.size);
+    fail<value_error>({name}, {"has elements of ", enumerator(ids.type)}, {"int32, int64 or uint64"});
+}
+
+GRADSTEP_DEFINE_RUNTIME std::span<std::uint64_t const> checked_keys(any_span const& keys) {
+    if (keys.type == scalar::int32)
+        fail<value_error>({"keys"}, {"has elements of int32"}, {"uint64, or int64 with the same bits"});
+    given_ids const ids = checked_ids("keys", keys);
+    require_countable(ids.size(), "keys");
+    return {static_cast<std::uint64_t const*>(keys.data), keys.size};
+}
+
+GRADSTEP_DEFINE_RUNTIME given_values checked_values(any_updater const& of, char const* name, any_span const& x) {
+    if (x.type != of.storage())
+        fail<value_error>({name}, {"has elements of ", enumerator(x.type)}, {enumerator(of.storage())});
+    if (!detail::is_aligned(x)) refuse_alignment(name, x.type);
+    return {x.data, x.size, x.is_writable};
+}
+
+GRADSTEP_DEFINE_RUNTIME extent checked_room(any_span const& out, scalar type) {
+    if (out.type != type) fail<value_error>({"out"}, {"has elements of ", enumerator(out.type)}, {enumerator(type)});
+    if (!out.is_writable) fail<buffer_error>({"out"}, {"is const"}, {"writable memory"});
+    if (!detail::is_aligned(out)) refuse_alignment("out", out.type);
+    return {"out", out.data, out.size, out.size * size_of(type)};
+}
+
+GRADSTEP_DEFINE_RUNTIME void require_average(any_updater const& of, char const* call) {
+    if (!of.keeps_average()) fail<value_error>({call}, {"no average is kept"}, {"one in the configuration"});
+}
+
 // The compiled code for catching up with these policies; null if rows do not change, or under
 // touch_only. Throws not_compiled_error with the available combinations.
 GRADSTEP_DEFINE_RUNTIME runtime::compiled_catch_up_entry const* find_catch_up_entry(any_updater const& of) {
@@ -182,9 +218,11 @@ GRADSTEP_DEFINE_RUNTIME void any_table_kernels::begin_row(row_place const& rows,
     std::array<std::byte*, 1 + runtime::most_slots + columns_beside_state> at;
     find_row(rows, id, at.data());
     std::byte* const* const beside = at.data() + 1 + facts_.slots;
+    std::uint64_t name = id;
+    if (beside[2] != nullptr) std::memcpy(&name, beside[2], sizeof name); // its key
     if (initial != nullptr)
         with_storage(updater(),
-                     [&]<class S>() { fill_rows(*initial, reinterpret_cast<S*>(at[0]), id, 1, rows.width); });
+                     [&]<class S>() { fill_rows(*initial, reinterpret_cast<S*>(at[0]), name, 1, rows.width); });
     if (start.state) updater().compiled().initialize(tensor(rows, id), start.joined);
     if (beside[0] != nullptr) std::memcpy(beside[0], &start.last_step, sizeof start.last_step);
     if (beside[1] != nullptr) std::memset(beside[1], 0, sizeof(std::uint32_t));
@@ -217,7 +255,15 @@ GRADSTEP_DEFINE_RUNTIME void any_table_kernels::read(row_place const& rows, give
     for_each_part(parts, [&](std::size_t p) {
         for (std::size_t k = p * ids.size() / parts; k < (p + 1) * ids.size() / parts; ++k) {
             std::byte* const to = static_cast<std::byte*>(out) + k * bytes;
-            if (how.averages) {
+            if (how.absent != nullptr && static_cast<std::int64_t>(ids[k]) < 0) {
+                with_storage(updater(), [&]<class S>() {
+                    auto const fill = [&]<class T>(T* row) {
+                        fill_rows_as<S>(*how.absent, row, how.keys[k], 1, rows.width);
+                    };
+                    if (type == scalar_of<S>()) return fill(reinterpret_cast<S*>(to));
+                    if constexpr (is_half<S>) fill(reinterpret_cast<float*>(to)); // an average
+                });
+            } else if (how.averages) {
                 updater().compiled().read_average(tensor(rows, ids[k]), updater().clock(), true, to);
             } else {
                 std::memcpy(to, tensor(rows, ids[k]).weight, bytes);

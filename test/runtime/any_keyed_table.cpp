@@ -1,0 +1,242 @@
+// Keyed tables whose policies are chosen at run time: the bits, the files and the changes of
+// gs::keyed_table.
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gradstep/checkpoint.hpp>
+#include <gradstep/gradstep.hpp>
+#include <gradstep/keyed_table.hpp>
+#include <gradstep/runtime.hpp>
+#include <gradstep/runtime/any_keyed_table.hpp>
+
+#include "support/catch.hpp"
+#include "support/folder.hpp"
+#include "support/numbers.hpp"
+#include "support/refusal.hpp"
+
+namespace gs = gradstep;
+
+namespace {
+
+constexpr std::size_t width = 5;
+using keys64 = std::vector<std::uint64_t>;
+
+// Some keys in every batch, some once, some again after a while.
+keys64 batch_of(std::uint64_t t) {
+    keys64 out;
+    for (std::uint64_t k = 0; k < 12; ++k) out.push_back(k % 3 == 0 ? k : (k * 7919 + t % 4 * 104729) << 20);
+    out.push_back(out[1]);
+    return out;
+}
+gs::optimizer_configuration read(std::string const& rule, std::string const& catch_up, std::string const& more = "") {
+    return gs::read_optimizer(R"({"rule": {"name": ")" + rule + R"("}, "catch_up": )" + catch_up + more +
+                              R"(, "schedule": {"name": "inverse_time", "rate": 0.25, "decay": 0.5, "steps": 2}})");
+}
+auto const rate = gs::inverse_time{.rate = 0.25, .decay = 0.5, .steps = 2};
+
+// The same calls of a typed table and of one from a text.
+template <class Updater, class CatchUp>
+void same_as_types(Updater const& optimizer, CatchUp catch_up, gs::optimizer_configuration const& text,
+                   gs::keyed_options const& options) {
+    using storage = typename Updater::traits::storage;
+    gs::keyed_table expected{optimizer, width, catch_up, options};
+    gs::any_keyed_table table{text, gs::scalar_of<storage>(), width, options};
+    auto const both = [&](auto const& f) { CHECK(f(expected) == f(table)); };
+    std::uint32_t t = 0;
+    auto const step = [&] {
+        keys64 const keys = batch_of(++t), bags{0, 3, 4};
+        auto g = numbers<storage>(keys.size() * width, t);
+        auto const pooled = numbers<storage>(bags.size() * width, 100 + t);
+        both([&](auto& x) {
+            x.update(keys, g, {.gradient_scale = t % 3 == 0 ? 0.5 : 1});
+            x.update(keys, bags, pooled);
+            return x.clock().step;
+        });
+    };
+    auto const compare = [&] {
+        keys64 const some = batch_of(t + 1); // some without a row
+        std::vector<storage> a(some.size() * width), b(a);
+        expected.rows(some, a);
+        table.rows(some, b);
+        CHECK(a == b);
+        both([](auto& x) { return x.keys(); });
+        both([](auto& x) { return x.counts(); });
+    };
+    for (int k = 0; k < 5; ++k) step();
+    compare();
+    both([](auto& x) {
+        x.hold(keys64{0, 3});
+        x.reset(keys64{6, 12345});
+        return x.evict_older_than(9);
+    });
+    compare();
+    step();
+    both([](auto& x) { return x.evict([](auto const& row) { return row.key % 7 == 1 || row.age > 4; }); });
+    both([](auto& x) {
+        std::uint64_t const gone = x.evict_to(x.num_rows() - 2);
+        x.release(keys64{0, 3});
+        return gone + x.evict_to(x.num_rows() - 1, [](auto const& row) { return row.touch_count; });
+    });
+    compare();
+
+    // Changes and files go both ways.
+    for (auto const content : {gs::row_content::values, gs::row_content::state}) {
+        auto const of_types = expected.changed_since(9, content);
+        auto const bytes = table.changed_since(9, content);
+        CHECK(bytes == of_types.encode());
+    }
+    auto const everything = expected.changed_since(0, gs::row_content::state).encode();
+    gs::any_keyed_table replica{text, gs::scalar_of<storage>(), width, options};
+    replica.apply(everything);
+    CHECK(replica.changed_since(0, gs::row_content::state) == everything);
+    folder const in;
+    expected.save(in / "expected");
+    table.save(in / "table");
+    CHECK(bytes_of(in / "table") == bytes_of(in / "expected"));
+    expected.load(in / "table");
+    table.load(in / "expected");
+    step();
+    compare();
+    gs::any_keyed_table copy = table;
+    step();
+    CHECK(copy.clock() != table.clock());
+}
+
+} // namespace
+
+TEST_CASE("a keyed table whose policies are chosen at run time has the bits of a typed one") {
+    std::string const touch_only = R"({"name": "touch_only"})";
+    same_as_types(gs::make_updater<float>(gs::adagrad{}, rate), gs::touch_only{}, read("adagrad", touch_only),
+                  {.initial = gs::normal{0, 1, 5}, .admit_after = 2, .touch_counts = true});
+    same_as_types(gs::make_updater<float>(gs::adam{}, rate), gs::touch_only{}, read("adam", touch_only),
+                  {.initial = gs::uniform{-1, 1, 5}, .row_steps = true, .ignore_key = 3, .touch_counts = true});
+    same_as_types(gs::make_updater<gs::bfloat16>(gs::sgd{}, rate), gs::touch_only{}, read("sgd", touch_only),
+                  {.duplicates = gs::duplicates::mean, .max_norm = 2, .max_rows = 9, .touch_counts = true});
+    same_as_types(gs::make_updater<float>(gs::rowwise_adagrad{}, rate), gs::touch_only{},
+                  read("rowwise_adagrad", touch_only), {.admit_probability = 0.75, .touch_counts = true});
+    same_as_types(gs::make_updater<float>(gs::momentum{}, gs::decoupled{0.125}, rate), gs::exact{},
+                  read("momentum", R"({"name": "exact"})", R"(, "regularizer": {"name": "decoupled", "rate": 0.125})"),
+                  {.initial = 0.5, .max_history = 16, .touch_counts = true});
+    same_as_types(gs::make_updater<float>(gs::adam{}, rate), gs::replay{3},
+                  read("adam", R"({"name": "replay", "max_steps": 3})"), {.max_history = 16, .touch_counts = true});
+}
+
+TEST_CASE("an eviction function sees a row of a keyed table whose policies are chosen at run time") {
+    gs::any_keyed_table table{read("rowwise_adagrad", R"({"name": "touch_only"})"), gs::scalar::float32, 2};
+    table.update(keys64{7, 9}, std::vector<float>{1, 2, 3, 4});
+    table.update(keys64{9}, std::vector<float>{1, 1});
+    std::vector<float> values(2);
+    table.rows(keys64{7}, values);
+    CHECK(table.evict([&](gs::any_keyed_row const& row) {
+        if (row.key != 7) return false;
+        auto const of_row = row.values.as<float>();
+        CHECK(std::vector<float>(of_row.begin(), of_row.end()) == values);
+        CHECK(row.state.size() == 1);
+        CHECK(row.state[0].size == 1);              // one number for the row
+        CHECK(row.state[0].as<float>()[0] == 2.5f); // the mean of 1^2 and 2^2
+        CHECK(row.age == 1);
+        return true;
+    }) == 1);
+    CHECK(table.keys() == keys64{9});
+    CHECK(table.contains(9));
+    CHECK(!table.contains(7));
+}
+
+TEST_CASE("the averages of a keyed table whose policies are chosen at run time can replace its values") {
+    auto const text = gs::read_optimizer(R"({"rule": {"name": "sgd"}, "average": {"name": "ema", "decay": 0.5},
+                                            "schedule": {"name": "constant", "rate": 0.25}})");
+    gs::any_keyed_table table{text, gs::scalar::float32, width, {.initial = 0.5}};
+    keys64 const keys{2, 5, 77};
+    table.update(keys64{2, 5}, std::vector<float>(2 * width, 1.0f));
+    std::vector<float> average(keys.size() * width), values(average), seen(average);
+    table.averages(keys, average);
+    table.rows(keys, values);
+    CHECK(average != values);
+    CHECK(average.back() == 0.5f); // without a row
+    {
+        auto const applied = table.apply_average();
+        table.rows(keys, seen);
+        CHECK(seen == average);
+        CHECK(refusal<gs::sequence_error, std::logic_error>([&] { table.changed_since(0, gs::row_content::state); }) ==
+              "");
+    }
+    table.rows(keys, seen);
+    CHECK(seen == values);
+}
+
+TEST_CASE("several threads update a keyed table whose policies are chosen at run time") {
+    // Equal gradients: the rows are the same in every order of the batches.
+    for (std::string const catch_up : {R"({"name": "touch_only"})", R"({"name": "exact"})"}) {
+        auto const text = gs::read_optimizer(R"({"rule": {"name": "sgd"}, "catch_up": )" + catch_up +
+                                             R"(, "regularizer": {"name": "decoupled", "rate": 0.125},
+                                                 "schedule": {"name": "constant", "rate": 0.25}})");
+        gs::any_keyed_table alone{text, gs::scalar::float32, width, {.initial = 1}};
+        gs::striped shared{gs::any_keyed_table{text, gs::scalar::float32, width, {.initial = 1}}};
+        keys64 const keys{std::uint64_t{3} << 40, 9, 9, 21}, without_row{1};
+        std::vector<float> const g(keys.size() * width, 0.5f);
+        constexpr int threads = 4, steps = 50;
+        for (int k = 0; k < threads * steps; ++k) alone.update(keys, g);
+        std::vector<std::thread> all;
+        std::vector<std::vector<float>> seen(threads, std::vector<float>(width));
+        for (int k = 0; k < threads; ++k)
+            all.emplace_back([&, k] {
+                for (int t = 0; t < steps; ++t) {
+                    shared.update(keys, g);
+                    shared.rows(without_row, seen[static_cast<std::size_t>(k)]);
+                }
+            });
+        for (std::thread& one : all) one.join();
+        for (auto const& row : seen) CHECK(row == std::vector<float>(width, 1.0f));
+        CHECK(shared.clock() == alone.clock());
+        CHECK(shared.num_rows() == 3);
+        keys64 const rows{9, 21, std::uint64_t{3} << 40};
+        std::vector<float> a(rows.size() * width), b(a);
+        alone.rows(rows, a);
+        shared.rows(rows, b);
+        CHECK(a == b);
+    }
+    gs::striped refused{
+        gs::any_keyed_table{read("adam", R"({"name": "replay", "max_steps": 3})"), gs::scalar::float32, width}};
+    CHECK(refusal<gs::value_error>([&] { refused.update(keys64{1}, std::vector<float>(width)); }) ==
+          "striped: catch_up: replay reads the history while other threads add to it; expected exact or touch_only");
+    CHECK(refused.num_rows() == 0);
+}
+
+TEST_CASE("a keyed table whose policies are chosen at run time refuses what it cannot take, and stays as it was") {
+    gs::any_keyed_table table{
+        read("adagrad", R"({"name": "touch_only"})"), gs::scalar::float32, 2, {.on_nonfinite = gs::nonfinite::raise}};
+    std::vector<float> const g(4, 1.0f);
+    keys64 const keys{1, 10};
+    auto const value = [](auto const& f) { return refusal<gs::value_error>(f); };
+    CHECK(value([&] { table.update(keys, std::vector<double>(4)); }) ==
+          "gradient_rows: has elements of float64; expected float32");
+    CHECK(value([&] {
+              table.update(std::vector<std::int32_t>{1, 10}, g);
+          }) == "keys: has elements of int32; expected uint64, or int64 with the same bits");
+    CHECK(refusal<gs::size_error>([&] { table.update(keys64{1}, g); }) ==
+          "gradient_rows: has 4 elements; expected 1 keys x width 2");
+    std::vector<float> broken = g;
+    broken[3] = std::numeric_limits<float>::quiet_NaN();
+    CHECK(refusal<gs::nonfinite_error, std::runtime_error>([&] {
+              table.update(keys, broken);
+          }).starts_with("keys[1]: the gradient of key 10 is not finite in column 1"));
+    CHECK(value([&] { table.averages(keys64{1}, std::vector<float>(2)); }) ==
+          "averages: no average is kept; expected one in the configuration");
+    CHECK(value([&] { table.release(keys); }) != "");
+    CHECK(table.num_rows() == 0);
+    CHECK(table.clock().step == 0);
+
+    table.update(keys, g);
+    auto bytes = table.changed_since(0, gs::row_content::state);
+    gs::any_keyed_table others{read("adam", R"({"name": "touch_only"})"), gs::scalar::float32, 2};
+    CHECK(value([&] { others.apply(bytes); }).find("is of the rule") != std::string::npos);
+    bytes[40] ^= std::byte{1};
+    gs::any_keyed_table replica{table.optimizer(), 2};
+    CHECK(value([&] { replica.apply(bytes); }) != "");
+    CHECK(replica.num_rows() == 0);
+}
