@@ -5,8 +5,10 @@
 #include <gradstep/dialects/torch.hpp>
 #include <gradstep/gradstep.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
+#include <gradstep/runtime/compile_catch_up.hpp>
 #include <gradstep/striped.hpp>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -125,11 +127,19 @@ std::string everything() {
     return out;
 }
 
+using compiled = gs::runtime::compiled_list<float, gs::type_list<gs::momentum>, gs::type_list<gs::l2>>;
+using compiled_rows =
+    gs::runtime::compiled_catch_up_list<float, gs::exact, gs::type_list<gs::momentum>, gs::type_list<gs::l2>>;
+
 } // namespace
 
 // Two units with other names for this, so that it is no symbol that they share.
 #if defined(__AVX512F__)
 std::string everything_avx512() { return everything(); }
+std::array<gs::runtime::compiled_group const*, 2> compiled_avx512() {
+    return {&compiled::group, &compiled_rows::group};
+}
 #else
 std::string everything_avx2() { return everything(); }
+std::array<gs::runtime::compiled_group const*, 2> compiled_avx2() { return {&compiled::group, &compiled_rows::group}; }
 #endif

@@ -55,6 +55,7 @@ public:
     /// name is empty or exists, or if delay_compensation is not in [0, infinity) or is used outside
     /// asynchronous mode. In geo mode it throws value_error if the rule is not add_delta.
     template <class Updater, class Buffer>
+    requires requires { typename Updater::traits; }
     void add(std::string name, Updater const& optimizer, Buffer const& initial, served_options options = {}) {
         using storage = typename Updater::traits::storage;
         using rule = typename Updater::rule_type;
@@ -91,18 +92,51 @@ public:
                                                         "expected the table itself, since a server has one thread");
         if constexpr (requires { Table::on_host; }) // keyed tables are
             static_assert(Table::on_host, "gradstep: server: the table is on a device; expected a backend of the host");
-        check_new(name, std::is_same_v<typename Table::updater_type::rule_type, add_delta>);
-        check_duplicates(name, rows.options().duplicates);
-        detail::wire_entry entry;
-        entry.element = detail::wire_element_of<typename Table::storage>();
-        entry.is_rows = true;
-        entry.width = rows.width();
-        if constexpr (requires { rows.grow(0); }) entry.total = rows.num_rows(); // otherwise the rows have keys
-        entry.name = std::move(name);
-        row_progress at;
-        entry.policies = detail::policies_text(gradstep::detail::state_from(rows, "add", at).own_policies,
-                                               rows.options()); // and how rows catch up
-        add_served(std::make_unique<detail::served_table<Table>>(std::move(entry), std::move(rows), num_workers()));
+        add_table(std::move(name), std::move(rows), detail::wire_element_of<typename Table::storage>(),
+                  std::is_same_v<typename Table::updater_type::rule_type, add_delta>);
+    }
+    /// The same for tables whose policies are chosen at run time: any_table (gradstep/runtime.hpp)
+    /// or any_keyed_table (gradstep/runtime/any_keyed_table.hpp).
+    template <class Table>
+    requires requires(Table const& x) { x.optimizer().facts(); }
+    void add(std::string name, Table rows) {
+        auto const& of = rows.optimizer().facts();
+        detail::wire_element const element = of.storage;
+        bool const adds_deltas = detail::is_add_delta(of);
+        add_table(std::move(name), std::move(rows), element, adds_deltas);
+    }
+    /// Adds a dense parameter whose policies are chosen at run time, by an any_updater. `initial`
+    /// has the type of its values. `get<gs::any_parameter>(name)` returns it. Throws the errors of
+    /// the first `add`, and value_error for a model-wise rule and one that needs a matrix.
+    template <class Updater>
+    requires requires { typename Updater::tensor_type; }
+    void add(std::string name, Updater const& optimizer, typename Updater::span_type initial,
+             served_options options = {}) {
+        auto const& of = optimizer.facts();
+        if (of.is_model_wise)
+            detail::fail<value_error>({"add: ", name},
+                                      {"the rule needs sums over the whole model, and a server updates one parameter "
+                                       "at a time"},
+                                      {"an element-wise or row-wise rule; use synchronous"});
+        if (of.needs_matrix)
+            detail::fail<value_error>({"add: ", name}, {"the rule needs a matrix, and `initial` has no shape"},
+                                      {"an updater of a type, with an xtensor or Eigen container"});
+        check_new(name, detail::is_add_delta(of));
+        initial = initial.now();
+        detail::wire_entry entry = dense_entry(std::move(name), of.storage, initial.size, !of.is_whole() && !of.uses_id,
+                                               gradstep::detail::policies_of(optimizer), options);
+        auto const* const all = static_cast<std::byte const*>(initial.data);
+        std::size_t const first = static_cast<std::size_t>(entry.first) * of.storage_bytes;
+        typename Updater::span_type const own(initial.type, static_cast<void const*>(all + first),
+                                              static_cast<std::size_t>(entry.size));
+        std::uint64_t const id = options.id != 0 ? options.id : gradstep::detail::hash_of(entry.name);
+        typename Updater::parameter_type kept(optimizer, own, {.id = id});
+        if (own.size == 0 && initial.size != 0) return add_elsewhere(std::move(entry.name));
+        auto owned = Updater::parameter_type::owned(std::move(kept));
+        gradstep::detail::with_type(of.storage, [&]<class S>() {
+            add_served(std::make_unique<detail::served_dense<S>>(std::move(entry), std::move(owned), num_workers(),
+                                                                 options.delay_compensation));
+        });
     }
 
     /// Returns a parameter by its name, `get<decltype(optimizer)>("deep")`, or rows,
@@ -197,6 +231,21 @@ private:
         std::function<void(server&)> call;
     };
 
+    template <class Table>
+    void add_table(std::string name, Table rows, detail::wire_element element, bool adds_deltas) {
+        check_new(name, adds_deltas);
+        check_duplicates(name, rows.options().duplicates);
+        detail::wire_entry entry;
+        entry.element = element;
+        entry.is_rows = true;
+        entry.width = rows.width();
+        if constexpr (requires { rows.grow(0); }) entry.total = rows.num_rows(); // otherwise the rows have keys
+        entry.name = std::move(name);
+        row_progress at;
+        entry.policies = detail::policies_text(gradstep::detail::state_from(rows, "add", at).own_policies,
+                                               rows.options()); // and how rows catch up
+        add_served(std::make_unique<detail::served_table<Table>>(std::move(entry), std::move(rows), num_workers()));
+    }
     std::size_t num_workers() const { return protocol_.num_workers(); }
     void check_new(std::string const& name, bool adds_deltas) const;
     void check_duplicates(std::string const& name, duplicates what) const;

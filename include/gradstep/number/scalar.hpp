@@ -82,4 +82,24 @@ template <class T> constexpr char const* dtype_of() {
     if constexpr (has_scalar<T>) return info_of(scalar_of<T>()).dtype;
     else return std::is_same_v<T, std::uint8_t> ? "U8" : "";
 }
+
+// Calls f.operator()<T>() with the C++ type of a scalar. Unsigned integers use the signed type of
+// their size: arithmetic wraps around.
+template <class F> decltype(auto) with_type(scalar type, F const& f) {
+    switch (type) {
+    case scalar::float32:
+        return f.template operator()<float>();
+    case scalar::float64:
+        return f.template operator()<double>();
+    case scalar::float16:
+        return f.template operator()<gradstep::float16>();
+    case scalar::bfloat16:
+        return f.template operator()<gradstep::bfloat16>();
+    case scalar::int32:
+    case scalar::uint32:
+        return f.template operator()<std::int32_t>();
+    default:
+        return f.template operator()<std::int64_t>();
+    }
+}
 } // namespace gradstep::detail::inline GRADSTEP_ABI

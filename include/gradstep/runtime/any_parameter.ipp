@@ -2,7 +2,6 @@
 #include <unordered_set>
 
 #include <gradstep/bytes/detail/saved_names.hpp>
-#include <gradstep/number/subnormals.hpp>
 #include <gradstep/runtime/detail/parameter_scratch.hpp>
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {

@@ -3,8 +3,6 @@
 
 #include <gradstep/base/error.hpp>
 #include <gradstep/memory/buffer.hpp>
-#include <gradstep/number/bfloat16.hpp>
-#include <gradstep/number/float16.hpp>
 #include <gradstep/number/scalar.hpp>
 #include <gradstep/policy/hyperparameters.hpp>
 
@@ -16,28 +14,6 @@ inline constexpr auto enumerators<scalar> = [] {
     return names;
 }();
 } // namespace gradstep
-
-namespace gradstep::detail::inline GRADSTEP_ABI {
-// Calls f.operator()<T>() with the C++ type of a scalar. Unsigned integers use the signed type of
-// their size: arithmetic wraps around.
-template <class F> decltype(auto) with_type(scalar type, F const& f) {
-    switch (type) {
-    case scalar::float32:
-        return f.template operator()<float>();
-    case scalar::float64:
-        return f.template operator()<double>();
-    case scalar::float16:
-        return f.template operator()<gradstep::float16>();
-    case scalar::bfloat16:
-        return f.template operator()<gradstep::bfloat16>();
-    case scalar::int32:
-    case scalar::uint32:
-        return f.template operator()<std::int32_t>();
-    default:
-        return f.template operator()<std::int64_t>();
-    }
-}
-} // namespace gradstep::detail::inline GRADSTEP_ABI
 
 namespace gradstep::inline GRADSTEP_ABI {
 /// A span of host memory whose type is known at run time: `type`, `data`, and `size` in elements.

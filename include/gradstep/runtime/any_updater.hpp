@@ -87,6 +87,7 @@ public:
     using tensor_type = any_tensor;
     /// The type of a parameter that owns its memory, for gs::model.
     using parameter_type = any_parameter;
+    using span_type = any_span;
 
     /// Makes an updater for elements of `storage` in this form. Throws value_error for a number
     /// that is missing or out of range. Throws not_compiled_error, with the closest available

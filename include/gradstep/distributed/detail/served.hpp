@@ -2,6 +2,7 @@
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/detail/served_parameter.hpp>
 #include <gradstep/parameter.hpp>
+#include <gradstep/rows/detail/table_core.hpp>
 
 // The part of a served parameter that is compiled for each type of values, and the part of a table
 // for each type.
@@ -61,23 +62,23 @@ private:
     std::vector<storage> scratch_;
 };
 
+// A table of any kind, by what it consists of: a table_core, or the keyed_core of one with keys.
 template <class Table> class served_table final : public served_rows {
-    using storage = typename Table::storage;
-    static constexpr bool can_evict = requires(Table & t, std::span<std::uint64_t const> keys) { t.hold(keys); };
+    static constexpr bool has_keys = requires(Table & t, std::span<std::uint64_t const> keys) { t.hold(keys); };
 
 public:
     served_table(wire_entry of, Table owned, std::size_t workers)
-        : served_rows(std::move(of), workers, can_evict), table_(std::move(owned)) {
+        : served_rows(std::move(of), workers, has_keys), table_(std::move(owned)) {
         // Without an id, it gets a hash of its name, as dense parameters do.
         if (table_.options().id != 0 || table_.clock().step != 0) return;
         std::uint64_t const id = gradstep::detail::hash_of(entry.name);
-        auto& own = table_.core();
-        if constexpr (requires { own.stored; }) own.options.id = own.stored.rows().options.id = id; // keyed
-        else own.rows().options.id = id;
+        stored().rows().options.id = id;
+        if constexpr (has_keys) table_.core().options.id = id;
     }
 
     void read(std::span<std::uint64_t const> keys, std::byte* to) const override {
-        table_.rows(keys, std::span<storage>(reinterpret_cast<storage*>(to), keys.size() * table_.width()));
+        if constexpr (has_keys) table_.core().read(keys, to, false);
+        else table_.core().read(keys, to);
     }
 
     saved_state state(row_progress& at) const override { return gradstep::detail::state_from(table_, "save", at); }
@@ -87,19 +88,28 @@ public:
     }
 
 private:
+    gradstep::detail::table_core& stored() {
+        if constexpr (has_keys) return table_.core().stored;
+        else return table_.core();
+    }
     void step(std::span<std::uint64_t const> keys, std::span<std::byte const> rows, double gradient_scale) override {
         step_options options;
         options.gradient_scale = gradient_scale;
-        table_.update(
-            keys,
-            std::span<storage const>(reinterpret_cast<storage const*>(rows.data()), rows.size() / sizeof(storage)),
-            options);
+        gradstep::detail::table_core& all = stored();
+        all.require_trained("update");
+        gradstep::detail::given_values const given{rows.data(), rows.size() / all.rows().facts().storage_bytes};
+        if constexpr (has_keys) {
+            table_.core().update(keys, nullptr, given, keys.size(), "keys", options);
+        } else {
+            all.rows().check_gradients(all.place(), given, keys.size(), "ids", options);
+            all.update(keys, nullptr, given, options);
+        }
     }
     void hold_rows([[maybe_unused]] std::span<std::uint64_t const> keys) override {
-        if constexpr (can_evict) table_.hold(keys);
+        if constexpr (has_keys) table_.core().hold(keys);
     }
     void release_rows([[maybe_unused]] std::span<std::uint64_t const> keys) override {
-        if constexpr (can_evict) table_.release(keys);
+        if constexpr (has_keys) table_.core().release(keys);
     }
 
     Table table_;

@@ -3,6 +3,7 @@
 
 #include <gradstep/base/detail/type_id.hpp>
 #include <gradstep/distributed/detail/wire.hpp>
+#include <gradstep/engine/detail/kernels.hpp>
 #include <gradstep/keyed/options.hpp>
 #include <gradstep/saved/saved_state.hpp>
 
@@ -14,6 +15,9 @@ using gradstep::detail::saved_state;
 std::string policies_text(gradstep::detail::saved_policies of, double delay_compensation, std::uint64_t id);
 std::string policies_text(gradstep::detail::saved_policies of, table_options const& options);
 std::string policies_text(gradstep::detail::saved_policies of, keyed_options const& options);
+
+// Whether the rule of an updater is add_delta.
+bool is_add_delta(gradstep::detail::updater_facts const& of);
 
 // A parameter or table of a server, whatever its type is, with what the workers have sent for it.
 // The server checks each message by `require_fits` before it changes anything. served.hpp has the

@@ -44,6 +44,12 @@ GRADSTEP_DEFINE std::string policies_text(gradstep::detail::saved_policies of, k
     return to.take();
 }
 
+GRADSTEP_DEFINE bool is_add_delta(gradstep::detail::updater_facts const& of) {
+    std::string rule;
+    of.append_rule(rule);
+    return rule == "add_delta";
+}
+
 GRADSTEP_DEFINE served_parameter::served_parameter(wire_entry of, std::size_t workers)
     : entry(std::move(of)), hash(stable_hash(std::string_view(entry.name))), applied(workers), pulled(workers),
       pulled_at(workers), pushes(workers) {}

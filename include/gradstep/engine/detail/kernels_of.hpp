@@ -1,6 +1,4 @@
 #pragma once
-#include <cstring>
-
 #include <gradstep/clipping/global_norm.hpp>
 #include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/engine/detail/launch_batch.hpp>

@@ -1,6 +1,5 @@
 #pragma once
 #include <gradstep/engine/detail/dense_memory.hpp>
-#include <gradstep/rows/detail/row_core.hpp>
 #include <gradstep/runtime/detail/any_table_kernels.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {

@@ -1,0 +1,118 @@
+// Servers whose policies are chosen at run time: the numbers and the files of servers of types.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gradstep/checkpoint.hpp>
+#include <gradstep/keyed_table.hpp>
+#include <gradstep/runtime.hpp>
+#include <gradstep/runtime/any_keyed_table.hpp>
+#include <gradstep/runtime/compile.hpp>
+
+#include "distributed/serving.hpp"
+#include "support/catch.hpp"
+#include "support/folder.hpp"
+#include "support/refusal.hpp"
+
+namespace gs = gradstep;
+namespace gd = gradstep::distributed;
+
+namespace {
+
+constexpr std::size_t elements = 30, width = 3;
+constexpr std::int64_t num_rows = 40;
+gs::keyed_options const keyed{.initial = gs::normal{0, 1, 7}, .admit_after = 2};
+gs::table_options const by_number{.initial = 0.25};
+
+gs::optimizer_configuration text_of(std::string const& rule, std::string const& schedule) {
+    return gs::read_optimizer(R"({"rule": )" + rule + R"(, "schedule": )" + schedule + "}");
+}
+auto const deep =
+    text_of(R"({"name": "adagrad"})", R"({"name": "inverse_time", "rate": 0.5, "decay": 0.1, "steps": 1})");
+auto const wide = text_of(R"({"name": "ftrl", "l1": 0.01, "l2": 0.1})", R"({"name": "constant", "rate": 0.1})");
+
+void add_types(gd::server& server) {
+    server.add("deep", serving::deep, serving::numbers(elements, 1), {.delay_compensation = 0.5});
+    server.add("wide", gs::table{serving::wide, num_rows, width, gs::touch_only{}, by_number});
+    server.add("keyed", gs::keyed_table{serving::deep, width, gs::touch_only{}, keyed});
+}
+void add_of_text(gd::server& server) {
+    server.add("deep", gs::any_updater{deep, gs::scalar::float32}, serving::numbers(elements, 1),
+               {.delay_compensation = 0.5});
+    server.add("wide", gs::any_table{wide, gs::scalar::float32, num_rows, width, by_number});
+    server.add("keyed", gs::any_keyed_table{deep, gs::scalar::float32, width, keyed});
+}
+
+// What a worker reads from two servers while it trains.
+template <class Add> std::vector<float> trained(Add const& add, folder const& in, std::string const& file) {
+    std::vector<float> seen;
+    gd::thread_ranks(3).run([&](gd::thread_communicator& by) {
+        auto const path = in / (file + std::to_string(by.rank()));
+        serving::take_part(
+            by, 2, {}, add,
+            [&](gd::worker& worker, int) {
+                std::vector<float> dense(elements), rows(5 * width);
+                for (std::uint64_t step = 0; step != 12; ++step) {
+                    auto const keys = serving::ids(5, step, num_rows);
+                    worker.pull("deep", dense);
+                    seen.insert(seen.end(), dense.begin(), dense.end());
+                    worker.push("deep", dense);
+                    for (char const* const name : {"wide", "keyed"}) {
+                        worker.pull(name, keys, rows);
+                        seen.insert(seen.end(), rows.begin(), rows.end());
+                        worker.push(name, keys, rows);
+                    }
+                }
+                worker.stop();
+            },
+            [&](gd::server& server) { server.save(path); });
+    });
+    return seen;
+}
+
+} // namespace
+
+TEST_CASE("a server whose policies are chosen at run time has the numbers and the files of types",
+          "[distributed][server]") {
+    folder const in;
+    CHECK(trained(add_types, in, "types") == trained(add_of_text, in, "text"));
+    for (std::string const rank : {"0", "1"}) CHECK(bytes_of(in / ("types" + rank)) == bytes_of(in / ("text" + rank)));
+    gd::server server(0, 3, {.num_servers = 2});
+    add_of_text(server);
+    server.load(in / "types0");
+    CHECK(server.get<gs::any_table>("wide").clock().step == 12);
+    CHECK(server.get<gs::any_keyed_table>("keyed").num_rows() != 0);
+    CHECK(refusal<gs::value_error>([&] { server.get<gs::any_table>("keyed"); }) != "");
+}
+
+TEST_CASE("a server refuses policies chosen at run time that it cannot serve", "[distributed][server]") {
+    gd::server of_deltas(0, 2, {.mode = gd::server_mode::geo});
+    gs::any_updater const adagrad{deep, gs::scalar::float32};
+    CHECK(refusal<gs::value_error>([&] { of_deltas.add("w", adagrad, std::vector<float>(3)); }) ==
+          "add: w: the mode is geo, in which workers send deltas; expected the rule add_delta");
+    gs::any_updater const adding{text_of(R"({"name": "add_delta"})", R"({"name": "constant", "rate": 1})"),
+                                 gs::scalar::float32};
+    of_deltas.add("w", adding, std::vector<float>{1, 2, 3});
+    CHECK(of_deltas.get<gs::any_parameter>("w").values().as<float>()[2] == 3);
+
+    gd::server together(0, 2, {.mode = gd::server_mode::synchronous});
+    gs::any_updater const dog{text_of(R"({"name": "dog"})", R"({"name": "constant", "rate": 1})"), gs::scalar::float32};
+    CHECK(refusal<gs::value_error>([&] {
+              together.add("w", dog, std::vector<float>(3));
+          }).starts_with("add: w: the rule needs sums over the whole model"));
+    CHECK(refusal<gs::value_error>([&] { together.add("w", adagrad, std::vector<double>(3)); }) != "");
+    CHECK(
+        refusal<gs::value_error>([&] {
+            together.add("rows", gs::any_table{deep, gs::scalar::float32, 4, 2, {.duplicates = gs::duplicates::mean}});
+        }) != "");
+    CHECK(together.size() == 0);
+}
+
+std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {
+    using of_floats = gs::type_list<gs::adagrad, gs::ftrl, gs::add_delta, gs::dog>;
+    static gs::runtime::compiled_group const* const all[] = {
+        &gs::runtime::compiled_list<float, of_floats, gs::type_list<gs::none>>::group};
+    return all;
+}
