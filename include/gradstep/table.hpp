@@ -38,9 +38,6 @@ public:
     static constexpr bool on_host = std::is_same_v<typename backend::memory_space, host_memory>;
     /// The bytes of the history per step, as in `row_updater`.
     static constexpr std::size_t history_bytes = rows_type::history_bytes;
-    /// Whether catching up reads the history again, so that no other thread can write to it
-    /// meanwhile.
-    static constexpr bool plans_read_history = rows_type::plans_read_history;
 
     /// Copies the policies of `optimizer`; the clock starts at 0. Throws value_error or size_error
     /// for numbers out of range, memory_error if the rows do not fit into memory.

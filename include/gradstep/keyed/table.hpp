@@ -17,6 +17,76 @@ template <class Updater> struct keyed_row {
 };
 } // namespace gradstep::inline GRADSTEP_ISA
 
+namespace gradstep::inline GRADSTEP_ISA {
+/// The functions that keyed_table and any_keyed_table have alike (`Table`).
+template <class Table> class keyed_rows {
+public:
+    /// Restores the trained values, bit for bit. Throws sequence_error if no average is applied.
+    void restore() { table_rows().restore(); }
+    /// Whether averages replace the values.
+    bool average_is_applied() const { return table_rows().average_is_applied(); }
+
+    /// Whether `key` has a row.
+    bool contains(std::uint64_t key) const { return core_.contains(key); }
+    /// The keys that have rows, in unspecified order.
+    std::vector<std::uint64_t> keys() const { return core_.keys(); }
+    /// Allocates memory for this many rows in total, so that adding rows allocates none. Throws
+    /// value_error for more than 2^31 - 1, memory_error.
+    template <std::integral Rows> void reserve(Rows rows) { core_.reserve_rows(detail::counted("rows", rows, 0)); }
+    /// The number of rows for which memory is allocated.
+    std::uint64_t capacity() const { return table_rows().capacity(); }
+    /// Applies the pending steps of every row, in parallel.
+    void flush() { table_rows().flush(); }
+
+    /// Evicts the rows whose last step was before `step`, and returns their number. Held rows
+    /// (`hold`) stay. Rows from the end of the table move into the gaps, with pending steps
+    /// applied; otherwise the remaining rows do not change. Visits every row once. Throws
+    /// sequence_error if last_touches are not kept, memory_error; the table is then unchanged.
+    std::uint64_t evict_older_than(std::int64_t step) { return core_.evict_older_than(step); }
+    /// Evicts the least recently updated rows until there are at most `rows`, and returns how many
+    /// it evicted. If several are equally old, it evicts the larger keys. It temporarily needs at
+    /// least 24 bytes per row.
+    std::uint64_t evict_to(std::uint64_t rows) { return core_.evict_to(rows); }
+
+    /// Writes a checkpoint to a safetensors file: the contents as for `table::save`, with the keys,
+    /// the counts of admission, and the evicted keys. Holds are not saved. A header-only program
+    /// must include gradstep/checkpoint.hpp. Throws the errors of `table::save`.
+    void save(std::string const& file) const { detail::save_file(file, static_cast<Table const&>(*this)); }
+    /// Resumes from a file of `save`, bit for bit. The saved table must have the same width,
+    /// element, rule, catch-up policy, sketch and admit_seed, and can have any rows. Throws the
+    /// errors of `table::load`; the table is then unchanged, since rows are read into new memory.
+    void load(std::string const& file) { detail::load_file(file, static_cast<Table&>(*this)); }
+    /// Loads the parts that `options` select (gradstep/saved/load_options.hpp); the name is
+    /// "values". Returns a load_report. Throws the same errors. With another name for "values" it
+    /// loads one parameter from a file of many.
+    auto load(std::string const& file, load_options const& options) {
+        return detail::load_file(file, static_cast<Table&>(*this), options);
+    }
+
+    /// The number of rows, `num_rows()`; the elements of a row, `width()`; the `clock()`; the
+    /// `options()`; and the counts of events, `counts()`.
+    std::uint64_t num_rows() const { return table_rows().num_rows(); }
+    std::size_t width() const { return table_rows().width(); }
+    gradstep::clock clock() const { return table_rows().clock(); }
+    keyed_options const& options() const { return core_.options; }
+    keyed_counts counts() const { return core_.all_counts(); }
+    /// The memory of the index in bytes.
+    std::size_t index_bytes() const { return core_.index.bytes(); }
+    /// The parts of this object, without checks, for gradstep's own code (`striped` and
+    /// checkpoints).
+    detail::keyed_core& core() { return core_; }
+    detail::keyed_core const& core() const { return core_; }
+
+protected:
+    explicit keyed_rows(detail::keyed_core&& core) : core_(std::move(core)) {}
+    // By their numbers.
+    detail::table_core& table_rows() { return core_.stored; }
+    detail::table_core const& table_rows() const { return core_.stored; }
+
+    detail::keyed_core core_;
+};
+} // namespace gradstep::inline GRADSTEP_ISA
+
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // The keys of a call.
 template <class Updater, class Keys> std::span<std::uint64_t const> keys_of(Keys& keys) {
@@ -56,7 +126,9 @@ namespace gradstep::inline GRADSTEP_ISA {
 /// run concurrently.
 ///
 /// Include gradstep/keyed_table.hpp, which defines all of it.
-template <class Updater, class CatchUp> class keyed_table {
+template <class Updater, class CatchUp> class keyed_table : public keyed_rows<keyed_table<Updater, CatchUp>> {
+    using base = keyed_rows<keyed_table>;
+    using base::core_, base::table_rows;
     using kernels = detail::table_kernels_of<Updater, CatchUp>;
     using traits = typename Updater::traits;
     static_assert(kernels::on_host, "gradstep: keyed_table: the index is in host memory, and the backend is on a "
@@ -76,7 +148,7 @@ public:
     /// values for keys.
     template <std::integral Width>
     keyed_table(Updater const& optimizer, Width width, CatchUp catch_up = {}, keyed_options const& options = {})
-        : core_(made(optimizer, static_cast<std::size_t>(detail::counted("width", width, 1)), catch_up, options)) {}
+        : base(made(optimizer, static_cast<std::size_t>(detail::counted("width", width, 1)), catch_up, options)) {}
 
     /// Updates the rows of `keys` by one step. Keys are uint64, or int64 with the same bits.
     /// gradient_rows contains keys.size() x width elements. See `row_updater::update` for the step
@@ -132,22 +204,6 @@ public:
         if constexpr (detail::require_average<typename Updater::rule_type>()) table_rows().apply_average();
         return applied_average<keyed_table>(*this);
     }
-    /// Restores the trained values, bit for bit. Throws sequence_error if no average is applied.
-    void restore() { table_rows().restore(); }
-    /// Whether averages replace the values.
-    bool average_is_applied() const { return table_rows().average_is_applied(); }
-
-    /// Whether `key` has a row.
-    bool contains(std::uint64_t key) const { return core_.contains(key); }
-    /// The keys that have rows, in unspecified order.
-    std::vector<std::uint64_t> keys() const { return core_.keys(); }
-    /// Allocates memory for this many rows in total, so that adding rows allocates none. Throws
-    /// value_error for more than 2^31 - 1, memory_error.
-    template <std::integral Rows> void reserve(Rows rows) { core_.reserve_rows(detail::counted("rows", rows, 0)); }
-    /// The number of rows for which memory is allocated.
-    std::uint64_t capacity() const { return table_rows().capacity(); }
-    /// Applies the pending steps of every row, in parallel.
-    void flush() { table_rows().flush(); }
     /// Resets the rows of `keys`; keys without a row are allowed. `changed_since` reports this as a
     /// change, and the rows' age starts again. It is not a step with these rows: `touch_counts` do
     /// not change.
@@ -156,11 +212,7 @@ public:
         core_.reset(detail::keys_of<Updater>(keys));
     }
 
-    /// Evicts the rows whose last step was before `step`, and returns their number. Held rows
-    /// (`hold`) stay. Rows from the end of the table move into the gaps, with pending steps
-    /// applied; otherwise the remaining rows do not change. Visits every row once. Throws
-    /// sequence_error if last_touches are not kept, memory_error; the table is then unchanged.
-    std::uint64_t evict_older_than(std::int64_t step) { return core_.evict_older_than(step); }
+    using base::evict_to, base::num_rows, base::options, base::width;
     /// Evicts the rows for which chosen(row) returns true, where `row` is a `keyed_row`, and
     /// returns their number. First it applies the pending steps of all rows (`flush`). It then
     /// calls `chosen` once for every row that is not held. `chosen` can save the content of a row
@@ -168,12 +220,9 @@ public:
     template <class Chosen> std::uint64_t evict(Chosen const& chosen) {
         return core_.evict_rows_by([&](std::uint64_t id) { return static_cast<bool>(chosen(row_at(id))); });
     }
-    /// Evicts the least recently updated rows until there are at most `rows`, and returns how many
-    /// it evicted. If several are equally old, it evicts the larger keys. It temporarily needs at
-    /// least 24 bytes per row.
-    std::uint64_t evict_to(std::uint64_t rows) { return core_.evict_to(rows); }
-    /// The same for the rows with the lowest score(row), a number that you compute from a
-    /// `keyed_row`, after a flush of all rows. If scores are equal, the larger keys are evicted.
+    /// Evicts the rows with the lowest score(row) until there are at most `rows`. You compute the
+    /// score from a `keyed_row`, after a flush of all rows. If scores are equal, the larger keys are
+    /// evicted.
     template <class Score> std::uint64_t evict_to(std::uint64_t rows, Score const& score) {
         return core_.evict_to_by(rows, [&](std::uint64_t id) { return static_cast<double>(score(row_at(id))); });
     }
@@ -223,33 +272,8 @@ public:
                           [&] { core_.apply(changes, core_.columns_of(changes, changes.columns())); });
     }
 
-    /// Writes a checkpoint to a safetensors file: the contents as for `table::save`, with the keys,
-    /// the counts of admission, and the evicted keys. Holds are not saved. A header-only program
-    /// must include gradstep/checkpoint.hpp. Throws the errors of `table::save`.
-    void save(std::string const& file) const { detail::save_file(file, *this); }
-    /// Resumes from a file of `save`, bit for bit. The saved table must have the same width,
-    /// element, rule, catch-up policy, sketch and admit_seed, and can have any rows. Throws the
-    /// errors of `table::load`; the table is then unchanged, since rows are read into new memory.
-    void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads the parts that `options` select (gradstep/saved/load_options.hpp); the name is
-    /// "values". Returns a load_report. Throws the same errors. With another name for "values" it
-    /// loads one parameter from a file of many.
-    auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
-
-    /// The number of rows, `num_rows()`; the elements of a row, `width()`; the `clock()`; the
-    /// policies, `optimizer()`; the `options()`; and the counts of events, `counts()`.
-    std::uint64_t num_rows() const { return table_rows().num_rows(); }
-    std::size_t width() const { return table_rows().width(); }
-    gradstep::clock clock() const { return table_rows().clock(); }
+    /// The policies.
     Updater const& optimizer() const { return static_cast<kernels const&>(table_rows().kernels()).updater; }
-    keyed_options const& options() const { return core_.options; }
-    keyed_counts counts() const { return core_.all_counts(); }
-    /// The memory of the index in bytes.
-    std::size_t index_bytes() const { return core_.index.bytes(); }
-    /// The parts of this object, without checks, for gradstep's own code (`striped` and
-    /// checkpoints).
-    detail::keyed_core& core() { return core_; }
-    detail::keyed_core const& core() const { return core_; }
 
 private:
     static detail::keyed_core made(Updater const& optimizer, std::size_t width, CatchUp const& catch_up,
@@ -258,10 +282,6 @@ private:
             [&] { return detail::keyed_core(std::make_unique<kernels>(optimizer, catch_up), width, options); },
             [&](auto const&) { detail::refuse_row_memory(0, width, sizeof(storage) + Updater::state_bytes(1)); });
     }
-    // By their numbers.
-    detail::table_core& table_rows() { return core_.stored; }
-    detail::table_core const& table_rows() const { return core_.stored; }
-
     template <class T, class Keys, class Out> void read(Keys& keys, Out& out, bool averages) const {
         auto const names = detail::keys_of<Updater>(keys);
         auto const to = detail::as_span<T, host_memory>(out);
@@ -280,7 +300,6 @@ private:
         out.touch_count = core_.touch_count_at(id);
         return out;
     }
-    detail::keyed_core core_;
 };
 
 template <class Updater, std::integral Width> keyed_table(Updater const&, Width) -> keyed_table<Updater, touch_only>;

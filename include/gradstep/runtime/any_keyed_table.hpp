@@ -32,14 +32,14 @@ struct any_keyed_row {
 ///
 /// Functions that change the table are not thread-safe. `rows` and other const functions can run
 /// concurrently. For concurrent updates use gs::striped, unless rows catch up by `replay`.
-class any_keyed_table {
+class any_keyed_table : public keyed_rows<any_keyed_table> {
     using key_span = std::span<std::uint64_t const>;
 
 public:
     /// Copies the policies of the optimizer; the clock starts at 0, and there are no rows. Throws
     /// the errors of any_table and of keyed_table.
     any_keyed_table(any_updater const& optimizer, std::size_t width, keyed_options const& options = {})
-        : core_(made(optimizer, static_cast<std::size_t>(detail::counted("width", width, 1)), options)) {}
+        : keyed_rows(made(optimizer, static_cast<std::size_t>(detail::counted("width", width, 1)), options)) {}
     /// The same from the text of an optimizer, for values of this type. The text can set `id`,
     /// `on_nonfinite` and `threads`, unless the options do.
     any_keyed_table(optimizer_configuration const& from, scalar storage, std::size_t width, keyed_options options = {})
@@ -47,7 +47,7 @@ public:
 
     /// Updates the rows of `keys` by one step (keyed_table::update).
     void update(any_span keys, any_span gradient_rows, step_options const& options = {}) {
-        stored().require_trained("update");
+        table_rows().require_trained("update");
         key_span const names = detail::checked_keys(keys.now());
         auto const given = detail::checked_values(optimizer(), "gradient_rows", gradient_rows.now());
         core_.update(names, nullptr, given, names.size(), "keys", options);
@@ -55,7 +55,7 @@ public:
     /// The same with pooled gradients (embedding bags): row b of `bag_rows` is the gradient of
     /// every key of bag b.
     void update(any_span keys, any_span offsets, any_span bag_rows, step_options const& options = {}) {
-        stored().require_trained("update");
+        table_rows().require_trained("update");
         key_span const names = detail::checked_keys(keys.now());
         detail::given_ids const begins = detail::checked_ids("offsets", offsets.now());
         auto const given = detail::checked_values(optimizer(), "bag_rows", bag_rows.now());
@@ -68,46 +68,29 @@ public:
     /// The same for the averages that the rule keeps, in the type of the state. Throws value_error
     /// if it keeps none.
     void averages(any_span keys, any_span out) const {
-        stored().require_trained("averages");
+        table_rows().require_trained("averages");
         detail::require_average(optimizer(), "averages");
         read(keys, out, optimizer().state_type(), true);
     }
     /// Replaces all values by their averages, as keyed_table::apply_average.
     [[nodiscard]] applied_average<any_keyed_table> apply_average() {
-        stored().require_trained("apply_average");
+        table_rows().require_trained("apply_average");
         detail::require_average(optimizer(), "apply_average");
-        stored().apply_average();
+        table_rows().apply_average();
         return applied_average<any_keyed_table>(*this);
     }
-    /// Restores the trained values, bit for bit. Throws sequence_error if no average is applied.
-    void restore() { stored().restore(); }
-    /// Whether averages replace the values.
-    bool average_is_applied() const { return stored().average_is_applied(); }
-
-    /// Whether `key` has a row; the keys that have rows, in unspecified order.
-    bool contains(std::uint64_t key) const { return core_.contains(key); }
-    std::vector<std::uint64_t> keys() const { return core_.keys(); }
-    /// Allocates memory for this many rows in total (keyed_table::reserve).
-    void reserve(std::uint64_t rows) { core_.reserve_rows(rows); }
-    /// The number of rows for which memory is allocated.
-    std::uint64_t capacity() const { return stored().capacity(); }
-    /// Applies the pending steps of every row, in parallel.
-    void flush() { stored().flush(); }
     /// Resets the rows of `keys` (keyed_table::reset).
     void reset(any_span keys) {
-        stored().require_trained("reset");
+        table_rows().require_trained("reset");
         core_.reset(detail::checked_keys(keys.now()));
     }
 
-    /// The functions of keyed_table that evict rows, and return their number: the rows whose last
-    /// step was before `step`; those for which chosen(row) returns true; the least recently updated
-    /// ones, or those with the lowest score(row), until there are at most `rows`. `row` is an
-    /// any_keyed_row.
-    std::uint64_t evict_older_than(std::int64_t step) { return core_.evict_older_than(step); }
+    using keyed_rows::evict_to;
+    /// Evicts the rows for which chosen(row) returns true, or those with the lowest score(row)
+    /// until there are at most `rows`, as the functions of keyed_table. `row` is an any_keyed_row.
     template <class Chosen> std::uint64_t evict(Chosen const& chosen) {
         return core_.evict_rows_by([&](std::uint64_t id) { return static_cast<bool>(chosen(row_at(id))); });
     }
-    std::uint64_t evict_to(std::uint64_t rows) { return core_.evict_to(rows); }
     template <class Score> std::uint64_t evict_to(std::uint64_t rows, Score const& score) {
         return core_.evict_to_by(rows, [&](std::uint64_t id) { return static_cast<double>(score(row_at(id))); });
     }
@@ -142,7 +125,7 @@ public:
     /// Applies the bytes of the changes of another table (keyed_table::apply). Throws its errors,
     /// and those of row_changes::decode. The table is then unchanged.
     void apply(std::span<std::byte const> changes) {
-        stored().require_trained("apply");
+        table_rows().require_trained("apply");
         core_.with_memory(changes.size() / sizeof(std::uint64_t), [&] {
             std::vector<detail::row_column> typed = typed_columns();
             row_changes_base const given =
@@ -153,31 +136,10 @@ public:
         });
     }
 
-    /// Writes a checkpoint, and resumes from one, as keyed_table::save and load; a keyed_table with
-    /// the same policies reads and writes the same files.
-    void save(std::string const& file) const { detail::save_file(file, *this); }
-    void load(std::string const& file) { detail::load_file(file, *this); }
-    /// Loads the parts that `options` select, and returns a load_report.
-    auto load(std::string const& file, load_options const& options) { return detail::load_file(file, *this, options); }
-
-    /// The number of rows, `num_rows()`; the elements of a row, `width()`; the `clock()`; the
-    /// policies, `optimizer()`; the `options()`; the counts of events, `counts()`; and the memory
-    /// of the index in bytes, `index_bytes()`.
-    std::uint64_t num_rows() const { return stored().num_rows(); }
-    std::size_t width() const { return stored().width(); }
-    gradstep::clock clock() const { return stored().clock(); }
+    /// The policies.
     any_updater const& optimizer() const {
-        return static_cast<detail::any_table_kernels const&>(stored().kernels()).updater();
+        return static_cast<detail::any_table_kernels const&>(table_rows().kernels()).updater();
     }
-    keyed_options const& options() const { return core_.options; }
-    keyed_counts counts() const { return core_.all_counts(); }
-    std::size_t index_bytes() const { return core_.index.bytes(); }
-
-    /// @cond
-    // For `striped` and checkpoints.
-    detail::keyed_core& core() { return core_; }
-    detail::keyed_core const& core() const { return core_; }
-    /// @endcond
 
 private:
     static detail::keyed_core made(any_updater const& optimizer, std::size_t width, keyed_options const& options) {
@@ -186,12 +148,9 @@ private:
             [&] { return detail::keyed_core(std::make_unique<detail::any_table_kernels>(optimizer), width, options); },
             [&](auto const&) { detail::refuse_row_memory(0, width, optimizer.facts().storage_bytes); });
     }
-    // By their numbers.
-    detail::table_core& stored() { return core_.stored; }
-    detail::table_core const& stored() const { return core_.stored; }
     // The values and the state, without memory.
     std::vector<detail::row_column> typed_columns() const {
-        std::vector<detail::row_column> out = stored().rows().columns();
+        std::vector<detail::row_column> out = table_rows().rows().columns();
         out.resize(1 + optimizer().facts().slots);
         return out;
     }
@@ -204,13 +163,13 @@ private:
     void read(any_span keys, any_span out, scalar type, bool averages) const {
         key_span const names = detail::checked_keys(keys.now());
         out = out.now();
-        stored().rows().check_room(stored().place(), detail::checked_room(out, type), out.size, names.size());
+        table_rows().rows().check_room(table_rows().place(), detail::checked_room(out, type), out.size, names.size());
         core_.read(names, const_cast<void*>(out.data), averages);
     }
     any_keyed_row row_at(std::uint64_t id) const {
         auto const& facts = optimizer().facts();
-        std::vector<std::byte*> at(stored().rows().facts().columns());
-        detail::find_row(stored().place(), id, at.data());
+        std::vector<std::byte*> at(table_rows().rows().facts().columns());
+        detail::find_row(table_rows().place(), id, at.data());
         any_keyed_row out{core_.row_keys()[id], {facts.storage, static_cast<void const*>(at[0]), width()}};
         for (std::size_t i = 0; i < facts.slots; ++i)
             out.state.emplace_back(facts.state, static_cast<void const*>(at[1 + i]),
@@ -219,8 +178,6 @@ private:
         out.touch_count = core_.touch_count_at(id);
         return out;
     }
-
-    detail::keyed_core core_;
 };
 } // namespace gradstep::inline GRADSTEP_ISA
 
