@@ -592,3 +592,58 @@ TEST_CASE("a call of a striped keyed table whose memory fails leaves everything 
         }
 }
 #endif
+
+TEST_CASE("a pool that throws while rows are evicted or taken in leaves a keyed table as it was") {
+    // 12 bytes x 64 a row: calls of several parts.
+    constexpr std::size_t wide = 64, rows = 4000;
+    int calls = 0, fails_at = -1;
+    gs::callback_executor host(4, [&](std::size_t parts, gs::task work) {
+        if (calls++ == fails_at) throw std::runtime_error("the host is gone");
+        for (std::size_t part = 0; part < parts; ++part) work(part);
+    });
+    auto const on_host =
+        gs::make_updater<float>(gs::momentum{}, gs::decoupled{0.125}, gs::constant{0.25}, gs::simd_backend{host});
+    gs::keyed_table table{on_host, wide, gs::exact{}, {.initial = 1.0, .max_history = 64}};
+    auto const train = [&](std::uint64_t first, std::uint64_t count) {
+        keys64 keys(count);
+        for (std::size_t k = 0; k < count; ++k) keys[k] = first + k;
+        table.update(keys, floats(count * wide, 0.5f));
+    };
+    train(0, rows);
+    auto const replica = table;
+    for (std::uint64_t t = 1; t < 6; ++t) train(700 * t, 1000);
+    auto const changes = table.changed_since(1, gs::row_content::state);
+    auto const everything = table.changed_since(0, gs::row_content::state);
+    auto const saved = [](auto const& x) {
+        std::vector<std::byte> out(gs::state_bytes(x));
+        gs::save_state(x, out);
+        return out;
+    };
+    auto const survives = [&](char const* what, auto const& before, auto const& call) {
+        CAPTURE(what);
+        fails_at = -1;
+        calls = 0;
+        auto whole = before;
+        call(whole);
+        int const calls_of_all = calls;
+        CHECK(calls_of_all > 0);
+        for (int at = 0; at < calls_of_all; ++at) {
+            CAPTURE(at);
+            auto wronged = before;
+            calls = 0;
+            fails_at = at;
+            CHECK_THROWS_AS(call(wronged), std::runtime_error);
+            fails_at = -1;
+            CHECK(wronged.keys() == before.keys());
+            CHECK(wronged.counts() == before.counts());
+            CHECK(wronged.clock() == before.clock());
+            call(wronged); // the second time it is as if it were the first
+            CHECK(saved(wronged) == saved(whole));
+        }
+    };
+    survives("evict_older_than", table, [](auto& x) { x.evict_older_than(3); });
+    survives("evict_to", table, [](auto& x) { x.evict_to(1500); });
+    survives("evict", table, [](auto& x) { x.evict([](auto const& row) { return row.key % 2 == 0; }); });
+    survives("apply", replica, [&](auto& x) { x.apply(changes); });
+    survives("apply of all rows", replica, [&](auto& x) { x.apply(everything); });
+}

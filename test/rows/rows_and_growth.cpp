@@ -131,6 +131,33 @@ TEST_CASE("a table that grows has the rows of one that was larger from the start
     CHECK(part(larger, 40, 100) == part(late, 40, 100));
 }
 
+TEST_CASE("rows of several segments need the columns of the row_updater that they are given to") {
+    constexpr std::size_t wide = 64, rows = 50'000;
+    auto const grown = [&](gs::table_options const& options) {
+        gs::table table{optimizer, 40'000, wide, gs::exact{}, options};
+        table.grow(rows);
+        REQUIRE(table.segments() > 1);
+        return table;
+    };
+    auto plain = grown({}), counting = grown({.row_steps = true});
+    ids64 const ids{0, 49'999};
+    floats const g(ids.size() * wide, 0.5f);
+    gs::row_updater of_plain{optimizer, rows, wide, gs::exact{}},
+        of_counting{optimizer, rows, wide, gs::exact{}, {.row_steps = true}},
+        of_fewer{optimizer, rows - 1, wide, gs::exact{}};
+    auto const refused = [&](auto& by, auto& table) {
+        auto const said = refusal<gs::size_error>([&] { by.update(table.binding(), ids, g); });
+        CHECK(by.clock().step == 0);
+        CHECK(table.row(49'999) == floats(wide));
+        return said;
+    };
+    CHECK(refused(of_counting, plain) == "touches: has 0 elements; expected 40000");
+    CHECK(refused(of_plain, counting) == "touches: has 40000 elements; expected 0");
+    CHECK(refused(of_fewer, plain) == "segments: there are 50000 rows; expected 49999");
+    of_plain.update(plain.binding(), ids, g);
+    CHECK(plain.row(49'999) != floats(wide));
+}
+
 namespace {
 
 /// Steps, reads, resets and a flush on a table that was made with all of its rows, and on one that
