@@ -28,12 +28,10 @@ public:
                                  void const* gradients, std::size_t elements, std::size_t width, std::uint64_t num_rows,
                                  table_options const& options, std::size_t row_bytes) {
         std::size_t const ignored = check_ids(ids, num_rows, options.ignore_id);
-        if constexpr (std::is_same_v<Id, std::int64_t>) { // the same bits from here on: the ids are in range
-            std::span const words(reinterpret_cast<std::uint64_t const*>(ids.data()), ids.size());
-            return group_checked(on, words, sources, gradients, elements, width, num_rows, options, row_bytes, ignored);
-        } else {
-            return group_checked(on, ids, sources, gradients, elements, width, num_rows, options, row_bytes, ignored);
-        }
+        // The same bits from here on: the ids are in range.
+        using word = std::conditional_t<std::is_same_v<Id, std::int64_t>, std::uint64_t, Id>;
+        std::span const words(reinterpret_cast<word const*>(ids.data()), ids.size());
+        return group_checked(on, words, sources, gradients, elements, width, num_rows, options, row_bytes, ignored);
     }
     // How many ids of the last batch had their gradients skipped.
     std::size_t left_out() const { return left_out_; }

@@ -242,14 +242,18 @@ public:
     void set_rows(row_place const& rows, given_ids ids, void const* values, std::int64_t step) const override {
         if constexpr (on_host) {
             catch_up_type const by = catch_up_to(rows, {step});
-            for (std::size_t k = 0; k != ids.size(); ++k) {
-                by.template catch_up<pack>(ids[k]);
-                auto const row = by.rows.at(ids[k]);
-                std::copy_n(static_cast<storage const*>(values) + k * rows.width, rows.width, row.weight);
-                [[maybe_unused]] std::int64_t const steps = by.rows.has_update_counts() ? *row.update_count : step;
-                if constexpr (state_contains_weights<Updater>)
-                    sweep<pack>(follow_kernel(updater, steps, row.weight, row.state, row.master), 0, rows.width);
-            }
+            auto const set = [&](std::size_t) {
+                for (std::size_t k = 0; k != ids.size(); ++k) {
+                    by.template catch_up<pack>(ids[k]);
+                    auto const row = by.rows.at(ids[k]);
+                    std::copy_n(static_cast<storage const*>(values) + k * rows.width, rows.width, row.weight);
+                    [[maybe_unused]] std::int64_t const steps = by.rows.has_update_counts() ? *row.update_count : step;
+                    if constexpr (state_contains_weights<Updater>)
+                        sweep<pack>(follow_kernel(updater, steps, row.weight, row.state, row.master), 0, rows.width);
+                }
+            };
+            if constexpr (by_packs) backend().for_each_part(1, set); // subnormals as the backend treats them
+            else set(0);
         }
     }
     void check_initial(initial_values const& initial, std::uint64_t rows, std::size_t width) const override {

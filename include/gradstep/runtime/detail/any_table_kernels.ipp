@@ -243,7 +243,9 @@ GRADSTEP_DEFINE_RUNTIME void any_table_kernels::begin(row_place const& rows, ini
 GRADSTEP_DEFINE_RUNTIME void any_table_kernels::begin(row_place const& rows, initial_values const* initial,
                                                       given_ids ids, row_start const& start) const {
     if (typed_ != nullptr) return typed_->begin(rows, initial, ids, start);
-    for (std::size_t k = 0; k < ids.size(); ++k) begin_row(rows, initial, ids[k], start);
+    for_each_part(1, [&](std::size_t) {
+        for (std::size_t k = 0; k < ids.size(); ++k) begin_row(rows, initial, ids[k], start);
+    });
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table_kernels::read(row_place const& rows, given_ids ids, row_reading const& how,
@@ -287,15 +289,17 @@ GRADSTEP_DEFINE_RUNTIME void any_table_kernels::set_rows(row_place const& rows, 
                                                          std::int64_t step) const {
     if (typed_ != nullptr) return typed_->set_rows(rows, ids, values, step);
     std::size_t const bytes = rows.width * facts_.storage_bytes;
-    for (std::size_t k = 0; k < ids.size(); ++k) {
-        std::array<std::byte*, 1 + runtime::most_slots + columns_beside_state> at;
-        find_row(rows, ids[k], at.data());
-        std::memcpy(at[0], static_cast<std::byte const*>(values) + k * bytes, bytes);
-        std::uint32_t updates = 0;
-        std::byte const* const counted = at[1 + facts_.slots + 1];
-        if (counted != nullptr) std::memcpy(&updates, counted, sizeof updates);
-        updater().compiled().weights_set(tensor(rows, ids[k]), counted != nullptr ? std::int64_t{updates} : step);
-    }
+    for_each_part(1, [&](std::size_t) {
+        for (std::size_t k = 0; k < ids.size(); ++k) {
+            std::array<std::byte*, 1 + runtime::most_slots + columns_beside_state> at;
+            find_row(rows, ids[k], at.data());
+            std::memcpy(at[0], static_cast<std::byte const*>(values) + k * bytes, bytes);
+            std::uint32_t updates = 0;
+            std::byte const* const counted = at[1 + facts_.slots + 1];
+            if (counted != nullptr) std::memcpy(&updates, counted, sizeof updates);
+            updater().compiled().weights_set(tensor(rows, ids[k]), counted != nullptr ? std::int64_t{updates} : step);
+        }
+    });
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table_kernels::check_initial(initial_values const& initial, std::uint64_t rows,
