@@ -1,4 +1,5 @@
 #pragma once
+#include <gradstep/rows/numbered_rows.hpp>
 #include <gradstep/rows/row_updater.hpp>
 #include <gradstep/saved/detail/parameter_rows.hpp>
 #include <gradstep/saved/table.hpp>
@@ -23,7 +24,9 @@ namespace gradstep::inline GRADSTEP_ISA {
 /// `update`, `values`, `flush`, `restore` and all changes of rows (`grow`, `append`, `keep`,
 /// `permute`, `reset`) are not thread-safe. `row` and `rows` can run concurrently with each other.
 /// For concurrent updates use `gs::striped`.
-template <class Updater, class CatchUp> class table {
+template <class Updater, class CatchUp> class table : public numbered_rows<table<Updater, CatchUp>> {
+    using base = numbered_rows<table>;
+    using base::core_;
     using rows_type = row_updater<Updater, CatchUp>;
     using kernels = detail::table_kernels_of<Updater, CatchUp>;
     using traits = typename Updater::traits;
@@ -43,8 +46,10 @@ public:
     /// for numbers out of range, memory_error if the rows do not fit into memory.
     template <std::integral Rows, std::integral Width>
     table(Updater const& optimizer, Rows num_rows, Width width, CatchUp catch_up = {}, table_options options = {})
-        : core_{std::make_unique<kernels>(optimizer, catch_up), detail::counted("num_rows", num_rows, 0),
-                static_cast<std::size_t>(detail::counted("width", width, 1)), options} {}
+        : base{std::make_unique<kernels>(optimizer, catch_up), detail::counted("num_rows", num_rows, 0),
+               static_cast<std::size_t>(detail::counted("width", width, 1)), options} {}
+
+    using base::average_is_applied, base::num_rows, base::require_trained, base::restore, base::width;
 
     /// Updates the rows in `ids` by one step (row_updater::update). gradient_rows contains
     /// ids.size() x width elements. Instead of ids you can pass visible rows of a dense gradient
@@ -113,16 +118,6 @@ public:
         if constexpr (detail::require_average<typename Updater::rule_type>()) core_.apply_average();
         return applied_average<table>(*this);
     }
-    /// Restores the trained values, bit for bit. Throws sequence_error if no average is applied.
-    void restore() { core_.restore(); }
-    /// Whether averages replace the values.
-    bool average_is_applied() const { return core_.average_is_applied(); }
-    /// Throws sequence_error, for the function `call`, if averages replace the values.
-    void require_trained(char const* call) const { core_.require_trained(call); }
-
-    /// Applies the pending steps of every row, in parallel. Call it before an export or a dense
-    /// read; a checkpoint needs no flush.
-    void flush() { core_.flush(); }
     /// Returns all values, row by row, after a flush. They are valid as long as `memory()` is. If
     /// averages are applied, it returns the averages.
     std::span<storage const> values() requires on_host {
@@ -139,19 +134,6 @@ public:
         core_.copy_to(reinterpret_cast<std::byte*>(to.data()));
     }
 
-    /// Adds rows, so that the table has `num_rows` rows in total. New rows have initial values and
-    /// the state of step 0. By default they are up to date and earlier steps do not apply to them.
-    /// With new_rows::since_the_start all earlier steps apply to them (row_updater::initialize).
-    /// Existing rows do not move and nothing is copied. Only a table with less than 4 MiB of values
-    /// can move. Throws value_error if there are more rows already, or if the history does not
-    /// contain all steps. Throws memory_error if memory does not suffice. The table is then
-    /// unchanged.
-    template <std::integral Rows> void grow(Rows num_rows, new_rows begin = new_rows::as_of_now) {
-        require_trained("grow");
-        std::uint64_t const rows = detail::counted("num_rows", num_rows, core_.num_rows());
-        core_.rows().check_count(rows);
-        core_.grow(rows, begin);
-    }
     /// Adds rows with these values behind the others, as `grow` does. They have the state of step 0
     /// and are up to date: earlier steps do not apply to them. Throws size_error if the number of
     /// values is not a multiple of the width, buffer_error for null memory, and memory_error. The
@@ -161,24 +143,6 @@ public:
         auto const added =
             detail::values_on_host<storage, typename backend::memory_space>(optimizer().backend(), values);
         core_.append(std::data(added), std::size(added));
-    }
-    /// Keeps the rows whose element of the mask is true, in their order, and removes the others.
-    /// Values, state, stamps and touches of a row move with it: pending steps stay pending, and row
-    /// numbers change. The mask is any range of values that convert to bool.
-    ///
-    /// Rows move in place, and rows that you add later use the memory of removed rows. With exact
-    /// and replay, rows with more than `max_row_age()` pending steps catch up first. Throws
-    /// size_error, and the table is unchanged, unless the mask has an element for each row.
-    template <class Mask> void keep(Mask const& mask) requires on_host {
-        require_trained("keep");
-        core_.rearrange(detail::kept_rows(static_cast<std::size_t>(num_rows()), detail::mask_of(mask)));
-    }
-    /// Puts the rows in another order, as `keep` moves them: row i becomes what was row order[i].
-    /// Throws size_error or value_error, and the table is unchanged, unless the order contains each
-    /// row once.
-    template <class Order> void permute(Order const& order) requires on_host {
-        require_trained("permute");
-        core_.rearrange(detail::permuted_rows(static_cast<std::size_t>(num_rows()), detail::row_numbers(order)));
     }
     /// Resets the rows in `ids`: they get initial values and the state of step 0, and are up to
     /// date.
@@ -197,15 +161,8 @@ public:
         core_.rows().set_rows(core_.place(), which, {from.data(), from.size()});
     }
 
-    /// The number of rows, `num_rows()`; the elements of a row, `width()`; the `clock()`; the
-    /// policies, `optimizer()`; and the `options()`.
-    std::uint64_t num_rows() const { return core_.num_rows(); }
-    std::size_t width() const { return core_.width(); }
-    gradstep::clock clock() const { return core_.clock(); }
+    /// The policies.
     Updater const& optimizer() const { return static_cast<kernels const&>(core_.kernels()).updater; }
-    table_options const& options() const { return core_.options(); }
-    /// The number of skipped gradient rows, as in row_updater.
-    std::uint64_t gradients_left_out() const { return core_.rows().left_out(); }
 
     /// Returns the memory of all rows in order, without applying pending steps, for checkpoints and
     /// shards: values, state, stamps and touches. With `progress()` it is the complete table. The
@@ -287,12 +244,6 @@ public:
         return detail::memory_of<Updater>(core_.segment(0)).state[slot_of<Name>()];
     }
 
-    /// @cond
-    /// The rows, without checks, for `striped`, `keyed_table` and checkpoints.
-    detail::table_core& core() { return core_; }
-    detail::table_core const& core() const { return core_; }
-    /// @endcond
-
 private:
     template <fixed_string Name> static constexpr std::size_t slot_of() {
         constexpr std::size_t i = detail::slot_named<Updater>(Name.view());
@@ -302,8 +253,6 @@ private:
         return i;
     }
     row_memory<Updater> joined() { return detail::memory_of<Updater>(core_.joined()); }
-
-    detail::table_core core_;
 };
 template <class Updater, std::integral Rows, std::integral Width>
 table(Updater const&, Rows, Width) -> table<Updater, touch_only>;

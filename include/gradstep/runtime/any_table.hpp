@@ -1,6 +1,6 @@
 #pragma once
 #include <gradstep/memory/applied_average.hpp>
-#include <gradstep/rows/detail/table_core.hpp>
+#include <gradstep/rows/numbered_rows.hpp>
 #include <gradstep/rows/visible.hpp>
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
@@ -25,8 +25,11 @@ namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 ///
 /// Functions that change the table are not thread-safe. `rows` and `averages` can run concurrently.
 /// For concurrent updates use gs::striped (gradstep/striped.hpp), unless rows catch up by `replay`.
-class any_table {
+class any_table : public numbered_rows<any_table> {
 public:
+    /// Its rows are in host memory.
+    static constexpr bool on_host = true;
+
     /// Copies the policies of the optimizer; the clock starts at 0. Throws value_error or
     /// size_error for numbers out of range, and value_error for a rule that updates no single rows,
     /// and for a limit of norms. Throws not_compiled_error if the catch-up policy is not compiled
@@ -56,47 +59,19 @@ public:
     void averages(any_span ids, any_span out) const;
     /// Replaces all values by their averages, as gs::table::apply_average.
     [[nodiscard]] applied_average<any_table> apply_average();
-    /// Restores the trained values, bit for bit. Throws sequence_error if no average is applied.
-    void restore() { core_.restore(); }
-    /// Whether averages replace the values.
-    bool average_is_applied() const { return core_.average_is_applied(); }
-
-    /// Applies the pending steps of every row.
-    void flush() { core_.flush(); }
     /// Returns all values, row by row, after a flush, valid until the table changes. The rows of a
     /// table that grew are joined by a copy.
     any_span values();
-    /// Adds rows up to `num_rows` in total (gs::table::grow). Throws value_error and memory_error;
-    /// the table is then unchanged.
-    void grow(std::uint64_t num_rows, new_rows begin = new_rows::as_of_now);
     /// Adds rows with these values behind the others (gs::table::append). Throws value_error,
     /// size_error, buffer_error and memory_error; the table is then unchanged.
     void append(any_span values);
-    /// Keeps the rows whose element of the mask is true (gs::table::keep). The mask is any range of
-    /// values that convert to bool.
-    template <class Mask> void keep(Mask const& mask) {
-        core_.require_trained("keep");
-        core_.rearrange(detail::kept_rows(static_cast<std::size_t>(num_rows()), detail::mask_of(mask)));
-    }
-    /// Puts the rows in another order, a range of integers (gs::table::permute).
-    template <class Order> void permute(Order const& order) {
-        core_.require_trained("permute");
-        core_.rearrange(detail::permuted_rows(static_cast<std::size_t>(num_rows()), detail::row_numbers(order)));
-    }
     /// Resets the rows in `ids`: initial values and the state of step 0.
     void reset(any_span ids);
     /// Sets the values of rows, for example to pretrained ones (gs::row_updater::set_rows).
     void set_rows(any_span ids, any_span values);
 
-    /// The number of rows, `num_rows()`; the elements of a row, `width()`; the `clock()`; the
-    /// policies, `optimizer()`; the `options()`; and the number of gradient rows that were skipped
-    /// because they were not finite, `gradients_left_out()`.
-    std::uint64_t num_rows() const { return core_.num_rows(); }
-    std::size_t width() const { return core_.width(); }
-    gradstep::clock clock() const { return core_.clock(); }
+    /// The policies.
     any_updater const& optimizer() const;
-    table_options const& options() const { return core_.options(); }
-    std::uint64_t gradients_left_out() const { return core_.rows().left_out(); }
 
     /// Writes a checkpoint, which a gs::table with these policies can load. Throws the errors of
     /// gs::table::save.
@@ -106,18 +81,10 @@ public:
     /// Loads the parts that `options` select, and returns a load_report.
     load_report load(std::string const& file, load_options const& options);
 
-    /// @cond
-    // The rows, for `striped` and checkpoints.
-    detail::table_core& core() { return core_; }
-    detail::table_core const& core() const { return core_; }
-    /// @endcond
-
 private:
     // `offsets`: of the bags; null if each id has a gradient.
     void apply(detail::given_ids ids, detail::given_ids const* offsets, detail::given_values const& given,
                std::size_t count, char const* what, step_options const& options);
-
-    detail::table_core core_;
 };
 } // namespace gradstep::inline GRADSTEP_RUNTIME_ABI
 

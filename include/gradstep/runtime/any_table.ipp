@@ -4,10 +4,10 @@
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME any_table::any_table(any_updater const& optimizer, std::uint64_t num_rows, std::size_t width,
                                              table_options const& options)
-    : core_{(detail::require_single_rows(optimizer, optimizer.limit(), "table", "a parameter"),
-             std::make_unique<detail::any_table_kernels>(optimizer)),
-            detail::counted("num_rows", num_rows, 0), static_cast<std::size_t>(detail::counted("width", width, 1)),
-            options} {}
+    : numbered_rows{(detail::require_single_rows(optimizer, optimizer.limit(), "table", "a parameter"),
+                     std::make_unique<detail::any_table_kernels>(optimizer)),
+                    detail::counted("num_rows", num_rows, 0),
+                    static_cast<std::size_t>(detail::counted("width", width, 1)), options} {}
 
 GRADSTEP_DEFINE_RUNTIME any_table::any_table(optimizer_configuration const& from, scalar storage,
                                              std::uint64_t num_rows, std::size_t width, table_options options)
@@ -78,13 +78,6 @@ GRADSTEP_DEFINE_RUNTIME any_span any_table::values() {
     if (!average_is_applied()) flush();
     detail::row_column const& all = core_.joined()[0];
     return {optimizer().storage(), static_cast<void const*>(all.data), all.size};
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_table::grow(std::uint64_t rows, new_rows begin) {
-    core_.require_trained("grow");
-    detail::counted("num_rows", rows, num_rows());
-    core_.rows().check_count(rows);
-    core_.grow(rows, begin);
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table::append(any_span values) {
