@@ -182,7 +182,8 @@ gradstep_status gradstep_parameters_update(gradstep_parameter* const* parameters
         spans.reserve(n);
         for (std::size_t k = 0; k < n; ++k) {
             require(gradients[k], "a gradient", counts[k]);
-            spans.push_back(any_span(all[k]->optimizer().storage(), const_cast<void*>(gradients[k]), counts[k]));
+            spans.push_back(
+                any_span(std::as_const(*all[k]).optimizer().storage(), const_cast<void*>(gradients[k]), counts[k]));
         }
         gradstep::update_all(all, spans, options_of(options));
     });

@@ -1,4 +1,5 @@
 // Servers whose policies are chosen at run time: the numbers and the files of servers of types.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -107,7 +108,33 @@ TEST_CASE("a server refuses policies chosen at run time that it cannot serve", "
         refusal<gs::value_error>([&] {
             together.add("rows", gs::any_table{deep, gs::scalar::float32, 4, 2, {.duplicates = gs::duplicates::mean}});
         }) != "");
+    gs::any_updater const catching_up{gs::read_optimizer(R"({"rule": {"name": "adagrad"}, "catch_up": {"name": "exact"},
+                                                             "schedule": {"name": "constant", "rate": 1}})"),
+                                      gs::scalar::float32};
+    CHECK(refusal<gs::value_error>([&] { together.add("w", catching_up, std::vector<float>(3)); }) ==
+          "add: w: catch_up: a dense parameter takes every step as a whole; expected touch_only");
     CHECK(together.size() == 0);
+}
+
+TEST_CASE("a server splits no parameter whose steps need the whole gradient, and begins with zeros without memory",
+          "[distributed][server]") {
+    auto const sizes = [](std::string const& more) {
+        gs::any_updater const optimizer{gs::read_optimizer(R"({"rule": {"name": "adagrad"}, )" + more +
+                                                           R"("schedule": {"name": "constant", "rate": 1}})"),
+                                        gs::scalar::float32};
+        std::vector<std::size_t> out;
+        for (int rank : {0, 1}) {
+            gd::server server(rank, 3, {.num_servers = 2, .split_from = 4});
+            server.add("w", optimizer, gs::any_span(gs::scalar::float32, static_cast<void const*>(nullptr), 8192));
+            out.push_back(server.size() == 0 ? 0 : server.get<gs::any_parameter>("w").size());
+            if (out.back() != 0) CHECK(server.get<gs::any_parameter>("w").values().as<float>().back() == 0);
+        }
+        std::ranges::sort(out);
+        return out;
+    };
+    CHECK(sizes("") == std::vector<std::size_t>{4096, 4096});
+    CHECK(sizes(R"("clip": {"name": "clip_norm", "limit": 1}, )") == std::vector<std::size_t>{0, 8192});
+    CHECK(sizes(R"("on_nonfinite": "skip", )") == std::vector<std::size_t>{0, 8192});
 }
 
 std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {

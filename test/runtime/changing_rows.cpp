@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <numeric>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -281,3 +283,108 @@ TEST_CASE("an any_parameter keeps its rows and pending steps if memory does not 
     }
 }
 #endif
+
+// A step of which a part has run counts: other rows have missed it.
+TEST_CASE("a pool that throws in a step of rows that catch up leaves each row with the step or without it",
+          "[runtime][rows]") {
+    constexpr std::size_t wide = 64, rows = 4000, last = rows - 1;
+    int calls = 0, fails_at = -1;
+    gs::callback_executor host(4, [&](std::size_t parts, gs::task work) {
+        bool const fails = calls++ == fails_at;
+        for (std::size_t part = 0; part < (fails ? parts / 2 : parts); ++part) work(part);
+        if (fails) throw std::runtime_error("the host is gone");
+    });
+    auto const text = read("momentum", R"("regularizer": {"name": "decoupled", "rate": 0.125},
+                                          "catch_up": {"name": "exact"}, )");
+    gs::any_parameter x{text, std::vector<float>(rows * wide, 1.0f), rows, wide};
+    std::vector<std::int64_t> most(last);
+    std::iota(most.begin(), most.end(), 0);
+    auto const gradient = numbers<float>(rows * wide, 1);
+    auto const of_most = std::span(gradient).first(last * wide);
+    for (int t = 0; t < 3; ++t)
+        x.update_rows(std::span(most).first(last - 900 * static_cast<std::size_t>(t)),
+                      std::span(gradient).first((last - 900 * static_cast<std::size_t>(t)) * wide));
+    auto const values = [](gs::any_parameter& of) { return floats(of.values()); };
+    auto missed = x;
+    missed.update_rows(std::vector{last}, std::vector<float>(wide, 0.5f));
+    x.use_threads(host);
+    auto const survives = [&](auto const& step) {
+        auto whole = x;
+        calls = 0;
+        fails_at = -1;
+        step(whole);
+        int const calls_of_a_step = calls;
+        CHECK(calls_of_a_step >= 2);
+        auto const with = values(whole), without = values(missed);
+        for (int at = 0; at < calls_of_a_step; ++at) {
+            CAPTURE(at);
+            auto wronged = x;
+            calls = 0;
+            fails_at = at;
+            CHECK_THROWS_AS(step(wronged), std::runtime_error);
+            fails_at = -1;
+            auto const before = x.clock().step;
+            if (wronged.clock().step == before) {
+                step(wronged); // the second time it is as if it were the first
+                CHECK(values(wronged) == with);
+                continue;
+            }
+            CHECK(wronged.clock().step == before + 1);
+            auto const now = values(wronged);
+            std::size_t wrong = 0;
+            for (std::size_t r = 0; r < last; ++r) {
+                auto const same = [&](std::vector<float> const& other) {
+                    auto const begin = static_cast<std::ptrdiff_t>(r * wide);
+                    return std::equal(now.begin() + begin, now.begin() + begin + std::ptrdiff_t{wide},
+                                      other.begin() + begin);
+                };
+                wrong += !same(with) && !same(without);
+            }
+            CHECK(wrong == 0);
+        }
+    };
+    survives([&](gs::any_parameter& of) { of.update_rows(most, of_most); });
+    survives([&](gs::any_parameter& of) { of.update(gradient); });
+}
+
+TEST_CASE("the optimizer of rows with a history can have another schedule, and no other numbers", "[runtime][rows]") {
+    auto const text = [](double rate, double mu, char const* catch_up) {
+        return gs::read_optimizer(R"({"rule": {"name": "momentum", "mu": )" + std::to_string(mu) +
+                                  R"(}, "regularizer": {"name": "decoupled", "rate": 0.125}, "catch_up": {"name": ")" +
+                                  catch_up + R"("}, "schedule": {"name": "constant", "rate": )" + std::to_string(rate) +
+                                  "}}");
+    };
+    std::vector<float> const initial(4 * width, 1.0f), g(width, 0.5f);
+    std::vector<int> const ids{2};
+    auto const made = [&](double rate, double mu, char const* catch_up = "exact") {
+        gs::any_parameter out{text(rate, mu, catch_up), initial, 4, width};
+        out.update_rows(ids, g);
+        return out;
+    };
+    auto const updater = [&](double rate, double mu, char const* catch_up, gs::clock at) {
+        gs::any_updater out{text(rate, mu, catch_up), gs::scalar::float32};
+        out.seek(at);
+        return out;
+    };
+    auto x = made(0.25, 0.5), of_types_numbers = made(0.25, 0.5);
+    x.optimizer() = updater(0.125, 0.5, "exact", x.clock());
+    x.update_rows(ids, g);
+    of_types_numbers.update_rows(ids, g, {.rate = 0.125});
+    CHECK(floats(x.values()) == floats(of_types_numbers.values()));
+
+    x.optimizer() = updater(0.125, 0.75, "exact", x.clock());
+    auto const before = x.clock();
+    CHECK(refusal<gs::value_error>([&] {
+              x.update_rows(ids, g);
+          }).starts_with("optimizer: was replaced, and rows that catch up have a history"));
+    CHECK(x.clock() == before);
+
+    // Without a history, the policies of the next step count; rows never begin to catch up.
+    auto touched = made(0.25, 0.5, "touch_only");
+    touched.optimizer() = updater(0.25, 0.75, "exact", touched.clock());
+    touched.update_rows(ids, g);
+    auto expected = made(0.25, 0.5, "touch_only");
+    expected.optimizer() = updater(0.25, 0.75, "touch_only", expected.clock());
+    expected.update_rows(ids, g);
+    CHECK(floats(touched.values()) == floats(expected.values()));
+}

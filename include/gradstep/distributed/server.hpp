@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <set>
+#include <variant>
 
 #include <gradstep/base/detail/hash.hpp>
 #include <gradstep/base/detail/type_id.hpp>
@@ -107,7 +108,9 @@ public:
     }
     /// Adds a dense parameter whose policies are chosen at run time, by an any_updater. `initial`
     /// has the type of its values. `get<gs::any_parameter>(name)` returns it. Throws the errors of
-    /// the first `add`, and value_error for a model-wise rule and one that needs a matrix.
+    /// the first `add`, and value_error for a model-wise rule, one that needs a matrix, and a
+    /// catch-up policy. A parameter whose optimizer clips norms, or skips gradients that are not
+    /// finite, is not split.
     template <class Updater>
     requires requires { typename Updater::tensor_type; }
     void add(std::string name, Updater const& optimizer, typename Updater::span_type initial,
@@ -121,14 +124,22 @@ public:
         if (of.needs_matrix)
             detail::fail<value_error>({"add: ", name}, {"the rule needs a matrix, and `initial` has no shape"},
                                       {"an updater of a type, with an xtensor or Eigen container"});
+        if (!std::holds_alternative<touch_only>(optimizer.policies().catch_up))
+            detail::fail<value_error>({"add: ", name, ": catch_up"}, {"a dense parameter takes every step as a whole"},
+                                      {"touch_only"});
         check_new(name, detail::is_add_delta(of));
         initial = initial.now();
-        detail::wire_entry entry = dense_entry(std::move(name), of.storage, initial.size, !of.is_whole() && !of.uses_id,
+        // A norm, and a decision to skip a step, need the whole gradient.
+        bool const may_be_split = !of.is_whole() && !of.uses_id && optimizer.limit().is_none() &&
+                                  optimizer.options().on_nonfinite == nonfinite::propagate;
+        detail::wire_entry entry = dense_entry(std::move(name), of.storage, initial.size, may_be_split,
                                                gradstep::detail::policies_of(optimizer), options);
-        auto const* const all = static_cast<std::byte const*>(initial.data);
-        std::size_t const first = static_cast<std::size_t>(entry.first) * of.storage_bytes;
-        typename Updater::span_type const own(initial.type, static_cast<void const*>(all + first),
-                                              static_cast<std::size_t>(entry.size));
+        typename Updater::span_type own = initial; // without memory: zeros
+        if (own.data != nullptr)
+            own.data =
+                static_cast<std::byte const*>(own.data) + static_cast<std::size_t>(entry.first) * of.storage_bytes;
+        own.size = static_cast<std::size_t>(entry.size);
+        own.container = {};
         std::uint64_t const id = options.id != 0 ? options.id : gradstep::detail::hash_of(entry.name);
         typename Updater::parameter_type kept(optimizer, own, {.id = id});
         if (own.size == 0 && initial.size != 0) return add_elsewhere(std::move(entry.name));

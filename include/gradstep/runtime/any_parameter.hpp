@@ -74,7 +74,8 @@ public:
     update_result update(any_span gradient, step_options const& options = {});
     /// Updates the rows in `ids` by one step. The ids have an integer type, and gradient_rows
     /// contains ids.size x width elements. The gradients of a duplicate row are added, as in a
-    /// gs::table. Other rows do not change, or the step is pending for them (catch_up). Throws the errors of update, and value_error for an id out of range.
+    /// gs::table. Other rows do not change, or the step is pending for them (catch_up). Throws the
+    /// errors of update, and value_error for an id out of range.
     /// Nothing is written then.
     update_result update_rows(any_span ids, any_span gradient_rows, step_options const& options = {});
 
@@ -135,9 +136,13 @@ public:
     /// history of steps with the old numbers. Nothing has changed then.
     void change_numbers(optimizer_configuration const& from);
     /// The policies. You can assign an updater with the same element and slots. A step throws
-    /// value_error if only one of the two has a model-wise rule.
+    /// value_error if only one of the two has a model-wise rule. If rows have a history of steps
+    /// (exact, replay), only the schedule can be another one: a step throws value_error otherwise.
     any_updater const& optimizer() const { return updater_; }
-    any_updater& optimizer() { return updater_; }
+    any_updater& optimizer() {
+        is_replaced_ = true;
+        return updater_;
+    }
     /// The bytes that a step reads and writes for one element.
     using dense_parameter::bytes_per_element;
 
@@ -363,7 +368,8 @@ private:
     bool has_rows_ = false; // else rows_ is 1, and width_ the number of all elements
     detail::norm_limit limit_ = {};
     bool catches_up_ = false;
-    bool is_taken_ = false; // by update_all
+    bool is_replaced_ = false; // perhaps: the program has a reference to the updater
+    bool is_taken_ = false;    // by update_all
     std::optional<detail::executor_reference> threads_;
     // The application's memory that it refers to.
     struct lent_memory {

@@ -40,7 +40,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
     if (!std::holds_alternative<touch_only>(updater_.policies().catch_up)) {
         require_rows("catch_up");
         if (width_ == 0 && rows_ != 0) detail::fail<size_error>({"catch_up"}, {"rows of width 0"}, {"width >= 1"});
-        table_.emplace(updater_, rows_, width_);
+        table_.emplace(updater_, true, rows_, width_);
         catches_up_ = true;
     }
     optimizer_options const& of_text = updater_.options();
@@ -399,9 +399,11 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::run_prepared() {
     if (two_phase_.runs()) return two_phase_.run(updater_);
     if (catches_up_) {
         detail::parameter_rows& its = rows_in_place();
-        its.core.begin(its.place, true);
-        for_each_row([&](std::size_t first, std::size_t last) { run_all_rows(first, last); });
-        std::fill(its.stamps.begin(), its.stamps.end(), static_cast<std::uint32_t>(clock().step));
+        its.begin(true);
+        for_each_row([&](std::size_t first, std::size_t last) {
+            std::fill_n(its.stamps.data() + first, last - first, static_cast<std::uint32_t>(clock().step));
+            run_all_rows(first, last);
+        });
         its.is_behind = false;
         return;
     }
@@ -471,7 +473,9 @@ GRADSTEP_DEFINE_RUNTIME detail::given_gradient any_parameter::checked_gradient(a
 }
 
 GRADSTEP_DEFINE_RUNTIME detail::parameter_rows& any_parameter::rows_in_place() {
-    if (!table_) table_.emplace(updater_, rows_, width_);
+    if (!table_) table_.emplace(updater_, false, rows_, width_);
+    if (is_replaced_ && catches_up_) table_->require_same_policies(updater_);
+    is_replaced_ = false;
     table_->core.options.id = options_.id;
     return table_->in(updater_, threads_, memory_);
 }
@@ -503,9 +507,8 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
     detail::given_values const given{gradient_.data, gradient_.size, gradient_.is_writable};
     its.core.group(its.place, found_ids, nullptr, given);
     advance(options, own_);
-    its.core.begin(its.place, false);
+    its.begin(false);
     its.core.update(its.place, given);
-    its.is_behind = its.is_behind || its.core.facts().has_history();
     if (options.zero_gradient) zero_gradient();
     return {};
 }

@@ -84,9 +84,9 @@ public:
     void apply(row_place const& rows, given_ids ids, std::uint32_t const* sources, given_values const& gradients,
                step_options const& how);
     // Its parts, for an owner with steps of its own: groups the ids, and allocates all memory;
-    // prepares the next step, which throws before anything has changed; begins the step, when the
-    // rows that are due, or all of them, have caught up on the steps before it; and updates the
-    // rows that were grouped.
+    // prepares the next step, which throws before anything has changed; begins the step, which
+    // inactive rows miss from then on, and catches up the rows that are due, or all of them, on the
+    // steps before it; and updates the rows that were grouped.
     void group(row_place const& rows, given_ids ids, std::uint32_t const* sources, given_values const& gradients);
     void prepare(step_options const& how);
     void begin(row_place const& rows, bool all);

@@ -147,9 +147,9 @@ GRADSTEP_DEFINE void row_core::group(row_place const& rows, given_ids ids, std::
 
 GRADSTEP_DEFINE void row_core::begin(row_place const& rows, bool all) {
     auto const due = stale_rows();
+    record(); // first: if the pool throws, the rows have the step pending
     if (all) catch_up(rows, 0, num_rows_, {step() - 1});
     else catch_up(rows, due.first, due.second, sweep_to(step() - 1));
-    record();
 }
 
 GRADSTEP_DEFINE void row_core::update(row_place const& rows, given_values const& gradients) {

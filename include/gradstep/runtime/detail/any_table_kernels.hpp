@@ -35,8 +35,10 @@ public:
     explicit any_table_kernels(any_updater const& of);
     // The same for the updater of another owner, who prepares its steps and calls `refer_to` before
     // everything that needs the updater.
-    struct referring_to {};
-    any_table_kernels(referring_to, any_updater& of);
+    struct referring_to {
+        bool catches_up; // by the policy of the updater; otherwise touch_only
+    };
+    any_table_kernels(referring_to how, any_updater& of);
     any_table_kernels(any_table_kernels const& other, bool with_history);
     void refer_to(any_updater& of, std::optional<executor_reference> const& threads);
 

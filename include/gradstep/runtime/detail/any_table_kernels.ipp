@@ -30,8 +30,9 @@ GRADSTEP_DEFINE_RUNTIME given_ids checked_ids(char const* name, any_span const& 
 }
 
 GRADSTEP_DEFINE_RUNTIME std::span<std::uint64_t const> checked_keys(any_span const& keys) {
-    if (keys.type == scalar::int32)
-        fail<value_error>({"keys"}, {"has elements of int32"}, {"uint64, or int64 with the same bits"});
+    if (keys.type != scalar::int64 && keys.type != scalar::uint64)
+        fail<value_error>({"keys"}, {"has elements of ", enumerator(keys.type)},
+                          {"uint64, or int64 with the same bits"});
     given_ids const ids = checked_ids("keys", keys);
     require_countable(ids.size(), "keys");
     return {static_cast<std::uint64_t const*>(keys.data), keys.size};
@@ -137,9 +138,10 @@ GRADSTEP_DEFINE_RUNTIME any_table_kernels::any_table_kernels(any_updater const& 
     find_typed();
 }
 
-GRADSTEP_DEFINE_RUNTIME any_table_kernels::any_table_kernels(referring_to, any_updater& of)
+GRADSTEP_DEFINE_RUNTIME any_table_kernels::any_table_kernels(referring_to how, any_updater& of)
     : updater_(&of), facts_(facts_of_rows(of)), threads_(std::make_unique<executor_reference>(callers_thread())) {
-    find_typed();
+    facts_.has_stamps = how.catches_up;
+    if (how.catches_up) find_typed();
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_table_kernels::find_typed() {

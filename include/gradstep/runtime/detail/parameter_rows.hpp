@@ -9,10 +9,14 @@ class parameter_rows {
 public:
     // Throws not_compiled_error if the catch-up policy is not compiled for the rule, and
     // value_error for numbers on schedules with which rows cannot catch up.
-    parameter_rows(any_updater& of, std::uint64_t rows, std::size_t width);
+    parameter_rows(any_updater& of, bool catches_up, std::uint64_t rows, std::size_t width);
 
     // Refers to what the parameter has, for the next calls of `core`.
     parameter_rows& in(any_updater& of, std::optional<executor_reference> const& threads, dense_memory const& memory);
+    // Throws value_error if rows have a history of steps by other policies than these.
+    void require_same_policies(any_updater const& of) const;
+    // Begins the prepared step (row_core::begin).
+    void begin(bool all);
     // Takes over other rows, none of which has pending steps.
     void replace(std::vector<std::uint32_t>&& other) noexcept;
 
@@ -22,6 +26,7 @@ public:
     bool is_behind = false;            // whether some rows have pending steps
 
 private:
+    std::string policies_; // of the history
     std::vector<row_column> columns_;
     row_columns all_;
 };

@@ -1,10 +1,33 @@
 #pragma once
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
-GRADSTEP_DEFINE_RUNTIME parameter_rows::parameter_rows(any_updater& of, std::uint64_t rows, std::size_t width)
-    : core(std::make_unique<any_table_kernels>(any_table_kernels::referring_to(), of), rows,
+// The policies whose numbers a history depends on.
+GRADSTEP_DEFINE_RUNTIME std::string recorded_policies(any_updater const& of) {
+    policy_text out;
+    visit_parts(of.policies(), out);
+    visit_value(out, of.policies().catch_up);
+    return out.take();
+}
+
+GRADSTEP_DEFINE_RUNTIME parameter_rows::parameter_rows(any_updater& of, bool catches_up, std::uint64_t rows,
+                                                       std::size_t width)
+    : core(std::make_unique<any_table_kernels>(any_table_kernels::referring_to{catches_up}, of), rows,
            std::max<std::size_t>(width, 1), {}),
-      stamps(core.kept.stamps ? static_cast<std::size_t>(rows) : 0), columns_(core.columns()) {}
+      stamps(core.kept.stamps ? static_cast<std::size_t>(rows) : 0), columns_(core.columns()) {
+    if (core.facts().has_history()) policies_ = recorded_policies(of);
+}
+
+GRADSTEP_DEFINE_RUNTIME void parameter_rows::require_same_policies(any_updater const& of) const {
+    if (core.facts().has_history() ? recorded_policies(of) == policies_ : of.facts().is_no_op) return;
+    fail<value_error>({"optimizer"},
+                      {"was replaced, and rows that catch up have a history of steps with the policies before"},
+                      {"the same policies with another schedule, or \"catch_up\": \"touch_only\""});
+}
+
+GRADSTEP_DEFINE_RUNTIME void parameter_rows::begin(bool all) {
+    is_behind = is_behind || core.facts().has_history();
+    core.begin(place, all);
+}
 
 GRADSTEP_DEFINE_RUNTIME parameter_rows&
 parameter_rows::in(any_updater& of, std::optional<executor_reference> const& threads, dense_memory const& memory) {
