@@ -92,7 +92,7 @@ public:
     /// Returns the message of a trainer that has no gradient for a tensor of n elements in this
     /// step. It has no entries, or only zeros if the step is dense.
     sparse_message empty_message(std::size_t n) const {
-        return detail::message_writer::without_gradient<storage>(n, this->number(), is_dense(n));
+        return detail::message_writer::without_gradient(detail::sent_type<storage>(), n, this->number(), is_dense(n));
     }
 
     /// The second half: moves the parameter by the mean of the messages of all trainers. Call

@@ -154,46 +154,32 @@ private:
 /// Makes a message and writes its entries one by one, for the steps that make messages.
 class sparse_message::writer {
 public:
-    /// Returns a message with memory for `most` entries of type T. Throws std::bad_alloc; the other
-    /// functions do not throw.
-    template <class T> static sparse_message begin(std::size_t size, std::int64_t step, bool dense, std::size_t most) {
-        sparse_message m;
-        m.size_ = static_cast<std::int64_t>(size);
-        m.step_ = step;
-        m.element_ = detail::sent_type<T>();
-        m.dense_ = dense;
-        m.count_ = static_cast<std::int64_t>(most);
+    /// Returns a message with memory for `most` entries of this type. Throws std::bad_alloc; the
+    /// other functions do not throw.
+    static sparse_message begin(scalar type, std::size_t size, std::int64_t step, bool dense, std::size_t most) {
+        sparse_message m = header(type, size, step, dense, most);
         m.body_ = detail::uninitialized_array<std::byte>(m.body_bytes());
         resize(m, most);
         return m;
     }
     /// Returns a message whose entries are zero: all of them if it is dense, else none.
-    template <class T> static sparse_message without_gradient(std::size_t size, std::int64_t step, bool dense) {
-        sparse_message m = begin<T>(size, step, dense, dense ? size : 0);
+    static sparse_message without_gradient(scalar type, std::size_t size, std::int64_t step, bool dense) {
+        sparse_message m = begin(type, size, step, dense, dense ? size : 0);
         std::fill_n(m.body_.get(), m.body_bytes(), std::byte(0));
         return m;
     }
-    /// Returns a sparse message that owns the given body, until `release_body`.
-    template <class T>
-    static sparse_message with_body(std::size_t size, std::int64_t step, std::size_t count, std::byte* body) {
-        sparse_message m;
-        m.size_ = static_cast<std::int64_t>(size);
-        m.step_ = step;
-        m.element_ = detail::sent_type<T>();
-        m.count_ = static_cast<std::int64_t>(count);
+    /// Returns a message that owns the given body, until `release_body`.
+    static sparse_message with_body(scalar type, std::size_t size, std::int64_t step, bool dense, std::size_t count,
+                                    std::byte* body) {
+        sparse_message m = header(type, size, step, dense, count);
         m.body_ = detail::uninitialized_array<std::byte>::owning(body);
         return m;
     }
-    /// Returns ownership of the body to the caller.
-    static void release_body(sparse_message& m) { m.body_.release(); }
+    /// Returns the body of m, which the caller then owns and frees by delete[].
+    static std::byte* release_body(sparse_message& m) { return m.body_.release(); }
     /// The size of a message with `count` entries, in bytes.
-    template <class T> static std::size_t encoded_bytes(std::size_t size, bool dense, std::size_t count) {
-        sparse_message m;
-        m.size_ = static_cast<std::int64_t>(size);
-        m.element_ = detail::sent_type<T>();
-        m.dense_ = dense;
-        m.count_ = static_cast<std::int64_t>(count);
-        return m.encoded_bytes();
+    static std::size_t encoded_bytes(scalar type, std::size_t size, bool dense, std::size_t count) {
+        return header(type, size, 0, dense, count).encoded_bytes();
     }
     /// Sets the number of entries, at most the number at the beginning. It allocates nothing.
     static void resize(sparse_message& m, std::size_t count) {
@@ -219,6 +205,17 @@ public:
     /// The entries of m, in its body or in other memory of the same layout.
     template <class T> static entries<T> entries_at(sparse_message const& m, std::byte* body) {
         return {body, reinterpret_cast<T*>(body + m.values_at()), m.is_wide()};
+    }
+
+private:
+    static sparse_message header(scalar type, std::size_t size, std::int64_t step, bool dense, std::size_t count) {
+        sparse_message m;
+        m.size_ = static_cast<std::int64_t>(size);
+        m.step_ = step;
+        m.element_ = type;
+        m.dense_ = dense;
+        m.count_ = static_cast<std::int64_t>(count);
+        return m;
     }
 };
 } // namespace gradstep::inline GRADSTEP_ABI

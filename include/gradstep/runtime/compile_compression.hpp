@@ -97,8 +97,9 @@ public:
         list.reserve(messages.size());
         sent_ = detail::uninitialized_array<lent_message>(messages.size());
         for (std::size_t r = 0; r != messages.size(); ++r) {
-            sent_[r].message = detail::message_writer::with_body<storage>(x.size, now_.t, messages[r].count,
-                                                                          const_cast<std::byte*>(messages[r].body));
+            sent_[r].message =
+                detail::message_writer::with_body(detail::sent_type<storage>(), x.size, now_.t, false,
+                                                  messages[r].count, const_cast<std::byte*>(messages[r].body));
             list.push_back(&sent_[r].message);
         }
         second_.emplace(*step_, slice_of(tensor_), std::move(list), typename step_type::checked_already{});

@@ -30,7 +30,7 @@ public:
             fills_ = has_gradient;
             own_parameter.advance(own, options());
             rollback_guard clock_back([&] { withdraw(); });
-            message_ = message_without_gradient(storage(), size(), clock().step, true);
+            message_ = message_writer::without_gradient(storage(), size(), clock().step, true);
             clock_back.dismiss();
         });
     }
@@ -47,7 +47,7 @@ public:
             if (own_parameter.compresses()) return own_parameter.begin_apply(messages);
             scalar const type = storage();
             auto const trainers = static_cast<std::int64_t>(messages.size());
-            detail::check_messages(messages, size(), clock().step, type, true, trainers);
+            detail::check_messages(messages, size(), clock().step, info_of(type).element, true, trainers);
             with_sent_type(type, [&]<class S>() {
                 auto const mean = mean_of<S, decltype(widen(S()))>(simd_backend<>{}, messages, size());
                 mean_ = memory_block(parameter().code().memory(), mean.size() * sizeof(S));

@@ -105,7 +105,7 @@ double clipped_scale(Backend const& backend, std::span<S const> gradient, double
 
 // A dense message, and its contents: gradient * scale.
 template <class S> sparse_message dense_message_of(std::size_t n, std::int64_t step) {
-    return message_writer::begin<S>(n, step, true, n);
+    return message_writer::begin(sent_type<S>(), n, step, true, n);
 }
 template <class Backend, class S, class T>
 void fill_dense_message(Backend const& backend, sparse_message& message, std::span<S const> g, T scale, bool zeroes) {
@@ -136,7 +136,7 @@ public:
         : kernel_(kernel),
           selection_(selected == selection::exact ? selection_type(on, kernel, k)
                                                   : selection_type::by_sample(on, kernel, k, seed, hash_of(step, id))),
-          message_(message_writer::begin<storage>(kernel.n, step, false, selection_.most())) {}
+          message_(message_writer::begin(sent_type<storage>(), kernel.n, step, false, selection_.most())) {}
 
     sparse_message run() && {
         message_writer::resize(message_, selection_.run());

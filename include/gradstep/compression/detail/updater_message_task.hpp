@@ -96,7 +96,7 @@ public:
                 own.zero_gradient = false;
                 parameter().next_step(own, options());
                 rollback_guard clock_back([&] { withdraw(); });
-                message_ = message_writer::without_gradient<storage>(size(), clock().step, true);
+                message_ = message_writer::without_gradient(sent_type<storage>(), size(), clock().step, true);
                 clock_back.dismiss();
             } else {
                 fail<value_error>({"compress"}, {"the parameter is of ", parameter().facts().element},

@@ -4,13 +4,9 @@
 #include <gradstep/runtime/compiled_compression.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
-sparse_message message_without_gradient(scalar type, std::size_t n, std::int64_t step, bool dense);
-sparse_message dense_message_of(scalar type, std::size_t n, std::int64_t step);
 // Writes the gradient times a scale, which must fit into the compute type, to a dense message of
 // its type.
 void fill_dense_message(sparse_message& message, any_span const& g, double scale, bool zeroes);
-void check_messages(message_list const& messages, std::size_t n, std::int64_t step, scalar type, bool dense,
-                    std::int64_t trainers);
 
 // The threads in the form that compiled code uses. The object must not move.
 runtime::erased_threads erased(std::optional<executor_reference> const& threads);

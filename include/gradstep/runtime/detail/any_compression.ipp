@@ -4,28 +4,12 @@
 #include <gradstep/runtime/detail/sent_type.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
-GRADSTEP_DEFINE_RUNTIME sparse_message message_without_gradient(scalar type, std::size_t n, std::int64_t step,
-                                                                bool dense) {
-    return with_sent_type(type, [&]<class S>() { return message_writer::without_gradient<S>(n, step, dense); });
-}
-
-GRADSTEP_DEFINE_RUNTIME sparse_message dense_message_of(scalar type, std::size_t n, std::int64_t step) {
-    return with_sent_type(type, [&]<class S>() { return detail::dense_message_of<S>(n, step); });
-}
-
 GRADSTEP_DEFINE_RUNTIME void fill_dense_message(sparse_message& message, any_span const& g, double scale, bool zeroes) {
     with_sent_type(g.type, [&]<class S>() {
         using compute = decltype(widen(S()));
         detail::fill_dense_message(simd_backend<>{}, message, std::span<S const>(static_cast<S const*>(g.data), g.size),
                                    static_cast<compute>(scale), zeroes);
     });
-}
-
-GRADSTEP_DEFINE_RUNTIME void check_messages(message_list const& messages, std::size_t n, std::int64_t step, scalar type,
-                                            bool dense, std::int64_t trainers) {
-    detail::check_messages(messages, n, step,
-                           with_sent_type(type, []<class S>() { return detail::name_of_element<S>(); }), dense,
-                           trainers);
 }
 
 GRADSTEP_DEFINE_RUNTIME runtime::erased_threads erased(std::optional<executor_reference> const& threads) {
@@ -65,9 +49,9 @@ GRADSTEP_DEFINE_RUNTIME void two_phase::begin_message(any_updater& of, runtime::
     runs_ = half::none;
     fills_ = x.gradient != nullptr;
     if (!fills_) {
-        message_ = message_without_gradient(of.storage(), x.size, number, dense);
+        message_ = message_writer::without_gradient(of.storage(), x.size, number, dense);
     } else if (dense) {
-        message_ = dense_message_of(of.storage(), x.size, number);
+        message_ = message_writer::begin(of.storage(), x.size, number, true, x.size);
     } else {
         compiled(of)->begin_message(x, erased(threads));
     }
@@ -83,9 +67,8 @@ GRADSTEP_DEFINE_RUNTIME sparse_message two_phase::message(any_updater& of, any_s
         fill_dense_message(message_, gradient, scale_, zeroes_);
     } else if (fills_) {
         runtime::erased_message const made = compiled(of)->message();
-        message_ = with_sent_type(of.storage(), [&]<class S>() {
-            return message_writer::with_body<S>(size_, number_, made.count, const_cast<std::byte*>(made.body));
-        });
+        message_ = message_writer::with_body(of.storage(), size_, number_, false, made.count,
+                                             const_cast<std::byte*>(made.body));
         compiled(of)->release_message();
         compiled(of)->end_two_phase();
     }
@@ -96,9 +79,7 @@ GRADSTEP_DEFINE_RUNTIME std::size_t two_phase::most_bytes(any_updater const& of,
     auto const& rule = *rule_of(of);
     std::int64_t const done = of.clock().step,
                        number = done == std::numeric_limits<std::int64_t>::max() ? done : done + 1;
-    return with_sent_type(of.storage(), [&]<class S>() {
-        return message_writer::encoded_bytes<S>(n, rule.is_dense(number, n), most_entries(rule, number, n));
-    });
+    return message_writer::encoded_bytes(of.storage(), n, rule.is_dense(number, n), most_entries(rule, number, n));
 }
 
 GRADSTEP_DEFINE_RUNTIME void two_phase::begin_apply(any_updater& of, runtime::erased_tensor const& x,
@@ -107,7 +88,7 @@ GRADSTEP_DEFINE_RUNTIME void two_phase::begin_apply(any_updater& of, runtime::er
     if (!awaits_messages()) fail<sequence_error>({"apply"}, {"no step has begun"}, {"compress() first"});
     auto const& rule = *rule_of(of);
     bool const dense = rule.is_dense(number_, x.size);
-    check_messages(messages, x.size, number_, of.storage(), dense, rule.num_trainers);
+    check_messages(messages, x.size, number_, info_of(of.storage()).element, dense, rule.num_trainers);
     std::vector<runtime::erased_message> bodies;
     bodies.reserve(messages.size());
     for (sparse_message const* m : messages) bodies.push_back({message_writer::body(*m).data(), m->count()});
