@@ -230,9 +230,15 @@ public:
     /// `loaded` elements belongs to it; averages of the others stay as they are.
     using dense_parameter::resume;
     /// @cond
-    // For models, files and changing_rows.
+    // For models, files, changing_rows and compressed_parameter.
     detail::dense_parameter& core() { return *this; }
     detail::dense_parameter const& core() const { return *this; }
+    // The gradient of a call.
+    template <class G> detail::given_gradient given(G& gradient) const {
+        auto const x = detail::as_span<storage const, typename backend::memory_space>(gradient);
+        detail::require_layout(gradient, memory());
+        return {x.data(), x.size(), detail::is_writable<G>()};
+    }
     static std::unique_ptr<detail::dense_parameter> owned(parameter of) {
         return std::unique_ptr<detail::dense_parameter>(new parameter(std::move(of)));
     }
@@ -258,12 +264,6 @@ private:
             detail::fail<buffer_error>({name}, {"is null"}, {from.size(), " elements of memory"});
         detail::require_layout(values, from);
         return from;
-    }
-    // The gradient of a call.
-    template <class G> detail::given_gradient given(G& gradient) const {
-        auto const x = detail::as_span<storage const, typename backend::memory_space>(gradient);
-        detail::require_layout(gradient, memory());
-        return {x.data(), x.size(), detail::is_writable<G>()};
     }
     // A step with a gradient that is computed as it is read.
     template <class G> update_result update_lazily(G& gradient, step_options const& options, bool goes_back) {

@@ -6,6 +6,6 @@
 #include <gradstep/runtime/any_parameter.hpp>
 #include <gradstep/runtime/any_table.hpp>
 #include <gradstep/runtime/any_updater.hpp>
+#include <gradstep/runtime/detail/any_messages.hpp>
 #include <gradstep/runtime/detail/state.hpp>
-#include <gradstep/runtime/message_task.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>

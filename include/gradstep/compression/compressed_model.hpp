@@ -1,6 +1,5 @@
 #pragma once
 #include <gradstep/compression/detail/message_task.hpp>
-#include <gradstep/compression/detail/updater_message_task.hpp>
 #include <gradstep/compression/model_message.hpp>
 #include <gradstep/model.hpp>
 #include <gradstep/model/detail/borrowed_parameter.hpp>
@@ -39,8 +38,8 @@ public:
     /// Adds a parameter, as `model::add` does.
     template <class Updater> void add(std::string name, parameter<Updater> owned, tensor_options options = {}) {
         tasks().check_new(name, options);
-        push_back(detail::made_message_task(std::make_unique<detail::message_task_of<Updater>>(
-            std::move(name), parameter<Updater>::owned(std::move(owned)), options)));
+        push_back(std::move(name), parameter<Updater>::owned(std::move(owned)), options,
+                  detail::dense_messages_of<Updater>());
     }
     /// The same for a parameter with an optimizer chosen at run time, `any_parameter`
     /// (gradstep/runtime.hpp).
@@ -48,7 +47,9 @@ public:
     requires(requires(Parameter x) { Parameter::owned(std::move(x)); }) void add(std::string name, Parameter owned,
                                                                                  tensor_options options = {}) {
         tasks().check_new(name, options);
-        push_back(make_message_task(std::move(name), Parameter::owned(std::move(owned)), options));
+        auto made = Parameter::owned(std::move(owned));
+        auto const* const dense = any_messages(*made); // found by its argument, as in the last `add`
+        push_back(std::move(name), std::move(made), options, dense);
     }
     /// Adds a parameter in your memory, as `model::add` does.
     template <class Element, class Rule, class Regularizer, class Schedule, class Backend>
@@ -59,8 +60,7 @@ public:
         std::unique_ptr<detail::dense_parameter> made;
         detail::with_context([&] { return name + ": "; },
                              [&] { made = std::make_unique<detail::borrowed_parameter<type>>(optimizer, tensor); });
-        push_back(detail::made_message_task(
-            std::make_unique<detail::message_task_of<type>>(std::move(name), std::move(made), options)));
+        push_back(std::move(name), std::move(made), options, detail::dense_messages_of<type>());
     }
     /// The same with an optimizer chosen at run time, `any_updater`.
     template <class Updater>
@@ -70,7 +70,8 @@ public:
         options = tasks().check_new(name, options, {tensor.rate_scale, tensor.decay}, tensor.step, "step");
         decltype(lent_parameter(name, optimizer, tensor)) made; // found by its arguments
         detail::with_context([&] { return name + ": "; }, [&] { made = lent_parameter(name, optimizer, tensor); });
-        push_back(make_message_task(std::move(name), std::move(made), options));
+        auto const* const dense = any_messages(*made);
+        push_back(std::move(name), std::move(made), options, dense);
     }
 
     /// The first half of a step: returns the message of this trainer. clip_norm limits the norm of
@@ -100,7 +101,8 @@ public:
     bool awaits_messages() const { return awaits_messages_; }
 
 private:
-    void push_back(detail::made_message_task made);
+    void push_back(std::string name, std::unique_ptr<detail::dense_parameter> owned, tensor_options const& options,
+                   detail::dense_messages const* dense);
     void end_two_phase() {
         for (detail::message_task* const one : messages_) one->end_two_phase();
     }

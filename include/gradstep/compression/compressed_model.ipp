@@ -1,10 +1,12 @@
 #pragma once
 
 namespace gradstep::inline GRADSTEP_ABI {
-GRADSTEP_DEFINE void compressed_model::push_back(detail::made_message_task made) {
-    messages_.push_back(made.messages);
+GRADSTEP_DEFINE void compressed_model::push_back(std::string name, std::unique_ptr<detail::dense_parameter> owned,
+                                                 tensor_options const& options, detail::dense_messages const* dense) {
+    auto made = std::make_unique<detail::message_task>(std::move(name), std::move(owned), options, dense);
+    messages_.push_back(made.get());
     detail::rollback_guard without_it([&] { messages_.pop_back(); });
-    tasks().push_back(std::move(made.task));
+    tasks().push_back(std::move(made));
     without_it.dismiss();
 }
 

@@ -2,8 +2,8 @@
 #include <gradstep/base/detail/sequence.hpp>
 #include <gradstep/base/error.hpp>
 #include <gradstep/base/fixed_string.hpp>
+#include <gradstep/compression/detail/compressed_step.hpp>
 #include <gradstep/compression/detail/message_list.hpp>
-#include <gradstep/compression/detail/updater_message_task.hpp>
 #include <gradstep/compression/dgc_step.hpp>
 #include <gradstep/compression/sparse_message.hpp>
 #include <gradstep/parameter.hpp>
@@ -53,30 +53,12 @@ public:
     /// the gradient. The clock then counts the step, which has no message, and `apply` throws
     /// sequence_error.
     template <class G> sparse_message compress(G&& gradient, step_options const& options = {}) {
-        detail::check(options);
-        if (parameter_.average_is_applied()) detail::refuse_applied("compress");
-        if (awaits_messages()) detail::refuse_pending("compress");
-        Updater& by = parameter_.optimizer();
-        auto const found = detail::refused_nonfinite(by.backend(), parameter_.options().on_nonfinite, gradient, size());
-        gradstep::clock const before = by.clock();
-        detail::rollback_guard clock_back([&] { by.seek(before); });
-        detail::rollback_guard rollback([&] { step_.reset(); });
-        step_.emplace(by.next_step(options));
-        auto message = [&] {
-            slice<Updater> x = parameter_.as_slice(gradient);
-            x.id = parameter_.options().id;
-            if (found) {
-                auto empty = step_->empty_message(size());
-                if (options.zero_gradient) detail::zero_refused<storage>(by.backend(), gradient);
-                return empty;
-            }
-            typename Updater::step_type::pending_message first(*step_, x);
-            clock_back.dismiss();
-            return first.run();
-        }();
-        clock_back.dismiss();
-        rollback.dismiss();
-        return message;
+        static_assert(detail::contiguous_buffer<G>,
+                      "gradstep: compress: the gradient is lazy, and the rule reads it more than once; expected "
+                      "memory; evaluate it first");
+        detail::dense_parameter& own = parameter_.core();
+        own.take_gradient(parameter_.given(gradient), options, "compress");
+        return detail::compressed_step(own).compress(options, !own.refused_nonfinite());
     }
     /// The second half of a step: moves the values by the mean of the messages of all trainers.
     /// Give the messages in the order of the ranks, as a contiguous range or one by one. Throws
@@ -85,20 +67,12 @@ public:
     /// replaced the values. If an executor or a device fails, some values can have moved. A second
     /// `apply` then throws sequence_error, because it would move them twice.
     template <class... Messages> void apply(Messages const&... messages) {
-        if (!step_) detail::fail<sequence_error>({"apply"}, {"no step has begun"}, {"compress() first"});
-        if (parameter_.average_is_applied()) detail::refuse_applied("apply");
-        bool runs = false;
-        detail::rollback_guard ended([&] {
-            if (runs) step_.reset();
-        });
-        std::span<storage const> const none;
-        slice<Updater> const x = parameter_.as_slice(none);
-        auto second = step_->begin_apply(parameter_.options().id, x, messages...);
-        runs = true;
-        second.run();
+        detail::message_list all;
+        (detail::append(all, messages), ...);
+        detail::compressed_step(parameter_.core()).apply(all);
     }
     /// Whether `compress` has been called, and `apply` has not.
-    bool awaits_messages() const { return step_.has_value(); }
+    bool awaits_messages() const { return parameter_.core().awaited_step() != 0; }
 
     /// A whole step for a single trainer, like `parameter::update`. Also throws sequence_error
     /// between `compress` and `apply`.
@@ -138,7 +112,6 @@ public:
 
 private:
     owned_type parameter_;
-    std::optional<typename Updater::step_type> step_; // between compress and apply
 };
 template <class Updater, class Buffer> compressed_parameter(Updater, Buffer const&) -> compressed_parameter<Updater>;
 template <class Updater, class Buffer>

@@ -1,6 +1,7 @@
 #pragma once
 #include <gradstep/compression/detail/dgc_parts.hpp>
 #include <gradstep/compression/detail/merge.hpp>
+#include <gradstep/compression/detail/step_halves.hpp>
 #include <gradstep/regularizers/elastic_net.hpp>
 #include <gradstep/regularizers/l1.hpp>
 #include <gradstep/regularizers/l2.hpp>
@@ -46,6 +47,9 @@ template <class Updater> class dgc_step : public step_calls<dgc_step<Updater>, U
                   "l1, l2 or elastic_net, and local_grad_clip_norm to clip");
 
 public:
+    /// The kernels of this step, `Base`, with its two halves, for code that owns the memory.
+    template <class Base> using halves = detail::step_halves<optimizer, Base>;
+
     /// Made by `updater::next_step`.
     dgc_step(optimizer const& from, step_info now, step_options const& options, double decay)
         : dense_(from, now, options, decay) {}
@@ -205,8 +209,6 @@ public:
         sparse_message message_; // where the step is dense
         std::optional<compression> first_;
     };
-    /// A tag for arguments that have been checked.
-    struct checked_already {};
     /// The second half of a step of one tensor, after validation: `run()` writes.
     class pending_apply {
     public:
@@ -223,12 +225,6 @@ public:
         /// For sparse steps, and elements without a master copy.
         pending_apply(dgc_step const& of, std::span<storage> weight, std::uint64_t id, detail::message_list messages)
             : pending_apply(of, of.checked_alone(weight, messages), nullptr, of.prepared().own, id, messages) {
-            reserve();
-        }
-        /// The same for a slice and messages that have been checked. Ignores the slice's decay and
-        /// rate_scale.
-        pending_apply(dgc_step const& of, slice<optimizer> const& x, detail::message_list messages, checked_already)
-            : pending_apply(of, x.weight, detail::master_pointer(x), of.prepared().own, x.id.value_or(0), messages) {
             reserve();
         }
         pending_apply(pending_apply const&) = delete;

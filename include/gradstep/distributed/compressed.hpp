@@ -1,6 +1,5 @@
 #pragma once
 #include <gradstep/compression/compressed_model.hpp>
-#include <gradstep/compression/detail/updater_message_task.hpp>
 #include <gradstep/compression/model_message.hpp>
 #include <gradstep/distributed/collectives.hpp>
 #include <gradstep/distributed/communicator.hpp>

@@ -15,7 +15,6 @@
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
-#include <gradstep/runtime/detail/any_compression.hpp>
 #include <gradstep/runtime/detail/parameter_rows.hpp>
 #include <gradstep/runtime/optimizer_configuration.hpp>
 #include <gradstep/saved/load_options.hpp>
@@ -94,19 +93,15 @@ public:
     /// The second half: takes the step with the messages of all trainers, as a contiguous range or
     /// one by one, in rank order.
     template <class... Messages> void apply(Messages const&... messages) {
-        detail::two_phase::require(updater_, "apply");
         detail::message_list all;
         (detail::append(all, messages), ...);
-        begin_apply(all);
-        detail::rollback_guard ended(
-            [&] { end_two_phase(); }); // also if threads fail: a second call would change values twice
-        run_alone();
+        apply_all(all);
     }
     /// The largest encoded size in bytes of the next step's message; with `selection::exact` every
     /// message has this size. Throws value_error for another rule.
     std::size_t message_bound() const;
     /// Whether a step has begun whose messages have not been applied.
-    bool awaits_messages() const { return two_phase_.awaits_messages(); }
+    bool awaits_messages() const { return awaited_step() != 0; }
 
     /// Uses the threads of an executor for updates. It must outlive the parameter.
     template <executor Executor> void use_threads(Executor& executor) { threads_.emplace(executor); }
@@ -236,30 +231,20 @@ public:
     using dense_parameter::options;
 
     /// @cond
-    // The rest is for gs::update_all, for the tasks of models, and for messages. A dgc_momentum
-    // step has two halves: `begin_message`, like `advance`, with or without a gradient; `message`;
-    // `begin_apply`, which throws before anything changes; `run_alone`; and `end_two_phase`, also
-    // if the rest will not run.
+    // The rest is for gs::update_all, and for the tasks of models.
     static void update_all(std::span<any_parameter* const> all, std::span<any_span const> gradients,
                            step_options const& options);
     detail::dense_parameter& core() { return *this; }
     static std::unique_ptr<detail::dense_parameter> owned(any_parameter of) {
         return std::unique_ptr<detail::dense_parameter>(new any_parameter(std::move(of)));
     }
-    static any_parameter& of(detail::dense_parameter& core) { return static_cast<any_parameter&>(core); }
     detail::dense_parameter const& core() const { return *this; }
     // The rows, of a parameter whose rows catch up; for other calls than `progress` and `stamps`,
     // `rows_in_place`.
     detail::parameter_rows const& tracked_rows() const { return *table_; }
     detail::parameter_rows& rows_in_place();
     void take_gradient(any_span const& gradient, step_options const& options, char const* call);
-    any_span gradient() const { return {updater_.storage(), gradient_.data, gradient_.size}; }
     GRADSTEP_DEFINE_RUNTIME void advance(step_options const& options, tensor_options const& own) override;
-    bool compresses() const { return detail::two_phase::rule_of(updater_) != nullptr; }
-    void begin_message(step_options const& options, tensor_options const& own, bool has_gradient);
-    sparse_message message() { return two_phase_.message(updater_, gradient()); }
-    void begin_apply(detail::message_list const& messages);
-    void end_two_phase() { two_phase_.end(updater_); }
     // The parts of a change of rows, for changing_rows and for models. `rearranged` allocates all
     // memory, then flushes, and the parameter has the same values after an error. `commit_rows`
     // changes the parameter.
@@ -294,13 +279,14 @@ private:
     void* face() override { return lent_ ? nullptr : this; }
     GRADSTEP_DEFINE_RUNTIME std::unique_ptr<detail::pending_rows>
     changed_rows(detail::row_order const& order, void const* added, std::size_t count) override;
-    GRADSTEP_DEFINE_RUNTIME void withdraw() override;
     void run_whole(detail::launch_batch&) override { run_alone(); }
-    bool runs_in_chunks() const override { return !updater_.facts().is_whole() && !two_phase_.runs() && !catches_up_; }
+    bool runs_in_chunks() const override { return !catches_up_ && dense_parameter::runs_in_chunks(); }
     detail::norm_limit own_limit() const override { return limit_; }
     GRADSTEP_DEFINE_RUNTIME void begin_alone(step_options const& options) override;
     GRADSTEP_DEFINE_RUNTIME void run_alone() override;
     GRADSTEP_DEFINE_RUNTIME void ascend_alone(sam_options const& how, double scale, bool measures) override;
+    GRADSTEP_DEFINE_RUNTIME detail::compression_kernels* compression() override;
+    GRADSTEP_DEFINE_RUNTIME void next_step(step_options const& options, tensor_options const& own) override;
     GRADSTEP_DEFINE_RUNTIME void put_average() override;
     GRADSTEP_DEFINE_RUNTIME void describe_shape(detail::state_visitor& to) const override;
     GRADSTEP_DEFINE_RUNTIME void require_trained(char const* call) const override;
@@ -345,7 +331,9 @@ private:
     void reshape(gradstep::shape const& of);
     void require_rows(char const* call) const;
     step_options seeded(step_options options) const;
-    void next_step(step_options const& options, tensor_options const& own);
+    bool compresses() const { return std::holds_alternative<dgc_momentum>(updater_.policies().rule); }
+    dgc_momentum const& compressing_rule(char const* call) const;
+    void apply_all(detail::message_list const& messages);
     static std::size_t bytes_of(any_span const& x) { return x.size * size_of(x.type); }
     void require_room(any_span const& out, scalar type, std::size_t size, char const* call) const;
     // Throws unless it contains `count` elements, is aligned, and does not overlap written memory.
@@ -378,7 +366,6 @@ private:
         bool follows; // it is in containers
     };
     std::optional<lent_memory> lent_;
-    detail::two_phase two_phase_;
     std::optional<std::vector<std::uint64_t>> shape_; // set by set_shape
     workspace scratch_;
     std::optional<detail::parameter_rows> table_; // made for the first step of some rows, or if rows catch up

@@ -2,6 +2,8 @@
 #include <unordered_set>
 
 #include <gradstep/bytes/detail/saved_names.hpp>
+#include <gradstep/compression/detail/compressed_step.hpp>
+#include <gradstep/runtime/compiled_compression.hpp>
 #include <gradstep/runtime/detail/parameter_scratch.hpp>
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
@@ -117,7 +119,6 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::change_numbers(optimizer_configurati
     auto const limit = detail::limit_of_step(from.options.clip);
     next.seek(clock());
     next.use_threads(updater_);
-    end_two_phase();
     updater_ = std::move(next);
     limit_ = limit;
 }
@@ -354,20 +355,43 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::ascend_alone(sam_options const& how,
 }
 
 GRADSTEP_DEFINE_RUNTIME sparse_message any_parameter::compress(any_span gradient, step_options const& options) {
-    detail::two_phase::require(updater_, "compress");
+    compressing_rule("compress");
     take_gradient(gradient, options, "compress");
     auto const found = refused_nonfinite();
-    begin_message(found || limit_.is_none() ? options : clipped(options), {}, !found);
-    detail::rollback_guard rollback([&] { end_two_phase(); });
-    sparse_message out = message();
-    if (found && options.zero_gradient) zero_gradient();
-    rollback.dismiss();
-    return out;
+    return detail::compressed_step(*this).compress(found || limit_.is_none() ? options : clipped(options), !found);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::apply_all(detail::message_list const& messages) {
+    compressing_rule("apply");
+    detail::compressed_step(*this).apply(messages);
 }
 
 GRADSTEP_DEFINE_RUNTIME std::size_t any_parameter::message_bound() const {
-    detail::two_phase::require(updater_, "message_bound");
-    return detail::two_phase::most_bytes(updater_, size());
+    dgc_momentum const& rule = compressing_rule("message_bound");
+    std::int64_t const done = clock().step, number = done == std::numeric_limits<std::int64_t>::max() ? done : done + 1;
+    bool const dense = rule.is_dense(number, size());
+    std::size_t entries = dense ? size() : dgc_momentum::entries_of(rule.sparsity_of(number), size());
+    if (!dense && rule.selected != selection::exact) entries = std::min(size(), 2 * entries);
+    return detail::message_writer::encoded_bytes(updater_.storage(), size(), dense, entries);
+}
+
+GRADSTEP_DEFINE_RUNTIME dgc_momentum const& any_parameter::compressing_rule(char const* call) const {
+    if (!compresses()) detail::fail<value_error>({call}, {"the rule compresses no gradients"}, {"dgc_momentum"});
+    return std::get<dgc_momentum>(updater_.policies().rule);
+}
+
+// The threads of this parameter can change before each call.
+GRADSTEP_DEFINE_RUNTIME detail::compression_kernels* any_parameter::compression() {
+    if (!compresses()) return nullptr;
+    auto& code = static_cast<runtime::compressing_updater&>(updater_.compiled());
+    auto const run = [](void const* of, std::size_t parts, void (*work)(void const*, std::size_t), void const* on,
+                        std::size_t bytes) {
+        auto const part = [&](std::size_t p) { work(on, p); };
+        static_cast<detail::executor_reference const*>(of)->run(parts, task(part, bytes));
+    };
+    code.use_threads(threads_ ? runtime::erased_threads{&*threads_, threads_->concurrency(), run}
+                              : runtime::erased_threads{});
+    return &code;
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::take_gradient(any_span const& gradient, step_options const& options,
@@ -376,27 +400,14 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::take_gradient(any_span const& gradie
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::advance(step_options const& options, tensor_options const& own) {
+    if (!catches_up_) return dense_parameter::advance(options, own);
     next_step(options, own);
-    bool const uses_shape = updater_.facts().uses_shape;
-    if (!catches_up_ && !uses_shape && !compresses()) return;
     detail::rollback_guard back([&] { withdraw(); });
-    if (uses_shape) {
-        updater_.compiled().require_step(tensor(gradient_.data), detail::only_tensor);
-    } else if (catches_up_) {
-        rows_in_place().core.prepare(seeded(options));
-    } else {
-        two_phase_.begin(updater_, tensor(gradient_.data), threads_);
-    }
+    rows_in_place().core.prepare(seeded(options));
     back.dismiss();
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::withdraw() {
-    dense_parameter::withdraw();
-    end_two_phase();
-}
-
 GRADSTEP_DEFINE_RUNTIME void any_parameter::run_prepared() {
-    if (two_phase_.runs()) return two_phase_.run(updater_);
     if (catches_up_) {
         detail::parameter_rows& its = rows_in_place();
         its.begin(true);
@@ -424,18 +435,6 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::run_prepared() {
     }
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_message(step_options const& options, tensor_options const& own,
-                                                          bool has_gradient) {
-    next_step(options, own);
-    detail::rollback_guard clock_back([&] { withdraw(); });
-    two_phase_.begin_message(updater_, tensor(has_gradient ? gradient_.data : nullptr), options, threads_);
-    clock_back.dismiss();
-}
-
-GRADSTEP_DEFINE_RUNTIME void any_parameter::begin_apply(detail::message_list const& messages) {
-    two_phase_.begin_apply(updater_, tensor(nullptr), messages, threads_);
-}
-
 GRADSTEP_DEFINE_RUNTIME step_options any_parameter::clipped(step_options options) {
     detail::step_task* const all[] = {this};
     detail::step_driver& driver = (*scratch_).driver;
@@ -451,9 +450,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options const& option
                                   {"was replaced, and the rule ", is_model_wise() ? "was" : "is",
                                    " model-wise, while the other one sees one tensor"},
                                   {"a new parameter"});
-    before_ = clock();
-    if (options.seed != 0 || seed_ == 0) return updater_.next_step(options, own);
-    updater_.next_step(seeded(options), own);
+    dense_parameter::next_step(options.seed != 0 || seed_ == 0 ? options : seeded(options), own);
+    compression(); // with the threads of this parameter
 }
 
 GRADSTEP_DEFINE_RUNTIME step_options any_parameter::seeded(step_options options) const {

@@ -153,17 +153,16 @@ template <class S> std::vector<S const*> dense_values_of(message_list const& mes
     return out;
 }
 
-// The same in memory of the host, rounded to what it is sent as.
-template <class S, class T, class Backend>
-[[gnu::noinline]] std::vector<S> mean_of(Backend const& backend, message_list const& messages, std::size_t n) {
-    std::vector<S> out(n);
+// Writes their mean to memory of the host, rounded to the type in which they are sent.
+template <class S, class Backend>
+[[gnu::noinline]] void write_mean(Backend const& backend, message_list const& messages, std::span<S> out) {
+    using compute = decltype(widen(S()));
     auto const values = dense_values_of<S>(messages);
-    mean_gradient<S, T> const mean{values.data(), values.size(), static_cast<T>(values.size())};
-    auto const fill = [&](std::size_t) { // subnormals as the backend treats them
-        for (std::size_t i = 0; i != n; ++i) out[i] = S(mean.template load<T>(i, all_lanes{}));
+    mean_gradient<S, compute> const mean{values.data(), values.size(), static_cast<compute>(values.size())};
+    auto const write = [&](std::size_t) { // subnormals as the backend treats them
+        for (std::size_t i = 0; i != out.size(); ++i) out[i] = S(mean.template load<compute>(i, all_lanes{}));
     };
-    for_each_part(backend, 1, fill, n * sizeof(S));
-    return out;
+    for_each_part(backend, 1, write, out.size_bytes());
 }
 // The mean in memory, for a step that leaves v alone.
 template <class S> struct quiet_plain_gradient : plain_gradient<S> { static constexpr bool skips_rare_slots = true; };

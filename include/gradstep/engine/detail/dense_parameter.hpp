@@ -30,6 +30,8 @@ public:
     kernels& code() noexcept { return by().code(); }
     kernels const& code() const noexcept { return by().code(); }
     updater_facts const& facts() const noexcept { return code().facts(); }
+    // The code of the two halves of a step, for a call; null if the rule has none.
+    GRADSTEP_DEFINE virtual compression_kernels* compression();
 
     std::size_t size() const final { return memory_.size(); }
     std::size_t bytes_per_element() const final { return facts().bytes_per_element; }
@@ -56,10 +58,13 @@ public:
     void take_gradient(given_gradient const& gradient, step_options const& options, char const* call);
     GRADSTEP_DEFINE virtual void advance(step_options const& options, tensor_options const& own);
     // The same without what depends on the tensor.
-    void next_step(step_options const& options, tensor_options const& own) {
-        before_ = clock();
-        by().next_step(options, own);
-    }
+    GRADSTEP_DEFINE virtual void next_step(step_options const& options, tensor_options const& own);
+    // The element for which `on_nonfinite` leaves the step out. Throws nonfinite_error under
+    // `raise`.
+    std::optional<std::size_t> refused_nonfinite() const;
+    // The number of the step whose messages are awaited (compressed_step), or 0.
+    std::int64_t awaited_step() const { return awaited_step_; }
+    void await_step(std::int64_t number) { awaited_step_ = number; }
     // The parameter with its gradient; and what `advance` allocates for it, again for another
     // gradient.
     erased_tensor step_tensor() const { return tensor(gradient_.data); }
@@ -214,9 +219,6 @@ protected:
     void require_gradient(given_gradient const& gradient, std::size_t count, step_options const& options) const;
     // Throws buffer_error for memory that overlaps the values or the state.
     void require_apart(extent const& given) const;
-    // The element for which `on_nonfinite` leaves the step out. Throws nonfinite_error under
-    // `raise`.
-    std::optional<std::size_t> refused_nonfinite() const;
 
     // The parts of a step of this parameter alone, on its own threads: `begin_alone` prepares,
     // `run_alone` runs. And f(first, last) for parts of all elements, for an ascent.
@@ -233,6 +235,7 @@ protected:
     bool is_ascended_ = false, is_locked_for_ascent_ = false, reads_kept_ = false; // the model's ascent; kept values
     given_gradient gradient_; // of this update, like the following member
     gradstep::clock before_;
+    std::int64_t awaited_step_ = 0;
 
 private:
     update_result take_step(step_options const& options, bool goes_back);

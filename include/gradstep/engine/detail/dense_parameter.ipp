@@ -179,6 +179,13 @@ GRADSTEP_DEFINE std::optional<std::size_t> dense_parameter::refused_nonfinite() 
                           {"is not finite, and on_nonfinite is raise: the step is not taken"});
 }
 
+GRADSTEP_DEFINE compression_kernels* dense_parameter::compression() { return by().compression(); }
+
+GRADSTEP_DEFINE void dense_parameter::next_step(step_options const& options, tensor_options const& own) {
+    before_ = clock();
+    by().next_step(options, own);
+}
+
 GRADSTEP_DEFINE void dense_parameter::advance(step_options const& options, tensor_options const& own) {
     next_step(options, own);
     if (!has_checks()) return;

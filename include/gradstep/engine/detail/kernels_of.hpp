@@ -320,7 +320,10 @@ public:
     }
     void run_whole(erased_tensor const& x) const final {
         if constexpr (takes_whole)
-            if (whole_.of) return (*whole_.of)();
+            if (whole_.of) {
+                rollback_guard const once([&] { whole_.of.reset(); }); // it needs no memory until the next step
+                return (*whole_.of)();
+            }
         auto const tensor = slice_in_step(x);
         if constexpr (uses_shape) {
             held_->begin(tensor)();
@@ -425,9 +428,22 @@ private:
     double loss_ = 0;
 };
 
+// An updater with a step that makes messages: dgc_momentum has one.
+template <class Updater> concept compresses = requires { typename Updater::step_type::pending_message; };
+
+class two_interfaces : public kernels, public compression_kernels {
+public:
+    using kernels::kernels;
+};
+template <class Updater> struct kernels_of_stepper { using type = step_kernels<Updater, kernels>; };
+template <class Updater>
+requires(compresses<Updater>) struct kernels_of_stepper<Updater> {
+    using type = typename Updater::step_type::template halves<step_kernels<Updater, two_interfaces>>;
+};
+
 // An updater of a type, with its kernels and its prepared step. The updater has the clock.
-template <class Updater> class typed_stepper final : public step_kernels<Updater, kernels>, public stepper {
-    using base = step_kernels<Updater, kernels>;
+template <class Updater> class typed_stepper final : public kernels_of_stepper<Updater>::type, public stepper {
+    using base = typename kernels_of_stepper<Updater>::type;
     using rule = typename Updater::rule_type;
     using backend = typename Updater::backend_type;
 
@@ -441,9 +457,6 @@ public:
     Updater& updater() { return this->updater_; }
     Updater const& updater() const { return this->updater_; }
 
-    // The prepared step, and a tensor in it.
-    using base::held, base::slice_in_step;
-
     gradstep::clock clock() const override { return updater().clock(); }
     void seek(gradstep::clock at) override { updater().seek(at); }
     void next_step(step_options const& options, tensor_options const& own) override {
@@ -454,6 +467,10 @@ public:
         if constexpr (model_wise_rule<rule>) updater().settle(this->finalize(after));
     }
     std::uint64_t hash_of_rule() const override { return detail::hash_of_rule(updater().rule()); }
+    compression_kernels* compression() noexcept override {
+        if constexpr (compresses<Updater>) return this;
+        else return nullptr;
+    }
     bool gather([[maybe_unused]] launch_batch& waiting, [[maybe_unused]] erased_tensor const& x) override {
         if constexpr (gathers_updates<backend> && !row_wise_rule<rule> && !shaped_rule<rule>) {
             if (this->has_pending()) return false;

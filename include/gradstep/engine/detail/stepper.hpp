@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/engine/detail/kernels.hpp>
+#include <gradstep/engine/detail/compression_kernels.hpp>
 #include <gradstep/policy/parameter_options.hpp>
 #include <gradstep/step/state_visitor.hpp>
 
@@ -26,6 +26,8 @@ public:
     virtual void settle(clock_state const& after) = 0;
     virtual std::uint64_t hash_of_rule() const = 0;
 
+    // The code of the two halves of a step; null if the rule has none.
+    virtual compression_kernels* compression() noexcept { return nullptr; }
     // Adds the prepared step of a tensor to launches of several, if the backend can gather them.
     // Returns whether it did.
     virtual bool gather(launch_batch&, erased_tensor const&) { return false; }
