@@ -579,6 +579,8 @@ TEST_CASE("A parameter that compresses takes its calls in their order alone, and
           "compress: the messages of the last step have not been applied; expected apply() first");
     CHECK(sequence([&] { weights.update(g); }) ==
           "update: the messages of the last step have not been applied; expected apply() first");
+    CHECK(sequence([&] { weights.parameter().update(g); }).starts_with("update: the messages of the last step"));
+    CHECK(sequence([&] { weights.parameter().ascend(g); }).starts_with("ascend: the messages of the last step"));
     CHECK_THAT(refusal<gs::value_error>([&] { weights.apply(message, message); }), ContainsSubstring("expected 1"));
     CHECK(same_bits(std::vector(weights.values().begin(), weights.values().end()), initial));
     weights.apply(message);

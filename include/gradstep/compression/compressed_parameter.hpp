@@ -1,6 +1,4 @@
 #pragma once
-#include <gradstep/base/detail/sequence.hpp>
-#include <gradstep/base/error.hpp>
 #include <gradstep/base/fixed_string.hpp>
 #include <gradstep/compression/detail/compressed_step.hpp>
 #include <gradstep/compression/detail/message_list.hpp>
@@ -12,7 +10,6 @@
 #include <gradstep/rows/row_progress.hpp>
 #include <gradstep/saved/parameter.hpp>
 #include <gradstep/saved/saved_state.hpp>
-#include <gradstep/step/slice.hpp>
 #include <gradstep/step/step_options.hpp>
 
 namespace gradstep::inline GRADSTEP_ISA {
@@ -77,8 +74,6 @@ public:
     /// A whole step for a single trainer, like `parameter::update`. Also throws sequence_error
     /// between `compress` and `apply`.
     template <class G> update_result update(G&& gradient, step_options const& options = {}) {
-        if (parameter_.average_is_applied()) detail::refuse_applied("update");
-        if (awaits_messages()) detail::refuse_pending("update");
         return parameter_.update(gradient, options);
     }
 
@@ -96,8 +91,8 @@ public:
         return parameter_.state(name);
     }
 
-    /// The parameter. Update, save and load it through this object instead, because the parameter
-    /// does not know that a step waits for its messages.
+    /// The parameter. Between `compress` and `apply`, its `update`, `ascend`, `save` and `load` throw
+    /// sequence_error, too.
     owned_type const& parameter() const { return parameter_; }
     owned_type& parameter() { return parameter_; }
 
@@ -123,11 +118,9 @@ template <class Updater> struct state_access<compressed_parameter<Updater>> {
     using parameter_access = state_access<parameter<Updater>>;
 
     static saved_state get(compressed_parameter<Updater> const& x, char const* call, row_progress& at) {
-        if (x.awaits_messages()) refuse_pending(call);
         return parameter_access::get(x.parameter(), call, at);
     }
     static bool load(compressed_parameter<Updater>& x, saved_source const& from, bool resizes) {
-        if (x.awaits_messages()) refuse_pending("load");
         return parameter_access::load(x.parameter(), from, resizes);
     }
 };

@@ -3,6 +3,7 @@
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE saved_state state_of_dense(dense_parameter const& x, char const* call) {
     if (x.is_ascended()) refuse_ascended(call);
+    if (x.awaited_step() != 0) refuse_pending(call);
     saved_state out;
     saved_state_builder to(out);
     x.describe_state(to, true);

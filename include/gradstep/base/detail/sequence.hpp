@@ -12,6 +12,8 @@ namespace gradstep::detail::inline GRADSTEP_ABI {
 [[noreturn]] void refuse_locked(char const* call);
 [[noreturn]] void refuse_reshaped();
 [[noreturn]] void refuse_descend();
+// Between the halves of a compressed step.
+[[noreturn]] void refuse_pending(char const* call);
 } // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY

@@ -22,4 +22,7 @@ GRADSTEP_DEFINE void refuse_reshaped() {
 GRADSTEP_DEFINE void refuse_descend() {
     fail<sequence_error>({"descend"}, {"the weights have not been moved"}, {"ascend() first"});
 }
+GRADSTEP_DEFINE void refuse_pending(char const* call) {
+    fail<sequence_error>({call}, {"the messages of the last step have not been applied"}, {"apply() first"});
+}
 } // namespace gradstep::detail::inline GRADSTEP_ABI

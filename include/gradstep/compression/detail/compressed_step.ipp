@@ -2,7 +2,6 @@
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE sparse_message compressed_step::compress(step_options const& options, bool has_gradient) {
-    if (of_.awaited_step() != 0) refuse_pending("compress");
     begin_message(options, {}, has_gradient);
     rollback_guard ended([&] { end(); });
     sparse_message out = message();

@@ -23,8 +23,6 @@ requires(!std::same_as<Range, sparse_message>) void append(message_list& list, R
 void check_messages(message_list const& messages, std::size_t size, std::int64_t step, std::string_view element,
                     bool dense, std::int64_t trainers);
 
-// Throws sequence_error for a call between the halves of a step. `call` is its name.
-[[noreturn]] void refuse_pending(char const* call);
 [[noreturn]] void refuse_own_step(std::size_t tensor);
 [[noreturn]] void refuse_alone(std::int64_t trainers);
 [[noreturn]] void refuse_dense();

@@ -19,9 +19,6 @@ GRADSTEP_DEFINE void check_messages(message_list const& messages, std::size_t si
     }
 }
 
-GRADSTEP_DEFINE void refuse_pending(char const* call) {
-    fail<sequence_error>({call}, {"the messages of the last step have not been applied"}, {"apply() first"});
-}
 GRADSTEP_DEFINE void refuse_own_step(std::size_t tensor) {
     fail<value_error>({buffer_name(tensor, "slice.step")},
                       {"is set, and dgc_momentum applies the gradients of all trainers in one step"}, {"none"});

@@ -62,7 +62,8 @@ public:
     // The element for which `on_nonfinite` leaves the step out. Throws nonfinite_error under
     // `raise`.
     std::optional<std::size_t> refused_nonfinite() const;
-    // The number of the step whose messages are awaited (compressed_step), or 0.
+    // The number of the step whose messages are awaited (compressed_step), or 0. No other step can
+    // begin until they are applied.
     std::int64_t awaited_step() const { return awaited_step_; }
     void await_step(std::int64_t number) { awaited_step_ = number; }
     // The parameter with its gradient; and what `advance` allocates for it, again for another

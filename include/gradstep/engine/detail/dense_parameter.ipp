@@ -132,6 +132,7 @@ GRADSTEP_DEFINE void dense_parameter::join(std::string const& name, tensor_optio
 GRADSTEP_DEFINE void dense_parameter::take_gradient(given_gradient const& gradient, step_options const& options,
                                                     char const* call) {
     require_trained(call);
+    if (awaited_step_ != 0) refuse_pending(call);
     require_gradient(gradient, size(), options);
     gradient_ = gradient;
 }

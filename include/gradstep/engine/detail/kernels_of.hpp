@@ -431,14 +431,15 @@ private:
 // An updater with a step that makes messages: dgc_momentum has one.
 template <class Updater> concept compresses = requires { typename Updater::step_type::pending_message; };
 
-class two_interfaces : public kernels, public compression_kernels {
+// The base class of typed_stepper.
+class kernels_with_halves : public kernels, public compression_kernels {
 public:
     using kernels::kernels;
 };
 template <class Updater> struct kernels_of_stepper { using type = step_kernels<Updater, kernels>; };
 template <class Updater>
 requires(compresses<Updater>) struct kernels_of_stepper<Updater> {
-    using type = typename Updater::step_type::template halves<step_kernels<Updater, two_interfaces>>;
+    using type = typename Updater::step_type::template halves<step_kernels<Updater, kernels_with_halves>>;
 };
 
 // An updater of a type, with its kernels and its prepared step. The updater has the clock.
