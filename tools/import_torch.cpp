@@ -239,6 +239,9 @@ group_rule rule_of_config(group_reader const& group, std::size_t number, std::ve
         notes.push_back(group.place("config") +
                         ".on_nonfinite: a checkpoint does not say it: give it to the new optimizer");
     out.form = read.options.element;
+    if (out.form == element_form::block8)
+        group.refuse("config", {"element: block8 keeps the state in blocks, and torch keeps it in tensors"},
+                     {"plain, mixed or stochastic"});
     out.seed = static_cast<std::uint64_t>(read.options.seed);
     out.id = static_cast<std::uint64_t>(read.options.id) + group.natural_or("id", std::uint64_t{number} << 32);
     out.draws = std::visit([]<class Rule>(Rule const&) { return noisy_rule<Rule>; }, policies.rule);

@@ -271,6 +271,10 @@ gradstep_status gradstep_updater_create(const char* config, size_t config_bytes,
         if (!std::holds_alternative<gradstep::touch_only>(read.policies.catch_up))
             refuse(GRADSTEP_BAD_CONFIG, {"catch_up"}, {"an updater has no rows"},
                    {"touch_only, or gradstep_parameter_create"});
+        if (read.options.element == gradstep::element_form::block8)
+            refuse(GRADSTEP_BAD_CONFIG, {"element"},
+                   {"block8 keeps the state in blocks, and an updater uses your memory"},
+                   {"plain, or gradstep_parameter_create"});
         any_updater updater = of_config([&] { return updater_of(read, storage); });
         auto pool = threads_for(read.options.threads);
         *out = shells<gradstep_updater>::add(

@@ -17,6 +17,7 @@ using regularized = gs::runtime::compiled_list<float, gs::type_list<gs::adam>, g
 using averaged =
     gs::runtime::compiled_list<float, gs::type_list<gs::adam>, gs::type_list<gs::none>, gs::type_list<gs::ema>>;
 using mixed = gs::runtime::compiled_list<gs::mixed<gs::bfloat16>, gs::type_list<gs::adam>, usual>;
+using in_blocks = gs::runtime::compiled_list<gs::block8<float>, gs::type_list<gs::adam>, usual>;
 using stochastic = gs::runtime::compiled_list<gs::stochastic<gs::bfloat16>, gs::type_list<gs::sgd>, usual>;
 using pulled = gs::runtime::compiled_catch_up_list<float, gs::exact, gs::type_list<gs::sgd>, gs::type_list<gs::l2>>;
 using carried =
@@ -34,6 +35,7 @@ extern "C" gradstep::c::all_groups gradstep_groups_generic() {
                                                                  &regularized::group,
                                                                  &averaged::group,
                                                                  &mixed::group,
+                                                                 &in_blocks::group,
                                                                  &stochastic::group,
                                                                  &pulled::group,
                                                                  &carried::group,

@@ -243,6 +243,7 @@ std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups
     using of_floats = gs::type_list<gs::sgd, gs::momentum, gs::adam, gs::schedule_free_adam, gs::prodigy, gs::dog,
                                     gs::momo, gs::sgld, gs::adafactor>;
     using compressing = gs::type_list<gs::dgc_momentum>;
+    using in_blocks = gs::type_list<gs::momentum, gs::adagrad, gs::adam, gs::lion>;
     static gs::runtime::compiled_group const* const all[] = {
         &gs::runtime::compiled_list<float, of_floats, gs::type_list<gs::none, gs::any_regularizer>>::group,
         &gs::runtime::compiled_list<gs::stochastic<gs::bfloat16>, sgd, gs::type_list<gs::none>>::group,
@@ -250,6 +251,7 @@ std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups
                                     gs::type_list<gs::none>>::group,
         &gs::runtime::compiled_list<float, gs::type_list<gs::adagrad, gs::rowwise_adagrad>,
                                     gs::type_list<gs::none>>::group,
+        &gs::runtime::compiled_list<gs::block8<float>, in_blocks, gs::type_list<gs::none, gs::decoupled>>::group,
         &gs::runtime::compiled_list<double, gs::type_list<gs::sgd, gs::momentum>, gs::type_list<gs::none>>::group,
         &gs::runtime::compiled_list<gs::bfloat16, sgd, gs::type_list<gs::none>>::group,
         &gs::runtime::compiled_list<std::int32_t, gs::type_list<gs::add_delta>, gs::type_list<gs::none>>::group,

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -194,11 +195,23 @@ bool tables_of_run_time() {
     return shared.clock().step == 3 && row[0] != 0;
 }
 
+bool state_in_8_bits() {
+    std::vector<float> w(n, 1.0f), g(n, 0.5f);
+    // [block8]
+    gs::any_parameter weights{gs::read_optimizer(R"({"rule": {"name": "adam"}, "element": "block8",
+                                                     "schedule": {"name": "constant", "rate": 1e-3}})"),
+                              w};
+    weights.update(g);
+    std::span<gs::coded_block const> const m = weights.blocks("m"); // 1 byte an element, and 4 for each 256
+    // [block8]
+    return m.size() == gs::coded_block::count(n);
+}
+
 } // namespace
 
 int main() {
     bool const right = updaters() && step_counts() && policies_of_run_time(true) && one_rule() && averages() &&
-                       tables() && tables_of_run_time();
+                       tables() && tables_of_run_time() && state_in_8_bits();
     std::printf(right ? "as the pages say\n" : "NOT AS THE PAGES SAY\n");
     return right ? 0 : 1;
 }

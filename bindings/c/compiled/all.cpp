@@ -14,6 +14,7 @@ extern "C" gradstep::c::all_groups GRADSTEP_GROUPS() {
                                                 &float_averaged(),
                                                 &float_averaged_sgd(),
                                                 &float_compressed(),
+                                                &float_in_blocks(),
                                                 &double_plain(),
                                                 &double_second(),
                                                 &double_third(),

@@ -16,6 +16,7 @@ compiled_group const& float_regularized();
 compiled_group const& float_averaged();
 compiled_group const& float_averaged_sgd(); // torch's ASGD
 compiled_group const& float_compressed();
+compiled_group const& float_in_blocks(); // state in 8 bits
 compiled_group const& double_plain();
 compiled_group const& double_second();
 compiled_group const& double_third();

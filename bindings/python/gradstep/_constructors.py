@@ -26,7 +26,7 @@ class Options(TypedDict, total=False):
     average: Policy | Sequence[Policy]  #: one of `averages`: an average of the values over the steps
     catch_up: str | Policy  #: lazy updates of inactive rows: "touch_only", "exact" or {"name": "replay", "max_steps": n}
     clip: Policy  #: one of `clips`: gradient clipping
-    element: Literal["plain", "mixed", "stochastic"]  #: for 16-bit values; "mixed": a float32 master copy
+    element: Literal["plain", "mixed", "stochastic", "block8"]  #: "mixed": a float32 master copy; "block8": 8-bit state
     on_nonfinite: Literal["propagate", "skip", "raise"]  #: what a step does with NaN or infinity in a gradient
     seed: int  #: the seed of the run, for random numbers
     id: int  #: the number of this parameter in the model, for random numbers

@@ -158,12 +158,14 @@ public:
     /// nothing. With touch_only there are no pending steps.
     void flush();
     /// A state slot by its number in optimizer().slots(), or by its name, without pending steps
-    /// applied. Throws value_error for an unknown name.
+    /// applied. Throws value_error for an unknown name, and for state in blocks.
     any_span state(std::size_t i) const {
         scalar const type = updater_.state_type();
         return {type, static_cast<void const*>(memory_.state(i)), memory_.state_bytes(i) / size_of(type)};
     }
-    any_span state(std::string_view name) const;
+    any_span state(std::string_view name) const { return state(slot_named(name)); }
+    /// The same slot in blocks, of element_form::block8. Throws value_error for other elements.
+    std::span<coded_block const> blocks(std::string_view name) const;
     /// Copies the rows in `ids`, with pending steps applied, in their order: out contains ids.size
     /// x width elements of the type of the values.
     void read_rows(any_span ids, any_span out);
@@ -311,6 +313,7 @@ private:
         std::unique_ptr<detail::parameter_scratch> made_;
     };
 
+    std::size_t slot_named(std::string_view name) const;
     void set_id(std::uint64_t id) { options_.id = id_ = id; }
     void use_own_threads();
     bool is_behind() const { return catches_up_ && table_->is_behind; }

@@ -151,14 +151,22 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::set_values(any_span given) {
     weights_set();
 }
 
-GRADSTEP_DEFINE_RUNTIME any_span any_parameter::state(std::string_view name) const {
+GRADSTEP_DEFINE_RUNTIME std::size_t any_parameter::slot_named(std::string_view name) const {
     std::string known;
     for (std::size_t i = 0; i < updater_.slots(); ++i) {
-        if (updater_.slot_name(i) == name) return state(i);
+        if (updater_.slot_name(i) == name) return i;
         known.append(known.empty() ? "" : ", ").append(updater_.slot_name(i));
     }
     detail::fail<value_error>({"state"}, {"there is no slot ", detail::in_quotes(name)},
                               {known.empty() ? "no name, since there are no slots" : "one of " + known});
+}
+
+GRADSTEP_DEFINE_RUNTIME std::span<coded_block const> any_parameter::blocks(std::string_view name) const {
+    std::size_t const i = slot_named(name);
+    if (!updater_.facts().in_blocks)
+        detail::fail<value_error>({"blocks"}, {"the state has elements of ", detail::enumerator(updater_.state_type())},
+                                  {"state()"});
+    return {static_cast<coded_block const*>(memory_.state(i)), memory_.state_bytes(i) / sizeof(coded_block)};
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::average(any_span out) {
@@ -276,7 +284,7 @@ GRADSTEP_DEFINE_RUNTIME std::optional<detail::given_gradient> any_parameter::own
 }
 
 GRADSTEP_DEFINE_RUNTIME bool any_parameter::give_average(detail::type_id element, void* out) {
-    return detail::with_type(updater_.state_type(), [&]<class S>() {
+    return detail::with_type(updater_.facts().state, [&]<class S>() {
         if (element != detail::type_id_of<S>()) return false;
         std::vector<S> averages(size());
         average(averages);
@@ -545,6 +553,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::run_all_rows(std::size_t first, std:
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::require_rows(char const* call) const {
+    if (updater_.facts().in_blocks) detail::refuse_blocks(call, "\"element\": \"plain\" for single rows");
     if (updater_.facts().uses_shape)
         detail::fail<value_error>({call}, {"the rule updates a whole matrix, and no single rows"},
                                   {"update(), or another rule"});

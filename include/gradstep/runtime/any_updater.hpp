@@ -40,6 +40,8 @@ std::shared_ptr<thread_pool> shared_pool(std::int64_t count);
 // The compiled updater for policies and an element. Throws not_compiled_error with the closest
 // available one.
 std::unique_ptr<runtime::compiled_updater> find_compiled(configuration const& of, scalar storage, element_form form);
+// Throws value_error for a call that the state of block8 does not support.
+[[noreturn, gnu::cold]] void refuse_blocks(char const* call, char const* expected);
 // Throws value_error if integers are to be clipped by a norm.
 void require_limitable(norm_limit const& limit, scalar storage);
 } // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
@@ -80,7 +82,9 @@ class any_parameter;
 ///     optimizer.apply({w, g, slots});         // any number of tensors, from any thread
 ///
 /// The policies must be compiled into the program (runtime/compile.hpp). The step has the bits of
-/// `gs::updater` with these policies. The run-time cost is one indirect call per tensor.
+/// `gs::updater` with these policies. The run-time cost is one indirect call per tensor. State in 8
+/// bits (element_form::block8) needs an any_parameter: functions that get an any_tensor throw
+/// value_error.
 class any_updater : public detail::stepper {
 public:
     /// The type of the tensors that it updates.
@@ -115,8 +119,12 @@ public:
     element_form form() const { return form_; }
     /// The type of values and gradients in memory.
     scalar storage() const { return facts().storage; }
-    /// The type of the state in memory.
-    scalar state_type() const { return facts().state; }
+    /// The type of the state in memory. Throws value_error for element_form::block8, whose state is
+    /// blocks (any_parameter::blocks).
+    scalar state_type() const {
+        if (facts().in_blocks) detail::refuse_blocks("state", "any_parameter::blocks");
+        return facts().state;
+    }
     /// The number of state slots.
     std::size_t slots() const { return facts().slots; }
     /// The name of slot i.

@@ -49,7 +49,8 @@ GRADSTEP_DEFINE_RUNTIME void refuse_combination(runtime::combination const& want
                 entry.average == wanted.average &&
                 (entry.regularizer == regularizer || entry.regularizer == runtime::any_compiled_regularizer);
             same = same || element;
-            bool const is_float32 = group->storage == scalar::float32 && entry.rule == wanted.rule;
+            bool const is_float32 =
+                group->storage == scalar::float32 && group->form == form && entry.rule == wanted.rule;
             of_rule_here = of_rule_here || (entry.rule == wanted.rule && element);
             of_rule_in_float32 = of_rule_in_float32 || is_float32;
             in_float32 = in_float32 || (is_float32 && other);
@@ -120,6 +121,10 @@ GRADSTEP_DEFINE_RUNTIME std::unique_ptr<runtime::compiled_updater> find_compiled
     }
     if (best != nullptr) return best->make(wanted);
     refuse_combination(wanted, storage, form, regularizer, "regularizer " + describe(of.regularizer));
+}
+
+GRADSTEP_DEFINE_RUNTIME void refuse_blocks(char const* call, char const* expected) {
+    fail<value_error>({call}, {"\"element\": \"block8\" keeps the state in blocks of 256 elements"}, {expected});
 }
 
 GRADSTEP_DEFINE_RUNTIME void require_limitable(norm_limit const& limit, scalar storage) {
@@ -590,6 +595,7 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::refuse(std::array<detail::extent, 2 + 
 GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_updater::checked(any_tensor const& given, bool has_gradient,
                                                                     std::size_t number) const {
     runtime::updater_facts const& of = facts();
+    if (of.in_blocks) detail::refuse_blocks("slots", "an any_parameter, which owns its state");
     any_span const values = given.values.now(), gradient = given.gradient.now();
     auto const named = [&](char const* name) { return detail::buffer_name(number, name); };
     auto const require_type = [&](char const* name, any_span const& x, scalar type, std::size_t size) {

@@ -50,6 +50,7 @@ owned_updater make_compiled(combination const& from) {
 /// The form of an element.
 template <class Element> constexpr element_form form_of() {
     if constexpr (element_traits<Element>::has_master) return element_form::mixed;
+    else if constexpr (detail::in_blocks<element_traits<Element>>) return element_form::block8;
     else return element_traits<Element>::is_stochastic ? element_form::stochastic : element_form::plain;
 }
 /// The index of an average in a combination.

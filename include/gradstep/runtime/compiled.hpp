@@ -70,7 +70,8 @@ public:
                   [[maybe_unused]] std::size_t last, [[maybe_unused]] void* staged) const noexcept override {
         using summed = typename traits::compute; // of several gradients
         using pack = typename Updater::backend_type::template pack<summed>;
-        if constexpr (shaped_rule<rule> || model_wise_rule<rule> || detail::keeps_clock_state<rule>) {
+        if constexpr (shaped_rule<rule> || model_wise_rule<rule> || detail::keeps_clock_state<rule> ||
+                      detail::in_blocks<traits>) {
         } else if constexpr (!std::is_same_v<storage, summed>) {
             // The sum of several gradients has more digits than a gradient: a kernel of its own.
             typename detail::no_history<summed>::view_type const none{};

@@ -7,13 +7,15 @@
 #include <gradstep/runtime/any_span.hpp>
 
 namespace gradstep {
-/// The form of 16-bit elements: plain, gs::mixed, or gs::stochastic. Other elements are plain.
+/// The form of elements. 16-bit elements can be plain, gs::mixed or gs::stochastic, and float can be
+/// plain or gs::block8. Other elements are plain.
 enum class element_form {
     plain,      ///< the element itself
     mixed,      ///< gs::mixed of it
     stochastic, ///< gs::stochastic of it
+    block8,     ///< gs::block8 of it, for parameters that own their memory
 };
-template <> inline constexpr std::array enumerators<element_form>{"plain", "mixed", "stochastic"};
+template <> inline constexpr std::array enumerators<element_form>{"plain", "mixed", "stochastic", "block8"};
 } // namespace gradstep
 
 // The compiled code for a combination of element, rule, average and regularizer, behind an

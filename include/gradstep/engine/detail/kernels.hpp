@@ -11,7 +11,7 @@ namespace gradstep::detail {
 // Describes the type of an updater.
 struct updater_facts {
     char const* element;
-    scalar storage, state; // of elements that have one
+    scalar storage, state; // of elements that have one; of blocks, as the storage
     std::size_t storage_bytes, state_bytes;
     char const *storage_dtype, *state_dtype;      // in files
     bool is_integer, in_blocks;                   // in_blocks: the state is kept in blocks (block8)

@@ -160,6 +160,7 @@ class kernels_of : public element_kernels<typename Updater::element_type, typena
     static_assert(Updater::slots <= most_slots);
     template <class T> static constexpr scalar scalar_or_none() {
         if constexpr (has_scalar<T>) return scalar_of<T>();
+        else if constexpr (std::is_same_v<T, coded_block>) return scalar_of<storage>();
         else return {};
     }
 

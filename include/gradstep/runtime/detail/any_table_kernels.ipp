@@ -7,6 +7,7 @@ GRADSTEP_DEFINE_RUNTIME void require_single_rows(any_updater const& of, norm_lim
     runtime::updater_facts const& facts = of.facts();
     message_part const others{instead, ", or another rule"};
     if (facts.uses_shape) fail<value_error>({call}, {"the rule updates a whole matrix, and no single rows"}, others);
+    if (facts.in_blocks) refuse_blocks(call, "\"element\": \"plain\" for single rows");
     if (!facts.clock_state_names.empty() || facts.is_model_wise)
         fail<value_error>({call}, {"the rule keeps numbers of all steps, which an inactive row would miss"}, others);
     if (!limit.is_none())
