@@ -383,15 +383,200 @@ TEST_CASE("a clip that cannot be done is refused, and nothing has changed", "[co
     CHECK(clips.size() == 0);
 }
 
-TEST_CASE("a parameter whose optimizer is chosen at run time refuses a copy in bfloat16, which it would not write",
+namespace {
+
+using half_floats = std::vector<gs::bfloat16>;
+half_floats rounded(std::span<float const> x) {
+    half_floats out;
+    for (float const one : x) out.push_back(gs::bfloat16(one));
+    return out;
+}
+gs::optimizer_configuration at_constant_rate(std::string const& policies) {
+    return gs::read_optimizer(R"({"schedule": {"name": "constant", "rate": 0.125}, "rule": {"name": )" + policies +
+                              "}");
+}
+
+// Parameters of this text write the copy that a gs::parameter writes, in every call.
+template <class Updater>
+void check_copies(Updater const& optimizer, std::string const& policies, gs::shape const& shape = {}) {
+    CAPTURE(policies);
+    constexpr std::size_t n = 331 * 302; // several parts for threads
+    auto const initial = numbers<float>(n, 1);
+    std::array<half_floats, 5> copies;
+    copies.fill(half_floats(n, gs::bfloat16(7)));
+    gs::any_updater const of_text{at_constant_rate(policies), gs::scalar::float32};
+    auto const make = [&](half_floats& copy) {
+        return gs::any_parameter{of_text, initial, {.bfloat16_copy = copy, .shape = shape}};
+    };
+    gs::parameter of_types{optimizer, initial, {.bfloat16_copy = copies[0], .shape = shape}};
+    gs::any_parameter alone = make(copies[1]), shared = make(copies[2]), in_call = make(copies[3]);
+    gs::thread_pool pool(3);
+    shared.use_threads(pool);
+    gs::model net{pool};
+    net.add("x", make(copies[4]));
+    gs::any_parameter& in_model = net.get<gs::any_updater>("x");
+    auto const all = [&](auto const& call) {
+        call(of_types);
+        for (gs::any_parameter* const x : {&alone, &shared, &in_call, &in_model}) call(*x);
+    };
+    auto const check = [&] {
+        for (half_floats const& copy : copies) CHECK(have_same_bits(copy, copies[0]));
+        CHECK(have_same_bits(alone.values().template as<float>(), of_types.values()));
+    };
+    std::uint32_t steps = 0;
+    auto const step = [&](gs::step_options const& options) {
+        std::array<std::vector<float>, 4> g;
+        g.fill(numbers<float>(n, 2 + steps++));
+        of_types.update(g[0], options);
+        g[0] = g[1];
+        alone.update(g[0], options);
+        shared.update(g[1], options);
+        gs::any_parameter* const one[] = {&in_call};
+        gs::any_span const gradient[] = {g[2]};
+        gs::update_all(one, gradient, options);
+        net.update({{"x", g[3]}}, options);
+        check();
+        CHECK(have_same_bits(copies[1], rounded(of_types.values())));
+    };
+    check();
+    step({});
+    step({.gradient_scale = 0.5, .zero_gradient = true});
+    all([&](auto& x) { x.set_values(initial); });
+    check();
+    CHECK(!have_same_bits(copies[1], rounded(initial))); // only a step writes it
+    step({});
+    folder const files;
+    of_types.save(files / "saved");
+    step({});
+    all([&](auto& x) { x.load(files / "saved"); });
+    check();
+    if constexpr (requires { optimizer.rule().average; }) {
+        all([&](auto& x) {
+            auto const applied = x.apply_average();
+            CHECK(have_same_bits(copies[1], copies[0]));
+        });
+        check();
+    }
+    step({});
+}
+
+} // namespace
+
+TEST_CASE("a parameter whose optimizer is chosen at run time writes the copy in bfloat16 that a gs::parameter writes",
           "[config]") {
-    gs::any_parameter const one{clipped_by(R"(none")"), of_floats};
-    std::vector<gs::bfloat16> copy(of_floats.size());
+    gs::constant const rate{0.125};
+    check_copies(gs::make_updater<float>(gs::adam{}, rate), R"("adam"})");
+    check_copies(gs::make_updater<float>(gs::momentum{}, gs::decoupled{0.25}, rate),
+                 R"("momentum"}, "regularizer": {"name": "decoupled", "rate": 0.25})");
+    check_copies(gs::make_updater<gs::block8<float>>(gs::adam{}, rate), R"("adam"}, "element": "block8")");
+    check_copies(gs::make_updater<float>(gs::averaged{gs::adam{}, gs::ema{}}, rate),
+                 R"("adam"}, "average": {"name": "ema"})");
+    check_copies(gs::make_updater<float>(gs::rowwise_adagrad{}, rate), R"("rowwise_adagrad"})");
+    check_copies(gs::make_updater<float>(gs::prodigy{}, rate), R"("prodigy"})");
+    check_copies(gs::make_updater<float>(gs::adafactor{}, rate), R"("adafactor"})", {331, 302});
+}
+
+TEST_CASE("a step of some rows writes their copy in bfloat16, and flush the copy of rows that catch up", "[config]") {
+    constexpr std::size_t rows = 100, width = 8;
+    auto const initial = numbers<float>(rows * width, 1);
+    std::vector<std::int64_t> const ids{3, 97, 3};
+    auto const g = numbers<float>(ids.size() * width, 2);
+    half_floats const before(rows * width, gs::bfloat16(7));
+    auto const row = [](half_floats const& of, std::size_t r) { return std::span(of).subspan(r * width, width); };
+    for (std::string const rule : {"adam", "rowwise_adagrad"}) {
+        half_floats copy = before;
+        gs::any_parameter x{gs::any_updater{at_constant_rate('"' + rule + "\"}"), gs::scalar::float32},
+                            initial,
+                            {.bfloat16_copy = copy},
+                            rows,
+                            width};
+        x.update_rows(ids, g, {.gradient_scale = 0.5});
+        half_floats const expected = rounded(x.values().as<float>());
+        for (std::size_t r = 0; r < rows; ++r)
+            CHECK(have_same_bits(row(copy, r), row(r == 3 || r == 97 ? expected : before, r)));
+        x.update(numbers<float>(rows * width, 3));
+        CHECK(have_same_bits(copy, rounded(x.values().as<float>())));
+        x.reset(std::vector{3});
+        CHECK(have_same_bits(copy, rounded(x.values().as<float>())));
+    }
+    half_floats copy = before;
+    gs::any_parameter x{
+        gs::any_updater{
+            at_constant_rate(R"("momentum"}, "regularizer": {"name": "decoupled", "rate": 0.5}, "catch_up": "exact")"),
+            gs::scalar::float32},
+        initial,
+        {.bfloat16_copy = copy},
+        rows,
+        width};
+    gs::thread_pool pool(2);
+    x.use_threads(pool);
+    x.update_rows(ids, g);
+    x.update_rows(std::vector{3}, std::span(g).first(width));
+    x.flush();
+    CHECK(have_same_bits(copy, rounded(x.values().as<float>())));
+    x.update_rows(ids, g);
+    x.update(numbers<float>(rows * width, 3));
+    CHECK(have_same_bits(copy, rounded(x.values().as<float>())));
+}
+
+TEST_CASE("rows with noise have the bits of a gs::table for every kind of gradient", "[config]") {
+    constexpr std::size_t rows = 20, width = 5;
+    std::vector<std::int64_t> const ids{3, 7, 3};
+    auto const g = numbers<float>(ids.size() * width, 2);
+    gs::any_parameter x{at_constant_rate(R"("sgld"})"), std::vector<float>(rows * width), rows, width};
+    gs::table table{gs::make_updater<float>(gs::sgld{}, gs::constant{0.125}), rows, width, gs::touch_only{}};
+    for (double const scale : {1.0, 0.5}) {
+        x.update_rows(ids, g, {.gradient_scale = scale, .seed = 3});
+        table.update(ids, g, {.gradient_scale = scale, .seed = 3});
+        CHECK(have_same_bits(x.values().as<float>(), table.values()));
+    }
+}
+
+TEST_CASE("a copy in bfloat16 that a parameter cannot write is refused, and changes nothing", "[config]") {
+    std::size_t const n = of_floats.size();
+    half_floats copy(n), longer(n + 1);
+    auto const sgd = at_constant_rate(R"("sgd"})");
+    gs::any_updater const optimizer{sgd, gs::scalar::float32};
+    auto const made = [&](std::span<gs::bfloat16> to) {
+        gs::any_parameter{optimizer, of_floats, {.bfloat16_copy = to}};
+    };
+    CHECK(refusal<gs::size_error>([&] { made(longer); }) ==
+          "bfloat16_copy: has 5001 elements, parameter has 5000; expected the same length for all buffers of a tensor");
     CHECK(refusal<gs::value_error>([&] {
-              gs::any_parameter{one.optimizer(), of_floats, {.bfloat16_copy = copy}};
-          }) ==
-          "parameter_options.bfloat16_copy: is set, and the parameter's optimizer was chosen at run time; expected "
-          "empty");
+              gs::any_parameter{gs::any_updater{sgd, gs::scalar::float64}, of_doubles, {.bfloat16_copy = copy}};
+          }) == "parameter_options.bfloat16_copy: is set, and the parameter is not kept in float; expected empty");
+    CHECK(refusal<gs::value_error>([&] {
+              gs::any_parameter{
+                  gs::any_updater{at_constant_rate(R"("dgc_momentum"}, "regularizer": {"name": "l2", "rate": 0})"),
+                                  gs::scalar::float32},
+                  of_floats,
+                  {.bfloat16_copy = copy}};
+          }) == "parameter_options.bfloat16_copy: is set, and dgc_momentum moves only some values; expected empty");
+
+    std::vector<float> memory(n);
+    std::span const in_memory(reinterpret_cast<gs::bfloat16*>(memory.data()), n);
+    gs::any_parameter x{optimizer, of_floats, {.bfloat16_copy = in_memory}, n / 5, 5};
+    auto const buffer = [](auto const& f) { return refusal<gs::buffer_error>(f); };
+    CHECK(buffer([&] { x.update(memory); }) ==
+          "bfloat16_copy: overlaps gradient; expected separate memory for each buffer");
+    CHECK(buffer([&] { x.read_rows(std::vector{0}, std::span(memory).first(5)); }) ==
+          "out: overlaps bfloat16_copy; expected separate memory for each buffer");
+    std::span const ids(reinterpret_cast<std::int32_t*>(memory.data()), 1);
+    CHECK(buffer([&] { x.update_rows(ids, std::vector<float>(5)); }) ==
+          "ids: overlaps bfloat16_copy; expected separate memory for each buffer");
+    gs::any_parameter other{optimizer, of_floats};
+    gs::any_parameter* const both[] = {&x, &other};
+    std::vector<float> const g = of_floats;
+    CHECK(buffer([&] {
+              gs::update_all(both, std::vector<gs::any_span>{g, memory});
+          }) == "parameter 1: gradient: overlaps parameter 0: bfloat16_copy; expected separate memory for each buffer");
+    CHECK(refusal<gs::value_error>([&] { x.ascend(g); }) ==
+          "ascend: parameter_options.bfloat16_copy is set, and only the values move; expected no copy");
+    CHECK(refusal<gs::value_error>([&] { x.append(std::vector<float>(5)); }) ==
+          "parameter_options.bfloat16_copy: is set, and its memory does not follow the rows; expected none");
+    CHECK(x.clock().step == 0);
+    CHECK(have_same_bits(x.values().as<float>(), of_floats));
+    CHECK(have_same_bits(memory, std::vector<float>(n)));
 }
 
 namespace {

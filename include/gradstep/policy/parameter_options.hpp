@@ -31,8 +31,7 @@ struct parameter_options {
     /// different ids.
     std::uint64_t id = 0;
     /// Memory to which each step also writes the new values, rounded to bfloat16. You keep the
-    /// memory. It cannot be combined with a lazy gradient or with an optimizer that is chosen at
-    /// run time.
+    /// memory. It cannot be combined with a lazy gradient or with dgc_momentum.
     std::span<bfloat16> bfloat16_copy = {};
     /// The rows and columns, for rules that use them (`muon`, `adafactor`); checkpoints contain
     /// them. By default it is the shape of the initial values, if they are an xtensor or Eigen

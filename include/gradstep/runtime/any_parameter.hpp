@@ -50,8 +50,8 @@ public:
     /// Copies the optimizer and the values of `initial`, and sets the state to step 0. The clock
     /// starts at 0. The values have the optimizer's type, and are zero if `initial` has no memory.
     /// Without `rows` there is one row with all elements. Throws value_error, size_error or
-    /// buffer_error; a `bfloat16_copy` is a value_error, because no step writes it here. Throws
-    /// not_compiled_error if the catch-up policy is not compiled for the rule.
+    /// buffer_error; a `bfloat16_copy` needs values of float32, and another rule than dgc_momentum.
+    /// Throws not_compiled_error if the catch-up policy is not compiled for the rule.
     any_parameter(any_updater const& optimizer, any_span initial, parameter_options options = {}, std::size_t rows = 1,
                   std::optional<std::size_t> width = {});
     /// The same from the text of an optimizer, for values of the type of `initial`. Updates use the
@@ -154,8 +154,8 @@ public:
     void set_values(any_span given);
     /// Call it after your program has set values in its memory, for models (model::weights_set).
     using dense_parameter::weights_set;
-    /// Applies the pending steps of every row, on the threads of an update. A second flush changes
-    /// nothing. With touch_only there are no pending steps.
+    /// Applies the pending steps of every row, on the threads of an update, and writes their
+    /// bfloat16_copy. A second flush changes nothing. With touch_only there are no pending steps.
     void flush();
     /// A state slot by its number in optimizer().slots(), or by its name, without pending steps
     /// applied. Throws value_error for an unknown name, and for state in blocks.
@@ -314,6 +314,10 @@ private:
     };
 
     std::size_t slot_named(std::string_view name) const;
+    // Throws unless the copy in bfloat16 fits the values, and is apart from them, the state and the
+    // gradient; and writes elements [first, last) of it, if there is one.
+    void require_copy() const;
+    void write_copy(std::size_t first, std::size_t last) const noexcept;
     void set_id(std::uint64_t id) { options_.id = id_ = id; }
     void use_own_threads();
     bool is_behind() const { return catches_up_ && table_->is_behind; }

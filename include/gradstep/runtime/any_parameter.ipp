@@ -36,9 +36,6 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
         detail::fail<size_error>({"initial"}, {"has ", initial.size, " elements"}, {rows_, " x ", width_});
     if (!detail::is_aligned(initial)) detail::refuse_alignment("initial", initial.type);
     detail::require_elements("shape", options_.shape, initial.size);
-    if (!options_.bfloat16_copy.empty())
-        detail::fail<value_error>({"parameter_options.bfloat16_copy"},
-                                  {"is set, and the parameter's optimizer was chosen at run time"}, {"empty"});
     if (!std::holds_alternative<touch_only>(updater_.policies().catch_up)) {
         require_rows("catch_up");
         if (width_ == 0 && rows_ != 0) detail::fail<size_error>({"catch_up"}, {"rows of width 0"}, {"width >= 1"});
@@ -53,6 +50,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimize
     use_own_threads();
     memory_ = detail::dense_memory(code(), initial.size, matrix(), own_rows());
     if (initial.data != nullptr) code().copy_from_host(initial.data, memory_.values(), memory_.value_bytes());
+    require_copy();
     updater_.seek({});
     detail::begin_state(code(), tensor(nullptr), own_rows(), width_, 0);
 }
@@ -458,8 +456,30 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options const& option
                                   {"was replaced, and the rule ", is_model_wise() ? "was" : "is",
                                    " model-wise, while the other one sees one tensor"},
                                   {"a new parameter"});
+    require_copy();
     dense_parameter::next_step(options.seed != 0 || seed_ == 0 ? options : seeded(options), own);
     compression(); // with the threads of this parameter
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::require_copy() const {
+    if (options_.bfloat16_copy.empty()) return;
+    if (updater_.storage() != scalar::float32 || compresses())
+        detail::fail<value_error>({"parameter_options.bfloat16_copy"},
+                                  {"is set, and ", compresses() ? "dgc_momentum moves only some values"
+                                                                : "the parameter is not kept in float"},
+                                  {"empty"});
+    std::vector<detail::extent> buffers{{"parameter", memory_.values(), 0, memory_.value_bytes()},
+                                        {"gradient", gradient_.data, 0, gradient_.size * sizeof(float)}};
+    for (std::size_t i = 0; i < updater_.slots(); ++i)
+        buffers.push_back({updater_.slot_name(i), memory_.state(i), 0, memory_.state_bytes(i)});
+    detail::check_beside(buffers, detail::extent::of("bfloat16_copy", options_.bfloat16_copy), size(),
+                         detail::only_tensor);
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::write_copy(std::size_t first, std::size_t last) const noexcept {
+    if (options_.bfloat16_copy.empty()) return;
+    auto const* const from = static_cast<float const*>(memory_.values());
+    for (std::size_t i = first; i < last; ++i) options_.bfloat16_copy[i] = bfloat16(from[i]);
 }
 
 GRADSTEP_DEFINE_RUNTIME step_options any_parameter::seeded(step_options options) const {
@@ -515,6 +535,10 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
     advance(options, own_);
     its.begin(false);
     its.core.update(its.place, given);
+    for (std::int64_t const id : found_ids) {
+        auto const first = static_cast<std::size_t>(id) * width_;
+        write_copy(first, first + width_);
+    }
     if (options.zero_gradient) zero_gradient();
     return {};
 }
@@ -525,6 +549,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::flush() {
     detail::parameter_rows& its = rows_in_place();
     its.core.flush(its.place);
     its.is_behind = false;
+    for_each_row([&](std::size_t first, std::size_t last) { write_copy(first * width_, last * width_); });
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::read_rows(any_span ids, any_span out) {
@@ -608,6 +633,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::added_rows any_parameter::added_values(an
 
 GRADSTEP_DEFINE_RUNTIME any_parameter::rearranged_memory any_parameter::rearranged(detail::row_order const& order,
                                                                                    added_rows const& added) {
+    require_no_copy(order);
     bool const is_table = has_rows_ && (width_ != 1 || catches_up_);
     gradstep::shape const now = matrix(), then = detail::with_rows(now, order.after());
     std::size_t const width = is_table ? width_ : now.is_known() ? now.cols : 1, n = order.after() * width;

@@ -97,6 +97,7 @@ GRADSTEP_DEFINE erased_tensor row_of(updater_facts const& of, erased_tensor all,
     all.weight = static_cast<std::byte*>(all.weight) + r * width * of.storage_bytes;
     all.size = width;
     all.first = r * width;
+    if (!all.bfloat16_copy.empty()) all.bfloat16_copy = all.bfloat16_copy.subspan(r * width, width);
     for (std::size_t i = 0; i != of.slots; ++i)
         all.slots[i] = static_cast<std::byte*>(all.slots[i]) + (of.is_row_slot(i) ? r : r * width) * of.state_bytes;
     return all;

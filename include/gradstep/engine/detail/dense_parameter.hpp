@@ -216,9 +216,11 @@ protected:
         return out;
     }
     void read_average(bool of_state, void* out) const { code().read_average(trained_tensor(), clock(), of_state, out); }
+    // Throws value_error if there is a copy in bfloat16, which does not follow values that move.
+    void require_no_copy(row_order const& order) const;
     // Throws unless the gradient has `count` elements, exists, and is apart from the parameter.
     void require_gradient(given_gradient const& gradient, std::size_t count, step_options const& options) const;
-    // Throws buffer_error for memory that overlaps the values or the state.
+    // Throws buffer_error for memory that overlaps the values, the state or the copy in bfloat16.
     void require_apart(extent const& given) const;
 
     // The parts of a step of this parameter alone, on its own threads: `begin_alone` prepares,

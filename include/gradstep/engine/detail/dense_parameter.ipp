@@ -160,10 +160,10 @@ GRADSTEP_DEFINE void dense_parameter::refuse_gradient(extent const& given, std::
 
 GRADSTEP_DEFINE void dense_parameter::require_apart(extent const& given) const {
     auto const found = memory_.overlap(given);
-    if (!found) return;
+    if (!found && !extent::of("", options_.bfloat16_copy).overlaps(given)) return;
     char const* const values = is_of_run_time() ? "the parameter" : "parameter";
-    char const* const own = *found == 0 ? values : facts().slot_names[*found - 1];
-    bool const is_given_first = *found == 0 || is_of_run_time(); // as the buffers of a call follow each other
+    char const* const own = !found ? "bfloat16_copy" : *found == 0 ? values : facts().slot_names[*found - 1];
+    bool const is_given_first = !found || *found == 0 || is_of_run_time(); // as the buffers of a call follow each other
     fail<buffer_error>({is_given_first ? given.name : own}, {"overlaps ", is_given_first ? own : given.name},
                        {"separate memory for each buffer"});
 }
@@ -301,11 +301,15 @@ private:
     gradstep::shape then_;
 };
 
-GRADSTEP_DEFINE std::unique_ptr<pending_rows> dense_parameter::changed_rows(row_order const& order, void const* added,
-                                                                            std::size_t) {
+GRADSTEP_DEFINE void dense_parameter::require_no_copy(row_order const& order) const {
     if (!options_.bfloat16_copy.empty() && order.moves_values())
         fail<value_error>({"parameter_options.bfloat16_copy"}, {"is set, and its memory does not follow the rows"},
                           {"none"});
+}
+
+GRADSTEP_DEFINE std::unique_ptr<pending_rows> dense_parameter::changed_rows(row_order const& order, void const* added,
+                                                                            std::size_t) {
+    require_no_copy(order);
     gradstep::shape const now = options_.shape, then = with_rows(now, order.after());
     std::size_t const width = now.is_known() ? now.cols : 1;
     dense_memory made(code(), order.after() * width, then);

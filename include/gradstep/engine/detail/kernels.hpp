@@ -63,7 +63,7 @@ struct erased_tensor {
     std::uint64_t id = 0;                   // for random numbers
     gradstep::shape shape = {};             // for rules that use it
     std::uint64_t first = 0;                // the number of its first element, for random numbers: of a row of a tensor
-    std::span<bfloat16> bfloat16_copy = {}; // of updaters of a type alone
+    std::span<bfloat16> bfloat16_copy = {}; // of float
 };
 
 // The number of a step, from 1, its learning rate, and the state of the clock: a step_info without

@@ -43,6 +43,10 @@ template <class Backend> memory_resource const& memory_of_backend() {
     return of_backend;
 }
 
+// The kernel that updates, without the copy in bfloat16.
+template <class Kernel> GRADSTEP_INLINE Kernel& update_in(Kernel& kernel) { return kernel; }
+template <class Update> GRADSTEP_INLINE Update& update_in(copying_kernel<Update>& kernel) { return kernel.update; }
+
 // One checked tensor in the form that backends run. It always uses the regularizer, because a
 // parameter without decay uses another combination.
 template <class Updater> struct tensor_batch {
@@ -58,13 +62,14 @@ template <class Updater> struct tensor_batch {
     std::size_t count() const { return 1; }
     std::size_t size(std::size_t) const { return tensor.weight.size(); }
     template <class F> GRADSTEP_INLINE void visit(std::size_t, F&& f) const {
-        for_kernel_of<kernel_forms{.copies = false, .undecayed = false}>(
+        for_kernel_of<kernel_forms{.undecayed = false}>(
             of, of.own, tensor, *tensor.id, of.now.t, [&](auto& kernel) GRADSTEP_INLINE_LAMBDA {
                 [[maybe_unused]] auto const moved = [&](auto const& words) {
                     return width == 0 ? words.from(first) : words.row(name, width);
                 };
-                if constexpr (requires { kernel.rounding.key; }) kernel.rounding = moved(kernel.rounding);
-                if constexpr (requires { kernel.noise.key; }) kernel.noise = moved(kernel.noise);
+                [[maybe_unused]] auto& update = update_in(kernel);
+                if constexpr (requires { update.rounding.key; }) update.rounding = moved(update.rounding);
+                if constexpr (requires { update.noise.key; }) update.noise = moved(update.noise);
                 f(kernel);
             });
     }
@@ -262,7 +267,7 @@ private:
 };
 
 // The same with a prepared step. Updaters of a type have the kernels of every kind of tensor, which
-// they share with calls on slices; `is_of_run_time`: without copies and tensors without decay.
+// they share with calls on slices; `is_of_run_time`: every tensor decays.
 template <class Updater, class Base, bool is_of_run_time = false>
 class step_kernels : public kernels_of<Updater, Base> {
     using rule = typename Updater::rule_type;
@@ -334,7 +339,7 @@ public:
                 single<std::remove_cvref_t<decltype(kernel)>> const one{kernel, x.size, batch.bytes};
                 this->updater_.backend().run_row_wise(one, row_pointers(tensor));
             });
-            if constexpr (!is_of_run_time) write_copy<Updater>(this->updater_.backend(), tensor);
+            write_copy<Updater>(this->updater_.backend(), tensor);
         } else {
             this->updater_.backend().run(batch_of(tensor, x));
         }
@@ -399,10 +404,8 @@ protected:
     held_type const& held() const { return *held_; }
     slice<Updater> slice_in_step(erased_tensor const& x) const {
         auto out = this->slice_of(x);
-        if constexpr (!is_of_run_time) {
-            out.decay = prepared().decays;
-            out.bfloat16_copy = x.bfloat16_copy;
-        }
+        if constexpr (!is_of_run_time) out.decay = prepared().decays;
+        out.bfloat16_copy = x.bfloat16_copy;
         return out;
     }
     // Whether `require_step` has prepared the update of a tensor as a whole.
