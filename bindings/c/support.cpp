@@ -170,6 +170,9 @@ gradstep_slot slot_of(any_updater const& of, std::uint64_t index) {
     if (index >= of.slots())
         refuse(GRADSTEP_BAD_VALUE, {"index"}, {index, " is out of range"},
                {"below ", of.slots(), ", the number of slots"});
+    if (of.facts().in_blocks)
+        refuse(GRADSTEP_BAD_VALUE, {"slot"}, {"\"element\": \"block8\" keeps the state in blocks of 256 elements"},
+               {"a saved state, which contains it"});
     gradstep_slot out = GRADSTEP_SLOT_INIT;
     auto const i = static_cast<std::size_t>(index);
     out.dtype = static_cast<std::int32_t>(of.state_type());

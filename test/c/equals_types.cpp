@@ -375,6 +375,11 @@ TEST_CASE("A C parameter is clipped by value, by its norm, and with others by th
           "element: block8 keeps the state in blocks, and an updater uses your memory; expected plain, or "
           "gradstep_parameter_create");
     CHECK(updater == nullptr);
+    c_parameter const coded = make(blocks, three);
+    CHECK(refused(GRADSTEP_BAD_VALUE,
+                  [&](gradstep_error* e) { return gradstep_parameter_slot(coded, 0, nullptr, nullptr, e); }) ==
+          "slot: \"element\": \"block8\" keeps the state in blocks of 256 elements; expected a saved state, which "
+          "contains it");
 }
 
 TEST_CASE("An updater of the C library has the bits of the updater in C++, in memory of the caller's",
