@@ -1,7 +1,6 @@
 #pragma once
 #include <functional>
 #include <set>
-#include <variant>
 
 #include <gradstep/base/detail/hash.hpp>
 #include <gradstep/base/detail/type_id.hpp>

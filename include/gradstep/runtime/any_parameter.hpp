@@ -24,7 +24,7 @@
 #include <gradstep/step/step_options.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
-struct parameter_scratch; // runtime/detail/parameter_scratch.hpp
+struct parameter_scratch;
 } // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {

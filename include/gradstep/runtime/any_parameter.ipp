@@ -3,8 +3,16 @@
 
 #include <gradstep/bytes/detail/saved_names.hpp>
 #include <gradstep/compression/detail/compressed_step.hpp>
+#include <gradstep/model/detail/step_driver.hpp>
 #include <gradstep/runtime/compiled_compression.hpp>
-#include <gradstep/runtime/detail/parameter_scratch.hpp>
+
+namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
+// Memory that a call of any_parameter keeps for the next call.
+struct parameter_scratch {
+    std::vector<std::int64_t> ids;
+    step_driver driver; // for its own steps, and for calls of update_all whose first parameter it is
+};
+} // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME any_parameter::workspace::workspace(workspace const&) {}
@@ -533,12 +541,15 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
     detail::given_values const given{gradient_.data, gradient_.size, gradient_.is_writable};
     its.core.group(its.place, found_ids, nullptr, given);
     advance(options, own_);
+    auto const due = its.core.stale_rows(); // which change with the step's
     its.begin(false);
     its.core.update(its.place, given);
-    for (std::int64_t const id : found_ids) {
-        auto const first = static_cast<std::size_t>(id) * width_;
-        write_copy(first, first + width_);
-    }
+    write_copy(static_cast<std::size_t>(due.first) * width_, static_cast<std::size_t>(due.second) * width_);
+    if (!options_.bfloat16_copy.empty())
+        for (auto const id : found_ids) {
+            auto const row = static_cast<std::size_t>(id);
+            write_copy(row * width_, (row + 1) * width_);
+        }
     if (options.zero_gradient) zero_gradient();
     return {};
 }
