@@ -11,6 +11,7 @@
 
 #include <gradstep/checkpoint.hpp>
 #include <gradstep/runtime.hpp>
+#include <gradstep/saved/blob.hpp>
 
 #include "support/catch.hpp"
 #include "support/folder.hpp"
