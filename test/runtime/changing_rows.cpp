@@ -314,7 +314,7 @@ TEST_CASE("a pool that throws in a step of rows that catch up leaves each row wi
         fails_at = -1;
         step(whole);
         int const calls_of_a_step = calls;
-        CHECK(calls_of_a_step >= 2);
+        CHECK(calls_of_a_step > 0);
         auto const with = values(whole), without = values(missed);
         for (int at = 0; at < calls_of_a_step; ++at) {
             CAPTURE(at);

@@ -423,9 +423,10 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::advance(step_options const& options,
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::run_prepared() {
     if (catches_up_) {
-        detail::parameter_rows& its = rows_in_place();
-        its.begin(true);
+        detail::parameter_rows& its = rows_in_place().in(updater_, {}, memory_); // a part has one thread
+        its.begin(false);
         for_each_row([&](std::size_t first, std::size_t last) {
+            its.core.catch_up(its.place, first, last, {clock().step - 1});
             std::fill_n(its.stamps.data() + first, last - first, static_cast<std::uint32_t>(clock().step));
             run_all_rows(first, last);
         });
@@ -542,7 +543,7 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
     its.core.group(its.place, found_ids, nullptr, given);
     advance(options, own_);
     auto const due = its.core.stale_rows(); // which change with the step's
-    its.begin(false);
+    its.begin(true);
     its.core.update(its.place, given);
     write_copy(static_cast<std::size_t>(due.first) * width_, static_cast<std::size_t>(due.second) * width_);
     if (!options_.bfloat16_copy.empty())

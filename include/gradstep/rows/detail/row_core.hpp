@@ -85,11 +85,11 @@ public:
                step_options const& how);
     // Its parts, for an owner with steps of its own: groups the ids, and allocates all memory;
     // prepares the next step, which throws before anything has changed; begins the step, which
-    // inactive rows miss from then on, and catches up the rows that are due, or all of them, on the
+    // inactive rows miss from then on, and if it `sweeps`, catches up the rows that are due on the
     // steps before it; and updates the rows that were grouped.
     void group(row_place const& rows, given_ids ids, std::uint32_t const* sources, given_values const& gradients);
     void prepare(step_options const& how);
-    void begin(row_place const& rows, bool all);
+    void begin(row_place const& rows, bool sweeps);
     void update(row_place const& rows, given_values const& gradients);
     // Sets gradients to zero, if the options ask for it.
     void zero(given_values const& gradients, step_options const& how) const;

@@ -145,11 +145,10 @@ GRADSTEP_DEFINE void row_core::group(row_place const& rows, given_ids ids, std::
     kernels_->reserve(due.second - due.first);
 }
 
-GRADSTEP_DEFINE void row_core::begin(row_place const& rows, bool all) {
+GRADSTEP_DEFINE void row_core::begin(row_place const& rows, bool sweeps) {
     auto const due = stale_rows();
     record(); // first: if the pool throws, the rows have the step pending
-    if (all) catch_up(rows, 0, num_rows_, {step() - 1});
-    else catch_up(rows, due.first, due.second, sweep_to(step() - 1));
+    if (sweeps) catch_up(rows, due.first, due.second, sweep_to(step() - 1));
 }
 
 GRADSTEP_DEFINE void row_core::update(row_place const& rows, given_values const& gradients) {

@@ -16,7 +16,7 @@ public:
     // Throws value_error if rows have a history of steps by other policies than these.
     void require_same_policies(any_updater const& of) const;
     // Begins the prepared step (row_core::begin).
-    void begin(bool all);
+    void begin(bool sweeps);
     // Takes over other rows, none of which has pending steps.
     void replace(std::vector<std::uint32_t>&& other) noexcept;
 

@@ -24,9 +24,9 @@ GRADSTEP_DEFINE_RUNTIME void parameter_rows::require_same_policies(any_updater c
                       {"the same policies with another schedule, or \"catch_up\": \"touch_only\""});
 }
 
-GRADSTEP_DEFINE_RUNTIME void parameter_rows::begin(bool all) {
+GRADSTEP_DEFINE_RUNTIME void parameter_rows::begin(bool sweeps) {
     is_behind = is_behind || core.facts().has_history();
-    core.begin(place, all);
+    core.begin(place, sweeps);
 }
 
 GRADSTEP_DEFINE_RUNTIME parameter_rows&
