@@ -79,7 +79,18 @@ TEST_CASE("a server whose policies are chosen at run time has the numbers and th
           "[distributed][server]") {
     folder const in;
     CHECK(trained(add_types, in, "types") == trained(add_of_text, in, "text"));
-    for (std::string const rank : {"0", "1"}) CHECK(bytes_of(in / ("types" + rank)) == bytes_of(in / ("text" + rank)));
+    for (int const rank : {0, 1}) { // each reads the files of the other
+        auto const of_types = in / ("types" + std::to_string(rank)), of_text = in / ("text" + std::to_string(rank));
+        gd::server types(rank, 3, {.num_servers = 2}), text(rank, 3, {.num_servers = 2});
+        add_types(types);
+        add_of_text(text);
+        types.load(of_text);
+        text.load(of_types);
+        types.save(in / "types");
+        text.save(in / "text");
+        CHECK(bytes_of(in / "types") == bytes_of(of_types));
+        CHECK(bytes_of(in / "text") == bytes_of(of_text));
+    }
     gd::server server(0, 3, {.num_servers = 2});
     add_of_text(server);
     server.load(in / "types0");

@@ -23,7 +23,7 @@ namespace gradstep::inline GRADSTEP_ISA {
 ///
 /// Other rules do not compile.
 template <class Updater> class compressed_parameter {
-    static_assert(detail::compresses<Updater>,
+    static_assert(detail::sends_messages<typename Updater::rule_type>,
                   "gradstep: compressed_parameter: the rule compresses no gradients; expected dgc_momentum");
     using owned_type = gradstep::parameter<Updater>;
 

@@ -83,7 +83,7 @@ public:
                       "gradstep: compressed: the parameter is of another type; expected float, double, bfloat16 or "
                       "float16; use synchronous");
         this->refuse_late_add(name);
-        if constexpr (gradstep::detail::compresses<Updater>)
+        if constexpr (gradstep::detail::sends_messages<typename Updater::rule_type>)
             if (auto const trainers = owned.optimizer().rule().num_trainers; trainers != this->by().size())
                 detail::fail<value_error>({"add: ", name, ": dgc_momentum.num_trainers"},
                                           {trainers, " is out of range"}, {this->by().size(), ", the number of ranks"});

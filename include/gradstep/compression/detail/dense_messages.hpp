@@ -10,9 +10,9 @@ struct dense_messages {
     // Writes the gradient times a scale to a dense message, and then zeros to the gradient, if
     // `zeroes`.
     void (*fill)(dense_parameter const&, sparse_message&, double scale, bool zeroes);
-    // Returns the mean of dense messages, rounded to the type of the values, in the backend's
-    // memory.
-    memory_block (*mean)(dense_parameter const&, message_list const&);
+    // Writes the mean of dense messages, rounded to the type of the values, to memory of the
+    // backend, which is allocated if it has another size.
+    void (*mean)(dense_parameter const&, message_list const&, memory_block& to);
 };
 } // namespace gradstep::detail::inline GRADSTEP_ABI
 
@@ -25,22 +25,22 @@ void fill_by(Backend const& by, dense_parameter const& of, sparse_message& to, d
                        static_cast<decltype(widen(S()))>(scale), zeroes);
 }
 template <class S, class Backend>
-memory_block mean_by(Backend const& by, dense_parameter const& of, message_list const& messages) {
-    memory_block out(of.code().memory(), of.size() * sizeof(S));
+void mean_by(Backend const& by, dense_parameter const& of, message_list const& messages, memory_block& to) {
+    std::size_t const bytes = of.size() * sizeof(S);
+    if (to.bytes() != bytes) to = memory_block(of.code().memory(), bytes);
     if constexpr (std::is_same_v<typename Backend::memory_space, host_memory>) {
-        write_mean(by, messages, std::span(static_cast<S*>(out.data()), of.size()));
+        write_mean(by, messages, std::span(static_cast<S*>(to.data()), of.size()));
     } else {
         std::vector<S> on_host(of.size());
         write_mean(by, messages, std::span(on_host));
-        of.code().copy_from_host(on_host.data(), out.data(), out.bytes());
+        of.code().copy_from_host(on_host.data(), to.data(), bytes);
     }
-    return out;
 }
 
 // Null if the rule compresses, or no message can contain the type.
 template <class Updater> dense_messages const* dense_messages_of() {
     using storage = typename Updater::traits::storage;
-    if constexpr (compresses<Updater> || !is_sent<storage>) {
+    if constexpr (sends_messages<typename Updater::rule_type> || !is_sent<storage>) {
         return nullptr;
     } else {
         static constexpr auto backend = [](dense_parameter const& of) -> auto const& {
@@ -50,8 +50,8 @@ template <class Updater> dense_messages const* dense_messages_of() {
             [](dense_parameter const& of, sparse_message& to, double scale, bool zeroes) {
                 fill_by<storage>(backend(of), of, to, scale, zeroes);
             },
-            [](dense_parameter const& of, message_list const& messages) {
-                return mean_by<storage>(backend(of), of, messages);
+            [](dense_parameter const& of, message_list const& messages, memory_block& to) {
+                mean_by<storage>(backend(of), of, messages, to);
             }};
         return &of_type;
     }

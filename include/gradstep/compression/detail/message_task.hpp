@@ -31,7 +31,7 @@ private:
     double scale_ = 1; // of a dense message, like the following members
     bool fills_ = false, zeroes_ = false;
     sparse_message message_;
-    memory_block mean_;
+    memory_block mean_; // kept for the next step: allocating it again would take longer than the mean
 };
 } // namespace gradstep::detail::inline GRADSTEP_ABI
 

@@ -33,7 +33,7 @@ GRADSTEP_DEFINE void message_task::begin_apply(message_list const& messages) {
         if (parameter().compression() != nullptr) return step_.begin_apply(messages);
         check_messages(messages, size(), clock().step, info_of(parameter().facts().storage).element, true,
                        static_cast<std::int64_t>(messages.size()));
-        mean_ = dense_->mean(parameter(), messages);
+        dense_->mean(parameter(), messages, mean_);
         parameter().take_gradient({mean_.data(), size(), true}, {}, "apply");
         parameter().require_step();
     });
@@ -42,7 +42,6 @@ GRADSTEP_DEFINE void message_task::begin_apply(message_list const& messages) {
 GRADSTEP_DEFINE void message_task::end_two_phase() {
     step_.end();
     message_ = {};
-    mean_ = {};
 }
 
 GRADSTEP_DEFINE void message_task::withdraw() {

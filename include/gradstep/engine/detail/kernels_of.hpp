@@ -432,9 +432,6 @@ private:
     double loss_ = 0;
 };
 
-// An updater with a step that makes messages: dgc_momentum has one.
-template <class Updater> concept compresses = requires { typename Updater::step_type::pending_message; };
-
 // The base class of typed_stepper.
 class kernels_with_halves : public kernels, public compression_kernels {
 public:
@@ -442,7 +439,7 @@ public:
 };
 template <class Updater> struct kernels_of_stepper { using type = step_kernels<Updater, kernels>; };
 template <class Updater>
-requires(compresses<Updater>) struct kernels_of_stepper<Updater> {
+requires(sends_messages<typename Updater::rule_type>) struct kernels_of_stepper<Updater> {
     using type = typename Updater::step_type::template halves<step_kernels<Updater, kernels_with_halves>>;
 };
 
@@ -473,7 +470,7 @@ public:
     }
     std::uint64_t hash_of_rule() const override { return detail::hash_of_rule(updater().rule()); }
     compression_kernels* compression() noexcept override {
-        if constexpr (compresses<Updater>) return this;
+        if constexpr (sends_messages<rule>) return this;
         else return nullptr;
     }
     bool gather([[maybe_unused]] launch_batch& waiting, [[maybe_unused]] erased_tensor const& x) override {
