@@ -147,6 +147,27 @@ func TestSetValues(t *testing.T) {
 	}
 }
 
+// The state takes a byte an element; the first step has the bits of a float state.
+func TestStateInEightBits(t *testing.T) {
+	of := func(element string) *Parameter[float32] {
+		return must[*Parameter[float32]](t)(NewParameter(`{"rule": {"name": "adam"}, "element": "`+element+
+			`", "schedule": {"name": "constant", "rate": 0.125}}`, make([]float32, 1000)))
+	}
+	gradient := make([]float32, 1000)
+	for i := range gradient {
+		gradient[i] = float32(i%7) - 3
+	}
+	small, plain := of("block8"), of("plain")
+	check(t, small.Update(gradient))
+	check(t, plain.Update(gradient))
+	if got := must[[]float32](t)(small.Values()); !reflect.DeepEqual(got, must[[]float32](t)(plain.Values())) {
+		t.Fatal(got[:7])
+	}
+	if a, b := len(must[[]byte](t)(small.MarshalBinary())), len(must[[]byte](t)(plain.MarshalBinary())); a > b*2/3 {
+		t.Fatal(a, b)
+	}
+}
+
 // State that contains weights follows values that are set, in the library's memory and in slices.
 func TestWeightsThatAreSet(t *testing.T) {
 	madgrad, zeros := `{"rule": {"name": "madgrad"}, "schedule": {"name": "constant", "rate": 0.125}}`, []float32{0, 0}

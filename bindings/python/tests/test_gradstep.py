@@ -505,6 +505,15 @@ class Training(unittest.TestCase):
         self.assertEqual(mixed.values()[0], 1)
         self.assertEqual(mixed.slots()["master"][0], 1 - 2.0**-13)
 
+    def test_state_in_eight_bits(self):
+        gradient = numpy.sin(numpy.arange(1000, dtype=numpy.float32))
+        small, plain = (gradstep.Parameter(config("adam", 0.125, element=element), numpy.zeros(1000, numpy.float32))
+                        for element in ("block8", "plain"))
+        for p in (small, plain):
+            p.update(gradient)
+        numpy.testing.assert_array_equal(small.values(), plain.values())  # the first step has the bits of a float state
+        self.assertLess(len(pickle.dumps(small)), len(pickle.dumps(plain)) * 2 / 3)
+
     def test_weights_that_other_code_changes_beside_a_master_copy(self):
         updater = gradstep.Updater(config("sgd", 1.0, element="mixed"), "float16")
         w, g = numpy.ones(37, numpy.float16), numpy.full(37, 2.0**-13, numpy.float16)

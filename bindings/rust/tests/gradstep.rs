@@ -1210,6 +1210,24 @@ fn executor() -> Result<(), Error> {
     Ok(())
 }
 
+/// The state takes a byte an element; the first step has the bits of a float state.
+#[test]
+fn a_parameter_keeps_its_state_in_eight_bits() -> Result<(), Error> {
+    let gradient = values(1000, f64::sin);
+    let trained = |element: &str| -> Result<(Vec<f32>, usize), Error> {
+        let config = format!(
+            r#"{{"rule": {{"name": "adam"}}, "schedule": {{"name": "constant", "rate": 0.125}}, "element": "{element}"}}"#
+        );
+        let mut p = Parameter::new(&config, &[0.0f32; 1000])?;
+        p.update(&gradient, &default())?;
+        Ok((p.values()?.to_vec(), p.save()?.len()))
+    };
+    let (small, plain) = (trained("block8")?, trained("plain")?);
+    assert_eq!(small.0, plain.0);
+    assert!(small.1 < plain.1 * 2 / 3);
+    Ok(())
+}
+
 /// A state goes through bytes of the program's own and continues bit for bit, for a rule of each kind of slots.
 #[test]
 fn an_updater_resumes_from_slots() -> Result<(), Error> {
