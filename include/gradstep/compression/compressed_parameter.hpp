@@ -91,8 +91,8 @@ public:
         return parameter_.state(name);
     }
 
-    /// The parameter. Between `compress` and `apply`, its `update`, `ascend`, `save` and `load` throw
-    /// sequence_error, too.
+    /// The parameter. Between `compress` and `apply`, its `update`, `ascend`, `save` and `load`
+    /// throw sequence_error, too.
     owned_type const& parameter() const { return parameter_; }
     owned_type& parameter() { return parameter_; }
 

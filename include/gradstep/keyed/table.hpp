@@ -221,8 +221,8 @@ public:
         return core_.evict_rows_by([&](std::uint64_t id) { return static_cast<bool>(chosen(row_at(id))); });
     }
     /// Evicts the rows with the lowest score(row) until there are at most `rows`. You compute the
-    /// score from a `keyed_row`, after a flush of all rows. If scores are equal, the larger keys are
-    /// evicted.
+    /// score from a `keyed_row`, after a flush of all rows. If scores are equal, the larger keys
+    /// are evicted.
     template <class Score> std::uint64_t evict_to(std::uint64_t rows, Score const& score) {
         return core_.evict_to_by(rows, [&](std::uint64_t id) { return static_cast<double>(score(row_at(id))); });
     }

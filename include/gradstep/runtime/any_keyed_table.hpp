@@ -122,8 +122,8 @@ public:
             return encoded;
         });
     }
-    /// Applies the bytes of the changes of another table (keyed_table::apply). Throws its errors,
-    /// and those of row_changes::decode. The table is then unchanged.
+    /// Applies the bytes of the changes of another table (keyed_table::apply). Throws its errors
+    /// and the errors of row_changes::decode. The table is then unchanged.
     void apply(std::span<std::byte const> changes) {
         table_rows().require_trained("apply");
         core_.with_memory(changes.size() / sizeof(std::uint64_t), [&] {

@@ -7,8 +7,8 @@
 #include <gradstep/runtime/any_span.hpp>
 
 namespace gradstep {
-/// The form of elements. 16-bit elements can be plain, gs::mixed or gs::stochastic, and float can be
-/// plain or gs::block8. Other elements are plain.
+/// The form of elements. 16-bit elements can be plain, gs::mixed or gs::stochastic, and float can
+/// be plain or gs::block8. Other elements are plain.
 enum class element_form {
     plain,      ///< the element itself
     mixed,      ///< gs::mixed of it

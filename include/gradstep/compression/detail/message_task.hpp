@@ -4,10 +4,10 @@
 #include <gradstep/model/detail/parameter_task.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
-// A parameter of a compressed_model. If its rule does not compress, it sends its whole gradient, and
-// steps with the mean of all gradients, rounded to the type of the values. A step in two halves
-// calls the functions in the order of this list, after the task has its gradient. Once `begin_apply`
-// has returned, `run` or `run_whole` of the task is the second half.
+// A parameter of a compressed_model. If its rule does not compress, it sends its whole gradient,
+// and steps with the mean of all gradients, rounded to the type of the values. A step in two halves
+// calls the functions in the order of this list, after the task has its gradient. Once
+// `begin_apply` has returned, `run` or `run_whole` of the task is the second half.
 class message_task final : public parameter_task {
 public:
     // `dense` is null if the rule compresses, or no message can contain the type of the values.

@@ -229,7 +229,7 @@ public:
         }
     }
 
-    // Of rules that need nothing before a step, and are not model-wise.
+    // For rules that need nothing before a step, and are not model-wise.
     void require_step(erased_tensor const&, std::size_t) override {}
     model_sums sums_of(erased_tensor const&) const override { return {}; }
     model_sums sums_of_block(erased_tensor const&, std::size_t) const noexcept override { return {}; }

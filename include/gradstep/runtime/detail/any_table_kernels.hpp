@@ -9,7 +9,7 @@ namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // program can do instead of it.
 void require_single_rows(any_updater const& of, norm_limit const& limit, char const* call, char const* instead);
 
-// The options of a table, with those of the text of an optimizer where they have none.
+// The options of a table, or where they are not given, the options in the text of its optimizer.
 template <class Options> Options options_with(optimizer_options const& of_text, Options options) {
     if (options.id == 0) options.id = static_cast<std::uint64_t>(of_text.id);
     if (options.on_nonfinite == nonfinite::propagate) options.on_nonfinite = of_text.on_nonfinite;

@@ -6,7 +6,7 @@ namespace gradstep::detail::inline GRADSTEP_ABI {
 // What any_parameter says of its state, and how it takes a saved one. With rows that catch up it is
 // saved as a table.
 template <> struct state_access<any_parameter> {
-    // Of rows that catch up.
+    // What rows that catch up have besides.
     struct saved_rows_state {
         resumed_history history;
         initial_values later; // of rows that are added
