@@ -91,6 +91,7 @@ public:
     using tensor_type = any_tensor;
     /// The type of a parameter that owns its memory, for gs::model.
     using parameter_type = any_parameter;
+    /// The type of initial values, for distributed::server.
     using span_type = any_span;
 
     /// Makes an updater for elements of `storage` in this form. Throws value_error for a number
