@@ -84,26 +84,37 @@ public:
     /// the keys that belong to it. A gs::table allocates memory for all rows on each server, a
     /// keyed_table only for the rows that were seen. Throws the errors of the other `add`, and
     /// value_error in synchronous mode unless the table has duplicates::sum.
+    ///
+    /// Tables whose policies are chosen at run time are any_table (gradstep/runtime.hpp) and
+    /// any_keyed_table (gradstep/runtime/any_keyed_table.hpp).
     template <class Table>
-    requires requires { typename Table::storage; }
-    void add(std::string name, Table rows) {
-        static_assert(
-            requires { typename Table::updater_type; }, "gradstep: server: this is no table, or a striped one; "
-                                                        "expected the table itself, since a server has one thread");
-        if constexpr (requires { Table::on_host; }) // keyed tables are
-            static_assert(Table::on_host, "gradstep: server: the table is on a device; expected a backend of the host");
-        add_table(std::move(name), std::move(rows), detail::wire_element_of<typename Table::storage>(),
-                  std::is_same_v<typename Table::updater_type::rule_type, add_delta>);
-    }
-    /// The same for tables whose policies are chosen at run time: any_table (gradstep/runtime.hpp)
-    /// or any_keyed_table (gradstep/runtime/any_keyed_table.hpp).
-    template <class Table>
-    requires requires(Table const& x) { x.optimizer().facts(); }
-    void add(std::string name, Table rows) {
-        auto const& of = rows.optimizer().facts();
-        detail::wire_element const element = of.storage;
-        bool const adds_deltas = detail::is_add_delta(of);
-        add_table(std::move(name), std::move(rows), element, adds_deltas);
+    requires(
+        requires { typename Table::storage; } ||
+        requires(Table const& x) { x.optimizer().facts(); }) void add(std::string name, Table rows) {
+        detail::wire_entry entry;
+        if constexpr (requires { rows.optimizer().facts(); }) {
+            auto const& of = rows.optimizer().facts();
+            check_new(name, detail::is_add_delta(of));
+            entry.element = of.storage;
+        } else {
+            static_assert(
+                requires { typename Table::updater_type; }, "gradstep: server: this is no table, or a striped one; "
+                                                            "expected the table itself, since a server has one thread");
+            if constexpr (requires { Table::on_host; }) // keyed tables are
+                static_assert(Table::on_host,
+                              "gradstep: server: the table is on a device; expected a backend of the host");
+            check_new(name, std::is_same_v<typename Table::updater_type::rule_type, add_delta>);
+            entry.element = detail::wire_element_of<typename Table::storage>();
+        }
+        check_duplicates(name, rows.options().duplicates);
+        entry.is_rows = true;
+        entry.width = rows.width();
+        if constexpr (requires { rows.grow(0); }) entry.total = rows.num_rows(); // otherwise the rows have keys
+        entry.name = std::move(name);
+        row_progress at;
+        entry.policies = detail::policies_text(gradstep::detail::state_from(rows, "add", at).own_policies,
+                                               rows.options()); // and how rows catch up
+        add_served(std::make_unique<detail::served_table<Table>>(std::move(entry), std::move(rows), num_workers()));
     }
     /// Adds a dense parameter whose policies are chosen at run time, by an any_updater. `initial`
     /// has the type of its values. `get<gs::any_parameter>(name)` returns it. Throws the errors of
@@ -241,21 +252,6 @@ private:
         std::function<void(server&)> call;
     };
 
-    template <class Table>
-    void add_table(std::string name, Table rows, detail::wire_element element, bool adds_deltas) {
-        check_new(name, adds_deltas);
-        check_duplicates(name, rows.options().duplicates);
-        detail::wire_entry entry;
-        entry.element = element;
-        entry.is_rows = true;
-        entry.width = rows.width();
-        if constexpr (requires { rows.grow(0); }) entry.total = rows.num_rows(); // otherwise the rows have keys
-        entry.name = std::move(name);
-        row_progress at;
-        entry.policies = detail::policies_text(gradstep::detail::state_from(rows, "add", at).own_policies,
-                                               rows.options()); // and how rows catch up
-        add_served(std::make_unique<detail::served_table<Table>>(std::move(entry), std::move(rows), num_workers()));
-    }
     std::size_t num_workers() const { return protocol_.num_workers(); }
     void check_new(std::string const& name, bool adds_deltas) const;
     void check_duplicates(std::string const& name, duplicates what) const;
