@@ -49,7 +49,7 @@ public:
         : base{std::make_unique<kernels>(optimizer, catch_up), detail::counted("num_rows", num_rows, 0),
                static_cast<std::size_t>(detail::counted("width", width, 1)), options} {}
 
-    using base::average_is_applied, base::num_rows, base::require_trained, base::restore, base::width;
+    using base::average_is_applied, base::require_trained, base::restore;
 
     /// Updates the rows in `ids` by one step (row_updater::update). gradient_rows contains
     /// ids.size() x width elements. Instead of ids you can pass visible rows of a dense gradient
@@ -73,7 +73,7 @@ public:
     /// Returns a copy of row `id` with all steps applied. Throws value_error for an id out of
     /// range.
     std::vector<storage> row(std::int64_t id) const requires on_host {
-        std::vector<storage> out(width());
+        std::vector<storage> out(this->width());
         row(id, out);
         return out;
     }
@@ -95,7 +95,7 @@ public:
     /// pending steps, except under touch_only. Does not compile if the rule keeps no average.
     /// Throws value_error for an id out of range.
     std::vector<state_type> average(std::int64_t id) const requires on_host {
-        std::vector<state_type> out(width());
+        std::vector<state_type> out(this->width());
         averages(std::span<std::int64_t const>(&id, 1), out);
         return out;
     }
@@ -129,8 +129,9 @@ public:
     template <class Buffer> void copy_to(Buffer&& host) {
         detail::require_lasting<Buffer>();
         auto const to = detail::as_span<storage, host_memory>(host);
-        if (to.size() != num_rows() * width())
-            detail::fail<size_error>({"copy_to"}, {"the buffer has ", to.size(), " elements"}, {num_rows() * width()});
+        if (to.size() != this->num_rows() * this->width())
+            detail::fail<size_error>({"copy_to"}, {"the buffer has ", to.size(), " elements"},
+                                     {this->num_rows() * this->width()});
         core_.copy_to(reinterpret_cast<std::byte*>(to.data()));
     }
 
@@ -221,7 +222,7 @@ public:
     /// The number of pending steps of row `id`, for code that keeps its own data for each row
     /// (row_updater).
     std::uint64_t pending_steps(std::int64_t id) const requires on_host {
-        detail::check_ids(std::span<std::int64_t const>(&id, 1), num_rows(), std::nullopt);
+        detail::check_ids(std::span<std::int64_t const>(&id, 1), this->num_rows(), std::nullopt);
         return core_.rows().pending_steps(core_.place(), static_cast<std::uint64_t>(id));
     }
     /// The rows [first, second) that the next update catches up in addition to its own rows, if

@@ -169,13 +169,13 @@ public:
         auto const names = detail::keys_of<Updater>(keys);
         detail::given_ids const begins = detail::ids_of<Updater>(offsets);
         auto const given = detail::gradients_of<Updater>(bag_rows);
-        core_.update(names, &begins, given, given.size / width(), "bags", options);
+        core_.update(names, &begins, given, given.size / this->width(), "bags", options);
     }
 
     /// Returns a copy of the row of `key` with all steps applied; its initial values if it has no
     /// row.
     std::vector<storage> row(std::uint64_t key) const {
-        auto out = core_.with_memory(1, [&] { return std::vector<storage>(width()); });
+        auto out = core_.with_memory(1, [&] { return std::vector<storage>(this->width()); });
         row(key, out);
         return out;
     }
@@ -212,7 +212,7 @@ public:
         core_.reset(detail::keys_of<Updater>(keys));
     }
 
-    using base::evict_to, base::num_rows, base::options, base::width;
+    using base::evict_to;
     /// Evicts the rows for which chosen(row) returns true, where `row` is a `keyed_row`, and
     /// returns their number. First it applies the pending steps of all rows (`flush`). It then
     /// calls `chosen` once for every row that is not held. `chosen` can save the content of a row
@@ -243,12 +243,12 @@ public:
     /// last 2^15 evictions are remembered, and half as many as there are rows.
     changes_type changed_since(std::int64_t since, row_content content = row_content::values) {
         changes_type out;
-        core_.with_memory(num_rows(), [&] {
+        core_.with_memory(this->num_rows(), [&] {
             std::vector<std::int32_t> const ids = core_.begin_changes(out, since, content);
-            out.values.resize(ids.size() * width());
+            out.values.resize(ids.size() * this->width());
             if (content == row_content::state)
                 for (std::size_t i = 0; i < Updater::slots; ++i)
-                    out.state[i].resize(ids.size() * (Updater::is_row_slot(i) ? 1 : width()));
+                    out.state[i].resize(ids.size() * (Updater::is_row_slot(i) ? 1 : this->width()));
             core_.copy_changes(ids, content, core_.columns_of(out, out.columns()));
         });
         return out;
@@ -293,9 +293,10 @@ private:
         detail::find_row(table_rows().place(), id, at.data());
         keyed_row<Updater> out;
         out.key = core_.row_keys()[id];
-        out.values = {reinterpret_cast<storage const*>(at[0]), width()};
+        out.values = {reinterpret_cast<storage const*>(at[0]), this->width()};
         for (std::size_t i = 0; i < Updater::slots; ++i)
-            out.state[i] = {reinterpret_cast<state_type const*>(at[1 + i]), Updater::is_row_slot(i) ? 1 : width()};
+            out.state[i] = {reinterpret_cast<state_type const*>(at[1 + i]),
+                            Updater::is_row_slot(i) ? 1 : this->width()};
         out.age = core_.age_at(id);
         out.touch_count = core_.touch_count_at(id);
         return out;
