@@ -1,7 +1,6 @@
 #pragma once
 #include <gradstep/number/subnormals.hpp>
 #include <gradstep/rows/detail/row_core.hpp>
-#include <gradstep/rows/detail/row_grouping.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {

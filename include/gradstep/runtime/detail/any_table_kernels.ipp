@@ -1,5 +1,6 @@
 #pragma once
 #include <gradstep/rows/detail/history.hpp>
+#include <gradstep/rows/detail/row_grouping.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME void require_single_rows(any_updater const& of, norm_limit const& limit, char const* call,
