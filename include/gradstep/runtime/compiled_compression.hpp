@@ -1,4 +1,5 @@
 #pragma once
+#include <gradstep/engine/detail/compression_kernels.hpp>
 #include <gradstep/runtime/compiled_updater.hpp>
 
 namespace gradstep::runtime {

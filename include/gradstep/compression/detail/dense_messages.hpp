@@ -1,6 +1,7 @@
 #pragma once
 #include <gradstep/compression/detail/compress.hpp>
 #include <gradstep/compression/detail/merge.hpp>
+#include <gradstep/engine/detail/dense_parameter.hpp>
 #include <gradstep/engine/detail/kernels_of.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
