@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <new>
 #include <numeric>
 #include <span>
@@ -371,6 +372,8 @@ TEST_CASE("the optimizer of rows with a history can have another schedule, and n
     x.update_rows(ids, g);
     of_types_numbers.update_rows(ids, g, {.rate = 0.125});
     CHECK(floats(x.values()) == floats(of_types_numbers.values()));
+    x.update_rows(ids, g);
+    of_types_numbers.update_rows(ids, g, {.rate = 0.125});
 
     x.optimizer() = updater(0.125, 0.75, "exact", x.clock());
     auto const before = x.clock();
@@ -378,6 +381,23 @@ TEST_CASE("the optimizer of rows with a history can have another schedule, and n
               x.update_rows(ids, g);
           }).starts_with("optimizer: was replaced, and rows that catch up have a history"));
     CHECK(x.clock() == before);
+    CHECK(refusal<gs::value_error>([&] { x.save("unsaved.safetensors"); }).starts_with("optimizer: was replaced"));
+    CHECK(floats(x.values()) == floats(of_types_numbers.values())); // pending steps have the numbers of the history
+
+    // Its clock is at the last step of the history.
+    auto y = made(0.25, 0.5);
+    y.optimizer().seek({});
+    for (auto const& call :
+         std::vector<std::function<void()>>{[&] { y.update_rows(ids, g); }, [&] { y.flush(); }, [&] { y.values(); }})
+        CHECK(refusal<gs::sequence_error, std::logic_error>(call) ==
+              "optimizer: has a clock at step 0, and the history of rows that "
+              "catch up ends at step 1; expected a clock at step 1");
+    y.optimizer().seek(before);
+    CHECK(refusal<gs::sequence_error, std::logic_error>([&] {
+              y.flush();
+          }).starts_with("optimizer: has a clock at step"));
+    y.optimizer().seek({.step = 1});
+    CHECK(floats(y.values()) == floats(made(0.25, 0.5).values()));
 
     // Without a history, the policies of the next step count; rows never begin to catch up.
     auto touched = made(0.25, 0.5, "touch_only");

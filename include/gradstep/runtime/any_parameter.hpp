@@ -132,7 +132,9 @@ public:
     void change_numbers(optimizer_configuration const& from);
     /// The policies. You can assign an updater with the same element and slots. A step throws
     /// value_error if only one of the two has a model-wise rule. If rows have a history of steps
-    /// (exact, replay), only the schedule can be another one: a step throws value_error otherwise.
+    /// (exact, replay), only the schedule can be another one: otherwise a step, save and load throw
+    /// value_error, and a flush still takes the numbers of the history. Another clock then throws
+    /// sequence_error, in a flush too.
     any_updater const& optimizer() const { return updater_; }
     any_updater& optimizer() {
         is_replaced_ = true;
@@ -245,6 +247,10 @@ public:
     // `rows_in_place`.
     detail::parameter_rows const& tracked_rows() const { return *table_; }
     detail::parameter_rows& rows_in_place();
+    // The same, while rows have pending steps.
+    detail::parameter_rows& rows_behind();
+    // Throws if rows have a history of other policies or steps than those of the updater.
+    void require_own_history() const;
     void take_gradient(any_span const& gradient, step_options const& options, char const* call);
     GRADSTEP_DEFINE_RUNTIME void advance(step_options const& options, tensor_options const& own) override;
     // The parts of a change of rows, for changing_rows and for models. `rearranged` allocates all

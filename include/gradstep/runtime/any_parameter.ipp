@@ -415,6 +415,8 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::take_gradient(any_span const& gradie
 
 GRADSTEP_DEFINE_RUNTIME void any_parameter::advance(step_options const& options, tensor_options const& own) {
     if (!catches_up_) return dense_parameter::advance(options, own);
+    require_own_history();
+    is_replaced_ = false;
     next_step(options, own);
     detail::rollback_guard back([&] { withdraw(); });
     rows_in_place().core.prepare(seeded(options));
@@ -509,10 +511,18 @@ GRADSTEP_DEFINE_RUNTIME detail::given_gradient any_parameter::checked_gradient(a
 
 GRADSTEP_DEFINE_RUNTIME detail::parameter_rows& any_parameter::rows_in_place() {
     if (!table_) table_.emplace(updater_, false, rows_, width_);
-    if (is_replaced_ && catches_up_) table_->require_same_policies(updater_);
-    is_replaced_ = false;
     table_->core.options.id = options_.id;
     return table_->in(updater_, threads_, memory_);
+}
+
+GRADSTEP_DEFINE_RUNTIME detail::parameter_rows& any_parameter::rows_behind() {
+    table_->require_same_steps(clock());
+    return rows_in_place();
+}
+
+GRADSTEP_DEFINE_RUNTIME void any_parameter::require_own_history() const {
+    if (is_replaced_) table_->require_same_policies(updater_);
+    table_->require_same_steps(clock());
 }
 
 GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, any_span gradient_rows,
@@ -558,7 +568,7 @@ GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, a
 GRADSTEP_DEFINE_RUNTIME void any_parameter::flush() {
     require_trained("flush");
     if (!is_behind()) return;
-    detail::parameter_rows& its = rows_in_place();
+    detail::parameter_rows& its = rows_behind();
     its.core.flush(its.place);
     its.is_behind = false;
     for_each_row([&](std::size_t first, std::size_t last) { write_copy(first * width_, last * width_); });
@@ -573,7 +583,7 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::read_rows(any_span ids, any_span out
         detail::fail<buffer_error>({"read_rows: out"}, {"overlaps ids"}, {"separate memory for each buffer"});
     auto* to = static_cast<std::byte*>(const_cast<void*>(out.data));
     if (is_behind()) {
-        detail::parameter_rows& its = rows_in_place();
+        detail::parameter_rows& its = rows_behind();
         return its.core.read(its.place, found_ids, to);
     }
     std::size_t const bytes = width_ * size_of(updater_.storage());

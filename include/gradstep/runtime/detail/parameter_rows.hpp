@@ -15,6 +15,8 @@ public:
     parameter_rows& in(any_updater& of, std::optional<executor_reference> const& threads, dense_memory const& memory);
     // Throws value_error if rows have a history of steps by other policies than these.
     void require_same_policies(any_updater const& of) const;
+    // Throws sequence_error if it is a history of other steps than those before this clock.
+    void require_same_steps(gradstep::clock const& now) const;
     // Begins the prepared step (row_core::begin).
     void begin(bool sweeps);
     // Takes over other rows, none of which has pending steps.
@@ -24,6 +26,7 @@ public:
     row_place place;                   // set by `in`
     std::vector<std::uint32_t> stamps; // one of each row; none under touch_only
     bool is_behind = false;            // whether some rows have pending steps
+    std::int64_t step = 0;             // the last one of the history
 
 private:
     std::string policies_; // of the history

@@ -24,8 +24,17 @@ GRADSTEP_DEFINE_RUNTIME void parameter_rows::require_same_policies(any_updater c
                       {"the same policies with another schedule, or \"catch_up\": \"touch_only\""});
 }
 
+GRADSTEP_DEFINE_RUNTIME void parameter_rows::require_same_steps(gradstep::clock const& now) const {
+    if (!core.facts().has_history() || stamps.empty() || now.step == step) return;
+    fail<sequence_error>(
+        {"optimizer"},
+        {"has a clock at step ", now.step, ", and the history of rows that catch up ends at step ", step},
+        {"a clock at step ", step});
+}
+
 GRADSTEP_DEFINE_RUNTIME void parameter_rows::begin(bool sweeps) {
     is_behind = is_behind || core.facts().has_history();
+    step = core.kernels().clock().step;
     core.begin(place, sweeps);
 }
 

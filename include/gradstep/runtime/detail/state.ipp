@@ -6,7 +6,10 @@
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE_RUNTIME saved_state state_access<any_parameter>::get(any_parameter const& x, char const*,
                                                                      row_progress& at) {
-    if (x.catches_up()) at = x.tracked_rows().core.progress(x.clock());
+    if (x.catches_up()) {
+        x.require_own_history();
+        at = x.tracked_rows().core.progress(x.clock());
+    }
     return state_at(x, at);
 }
 
@@ -15,7 +18,10 @@ state_access<any_parameter>::begin_load(any_parameter& x, saved_source const& fr
     if (x.average_is_applied()) refuse_applied("load");
     pending_load out;
     saved_state const& saved = from.state();
-    if (x.catches_up()) out.at = x.tracked_rows().core.progress(x.clock());
+    if (x.catches_up()) {
+        x.require_own_history();
+        out.at = x.tracked_rows().core.progress(x.clock());
+    }
     out.own = state_at(x, out.at);
     if (!x.catches_up() || !saved.rows) {
         out.resized = fit(from, out.own, resizes);
@@ -65,6 +71,7 @@ GRADSTEP_DEFINE_RUNTIME void state_access<any_parameter>::finish_load(any_parame
     rows.core.resume(pending.at, x.rows(), std::move(pending.rows->history));
     rows.core.options.initial = pending.rows->later;
     rows.is_behind = rows.core.facts().has_history();
+    rows.step = from.state().clock.step;
 }
 
 GRADSTEP_DEFINE_RUNTIME bool state_access<any_parameter>::load(any_parameter& x, saved_source const& from,
