@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <gradstep/checkpoint.hpp>
+#include <gradstep/distributed/server_configuration.hpp>
 #include <gradstep/keyed_table.hpp>
 #include <gradstep/runtime.hpp>
 #include <gradstep/runtime/any_keyed_table.hpp>
@@ -35,16 +36,26 @@ auto const deep =
 auto const wide = text_of(R"({"name": "ftrl", "l1": 0.01, "l2": 0.1})", R"({"name": "constant", "rate": 0.1})");
 
 void add_types(gd::server& server) {
-    server.add("deep", serving::deep, serving::numbers(elements, 1), {.delay_compensation = 0.5});
+    server.add("deep", serving::deep, std::vector<float>(elements, 0.5f), {.delay_compensation = 0.5});
     server.add("wide", gs::table{serving::wide, num_rows, width, gs::touch_only{}, by_number});
     server.add("keyed", gs::keyed_table{serving::deep, width, gs::touch_only{}, keyed});
 }
 void add_of_text(gd::server& server) {
-    server.add("deep", gs::any_updater{deep, gs::scalar::float32}, serving::numbers(elements, 1),
+    server.add("deep", gs::any_updater{deep, gs::scalar::float32}, std::vector<float>(elements, 0.5f),
                {.delay_compensation = 0.5});
     server.add("wide", gs::any_table{wide, gs::scalar::float32, num_rows, width, by_number});
     server.add("keyed", gs::any_keyed_table{deep, gs::scalar::float32, width, keyed});
 }
+
+// The same servers from one text.
+std::string const one_text = R"({"num_servers": 2, "tensors": {
+    "deep": {"rule": {"name": "adagrad"}, "parameter": {"size": 30, "initial": 0.5, "delay_compensation": 0.5},
+             "schedule": {"name": "inverse_time", "rate": 0.5, "decay": 0.1, "steps": 1}},
+    "wide": {"rule": {"name": "ftrl", "l1": 0.01, "l2": 0.1}, "schedule": {"name": "constant", "rate": 0.1},
+             "table": {"rows": 40, "width": 3, "initial": 0.25}},
+    "keyed": {"rule": {"name": "adagrad"}, "schedule": {"name": "inverse_time", "rate": 0.5, "decay": 0.1, "steps": 1},
+              "keyed_table": {"width": 3, "admit_after": 2, "initial": {"name": "normal", "mean": 0, "deviation": 1,
+                                                                        "seed": 7}}}}})";
 
 // What a worker reads from two servers while it trains.
 template <class Add> std::vector<float> trained(Add const& add, folder const& in, std::string const& file) {
@@ -97,6 +108,78 @@ TEST_CASE("a server whose policies are chosen at run time has the numbers and th
     CHECK(server.get<gs::any_table>("wide").clock().step == 12);
     CHECK(server.get<gs::any_keyed_table>("keyed").num_rows() != 0);
     CHECK(refusal<gs::value_error>([&] { server.get<gs::any_table>("keyed"); }) != "");
+
+    // One text makes the same servers.
+    gd::server_configuration const all = gd::read_server(one_text);
+    for (int const rank : {0, 1}) {
+        auto const file = in / ("text" + std::to_string(rank));
+        gd::server of_one_text = gd::make_server(all, rank, 3);
+        of_one_text.load(file);
+        of_one_text.save(in / "text");
+        CHECK(bytes_of(in / "text") == bytes_of(file));
+        gd::server first = gd::make_server(all, rank, 3), by_hand(rank, 3, {.num_servers = 2});
+        add_of_text(by_hand);
+        first.save(in / "text");
+        by_hand.save(in / "by_hand");
+        CHECK(bytes_of(in / "text") == bytes_of(in / "by_hand"));
+    }
+}
+
+TEST_CASE("a server of a text evicts rows after so many pushes", "[distributed][server]") {
+    auto const rows_after = [](std::string const& evict, std::uint64_t pushes) {
+        std::string const from = R"({"tensors": {"w": {"rule": {"name": "adagrad"}, "schedule": {"name": "constant",
+            "rate": 1}, "keyed_table": {"width": 1, "evict": )" +
+                                 evict + "}}}}";
+        std::vector<std::uint64_t> left;
+        gd::thread_ranks(2).run([&](gd::thread_communicator& by) {
+            if (by.rank() == 0) {
+                gd::server server = gd::make_server(gd::read_server(from), by.rank(), by.size());
+                server.run(by);
+                left = server.get<gs::any_keyed_table>("w").keys();
+                return;
+            }
+            gd::worker worker(by, {});
+            std::vector<float> rows(2);
+            for (std::uint64_t t = 0; t != pushes; ++t) {
+                std::vector<std::uint64_t> const keys{t, t + 100};
+                worker.pull("w", keys, rows);
+                worker.push("w", keys, std::vector<float>{1, 1});
+            }
+            worker.stop();
+        });
+        std::ranges::sort(left);
+        return left;
+    };
+    using keys = std::vector<std::uint64_t>;
+    CHECK(rows_after(R"({"every": 4, "rows": 2})", 4) == keys{3, 103});
+    CHECK(rows_after(R"({"every": 4, "rows": 2})", 3).size() == 6);
+    CHECK(rows_after(R"({"every": 2, "older_than": 1})", 4) == keys{2, 3, 102, 103});
+    CHECK(rows_after(R"({"every": 2, "older_than": 9})", 4).size() == 8);
+}
+
+TEST_CASE("mistakes in the text of a server are named with their place", "[distributed][server]") {
+    auto const refused = [](std::string const& text) {
+        return refusal<gs::value_error>([&] { gd::read_server(text); });
+    };
+    auto const of_tensor = [&](std::string const& keys) {
+        return refused(R"({"tensors": {"w": {"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1})" +
+                       keys + "}}}");
+    };
+    CHECK(refused("{}") == "tensors: is missing; expected an object of tensors by name");
+    CHECK(refused(R"({"mode": "later", "tensors": {}})").starts_with("mode: \"later\" is none of its values"));
+    CHECK(refused(R"({"num_servers": 0, "tensors": {}})") == "num_servers: 0 is out of range; expected >= 1");
+    CHECK(refused(R"({"servers": 2, "tensors": {}})").starts_with("servers: unknown key"));
+    CHECK(of_tensor("") == "tensors.w: is no tensor; expected one of the keys parameter, table and keyed_table");
+    CHECK(of_tensor(R"(, "table": {}, "parameter": {})").starts_with("tensors.w: is several tensors"));
+    CHECK(of_tensor(R"(, "parameter": {})") == "tensors.w.parameter.size: is missing; expected the number of elements");
+    CHECK(of_tensor(R"(, "parameter": {"size": 3, "delay_compensation": -1})")
+              .starts_with("tensors.w.parameter.delay_compensation: -1 is out of range"));
+    CHECK(of_tensor(R"(, "keyed_table": {"width": 1, "evict": {"rows": 4}})") ==
+          "tensors.w.keyed_table.evict.every: is missing; expected a number of pushes");
+    CHECK(of_tensor(R"(, "keyed_table": {"width": 1, "last_touches": false, "evict": {"every": 4, "rows": 4}})") ==
+          "tensors.w.keyed_table.evict: needs the last steps of rows; expected \"last_touches\": true");
+    CHECK(of_tensor(R"(, "table": {"rows": 3, "width": 1, "evict": {"every": 4}})")
+              .starts_with("tensors.w.table.evict: unknown key"));
 }
 
 TEST_CASE("a server refuses policies chosen at run time that it cannot serve", "[distributed][server]") {

@@ -29,7 +29,7 @@ COMPONENTS = [
     ("tbb", r"backends/tbb_executor", {"tbb", "oneapi"}),
     ("mpi", r"distributed/mpi", {"mpi.h"}),
     ("thrust", r"thrust", {"thrust", "cub", "tbb", "omp.h", "xsimd"}),
-    ("keyed", r"runtime/any_keyed_table", {"absl", "xsimd", "nlohmann"}),
+    ("keyed", r"runtime/any_keyed_table|distributed/server_configuration", {"absl", "xsimd", "nlohmann"}),
     ("keyed", r"keyed", {"absl"}),
     ("runtime", r"runtime", {"xsimd", "nlohmann"}),
     ("json", r"(config|configuration|checkpoint)[./]|json/|saved/(detail/(checkpoint_files|description)|safetensors)", {"nlohmann"}),

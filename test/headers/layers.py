@@ -20,7 +20,8 @@ MEMBER = re.compile(r"^(?![\s/#])[^;{}=()]*?\b(\w+)(?:<[^<>()]*>)?::(?:~?\w+|ope
 # From the top down. A folder or header includes only what stands in a line below its own.
 FLOORS = (
     "adapt/ all.hpp gradstep.hpp runtime.hpp thrust.hpp",
-    "compression.hpp core.hpp dialects.hpp distributed/ runtime/ thrust/",
+    "distributed/",
+    "compression.hpp core.hpp dialects.hpp runtime/ thrust/",
     "checkpoint.hpp compression/ keyed_table.hpp",
     "keyed/ model.hpp",
     "averager.hpp model/ striped.hpp",

@@ -240,3 +240,94 @@ TEST_CASE("a keyed table whose policies are chosen at run time refuses what it c
     CHECK(value([&] { replica.apply(bytes); }) != "");
     CHECK(replica.num_rows() == 0);
 }
+
+TEST_CASE("one text makes a table or a keyed table, and writing it gives the same text") {
+    std::string const policies = R"("rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 0.25}, )"
+                                 R"("id": 7, "on_nonfinite": "raise", "type": "float64", )";
+    auto const by_number = gs::read_table("{" + policies + R"("table": {"rows": 40, "width": 5, "duplicates": "mean",
+        "initial": {"name": "uniform", "low": -1, "high": 1, "seed": 3}, "row_steps": true, "ignore_id": -1,
+        "max_norm": 2, "max_history": 16}})");
+    auto const keyed = gs::read_keyed_table("{" + policies + R"("keyed_table": {"width": 5, "duplicates": "unique",
+        "initial": {"name": "normal", "mean": 1, "deviation": 2, "seed": 18446744073709551615}, "row_steps": true,
+        "ignore_key": 18446744073709551615, "max_norm": 2, "max_history": 16, "admit_after": 3, "admit_seed": 9,
+        "admit_probability": 0.5, "sketch_bytes": 4096, "sketch_half_life": 10, "max_rows": 100,
+        "last_touches": true, "touch_counts": true}})");
+
+    CHECK(by_number.options.initial.visit([]<class Given>(Given const& x) {
+        if constexpr (std::is_same_v<Given, gs::uniform>) return x.low == -1 && x.high == 1 && x.seed == 3;
+        else return false;
+    }));
+    CHECK(by_number.options.duplicates == gs::duplicates::mean);
+    CHECK(by_number.options.ignore_id == -1);
+    CHECK(keyed.options.ignore_key == ~std::uint64_t{0});
+    CHECK(keyed.options.touch_counts);
+    std::string const texts[] = {gs::to_json(by_number), gs::to_json(keyed)};
+    CHECK(gs::to_json(gs::read_table(texts[0])) == texts[0]);
+    CHECK(gs::to_json(gs::read_keyed_table(texts[1])) == texts[1]);
+    // Every option has a key: a text of those that differ from the default is not that of the default.
+    for (auto const& [text, key] : {std::pair{texts[0], "table"}, std::pair{texts[1], "keyed_table"}}) {
+        auto const given = gs::detail::parse_json(text),
+                   plain = gs::detail::parse_json(key == std::string("table")
+                                                      ? gs::to_json(gs::table_configuration{keyed.optimizer})
+                                                      : gs::to_json(gs::keyed_table_configuration{keyed.optimizer}));
+        for (auto const& [name, value] : plain.find(key)->members()) {
+            CAPTURE(key, name);
+            if (name != "last_touches") CHECK(given.find(key)->find(name)->dump() != value.dump());
+        }
+    }
+
+    gs::any_table table{by_number};
+    gs::any_table const same{by_number.optimizer, gs::scalar::float64, 40, 5, by_number.options};
+    CHECK(table.num_rows() == 40);
+    CHECK(table.options().id == 7);
+    CHECK(table.options().on_nonfinite == gs::nonfinite::raise);
+    std::vector<std::int64_t> const ids{3, 4};
+    std::vector<double> a(10), b(10);
+    table.rows(ids, a);
+    same.rows(ids, b);
+    CHECK(a == b);
+    gs::any_keyed_table features{keyed};
+    CHECK(features.options().admit_after == 3);
+    CHECK(features.width() == 5);
+}
+
+TEST_CASE("mistakes in the text of a table are named with their place") {
+    auto const refused = [](auto const& read, std::string const& rest) {
+        return refusal<gs::value_error>([&] {
+            read(R"({"rule": {"name": "adagrad"}, "schedule": {"name": "constant", "rate": 1}, )" + rest + "}");
+        });
+    };
+    auto const table = [&](std::string const& rest) {
+        return refused([](std::string const& text) { gs::read_table(text); }, rest);
+    };
+    auto const keyed = [&](std::string const& inside) {
+        return refused([](std::string const& text) { gs::read_keyed_table(text); },
+                       R"("keyed_table": {"width": 2, )" + inside + "}");
+    };
+    CHECK(table(R"("type": "float32")") == "table: is missing; expected an object with the key width");
+    CHECK(table(R"("table": {"width": 4})") == "table.rows: is missing; expected a whole number");
+    CHECK(table(R"("table": {"rows": 4, "width": 0})") == "table.width: 0 is out of range; expected >= 1");
+    CHECK(table(R"("table": {"rows": 4, "width": 1, "admit_after": 2})").starts_with("table.admit_after: unknown key"));
+    CHECK(table(R"("table": {"rows": 4, "width": 1, "id": 2})").starts_with("table.id: unknown key"));
+    CHECK(table(R"("table": {"rows": 4, "width": 1, "duplicates": "first"})")
+              .starts_with("table.duplicates: \"first\" is none of its values"));
+    CHECK(table(R"("table": {"rows": 4, "width": 1, "initial": {"name": "uniform", "low": 1, "high": 0}})")
+              .starts_with("table.initial: uniform.low: 1 is out of range"));
+    CHECK(table(R"("table": {"rows": 4, "width": 1, "initial": {"name": "gamma"}})") ==
+          "table.initial.name: \"gamma\" is not initial values; expected normal or uniform");
+    CHECK(table(R"("type": "float8", "table": {"rows": 4, "width": 1})").starts_with("type: \"float8\" is none"));
+    CHECK(keyed(R"("max_norm": -1)") == "keyed_table.max_norm: -1 is out of range; expected finite and >= 0");
+    CHECK(keyed(R"("ignore_key": -1)").starts_with("keyed_table.ignore_key: -1; expected a whole number from 0"));
+    CHECK(keyed(R"("rows": 4)").starts_with("keyed_table.rows: unknown key"));
+    CHECK(keyed(R"("row_steps": 1)") == "keyed_table.row_steps: 1; expected true or false");
+
+    std::vector<float> const values(4);
+    CHECK(refusal<gs::value_error>([&] {
+              static_cast<void>(gs::to_json(gs::table_configuration{
+                  gs::read_optimizer(R"({"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}})"),
+                  gs::scalar::float32,
+                  2,
+                  2,
+                  {.initial = values}}));
+          }) == "table.initial: is a container; expected a number, uniform or normal");
+}

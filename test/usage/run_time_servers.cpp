@@ -2,6 +2,7 @@
 // for keyed tables and servers whose policies are chosen at run time.
 #include <gradstep/checkpoint.hpp>
 #include <gradstep/distributed/server.hpp>
+#include <gradstep/distributed/server_configuration.hpp>
 #include <gradstep/gradstep.hpp>
 #include <gradstep/runtime.hpp>
 #include <gradstep/runtime/any_keyed_table.hpp>
@@ -37,6 +38,39 @@ bool keyed_tables() {
     return features.num_rows() == 2 && replica.num_rows() == 2 && rows[0] != 0;
 }
 
+bool tables_of_texts() {
+    // [one text]
+    gs::any_table embeddings{gs::read_table(R"({
+        "rule": {"name": "adagrad"}, "schedule": {"name": "constant", "rate": 0.1}, "type": "float32",
+        "table": {"rows": 1000, "width": 16, "duplicates": "mean", "max_norm": 1,
+                  "initial": {"name": "uniform", "low": -0.05, "high": 0.05, "seed": 1}}})")};
+    gs::any_keyed_table features{gs::read_keyed_table(R"({
+        "rule": {"name": "ftrl"}, "schedule": {"name": "constant", "rate": 0.1},
+        "keyed_table": {"width": 8, "admit_after": 3, "max_rows": 50000000}})")};
+    // [one text]
+    return embeddings.num_rows() == 1000 && features.options().admit_after == 3;
+}
+
+// [server.json]
+char const* const text_of_servers = R"({"mode": "asynchronous", "num_servers": 1, "tensors": {
+    "deep": {"rule": {"name": "adagrad"}, "schedule": {"name": "constant", "rate": 0.1},
+             "parameter": {"size": 4096, "initial": {"name": "normal", "mean": 0, "deviation": 0.01, "seed": 1}}},
+    "wide": {"rule": {"name": "ftrl"}, "schedule": {"name": "constant", "rate": 0.1},
+             "table": {"rows": 1000, "width": 16}},
+    "features": {"rule": {"name": "adagrad"}, "schedule": {"name": "constant", "rate": 0.1},
+                 "keyed_table": {"width": 8, "admit_after": 3,
+                                 "evict": {"every": 10000, "older_than": 100000, "rows": 50000000}}}
+}})";
+// [server.json]
+
+bool servers_of_texts() {
+    // [server of a text]
+    gd::server_configuration const from = gd::read_server(text_of_servers); // or read_server_file("server.json")
+    gd::server server = gd::make_server(from, 0, 3);                        // rank 0 of 3
+    // [server of a text]
+    return server.size() == 3 && server.get<gs::any_table>("wide").num_rows() == 1000;
+}
+
 bool servers() {
     std::vector<float> const initial(100, 1.0f);
     // [server]
@@ -52,7 +86,7 @@ bool servers() {
 } // namespace
 
 int main() {
-    bool const right = keyed_tables() && servers();
+    bool const right = keyed_tables() && servers() && tables_of_texts() && servers_of_texts();
     std::printf(right ? "as the pages say\n" : "NOT AS THE PAGES SAY\n");
     return right ? 0 : 1;
 }

@@ -45,6 +45,10 @@ public:
     any_keyed_table(optimizer_configuration const& from, scalar storage, std::size_t width, keyed_options options = {})
         : any_keyed_table(any_updater(from, storage), width, detail::options_with(from.options, std::move(options))) {}
 
+    /// The same with the type, width and options of one text, which `read_keyed_table` reads.
+    explicit any_keyed_table(keyed_table_configuration const& from)
+        : any_keyed_table(from.optimizer, from.type, static_cast<std::size_t>(from.width), from.options) {}
+
     /// Updates the rows of `keys` by one step (keyed_table::update).
     void update(any_span keys, any_span gradient_rows, step_options const& options = {}) {
         table_rows().require_trained("update");

@@ -249,7 +249,7 @@ public:
     detail::parameter_rows& rows_in_place();
     // The same, while rows have pending steps.
     detail::parameter_rows& rows_behind();
-    // Throws if rows have a history of other policies or steps than those of the updater.
+    // Throws if rows have a history of other policies or steps than the updater has.
     void require_own_history() const;
     void take_gradient(any_span const& gradient, step_options const& options, char const* call);
     GRADSTEP_DEFINE_RUNTIME void advance(step_options const& options, tensor_options const& own) override;

@@ -4,7 +4,6 @@
 #include <gradstep/bytes/detail/saved_names.hpp>
 #include <gradstep/compression/detail/compressed_step.hpp>
 #include <gradstep/model/detail/step_driver.hpp>
-#include <gradstep/runtime/compiled_compression.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI {
 // Memory that a call of any_parameter keeps for the next call.

@@ -5,6 +5,7 @@
 #include <gradstep/runtime/any_span.hpp>
 #include <gradstep/runtime/any_updater.hpp>
 #include <gradstep/runtime/detail/any_table_kernels.hpp>
+#include <gradstep/runtime/table_configuration.hpp>
 #include <gradstep/saved/load_options.hpp>
 #include <gradstep/saved/table.hpp>
 
@@ -17,6 +18,7 @@ namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 ///                               .duplicates = gs::duplicates::mean, .max_norm = 1}};
 ///     embeddings.update(ids, gradient_rows);
 ///     embeddings.update(ids, offsets, bag_rows);      // embedding bags
+///     gs::any_table of_one_text{gs::read_table(text)};
 ///
 /// The rows have the bits of a gs::table with these policies and options, and so do its files. The
 /// optimizer defines the catch-up policy: `touch_only` works with every rule that updates single
@@ -40,6 +42,10 @@ public:
     /// `on_nonfinite` and `threads`, unless the options do. Also throws the errors of any_updater.
     any_table(optimizer_configuration const& from, scalar storage, std::uint64_t num_rows, std::size_t width,
               table_options options = {});
+
+    /// The same with the type, the size and the options of one text, as `read_table` returns it.
+    explicit any_table(table_configuration const& from)
+        : any_table(from.optimizer, from.type, from.rows, static_cast<std::size_t>(from.width), from.options) {}
 
     /// Updates the rows in `ids` by one step, as gs::table::update. The ids are int32, int64 or
     /// uint64, and gradient_rows contains ids.size x width elements of the type of the values.

@@ -3,7 +3,6 @@
 #include <gradstep/compression/dgc_step.hpp>
 #include <gradstep/engine/detail/kernels_of.hpp>
 #include <gradstep/runtime/compiled.hpp>
-#include <gradstep/runtime/compiled_compression.hpp>
 #include <gradstep/schedules/external.hpp>
 
 // How dgc_momentum is compiled for the lists of runtime/compile.hpp, which includes this header.

@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/engine/detail/kernels.hpp>
+#include <gradstep/engine/detail/compression_kernels.hpp>
 #include <gradstep/policy/concepts.hpp>
 #include <gradstep/policy/hyperparameters.hpp>
 #include <gradstep/regularizers/any_regularizer.hpp>
@@ -114,4 +114,21 @@ struct compiled_group {
 /// gradstep::runtime defines this function, or a file of the program (runtime/compile.hpp). Throws
 /// value_error if GRADSTEP_SIMD names an unavailable instruction set.
 std::span<compiled_group const* const> compiled_groups();
+
+/// Threads of any kind: run(of, parts, work, task, bytes) calls work(task, part) for each part,
+/// like an executor. By default the caller's thread only.
+struct erased_threads {
+    void const* of = nullptr;
+    std::size_t concurrency = 1;
+    void (*run)(void const* of, std::size_t parts, void (*work)(void const* task, std::size_t part), void const* task,
+                std::size_t bytes) = nullptr;
+};
+
+/// An updater of dgc_momentum. Its step has two halves, for any_parameter.
+class compressing_updater : public compiled_updater, public detail::compression_kernels {
+public:
+    using compiled_updater::compiled_updater;
+    /// Uses these threads from the next call on, until the next step is prepared.
+    virtual void use_threads(erased_threads const&) noexcept = 0;
+};
 } // namespace gradstep::runtime

@@ -45,7 +45,9 @@ struct optimizer_configuration {
 } // namespace gradstep::inline GRADSTEP_ABI
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
-optimizer_configuration read_optimizer(json const& document, json_path const& at);
+// The document can also have the keys in `more`.
+optimizer_configuration read_optimizer(json const& document, json_path const& at,
+                                       std::vector<std::string_view> more = {});
 json configuration_of(optimizer_configuration const& from);
 
 json optimizer_schema();

@@ -4,8 +4,8 @@
 #include <gradstep/configuration/detail/text_file.hpp>
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
-GRADSTEP_DEFINE optimizer_configuration read_optimizer(json const& document, json_path const& at) {
-    std::vector<std::string_view> keys;
+GRADSTEP_DEFINE optimizer_configuration read_optimizer(json const& document, json_path const& at,
+                                                       std::vector<std::string_view> keys) {
     optimizer_options::hyperparameters.for_each([&](auto const& m) { keys.push_back(m.name); });
     optimizer_configuration out{read_configuration(document, at, keys, true)};
     for_each_hyperparameter(optimizer_options{}, [&](auto const& m, auto const& value) {
