@@ -7,7 +7,10 @@
 #include <vector>
 
 #include <gradstep/checkpoint.hpp>
+#include <gradstep/distributed/compressed.hpp>
 #include <gradstep/distributed/server_configuration.hpp>
+#include <gradstep/distributed/sharded.hpp>
+#include <gradstep/distributed/synchronous.hpp>
 #include <gradstep/keyed_table.hpp>
 #include <gradstep/runtime.hpp>
 #include <gradstep/runtime/any_keyed_table.hpp>
@@ -231,8 +234,118 @@ TEST_CASE("a server splits no parameter whose steps need the whole gradient, and
     CHECK(sizes(R"("on_nonfinite": "skip", )") == std::vector<std::size_t>{0, 8192});
 }
 
+namespace {
+
+constexpr int num_ranks = 3;
+using synchronous = gd::synchronous<gd::thread_communicator>;
+using sharded = gd::sharded<gd::thread_communicator>;
+using compressed = gd::compressed<gd::thread_communicator>;
+std::string const momentum_of_messages = R"({"name": "dgc_momentum", "sparsity": [0.75], "num_trainers": 3})";
+auto const dgc = text_of(momentum_of_messages, R"({"name": "constant", "rate": 0.25})");
+
+// The values of all ranks after a few steps of a mode, whose parameters add(worker) adds. Saves the
+// parameters of each rank, and begins with those in the files of `from`.
+template <class Worker, class Add>
+std::vector<float> trained_together(Add const& add, std::string const& to, std::string const& from = "",
+                                    gs::model_options const& options = {}) {
+    std::vector<std::vector<float>> of_ranks(num_ranks);
+    gd::thread_ranks(num_ranks).run([&](gd::thread_communicator& by) {
+        Worker worker(by, options);
+        add(worker);
+        if (!from.empty()) worker.model().load(from + std::to_string(by.rank()));
+        for (std::uint64_t step = 0; step != 4; ++step) {
+            auto const seed = 7 * step + static_cast<std::uint64_t>(by.rank());
+            worker.push("w", serving::numbers(9001, seed));
+            worker.push("v", serving::numbers(33, seed));
+        }
+        auto& out = of_ranks[static_cast<std::size_t>(by.rank())];
+        std::vector<float> w(9001), v(33);
+        worker.pull("w", w);
+        worker.pull("v", v);
+        worker.stop();
+        worker.model().save(to + std::to_string(by.rank()));
+        out = std::move(w);
+        out.insert(out.end(), v.begin(), v.end());
+    });
+    for (auto const& other : of_ranks) CHECK(other == of_ranks[0]);
+    return of_ranks[0];
+}
+template <class Worker>
+void has_the_bits_of_types(gs::optimizer_configuration const& text, auto const& optimizer,
+                           gs::model_options const& options = {}) {
+    folder const in;
+    std::vector<float> const w(9001, 0.5f), v(33, -1.0f);
+    auto const types = [&](auto& worker) {
+        worker.add("w", optimizer, w);
+        worker.add("v", serving::deep, v, {.rate_scale = 2});
+    };
+    auto const of_text = [&](auto& worker) {
+        worker.add("w", gs::any_updater{text, gs::scalar::float32}, w);
+        worker.add("v", gs::any_updater{deep, gs::scalar::float32}, v, {.rate_scale = 2});
+    };
+    auto const expected = trained_together<Worker>(types, in / "types", "", options);
+    CHECK(trained_together<Worker>(of_text, in / "text", "", options) == expected);
+    // Each goes on from the files of the other.
+    CHECK(trained_together<Worker>(types, in / "a", in / "text", options) ==
+          trained_together<Worker>(of_text, in / "b", in / "types", options));
+}
+template <class Worker> std::string refused_by(std::string const& text) {
+    std::string out;
+    gd::thread_ranks(1).run([&](gd::thread_communicator& by) {
+        Worker worker(by);
+        gs::any_updater const optimizer{gs::read_optimizer(text), gs::scalar::float32};
+        out = refusal<gs::value_error>([&] { worker.add("w", optimizer, std::vector<float>(4)); });
+    });
+    return out;
+}
+
+} // namespace
+
+TEST_CASE("ranks whose policies are chosen at run time have the bits of types in every mode", "[distributed][modes]") {
+    has_the_bits_of_types<synchronous>(deep, serving::deep);
+    has_the_bits_of_types<synchronous>(deep, serving::deep, {.clip_norm = 0.5});
+    has_the_bits_of_types<sharded>(deep, serving::deep);
+    has_the_bits_of_types<sharded>(deep, serving::deep, {.clip_norm = 0.5});
+    auto const messages = gs::make_updater<float>(gs::dgc_momentum{.sparsity = {0.75}, .num_trainers = num_ranks},
+                                                  gs::none{}, gs::constant{0.25});
+    has_the_bits_of_types<compressed>(dgc, messages);
+
+    // A parameter with options and threads of its own joins a mode, as a model.
+    folder const in;
+    std::vector<float> const w(9001, 0.5f), v(33, -1.0f);
+    CHECK(trained_together<synchronous>(
+              [&](auto& worker) {
+                  worker.add("w", gs::any_parameter{deep, w});
+                  worker.add("v", gs::parameter{serving::deep, v});
+              },
+              in / "any") ==
+          trained_together<synchronous>(
+              [&](auto& worker) {
+                  worker.add("w", serving::deep, w);
+                  worker.add("v", serving::deep, v);
+              },
+              in / "types"));
+}
+
+TEST_CASE("a mode refuses policies chosen at run time that it cannot train", "[distributed][modes]") {
+    auto const of_rule = [](std::string const& rule, std::string const& more = "") {
+        return R"({"rule": )" + rule + R"(, "schedule": {"name": "constant", "rate": 0.25})" + more + "}";
+    };
+    CHECK(refused_by<sharded>(of_rule(R"({"name": "dog"})")) ==
+          "add: w: the rule needs sums over the whole model, and each rank updates a shard; expected an element-wise "
+          "rule; use synchronous");
+    CHECK(refused_by<sharded>(of_rule(momentum_of_messages))
+              .starts_with("add: w: dgc_momentum sends compressed gradients, and each rank updates a shard"));
+    CHECK(refused_by<sharded>(of_rule(R"({"name": "adagrad"})", R"(, "clip": {"name": "clip_norm", "limit": 1})")) ==
+          "add: w: the clip needs the norm of the whole gradient, and each rank updates a shard; expected "
+          "model_options.clip_norm; or use synchronous");
+    CHECK(refused_by<compressed>(of_rule(momentum_of_messages)) ==
+          "add: w: dgc_momentum.num_trainers: 3 is out of range; expected 1, the number of ranks");
+    CHECK(refused_by<synchronous>(of_rule(R"({"name": "adagrad"})", R"(, "catch_up": "exact")")) != "");
+}
+
 std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {
-    using of_floats = gs::type_list<gs::adagrad, gs::ftrl, gs::add_delta, gs::dog>;
+    using of_floats = gs::type_list<gs::adagrad, gs::ftrl, gs::add_delta, gs::dog, gs::dgc_momentum>;
     static gs::runtime::compiled_group const* const all[] = {
         &gs::runtime::compiled_list<float, of_floats, gs::type_list<gs::none>>::group};
     return all;

@@ -1,8 +1,10 @@
-// The C++ of the pages docs/how_to/choose_at_run_time.md, keyed_tables.md and parameter_servers.md
-// for keyed tables and servers whose policies are chosen at run time.
+// The C++ of the pages docs/how_to/choose_at_run_time.md and data_parallel.md for keyed tables,
+// servers and workers whose policies are chosen at run time.
 #include <gradstep/checkpoint.hpp>
 #include <gradstep/distributed/server.hpp>
 #include <gradstep/distributed/server_configuration.hpp>
+#include <gradstep/distributed/synchronous.hpp>
+#include <gradstep/distributed/threads.hpp>
 #include <gradstep/gradstep.hpp>
 #include <gradstep/runtime.hpp>
 #include <gradstep/runtime/any_keyed_table.hpp>
@@ -71,6 +73,21 @@ bool servers_of_texts() {
     return server.size() == 3 && server.get<gs::any_table>("wide").num_rows() == 1000;
 }
 
+bool workers() {
+    std::vector<float> w(100, 1.0f);
+    std::vector<float> const gradient(100, 0.5f);
+    gd::thread_ranks(1).run([&](gd::thread_communicator& by) {
+        // [worker]
+        gd::synchronous worker(by); // or gd::sharded, gd::compressed
+        worker.add("w", gs::any_updater{gs::read_optimizer(text), gs::scalar::float32}, w);
+        worker.push("w", gradient);
+        worker.pull("w", w);
+        worker.stop();
+        // [worker]
+    });
+    return w[0] < 1;
+}
+
 bool servers() {
     std::vector<float> const initial(100, 1.0f);
     // [server]
@@ -86,7 +103,7 @@ bool servers() {
 } // namespace
 
 int main() {
-    bool const right = keyed_tables() && servers() && tables_of_texts() && servers_of_texts();
+    bool const right = keyed_tables() && workers() && servers() && tables_of_texts() && servers_of_texts();
     std::printf(right ? "as the pages say\n" : "NOT AS THE PAGES SAY\n");
     return right ? 0 : 1;
 }

@@ -12,8 +12,7 @@ namespace gradstep::distributed::detail::inline GRADSTEP_ISA {
 // A parameter whose gradient is kept until a message is made of it. S is its type in memory.
 template <class S> class kept_parameter final : public distributed_parameter {
 public:
-    template <class Updater>
-    kept_parameter(std::string of, tensor_options const& own, parameter<Updater> const& owned)
+    kept_parameter(std::string of, tensor_options const& own, dense_parameter& owned)
         : distributed_parameter(std::move(of), owned.size(), own, owned), gradient_(owned.size()) {}
 
     void take(void const* gradient) override {
@@ -74,28 +73,48 @@ public:
     }
     ~compressed() { this->rest(); }
 
-    /// Adds a parameter of float, double, bfloat16 or float16, as model::add does. Throws the
-    /// errors of model::add, value_error if num_trainers of dgc_momentum is not the number of
-    /// ranks, and sequence_error after the ranks have begun.
-    template <class Updater> void add(std::string name, parameter<Updater> owned, tensor_options options = {}) {
-        using storage = typename Updater::traits::storage;
-        static_assert(gradstep::detail::is_sent<storage>,
-                      "gradstep: compressed: the parameter is of another type; expected float, double, bfloat16 or "
-                      "float16; use synchronous");
+    /// Adds a `parameter` or an `any_parameter` of float, double, bfloat16 or float16, as
+    /// model::add does. Throws the errors of model::add, value_error if num_trainers of
+    /// dgc_momentum is not the number of ranks, and sequence_error after the ranks have begun.
+    template <class Parameter>
+    requires(requires(Parameter x) { Parameter::owned(std::move(x)); }) void add(std::string name, Parameter owned,
+                                                                                 tensor_options options = {}) {
+        using optimizer = std::remove_cvref_t<decltype(owned.optimizer())>;
         this->refuse_late_add(name);
-        if constexpr (gradstep::detail::sends_messages<typename Updater::rule_type>)
-            if (auto const trainers = owned.optimizer().rule().num_trainers; trainers != this->by().size())
-                detail::fail<value_error>({"add: ", name, ": dgc_momentum.num_trainers"},
-                                          {trainers, " is out of range"}, {this->by().size(), ", the number of ranks"});
-        model_.add(name, std::move(owned), options);
-        auto const& added = model_.template get<Updater>(name);
-        this->add_pushed(
-            [&](int) { return std::make_unique<detail::kept_parameter<storage>>(std::move(name), options, added); });
+        detail::with_type_of_values(owned, [&]<class S>() {
+            if constexpr (requires { typename optimizer::traits; }) {
+                static_assert(gradstep::detail::is_sent<S>,
+                              "gradstep: compressed: the parameter is of another type; expected float, double, "
+                              "bfloat16 or float16; use synchronous");
+                check_trainers(name, owned.optimizer().rule());
+            } else {
+                std::visit([&](auto const& rule) { check_trainers(name, rule); }, owned.optimizer().policies().rule);
+            }
+            if constexpr (gradstep::detail::is_sent<S>) {
+                model_.add(name, std::move(owned), options);
+                auto& added = model_.template get<optimizer>(name);
+                this->add_pushed([&](int) {
+                    return std::make_unique<detail::kept_parameter<S>>(std::move(name), options, added.core());
+                });
+            } else {
+                detail::fail<value_error>({"add: ", name}, {"integers are not sent"},
+                                          {"float, double, bfloat16 or float16; use synchronous"});
+            }
+        });
     }
     /// The same for an optimizer and initial values.
     template <class Updater, class Buffer>
+    requires requires { typename Updater::traits; }
     void add(std::string name, Updater const& optimizer, Buffer const& initial, tensor_options options = {}) {
         add(std::move(name), parameter<Updater>(optimizer, initial), options);
+    }
+    /// The same with policies chosen at run time, by an any_updater. `initial` has the type of its
+    /// values.
+    template <class Updater>
+    requires requires { typename Updater::tensor_type; }
+    void add(std::string name, Updater const& optimizer, typename Updater::span_type initial,
+             tensor_options options = {}) {
+        add(std::move(name), typename Updater::parameter_type(optimizer, initial), options);
     }
 
     /// The length in bytes of the last message that this rank sent to each other rank.
@@ -105,6 +124,13 @@ public:
     compressed_model const& model() const { return model_; }
 
 private:
+    template <class Rule> void check_trainers(std::string const& name, [[maybe_unused]] Rule const& rule) {
+        if constexpr (gradstep::detail::sends_messages<Rule>)
+            if (rule.num_trainers != this->by().size())
+                detail::fail<value_error>({"add: ", name, ": dgc_momentum.num_trainers"},
+                                          {rule.num_trainers, " is out of range"},
+                                          {this->by().size(), ", the number of ranks"});
+    }
     void all_taken() override {
         std::vector<named_gradient> gradients;
         for (auto const& one : this->parameters()) gradients.push_back(one->gradient());

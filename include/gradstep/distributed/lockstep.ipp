@@ -139,10 +139,9 @@ GRADSTEP_DEFINE detail::agreement lockstep::what_must_agree() const {
     for (auto const& one : parameters_) {
         own.add("the size of " + one->name, detail::text(one->size));
         own.add("the element of " + one->name, one->element);
-        own.add(
-            "the optimizer of " + one->name,
-            gradstep::detail::joined({one->memory.policies(one->memory.of), ", rate_scale = ", one->options.rate_scale,
-                                      gradstep::detail::parameter_task::text_of(one->options.decay)}));
+        own.add("the optimizer of " + one->name,
+                gradstep::detail::joined({one->policies(), ", rate_scale = ", one->options.rate_scale,
+                                          gradstep::detail::parameter_task::text_of(one->options.decay)}));
         auto const clock = updated_model().clock(one->name);
         own.add("the clock of " + one->name,
                 gradstep::detail::joined({"step ", clock.step, ", samples ", clock.samples, ", epoch ", clock.epoch}));

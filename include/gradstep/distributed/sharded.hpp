@@ -32,9 +32,8 @@ public:
 };
 template <class S, communicator C> class scattered_parameter final : public sharded_parameter {
 public:
-    template <class Updater>
     scattered_parameter(C& by, int channel, std::string of, std::span<S const> initial, tensor_options const& own,
-                        parameter<Updater> const& owned, partition const& divided)
+                        dense_parameter& owned, partition const& divided)
         : sharded_parameter(divided, std::move(of), initial.size(), own, owned), by_(by), channel_(channel),
           shard_(divided.of_rank(initial.size(), by.size(), by.rank())),
           gradient_(std::make_shared<std::vector<S>>(initial.size())),
@@ -65,7 +64,7 @@ public:
 
 private:
     bool publish() override {
-        auto const updated = memory.values(memory.of);
+        auto const updated = in_model.values_on_host();
         if (!updated.empty()) std::memcpy(mine(*values_).data(), updated.data(), updated.size());
         gather_.emplace(begin_all_gather(by_, channel_, std::span(*values_), values_, parts));
         scatter_.reset();
@@ -144,38 +143,40 @@ public:
     /// also throws size_error for another number of elements, and value_error if the rule needs a
     /// matrix and there is no shape.
     template <class Updater, class Buffer>
+    requires requires { typename Updater::traits; }
     void add(std::string name, Updater const& optimizer, Buffer const& initial, tensor_options options = {},
              shape of = {}) {
         if constexpr (detail::require_shards<Updater>()) {
             using storage = typename Updater::traits::storage;
-            this->refuse_late_add(name);
-            if (std::is_integral_v<storage> && std::isfinite(options_.clip_norm))
-                detail::fail<value_error>({"add: ", name}, {"integers are not clipped"}, {"no clip_norm"});
+            using rule = typename Updater::rule_type;
             auto const all = gradstep::detail::as_span<storage const, host_memory>(initial);
-            if (all.data() == nullptr && !all.empty())
-                detail::fail<buffer_error>({"add: ", name}, {"initial is null"}, {all.size(), " elements of memory"});
             gradstep::detail::require_layout(initial, all);
-            partition parts;
-            if constexpr (shaped_rule<typename Updater::rule_type>) {
-                if (!of.is_known()) of = gradstep::detail::shape_of(initial);
-                if (matrix_rule<typename Updater::rule_type> && !of.is_known() && !all.empty())
-                    detail::fail<value_error>({"add: ", name}, {"there is no shape, and the rule needs a matrix"},
-                                              {"rows and columns, as add(name, optimizer, initial, {}, {rows, cols})"});
-                gradstep::detail::require_elements("shape", of, all.size());
-                parts.whole_on = least_loaded_rank(all.size());
-            }
-            shard const own = parts.of_rank(all.size(), this->by().size(), this->by().rank());
-            parameter_options const own_options{.shape = parts.whole_on && own.size() != 0 ? of : shape{}};
-            model_.add(name, parameter<Updater>(optimizer, all.subspan(own.first, own.size()), own_options), options);
-            model_.set_shard(name, {this->by().rank(), this->by().size(), own.first, all.size()});
-            auto const& added = model_.template get<Updater>(name);
-            this->add_pushed([&](int channel) {
-                using type = detail::scattered_parameter<storage, C>;
-                auto out = std::make_unique<type>(this->by(), channel, std::move(name), all, options, added, parts);
-                shards_.push_back(out.get());
-                return out;
-            });
+            if (shaped_rule<rule> && !of.is_known()) of = gradstep::detail::shape_of(initial);
+            add_shard(std::move(name), all, options, {of, shaped_rule<rule>, matrix_rule<rule>},
+                      [&](std::span<storage const> own, parameter_options const& given) {
+                          return parameter<Updater>(optimizer, own, given);
+                      });
         }
+    }
+    /// The same for a parameter whose policies are chosen at run time, by an any_updater. `initial`
+    /// has the type of its values. What does not compile with types is a value_error here, and so
+    /// is a clip of the text that needs the norm of a whole gradient.
+    template <class Updater>
+    requires requires { typename Updater::tensor_type; }
+    void add(std::string name, Updater const& optimizer, typename Updater::span_type initial,
+             tensor_options options = {}, shape of = {}) {
+        auto const& facts = optimizer.facts();
+        std::visit([&](auto const& rule) { require_shards(name, optimizer, rule); }, optimizer.policies().rule);
+        initial = initial.now();
+        gradstep::detail::with_type(facts.storage, [&]<class S>() {
+            add_shard(std::move(name), std::span(static_cast<S const*>(initial.data), initial.size), options,
+                      {of, facts.uses_shape, facts.needs_matrix},
+                      [&](std::span<S const> own, parameter_options const& given) {
+                          typename Updater::span_type part(initial.type, static_cast<void const*>(own.data()),
+                                                           own.size());
+                          return typename Updater::parameter_type(optimizer, part, given);
+                      });
+        });
     }
 
     /// The result of the last step (model::update). It is the same on all ranks.
@@ -186,6 +187,55 @@ public:
     gradstep::model const& model() const { return model_; }
 
 private:
+    // The shape of a tensor, and what the rule does with it.
+    struct shape_for_rule {
+        shape of;
+        bool is_used, is_needed;
+    };
+    // make(own, options) returns the parameter of this rank's shard.
+    template <class S, class Make>
+    void add_shard(std::string name, std::span<S const> all, tensor_options const& options, shape_for_rule const& rows,
+                   Make const& make) {
+        this->refuse_late_add(name);
+        if (std::is_integral_v<S> && std::isfinite(options_.clip_norm))
+            detail::fail<value_error>({"add: ", name}, {"integers are not clipped"}, {"no clip_norm"});
+        if (all.data() == nullptr && !all.empty())
+            detail::fail<buffer_error>({"add: ", name}, {"initial is null"}, {all.size(), " elements of memory"});
+        partition parts;
+        if (rows.is_used) {
+            if (rows.is_needed && !rows.of.is_known() && !all.empty())
+                detail::fail<value_error>({"add: ", name}, {"there is no shape, and the rule needs a matrix"},
+                                          {"rows and columns, as add(name, optimizer, initial, {}, {rows, cols})"});
+            gradstep::detail::require_elements("shape", rows.of, all.size());
+            parts.whole_on = least_loaded_rank(all.size());
+        }
+        shard const own = parts.of_rank(all.size(), this->by().size(), this->by().rank());
+        parameter_options const own_options{.shape = parts.whole_on && own.size() != 0 ? rows.of : shape{}};
+        model_.add(name, make(all.subspan(own.first, own.size()), own_options), options);
+        model_.set_shard(name, {this->by().rank(), this->by().size(), own.first, all.size()});
+        auto& added = model_.tasks()[model_.tasks().index_of(name, "add")].parameter();
+        this->add_pushed([&](int channel) {
+            using type = detail::scattered_parameter<S, C>;
+            auto out = std::make_unique<type>(this->by(), channel, std::move(name), all, options, added, parts);
+            shards_.push_back(out.get());
+            return out;
+        });
+    }
+    template <class Updater, class Rule>
+    static void require_shards(std::string const& name, Updater const& optimizer, Rule const&) {
+        auto const refuse = [&](char const* what, char const* expected) {
+            detail::fail<value_error>({"add: ", name}, {what, ", and each rank updates a shard"}, {expected});
+        };
+        auto const& facts = optimizer.facts();
+        if (facts.is_row_wise || facts.is_model_wise)
+            refuse(facts.is_row_wise ? "the rule needs whole tensors" : "the rule needs sums over the whole model",
+                   "an element-wise rule; use synchronous");
+        if (gradstep::detail::sends_messages<Rule>)
+            refuse("dgc_momentum sends compressed gradients", "a rule of whole gradients; use compressed");
+        if (facts.uses_id) refuse("random numbers depend on the position in the whole tensor", "none; use synchronous");
+        if (!optimizer.limit().is_none())
+            refuse("the clip needs the norm of the whole gradient", "model_options.clip_norm; or use synchronous");
+    }
     // The rank that gets the next matrix. All ranks add the same parameters in the same order.
     int least_loaded_rank(std::size_t elements) {
         matrix_elements_.resize(static_cast<std::size_t>(this->by().size()));

@@ -11,8 +11,7 @@ namespace gradstep::distributed::detail::inline GRADSTEP_ISA {
 // A parameter whose gradients are summed over all ranks. S is its type in memory.
 template <class S, communicator C> class reduced_parameter final : public distributed_parameter {
 public:
-    template <class Updater>
-    reduced_parameter(C& by, int channel, std::string of, tensor_options const& own, parameter<Updater> const& owned)
+    reduced_parameter(C& by, int channel, std::string of, tensor_options const& own, dense_parameter& owned)
         : distributed_parameter(std::move(of), owned.size(), own, owned), by_(by), channel_(channel),
           mean_(std::make_shared<std::vector<S>>(owned.size())) {}
 
@@ -63,21 +62,35 @@ public:
         : base(by, "synchronous"), options_(options), model_(threads, options) {}
     ~synchronous() { this->rest(); }
 
-    /// Adds a parameter, as model::add does. Throws the errors of model::add, and sequence_error
-    /// after the ranks have begun.
-    template <class Updater> void add(std::string name, parameter<Updater> owned, tensor_options options = {}) {
+    /// Adds a `parameter` or an `any_parameter`, as model::add does. Throws the errors of
+    /// model::add, and sequence_error after the ranks have begun.
+    template <class Parameter>
+    requires(requires(Parameter x) { Parameter::owned(std::move(x)); }) void add(std::string name, Parameter owned,
+                                                                                 tensor_options options = {}) {
+        using optimizer = std::remove_cvref_t<decltype(owned.optimizer())>;
         this->refuse_late_add(name);
         model_.add(name, std::move(owned), options);
-        auto const& added = model_.template get<Updater>(name);
-        this->add_pushed([&](int channel) {
-            using type = detail::reduced_parameter<typename Updater::traits::storage, C>;
-            return std::make_unique<type>(this->by(), channel, std::move(name), options, added);
+        auto& added = model_.template get<optimizer>(name);
+        detail::with_type_of_values(added, [&]<class S>() {
+            this->add_pushed([&](int channel) {
+                using type = detail::reduced_parameter<S, C>;
+                return std::make_unique<type>(this->by(), channel, std::move(name), options, added.core());
+            });
         });
     }
     /// The same for an optimizer and initial values.
     template <class Updater, class Buffer>
+    requires requires { typename Updater::traits; }
     void add(std::string name, Updater const& optimizer, Buffer const& initial, tensor_options options = {}) {
         add(std::move(name), parameter<Updater>(optimizer, initial), options);
+    }
+    /// The same with policies chosen at run time, by an any_updater. `initial` has the type of its
+    /// values.
+    template <class Updater>
+    requires requires { typename Updater::tensor_type; }
+    void add(std::string name, Updater const& optimizer, typename Updater::span_type initial,
+             tensor_options options = {}) {
+        add(std::move(name), typename Updater::parameter_type(optimizer, initial), options);
     }
 
     /// The result of the last step (model::update). It is the same on all ranks.

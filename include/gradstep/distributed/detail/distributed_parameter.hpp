@@ -8,40 +8,22 @@
 // Parameters of workers: a gradient is exchanged while the caller computes, and the parameter is
 // updated when the gradients of all ranks have arrived.
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
+using gradstep::detail::dense_parameter;
 using gradstep::detail::incremental_step;
 using gradstep::detail::text;
 using gradstep::detail::type_id;
-using gradstep::detail::type_id_of;
 
-// The memory of a parameter of a model, without the type of its updater.
-struct memory_view {
-    void const* of;
-    std::string (*policies)(void const*);
-    std::span<std::byte const> (*values)(void const*);
-    std::string (*state_checksum)(void const*); // of the state that is equal on all ranks
-};
-template <class Updater> memory_view memory_of(parameter<Updater> const& of) {
-    static_assert(parameter<Updater>::on_host,
-                  "gradstep: distributed: the parameter is on a device; expected a backend of the host");
-    using type = parameter<Updater>;
-    return {&of,
-            [](void const* at) {
-                Updater const& by = static_cast<type const*>(at)->optimizer(); // for any backend
-                gradstep::detail::policy_text out;
-                by.visit_policies(out);
-                return out.take();
-            },
-            [](void const* at) { return std::as_bytes(static_cast<type const*>(at)->values()); },
-            [](void const* at) {
-                std::uint32_t sum = 0;
-                // u and v of dgc_momentum differ between ranks.
-                if constexpr (!gradstep::detail::sends_messages<typename Updater::rule_type>)
-                    for (char const* slot : Updater::state_names) {
-                        auto const bytes = std::as_bytes(static_cast<type const*>(at)->state(std::string_view(slot)));
-                        sum = gradstep::detail::crc32c(sum, bytes.data(), bytes.size());
-                    }
-                return text(sum);
-            }};
+// Calls f<S>() with the type of the values of a parameter of a model, whose policies are types or
+// chosen at run time.
+template <class Parameter, class F> void with_type_of_values(Parameter& of, F const& f) {
+    using optimizer = std::remove_cvref_t<decltype(of.optimizer())>;
+    if constexpr (requires { typename optimizer::traits; }) {
+        static_assert(Parameter::on_host,
+                      "gradstep: distributed: the parameter is on a device; expected a backend of the host");
+        f.template operator()<typename optimizer::traits::storage>();
+    } else {
+        gradstep::detail::with_type(of.core().facts().storage, f);
+    }
 }
 
 // The interface of a parameter for all modes.
@@ -52,19 +34,19 @@ public:
     type_id storage;
     char const* element;
     tensor_options options;
-    memory_view memory; // of the part in the model
+    dense_parameter& in_model; // of a mode with shards, the own one
     bool is_pushed = false;
 
-    template <class Updater>
-    distributed_parameter(std::string of, std::size_t elements, tensor_options const& own,
-                          parameter<Updater> const& owned)
-        : name(std::move(of)), size(elements), storage(type_id_of<typename Updater::traits::storage>()),
-          element(Updater::traits::name), options(own), memory(memory_of(owned)) {}
+    distributed_parameter(std::string of, std::size_t elements, tensor_options const& own, dense_parameter& part)
+        : name(std::move(of)), size(elements), storage(part.storage_type()), element(part.facts().element),
+          options(own), in_model(part) {}
 
     virtual void take(void const* gradient) = 0;
     virtual named_gradient gradient() const = 0; // for the update of the part in the model
-    virtual std::span<std::byte const> values() const { return memory.values(memory.of); }
-    virtual std::string state_checksum() const { return memory.state_checksum(memory.of); }
+    virtual std::span<std::byte const> values() const { return in_model.values_on_host(); }
+    std::string policies() const;
+    // The checksum of the state that is equal on all ranks.
+    GRADSTEP_DEFINE virtual std::string state_checksum() const;
 
     // Begins to exchange a gradient. With an incremental step `by`, calls of step_on update the
     // part in the model as soon as the gradients of all ranks have arrived, and the caller of

@@ -1,6 +1,23 @@
 #pragma once
 
 namespace gradstep::distributed::detail::inline GRADSTEP_ABI {
+GRADSTEP_DEFINE std::string distributed_parameter::policies() const {
+    gradstep::detail::saved_policies const written = in_model.by().written_policies(true);
+    gradstep::detail::policy_text out;
+    written.visit(written.of, out);
+    return out.take();
+}
+
+GRADSTEP_DEFINE std::string distributed_parameter::state_checksum() const {
+    std::uint32_t sum = 0;
+    if (in_model.compression() == nullptr) // u and v of dgc_momentum differ between ranks
+        for (std::size_t i = 0; i != in_model.facts().slots; ++i) {
+            auto const bytes = in_model.state_on_host(i);
+            sum = gradstep::detail::crc32c(sum, bytes.data(), bytes.size());
+        }
+    return text(sum);
+}
+
 GRADSTEP_DEFINE void distributed_parameter::begin_push(void const* gradient_memory, incremental_step* by) {
     begin([&] {
         std::size_t task = 0;

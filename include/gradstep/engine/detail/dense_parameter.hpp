@@ -37,9 +37,12 @@ public:
     std::size_t bytes_per_element() const final { return facts().bytes_per_element; }
     gradstep::clock clock() const { return by().clock(); }
     parameter_options const& options() const { return options_; }
-    // The bytes of the values, if they are in memory of the host.
+    // The bytes of the values and of a slot, if they are in memory of the host.
     std::span<std::byte const> values_on_host() const {
         return {static_cast<std::byte const*>(memory_.values()), memory_.value_bytes()};
+    }
+    std::span<std::byte const> state_on_host(std::size_t slot) const {
+        return {static_cast<std::byte const*>(memory_.state(slot)), memory_.state_bytes(slot)};
     }
 
     // The calls of one parameter alone.
