@@ -1,5 +1,5 @@
 #pragma once
-#include <gradstep/clipping/detail/refused_gradient.hpp>
+#include <gradstep/clipping/nonfinite.hpp>
 #include <gradstep/engine/detail/dense_parameter.hpp>
 #include <gradstep/engine/detail/kernels_of.hpp>
 #include <gradstep/memory/applied_average.hpp>
