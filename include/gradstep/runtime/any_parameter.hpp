@@ -308,15 +308,14 @@ private:
     class workspace {
     public:
         workspace() = default;
-        workspace(workspace const&);
-        workspace(workspace&&) noexcept;
-        workspace& operator=(workspace const&);
-        workspace& operator=(workspace&&) noexcept;
-        ~workspace();
+        workspace(workspace const&) {}
+        workspace(workspace&&) = default;
+        workspace& operator=(workspace const&) { return *this; }
+        workspace& operator=(workspace&&) = default;
         detail::parameter_scratch& operator*();
 
     private:
-        std::unique_ptr<detail::parameter_scratch> made_;
+        std::unique_ptr<detail::parameter_scratch, void (*)(detail::parameter_scratch*)> made_{nullptr, nullptr};
     };
 
     std::size_t slot_named(std::string_view name) const;
@@ -344,7 +343,7 @@ private:
     void reshape(gradstep::shape const& of);
     void require_rows(char const* call) const;
     step_options seeded(step_options options) const;
-    bool compresses() const { return std::holds_alternative<dgc_momentum>(updater_.policies().rule); }
+    bool compresses() const { return updater_.facts().sends_messages; }
     dgc_momentum const& compressing_rule(char const* call) const;
     void apply_all(detail::message_list const& messages);
     static std::size_t bytes_of(any_span const& x) { return x.size * size_of(x.type); }
@@ -363,7 +362,6 @@ private:
     std::span<std::int64_t const> ids_of(any_span const& given, char const* call);
 
     static void separate_ids(std::span<any_parameter* const> all);
-    any_updater updater_;
     std::uint64_t given_id_, seed_ = 0; // given_id_: by the constructor; options_.id can be another one
     std::size_t rows_, width_;
     bool has_rows_ = false; // else rows_ is 1, and width_ the number of all elements
@@ -372,6 +370,7 @@ private:
     bool is_replaced_ = false; // perhaps: the program has a reference to the updater
     bool is_taken_ = false;    // by update_all
     std::optional<detail::executor_reference> threads_;
+    any_updater updater_; // after what steps read, since it begins with that, too
     // The application's memory that it refers to.
     struct lent_memory {
         any_tensor tensor;

@@ -14,28 +14,17 @@ struct parameter_scratch {
 } // namespace gradstep::detail::inline GRADSTEP_RUNTIME_ABI
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
-GRADSTEP_DEFINE_RUNTIME any_parameter::workspace::workspace(workspace const&) {}
-
-GRADSTEP_DEFINE_RUNTIME any_parameter::workspace::workspace(workspace&&) noexcept = default;
-
-GRADSTEP_DEFINE_RUNTIME any_parameter::workspace& any_parameter::workspace::operator=(workspace const&) {
-    return *this;
-}
-
-GRADSTEP_DEFINE_RUNTIME any_parameter::workspace& any_parameter::workspace::operator=(workspace&&) noexcept = default;
-
-GRADSTEP_DEFINE_RUNTIME any_parameter::workspace::~workspace() = default;
-
 GRADSTEP_DEFINE_RUNTIME detail::parameter_scratch& any_parameter::workspace::operator*() {
-    if (made_ == nullptr) made_ = std::make_unique<detail::parameter_scratch>();
+    using scratch = detail::parameter_scratch;
+    if (made_ == nullptr) made_ = {new scratch(), [](scratch* made) { delete made; }};
     return *made_;
 }
 
 GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimizer, any_span initial,
                                                      parameter_options options, std::size_t rows,
                                                      std::optional<std::size_t> width)
-    : dense_parameter(optimizer.facts().is_model_wise, options), updater_(optimizer), given_id_(options.id),
-      rows_(rows), width_(width.value_or(initial.size)), has_rows_(rows != 1) {
+    : dense_parameter(optimizer.facts().is_model_wise, options), given_id_(options.id), rows_(rows),
+      width_(width.value_or(initial.size)), has_rows_(rows != 1), updater_(optimizer) {
     if (initial.type != updater_.storage())
         detail::fail<value_error>({"initial"}, {"has elements of ", detail::enumerator(initial.type)},
                                   {detail::enumerator(updater_.storage())});
@@ -75,8 +64,8 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(optimizer_configuration con
 
 GRADSTEP_DEFINE_RUNTIME any_parameter::any_parameter(any_updater const& optimizer, any_tensor const& memory,
                                                      parameter_options options)
-    : dense_parameter(optimizer.facts().is_model_wise, options), updater_(optimizer), given_id_(options.id), rows_(1),
-      width_(0) {
+    : dense_parameter(optimizer.facts().is_model_wise, options), given_id_(options.id), rows_(1), width_(0),
+      updater_(optimizer) {
     if (!std::holds_alternative<touch_only>(updater_.policies().catch_up))
         detail::fail<value_error>({"catch_up"}, {"a parameter of a model takes every step as a whole"}, {"touch_only"});
     set_id(options.id);

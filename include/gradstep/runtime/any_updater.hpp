@@ -205,7 +205,7 @@ public:
     /// The prepared step, for code that owns the memory.
     runtime::erased_step prepared_step() const { return step_; }
     /// Describes the updater's type.
-    runtime::updater_facts const& facts() const { return compiled_->facts(); }
+    using stepper::facts;
 
     /// For model-wise rules: a hash of the rule and its numbers; the first pass over the tensors of
     /// a call, which settles; and the settled state of the clock after the prepared step. For code
@@ -280,7 +280,7 @@ private:
         tensor_count() = default;
         tensor_count(tensor_count const& other) : count(other.count.load(std::memory_order_relaxed)) {}
         tensor_count& operator=(tensor_count const& other) {
-            count = other.count.load(std::memory_order_relaxed);
+            count.store(other.count.load(std::memory_order_relaxed), std::memory_order_relaxed);
             return *this;
         }
     };
@@ -342,20 +342,21 @@ private:
     runtime::erased_tensor checked(any_tensor const& given, bool has_gradient,
                                    std::size_t number = detail::only_tensor) const;
 
-    configuration policies_;
-    detail::norm_limit limit_ = {};
-    element_form form_;
+    // What every step reads or writes comes first, on a few lines of the cache.
     std::unique_ptr<runtime::compiled_updater> compiled_;
-    optimizer_options options_ = {};
-    std::shared_ptr<thread_pool> pool_; // for options_.threads; copies share it; null: the caller's thread
     // Mutable, like `prepared_`: a model-wise rule settles its numbers when a step is applied.
     mutable gradstep::clock clock_ = {};
     runtime::erased_step step_ = {};
     step_options step_options_ = {}; // of the prepared step
     mutable prepared prepared_ = prepared::no;
+    element_form form_;
     mutable tensor_count tensors_ = {};
-    double decay_ = 1;                           // of with_decay, for numbers that follow schedules
     std::shared_ptr<configuration const> whole_; // the policies before with_decay; null if no number follows a schedule
+    optimizer_options options_ = {};
+    configuration policies_;
+    detail::norm_limit limit_ = {};
+    std::shared_ptr<thread_pool> pool_; // for options_.threads; copies share it; null: the caller's thread
+    double decay_ = 1;                  // of with_decay, for numbers that follow schedules
 };
 
 /// The tensors of a call of any_updater, whose memory is checked (`any_updater::require`,

@@ -173,7 +173,7 @@ GRADSTEP_DEFINE_RUNTIME void require_same_types(any_updater const& a, any_update
 
 namespace gradstep::inline GRADSTEP_RUNTIME_ABI {
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(configuration policies, scalar storage, element_form form)
-    : policies_(std::move(policies)), form_(form), compiled_(detail::find_compiled(policies_, storage, form)) {
+    : compiled_(detail::find_compiled(policies, storage, form)), form_(form), policies_(std::move(policies)) {
     use(*compiled_);
     detail::check(policies_.schedule);
     if (policies_.scheduled.empty()) return;
@@ -195,10 +195,10 @@ GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(optimizer_configuration const& 
 }
 
 GRADSTEP_DEFINE_RUNTIME any_updater::any_updater(any_updater const& other)
-    : stepper(other), policies_(other.policies_), limit_(other.limit_), form_(other.form_),
-      compiled_(other.compiled_->copy()), options_(other.options_), pool_(other.pool_), clock_(other.clock_),
-      step_(other.step_), step_options_(other.step_options_), prepared_(other.prepared_), tensors_(other.tensors_),
-      decay_(other.decay_), whole_(other.whole_) {
+    : stepper(other), compiled_(other.compiled_->copy()), clock_(other.clock_), step_(other.step_),
+      step_options_(other.step_options_), prepared_(other.prepared_), form_(other.form_), tensors_(other.tensors_),
+      whole_(other.whole_), options_(other.options_), policies_(other.policies_), limit_(other.limit_),
+      pool_(other.pool_), decay_(other.decay_) {
     use(*compiled_);
 }
 
@@ -210,26 +210,21 @@ GRADSTEP_DEFINE_RUNTIME std::string any_updater::description() const {
 }
 
 GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options const& given, tensor_options const& own) {
-    step_options seeded;
-    bool const needs_seed = given.seed == 0 && options_.seed != 0;
-    if (needs_seed) {
-        seeded = given;
-        seeded.seed = static_cast<std::uint64_t>(options_.seed);
-    }
-    step_options const& options = needs_seed ? seeded : given;
+    step_options options = given;
+    if (options.seed == 0) options.seed = static_cast<std::uint64_t>(options_.seed);
     detail::check_next(clock_.step, clock_.samples, options, own);
     gradstep::clock now = clock_;
     if (options.epoch) now.epoch = *options.epoch;
     double const rate = options.rate ? *options.rate : policies_.schedule(now);
     detail::check_rate(rate);
     runtime::erased_step next{now.step + 1, rate * options.rate_scale, now.state};
-    std::optional<configuration> before;
+    // Not an optional, which every step would fill with zeros.
+    std::unique_ptr<configuration> const before(whole_ == nullptr ? nullptr : new configuration(move_to(now)));
     detail::rollback_guard moved([&] {
-        if (!before) return;
+        if (before == nullptr) return;
         compiled_->change(detail::combination_of(*before));
         policies_ = std::move(*before);
     });
-    if (whole_ != nullptr) before = move_to(now);
     if (!facts().clock_state_names.empty()) next.state = compiled_->advance(next);
     next.rate *= own.rate_scale;
     compiled_->prepare(next, options);

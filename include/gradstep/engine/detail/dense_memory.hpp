@@ -75,9 +75,9 @@ public:
     void* state(std::size_t i) const { return state_[i].data(); }
     std::size_t state_bytes(std::size_t i) const { return state_[i].bytes(); }
     // Everything except the gradient.
-    erased_tensor tensor() const {
+    erased_tensor tensor(std::size_t slots) const {
         erased_tensor out{values_.data(), nullptr, size_};
-        for (std::size_t i = 0; i != most_slots; ++i) out.slots[i] = state_[i].data();
+        for (std::size_t i = 0; i != slots; ++i) out.slots[i] = state_[i].data();
         return out;
     }
 

@@ -80,7 +80,7 @@ GRADSTEP_DEFINE void dense_memory::move_rows(kernels const& by, row_order const&
         return;
     }
     if (order.has_new_state()) {
-        erased_tensor all = to.tensor();
+        erased_tensor all = to.tensor(facts.slots);
         all.id = id;
         if (facts.uses_shape) all.shape = then;
         begin_state(by, all, has_own_rows ? order.after() : 0, width, step);

@@ -29,7 +29,7 @@ public:
     stepper const& by() const noexcept { return const_cast<dense_parameter*>(this)->by(); }
     kernels& code() noexcept { return by().code(); }
     kernels const& code() const noexcept { return by().code(); }
-    updater_facts const& facts() const noexcept { return code().facts(); }
+    updater_facts const& facts() const noexcept { return by().facts(); }
     // The code of the two halves of a step, for a call; null if the rule has none.
     GRADSTEP_DEFINE virtual compression_kernels* compression();
 
@@ -205,7 +205,7 @@ protected:
     virtual gradstep::shape matrix() const { return options_.shape; }
     // The values and state, with a gradient.
     erased_tensor tensor(void const* gradient) const {
-        erased_tensor out = memory_.tensor();
+        erased_tensor out = memory_.tensor(facts().slots);
         out.gradient = gradient;
         out.id = id_;
         out.bfloat16_copy = options_.bfloat16_copy;

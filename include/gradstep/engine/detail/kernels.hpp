@@ -29,6 +29,7 @@ struct updater_facts {
     bool needs_matrix;                         // a tensor is a matrix, and has a shape
     bool uses_shape;                           // the same, or a factored rule: a tensor is updated as a whole
     std::span<factor_slot const> factor_slots; // they begin at first_row_slot
+    bool sends_messages;                       // a step has two halves (compression_kernels)
 
     // Whether a tensor is updated as a whole.
     bool is_whole() const { return is_row_wise || uses_shape; }

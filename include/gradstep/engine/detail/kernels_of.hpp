@@ -200,7 +200,8 @@ public:
                                                &append_policy_name<rule>,
                                                matrix_rule<rule>,
                                                shaped_rule<rule>,
-                                               factor_slots_of<rule>()};
+                                               factor_slots_of<rule>(),
+                                               detail::sends_messages<rule>};
         return of_type;
     }
     void initialize(erased_tensor const& x, std::int64_t step) const final {

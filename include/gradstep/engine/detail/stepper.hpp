@@ -15,6 +15,7 @@ public:
     // The code that runs the prepared step.
     kernels& code() noexcept { return *code_; }
     kernels const& code() const noexcept { return *code_; }
+    updater_facts const& facts() const noexcept { return *facts_; } // without a look at the code
 
     virtual gradstep::clock clock() const = 0;
     virtual void seek(gradstep::clock at) = 0;
@@ -37,7 +38,7 @@ public:
 
 protected:
     stepper() = default;
-    void use(kernels& code) { code_ = &code; }
+    void use(kernels& code) { code_ = &code, facts_ = &code.facts(); }
     stepper(stepper const&) = default;
     stepper(stepper&&) = default;
     stepper& operator=(stepper const&) = default;
@@ -45,5 +46,6 @@ protected:
 
 private:
     kernels* code_ = nullptr;
+    updater_facts const* facts_ = nullptr;
 };
 } // namespace gradstep::detail::inline GRADSTEP_ABI

@@ -46,7 +46,7 @@ public:
             while (done-- != 0) all[done]->withdraw();
         });
         for (; done < all.size(); ++done) {
-            fetch(all, done + 1, 512);
+            fetch(all, done + 1, 1152);
             prepare_one(done, clip(done));
             is_model_wise = is_model_wise || all[done]->is_model_wise();
         }
