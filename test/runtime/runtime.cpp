@@ -353,6 +353,29 @@ TEST_CASE("a clip that is read has the bits of clip_value, and of global_norm an
     CHECK(!have_same_bits(b.values().as<float>(), alone_f));
 }
 
+TEST_CASE("parameters of a call have the bits of their own updates, whichever come before them", "[config]") {
+    std::vector<gs::any_parameter> together;
+    for (char const* const rule : {R"("adam"})", R"("adam", "beta1": 0.8})", R"("sgd"})",
+                                   R"("adam", "beta1": {"name": "polynomial", "rate": 0.9, "end": 0.5, "steps": 9}})"})
+        for (char const* const rate : {"0.25", "0.125"})
+            for (int copy = 0; copy < 4; ++copy) { // two with a step more than the others
+                together.emplace_back(gs::read_optimizer(R"({"rule": {"name": )" + std::string(rule) +
+                                                         R"(, "schedule": {"name": "constant", "rate": )" + rate +
+                                                         "}}"),
+                                      of_floats);
+                if (copy >= 2) together.back().update(of_floats);
+            }
+    auto apart = together;
+    std::vector<gs::any_parameter*> all;
+    for (gs::any_parameter& one : together) all.push_back(&one);
+    for (int t = 0; t < 3; ++t)
+        gs::update_all(all, std::vector<gs::any_span>(all.size(), of_floats), {.gradient_scale = 0.5});
+    for (std::size_t k = 0; k < all.size(); ++k) {
+        for (int t = 0; t < 3; ++t) apart[k].update(of_floats, {.gradient_scale = 0.5});
+        CHECK(have_same_bits(together[k].values().as<float>(), apart[k].values().as<float>()));
+    }
+}
+
 TEST_CASE("a clip that cannot be done is refused, and nothing has changed", "[config]") {
     std::vector<float> f = numbers<float>(5000, 3);
     f[4321] = std::numeric_limits<float>::quiet_NaN();

@@ -294,7 +294,10 @@ private:
     GRADSTEP_DEFINE_RUNTIME void run_alone() override;
     GRADSTEP_DEFINE_RUNTIME void ascend_alone(sam_options const& how, double scale, bool measures) override;
     GRADSTEP_DEFINE_RUNTIME detail::compression_kernels* compression() override;
-    GRADSTEP_DEFINE_RUNTIME void next_step(step_options const& options, tensor_options const& own) override;
+    void next_step(step_options const& options, tensor_options const& own) override {
+        next_step(options, own, nullptr);
+    }
+    void next_step(step_options const& options, tensor_options const& own, any_updater const* like);
     GRADSTEP_DEFINE_RUNTIME void put_average() override;
     GRADSTEP_DEFINE_RUNTIME void describe_shape(detail::state_visitor& to) const override;
     GRADSTEP_DEFINE_RUNTIME void require_trained(char const* call) const override;

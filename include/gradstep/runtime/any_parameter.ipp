@@ -449,14 +449,16 @@ GRADSTEP_DEFINE_RUNTIME step_options any_parameter::clipped(step_options options
     return options;
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options const& options, tensor_options const& own) {
+GRADSTEP_DEFINE_RUNTIME void any_parameter::next_step(step_options const& options, tensor_options const& own,
+                                                      any_updater const* like) {
     if (updater_.facts().is_model_wise != is_model_wise())
         detail::fail<value_error>({"optimizer"},
                                   {"was replaced, and the rule ", is_model_wise() ? "was" : "is",
                                    " model-wise, while the other one sees one tensor"},
                                   {"a new parameter"});
     require_copy();
-    dense_parameter::next_step(options.seed != 0 || seed_ == 0 ? options : seeded(options), own);
+    before_ = updater_.clock();
+    updater_.next_step(options.seed != 0 || seed_ == 0 ? options : seeded(options), own, like);
     compression(); // with the threads of this parameter
 }
 
@@ -789,8 +791,15 @@ GRADSTEP_DEFINE_RUNTIME void any_parameter::update_all(std::span<any_parameter* 
             with_context([&] { return number_of(found->task); },
                          [&] { detail::refuse_norm(found->norm, found->of_weights); });
     separate_ids(all);
+    any_updater const* before = nullptr; // its step is often the same
     driver.prepare_by(taken, [&](std::size_t k, double clip) {
-        with_context([&] { return number_of(k); }, [&] { taken[k]->prepare(options, clip); });
+        auto& one = static_cast<any_parameter&>(*taken[k]);
+        with_context([&] { return number_of(k); },
+                     [&] {
+                         if (one.catches_up_ || one.has_checks()) one.prepare(options, clip);
+                         else one.next_step(clip == 1 ? options : one.scaled(options, clip), one.own_, before);
+                     });
+        before = &one.updater_;
     });
     none_taken.dismiss();
     for (any_parameter* const one : all) one->is_taken_ = false;

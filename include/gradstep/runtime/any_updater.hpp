@@ -152,7 +152,9 @@ public:
     }
     /// Prepares the next step, like updater::next_step, and advances the clock. Throws the same
     /// errors; the clock is then unchanged.
-    GRADSTEP_DEFINE_RUNTIME void next_step(step_options const& options = {}, tensor_options const& own = {}) override;
+    void next_step(step_options const& options = {}, tensor_options const& own = {}) override {
+        next_step(options, own, nullptr);
+    }
     /// Applies the step to one tensor. With `on_nonfinite = skip`, a gradient with NaN or infinity
     /// does not change its tensor (zero_gradient still applies), and the call returns the element.
     /// It throws value_error for wrong types, size_error, buffer_error for memory that is missing,
@@ -202,6 +204,8 @@ public:
     runtime::compiled_updater& compiled() { return *compiled_; }
     clock_state before_sums() const override { return step_.state; }
     detail::saved_policies written_policies(bool) const override { return detail::policies_of(*this); }
+    /// The same. If `like` has prepared the same step, it is not checked and prepared again.
+    void next_step(step_options const& options, tensor_options const& own, any_updater const* like);
     /// The prepared step, for code that owns the memory.
     runtime::erased_step prepared_step() const { return step_; }
     /// Describes the updater's type.

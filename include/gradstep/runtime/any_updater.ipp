@@ -209,10 +209,14 @@ GRADSTEP_DEFINE_RUNTIME std::string any_updater::description() const {
     return out.take() + ", " + facts().element + ", " + detail::text(facts().bytes_per_element) + " bytes an element";
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options const& given, tensor_options const& own) {
+GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options const& given, tensor_options const& own,
+                                                    any_updater const* like) {
     step_options options = given;
     if (options.seed == 0) options.seed = static_cast<std::uint64_t>(options_.seed);
-    detail::check_next(clock_.step, clock_.samples, options, own);
+    if (like != nullptr && (like->step_.t - 1 != clock_.step || like->step_options_ != options ||
+                            like->clock_.samples - options.samples != clock_.samples))
+        like = nullptr;
+    if (like == nullptr) detail::check_next(clock_.step, clock_.samples, options, own);
     gradstep::clock now = clock_;
     if (options.epoch) now.epoch = *options.epoch;
     double const rate = options.rate ? *options.rate : policies_.schedule(now);
@@ -227,7 +231,8 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::next_step(step_options const& given, t
     });
     if (!facts().clock_state_names.empty()) next.state = compiled_->advance(next);
     next.rate *= own.rate_scale;
-    compiled_->prepare(next, options);
+    bool const is_same = like != nullptr && std::memcmp(&like->step_, &next, sizeof next) == 0; // bit for bit
+    compiled_->prepare(next, options, is_same ? like->compiled_.get() : nullptr);
     moved.dismiss();
     step_ = next;
     step_options_ = options;
@@ -462,7 +467,7 @@ GRADSTEP_DEFINE_RUNTIME std::size_t any_updater::other_steps::of(own_step const&
         auto made = decay == 1 ? of_.compiled_->copy()
                                : detail::find_compiled(policies_with(of_.policies_, decay), of_.storage(), of_.form_);
         runtime::erased_step const now{t, of_.step_.rate * own.rate_scale, of_.step_.state};
-        made->prepare(now, of_.step_options_);
+        made->prepare(now, of_.step_options_, nullptr);
         steps_.push_back({std::move(made), now});
     }
     return known; // these are the first steps
@@ -475,7 +480,7 @@ GRADSTEP_DEFINE_RUNTIME std::size_t any_updater::other_steps::clipped(std::size_
     runtime::erased_step const now = step == 0 ? of_.step_ : steps_[step - 1].now;
     step_options options = of_.step_options_;
     options.gradient_scale *= clip;
-    made->prepare(now, options);
+    made->prepare(now, options, nullptr);
     steps_.push_back({std::move(made), now, clip});
     return (step == 0 ? last_clipped_ : steps_[step - 1].last_clipped) = steps_.size();
 }

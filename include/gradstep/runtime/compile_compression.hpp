@@ -45,12 +45,12 @@ public:
 
     std::unique_ptr<compiled_updater> copy() const override {
         auto out = std::make_unique<compressing>(this->updater_.rule(), this->updater_.regularizer(), decays_);
-        if (now_.t != 0) out->prepare(now_, options_); // with its own executor
+        if (now_.t != 0) out->prepare(now_, options_, nullptr); // with its own executor
         return out;
     }
     void change(combination const& to) override { change_numbers(this->updater_, to); }
     clock_state advance(erased_step now) const override { return advanced(this->updater_, now); }
-    void prepare(erased_step now, step_options const& options) override {
+    void prepare(erased_step now, step_options const& options, compiled_updater const*) override {
         this->end_half(); // it refers to the step
         this->hold(options, [&] {
             return dgc_step<type>(this->updater_, step_info{now.t, now.rate}, options, decays_);

@@ -25,6 +25,15 @@ template <class Updater> void change_numbers(Updater& of, combination const& to)
     of = Updater(rule_in<typename Updater::rule_type>(to), regularizer_in<typename Updater::regularizer_type>(to),
                  of.schedule(), of.backend());
 }
+/// Whether two policies have the same numbers, bit for bit; false if some are in containers.
+template <class Policy> bool same_numbers(Policy const& a, Policy const& b) {
+    bool same = std::is_empty_v<Policy> || (std::is_scalar_v<Policy> && std::memcmp(&a, &b, sizeof a) == 0);
+    if constexpr (requires { Policy::hyperparameters; }) {
+        same = true;
+        Policy::hyperparameters.for_each([&](auto const& one) { same = same && same_numbers(a.*one.at, b.*one.at); });
+    }
+    return same;
+}
 /// Returns the state of the clock after a step, for compiled_updater::advance.
 template <class Updater> clock_state advanced([[maybe_unused]] Updater const& of, erased_step const& now) {
     if constexpr (detail::keeps_clock_state<typename Updater::rule_type>)
@@ -63,7 +72,14 @@ public:
     std::unique_ptr<compiled_updater> copy() const override { return owned_updater(new compiled(*this)); }
     void change(combination const& to) override { change_numbers(this->updater_, to); }
     clock_state advance(erased_step now) const override { return advanced(this->updater_, now); }
-    void prepare(erased_step now, step_options const& options) override {
+    void prepare(erased_step now, step_options const& options, [[maybe_unused]] compiled_updater const* like) override {
+        if constexpr (base::copies_steps)
+            if (like != nullptr && &like->facts() == &this->facts()) { // of this type
+                auto const& other = static_cast<compiled const&>(*like);
+                if (same_numbers(this->updater_.rule(), other.updater_.rule()) &&
+                    same_numbers(this->updater_.regularizer(), other.updater_.regularizer()))
+                    return this->hold_copy(other);
+            }
         this->hold(step_info{now.t, now.rate, now.state}, options);
     }
     void run_rows([[maybe_unused]] row_batch const& of, [[maybe_unused]] std::size_t first,

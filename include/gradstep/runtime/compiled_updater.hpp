@@ -67,8 +67,9 @@ public:
     /// without the scale of a tensor.
     virtual clock_state advance(erased_step now) const = 0;
     /// Prepares the scalars of a step, which stay until the next one. If it throws, the previous
-    /// ones stay.
-    virtual void prepare(erased_step, step_options const&) = 0;
+    /// ones stay. If it has the numbers of `like`, which has prepared this step with these options,
+    /// it copies the scalars.
+    virtual void prepare(erased_step, step_options const&, compiled_updater const* like) = 0;
     /// Applies the step to rows [first, last) of a batch. `staged` has room for a gradient of a row
     /// in double. Only for rules that update single rows.
     virtual void run_rows(row_batch const&, std::size_t first, std::size_t last, void* staged) const noexcept = 0;

@@ -43,6 +43,7 @@ struct step_options {
         if (loss && !ranges::finite.contains(*loss))
             detail::fail<value_error>({"step_options.loss"}, {*loss, " is out of range"}, {ranges::finite.text});
     }
+    friend bool operator==(step_options const&, step_options const&) = default;
 };
 
 /// The options of one tensor of a step, or of one parameter of a model.

@@ -398,6 +398,9 @@ protected:
         }
         loss_ = options.loss.value_or(0);
     }
+    // Holds the step of other kernels, if it depends on no tensor and no sums.
+    static constexpr bool copies_steps = splits && !takes_whole && !is_model_wise;
+    void hold_copy(step_kernels const& other) { held_ = other.held_; }
     prepared_step<Updater> const& prepared() const {
         if constexpr (is_model_wise) return *held_;
         else return held_->prepared();
