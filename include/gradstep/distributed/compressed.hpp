@@ -12,7 +12,7 @@ namespace gradstep::distributed::detail::inline GRADSTEP_ISA {
 // A parameter whose gradient is kept until a message is made of it. S is its type in memory.
 template <class S> class kept_parameter final : public distributed_parameter {
 public:
-    kept_parameter(std::string of, tensor_options const& own, dense_parameter& owned)
+    kept_parameter(std::string of, tensor_options const& own, dense_parameter const& owned)
         : distributed_parameter(std::move(of), owned.size(), own, owned), gradient_(owned.size()) {}
 
     void take(void const* gradient) override {

@@ -33,7 +33,7 @@ public:
 template <class S, communicator C> class scattered_parameter final : public sharded_parameter {
 public:
     scattered_parameter(C& by, int channel, std::string of, std::span<S const> initial, tensor_options const& own,
-                        dense_parameter& owned, partition const& divided)
+                        dense_parameter const& owned, partition const& divided)
         : sharded_parameter(divided, std::move(of), initial.size(), own, owned), by_(by), channel_(channel),
           shard_(divided.of_rank(initial.size(), by.size(), by.rank())),
           gradient_(std::make_shared<std::vector<S>>(initial.size())),

@@ -11,7 +11,7 @@ namespace gradstep::distributed::detail::inline GRADSTEP_ISA {
 // A parameter whose gradients are summed over all ranks. S is its type in memory.
 template <class S, communicator C> class reduced_parameter final : public distributed_parameter {
 public:
-    reduced_parameter(C& by, int channel, std::string of, tensor_options const& own, dense_parameter& owned)
+    reduced_parameter(C& by, int channel, std::string of, tensor_options const& own, dense_parameter const& owned)
         : distributed_parameter(std::move(of), owned.size(), own, owned), by_(by), channel_(channel),
           mean_(std::make_shared<std::vector<S>>(owned.size())) {}
 

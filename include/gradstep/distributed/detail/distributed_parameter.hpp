@@ -34,10 +34,10 @@ public:
     type_id storage;
     char const* element;
     tensor_options options;
-    dense_parameter& in_model; // of a mode with shards, the own one
+    dense_parameter const& in_model; // of a mode with shards, the own one
     bool is_pushed = false;
 
-    distributed_parameter(std::string of, std::size_t elements, tensor_options const& own, dense_parameter& part)
+    distributed_parameter(std::string of, std::size_t elements, tensor_options const& own, dense_parameter const& part)
         : name(std::move(of)), size(elements), storage(part.storage_type()), element(part.facts().element),
           options(own), in_model(part) {}
 
