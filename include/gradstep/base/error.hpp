@@ -250,15 +250,15 @@ bool is_utf8(std::string_view text);
 [[gnu::cold]] std::string shortened(std::string_view text);
 std::string in_quotes(std::string_view text);
 
+// The name of T in the signature of a template: out of line, since each T calls it.
+[[gnu::cold]] constexpr std::string_view type_in(std::string_view signature) {
+    std::string_view name = signature.substr(signature.find("T = ") + 4);
+    name = name.substr(0, name.find_first_of(";]<"));
+    return name.substr(name.rfind(':') + 1); // from 0 if there is none
+}
 /// The name of a policy in errors, logs and JSON is its C++ name: "adam" for gradstep::adam,
 /// "warmup" for gradstep::warmup<gradstep::cosine>.
-template <class T> constexpr std::string_view type_name() {
-    std::string_view name = __PRETTY_FUNCTION__;
-    name.remove_prefix(name.find("T = ") + 4);
-    name = name.substr(0, name.find_first_of(";]<"));
-    if (auto const scope = name.rfind(':'); scope != name.npos) name.remove_prefix(scope + 1);
-    return name;
-}
+template <class T> constexpr std::string_view type_name() { return type_in(__PRETTY_FUNCTION__); }
 } // namespace gradstep::detail::inline GRADSTEP_ABI
 
 #if GRADSTEP_HEADER_ONLY

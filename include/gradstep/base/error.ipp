@@ -20,18 +20,16 @@ GRADSTEP_DEFINE void text_arg::append_to(std::string& out) const {
     switch (is) {
     case kind::text:
         out.append(text);
-        break;
+        return;
     case kind::floating:
-        append(floating);
-        break;
+        return append(floating);
     case kind::single:
-        append(single);
-        break;
-    case kind::integer:
-        append(integer);
-        break;
+        return append(single);
     default:
-        append(natural);
+        bool const is_negative = is == kind::integer && integer < 0;
+        std::uint64_t const number = is == kind::natural ? natural : static_cast<std::uint64_t>(integer);
+        out.append(is_negative ? "-" : "");
+        append(is_negative ? 0 - number : number);
     }
 }
 
@@ -42,8 +40,8 @@ GRADSTEP_DEFINE std::string joined(std::initializer_list<text_arg> arguments) {
 }
 
 GRADSTEP_DEFINE std::string message(message_part where, message_part given, message_part expected) {
-    std::string out = joined(where) + ": " + joined(given);
-    if (expected.size() != 0) out += "; expected " + joined(expected);
+    std::string out = joined(where).append(": ").append(joined(given));
+    if (expected.size() != 0) out.append("; expected ").append(joined(expected));
     return out;
 }
 

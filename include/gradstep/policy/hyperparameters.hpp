@@ -182,10 +182,7 @@ template <class Enum> std::string enumerator(Enum value) {
 
 // The name of a hyperparameter in errors: "adam.beta1", "piecewise.rates[2]".
 inline std::string hyperparameter_name(std::string_view policy, char const* hyperparameter, std::int64_t i = -1) {
-    std::string name(policy);
-    name.append(".").append(hyperparameter);
-    if (i >= 0) name.append("[").append(text(i)).append("]");
-    return name;
+    return i < 0 ? joined({policy, ".", hyperparameter}) : joined({policy, ".", hyperparameter, "[", i, "]"});
 }
 // The same for a type: out of line, so that checks that nearly always succeed stay small.
 template <class Policy>
@@ -197,14 +194,22 @@ inline std::string_view bounds_of(range const& allowed) {
     std::string_view const text = allowed.text;
     return text.starts_with("in ") ? text.substr(3) : text;
 }
-template <class Value>
-[[noreturn, gnu::cold, gnu::noinline]] void refuse_number(std::string const& name, Value value, range const& allowed,
-                                                          double largest) {
-    if (is_left_out(value)) fail<value_error>({name}, {"is missing"}, {"a number that is ", allowed.text});
-    if (!allowed.contains(static_cast<double>(value)))
-        fail<value_error>({name}, {value, " is out of range"}, {bounds_of(allowed)});
+template <std::same_as<range> Range> // so that only files with checks compile it
+[[noreturn, gnu::cold, gnu::noinline]] void refuse_number(std::string const& name, text_arg value, double x,
+                                                          bool left_out, Range const& allowed, double largest) {
+    if (left_out) fail<value_error>({name}, {"is missing"}, {"a number that is ", allowed.text});
+    if (!allowed.contains(x)) fail<value_error>({name}, {value, " is out of range"}, {bounds_of(allowed)});
     fail<value_error>({name}, {value, " is out of range"},
                       {"at most ", largest, ", the largest number of the element's arithmetic"});
+}
+template <class Name>
+[[noreturn, gnu::cold, gnu::noinline]] void refuse_choice(std::string const& name, Name const* enumerators,
+                                                          std::size_t count, unsigned allowed, std::int64_t value) {
+    std::string names;
+    for (std::size_t i = 0; i < count; ++i)
+        if ((allowed >> i & 1u) != 0) names.append(names.empty() ? "" : " or ").append(enumerators[i]);
+    auto const i = static_cast<std::size_t>(value);
+    fail<value_error>({name}, {i < count ? text_arg(enumerators[i]) : text_arg(value), " is not allowed"}, {names});
 }
 // Throws value_error if `value` (a hyperparameter of a policy, or the item i of its list) is
 // missing or out of range.
@@ -215,16 +220,14 @@ void check_number(char const* hyperparameter, range const& allowed, Value value,
     auto const x = static_cast<double>(value);
     // Infinity is an option where it is allowed, not a number of the arithmetic.
     if (allowed.contains(x) && (std::is_integral_v<Value> || std::abs(x) <= largest || std::isinf(x))) return;
-    refuse_number<widest>(hyperparameter_name<Policy>(hyperparameter, i), value, allowed, largest);
+    auto const given = static_cast<widest>(value);
+    refuse_number(hyperparameter_name<Policy>(hyperparameter, i), given, x, is_left_out(given), allowed, largest);
 }
 template <class Policy, class Enum>
 void check_choice(char const* hyperparameter, choices<Enum> const& allowed, Enum value) {
-    if (allowed.contains(value)) return;
-    std::string names;
-    for (std::size_t i = 0; i < enumerators<Enum>.size(); ++i)
-        if (allowed.contains(static_cast<Enum>(i)))
-            names.append(names.empty() ? "" : " or ").append(enumerators<Enum>[i]);
-    fail<value_error>({hyperparameter_name<Policy>(hyperparameter)}, {enumerator(value), " is not allowed"}, {names});
+    if (!allowed.contains(value))
+        refuse_choice(hyperparameter_name<Policy>(hyperparameter), enumerators<Enum>.data(), enumerators<Enum>.size(),
+                      allowed.bits, static_cast<std::int64_t>(value));
 }
 
 /// Throws value_error for the first hyperparameter of `policy`, or of a policy inside it, that is

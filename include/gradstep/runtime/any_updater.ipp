@@ -589,7 +589,7 @@ GRADSTEP_DEFINE_RUNTIME void any_updater::refuse(std::array<detail::extent, 2 + 
         if (!detail::is_aligned(all[i].data, type))
             detail::refuse_alignment(detail::buffer_name(number, all[i].name), type);
     }
-    detail::refuse(all, number);
+    detail::refuse(all.data(), all.size(), number);
 }
 
 GRADSTEP_DEFINE_RUNTIME runtime::erased_tensor any_updater::checked(any_tensor const& given, bool has_gradient,

@@ -43,10 +43,10 @@ inline std::string buffer_name(std::size_t tensor, char const* name) {
 }
 
 // Throws the error for buffers that are null, overlapping, or of different lengths.
-template <std::size_t N>
-[[noreturn, gnu::noinline, gnu::cold]] void refuse(std::array<extent, N> const& buffers, std::size_t tensor) {
+template <std::same_as<extent> Extent> // so that only files with checks compile it
+[[noreturn, gnu::noinline, gnu::cold]] void refuse(Extent const* buffers, std::size_t count, std::size_t tensor) {
     std::size_t const n = buffers[0].size;
-    for (std::size_t i = 0; i < N; ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
         extent const& b = buffers[i];
         if (b.size != n)
             detail::fail<size_error>({buffer_name(tensor, b.name)},
@@ -79,7 +79,7 @@ template <std::size_t N> GRADSTEP_INLINE void check_extents(std::array<extent, N
                 ...);
     }
     (std::make_index_sequence<N>{});
-    if (!fit) refuse(buffers, tensor);
+    if (!fit) refuse(buffers.data(), N, tensor);
 }
 // The same for one more buffer beside others, which have been checked and are of n elements
 // whatever they say.
