@@ -117,7 +117,7 @@ inline void visit_shape(state_visitor& to, gradstep::shape const& of) {
     std::uint64_t const extents[] = {of.memory_rows(), of.memory_cols()};
     to.shape(extents);
 }
-template <class Updater> void visit_policies(state_visitor& to, Updater const& of, bool decay = true) {
+template <class Updater> [[gnu::cold]] void visit_policies(state_visitor& to, Updater const& of, bool decay = true) {
     to.policies(Updater::traits::name, &append_policy_name<typename Updater::rule_type>,
                 decay ? policies_of(of) : policies_of<Updater, false>(of), of.clock(), access_of(of.backend()));
 }

@@ -8,7 +8,8 @@ namespace gradstep::detail::inline GRADSTEP_ABI {
 template <std::integral Count> std::uint64_t counted(char const* name, Count count, std::uint64_t least) {
     bool const too_large = std::cmp_greater(count, std::numeric_limits<std::int64_t>::max());
     if (too_large || std::cmp_less(count, least))
-        fail<value_error>({name}, {count, " is out of range"}, {too_large ? "< 2^63" : ">= " + text(least)});
+        fail<value_error>({name}, {count, " is out of range"},
+                          {too_large ? "< 2^63" : ">= ", too_large ? text_arg("") : text_arg(least)});
     return static_cast<std::uint64_t>(count);
 }
 
@@ -35,8 +36,8 @@ struct resumed_history {
 class row_core {
 public:
     // Throws value_error for options out of range, or not for these policies, and memory_error.
-    row_core(std::unique_ptr<table_kernels> kernels, std::uint64_t num_rows, std::size_t width,
-             table_options const& chosen);
+    [[gnu::cold]] row_core(std::unique_ptr<table_kernels> kernels, std::uint64_t num_rows, std::size_t width,
+                           table_options const& chosen);
     row_core(row_core const& other);
     row_core(row_core&&) = default;
     row_core& operator=(row_core const& other) { return *this = row_core(other); }
@@ -59,7 +60,7 @@ public:
     // How many bytes an update of a row moves.
     std::size_t row_bytes() const { return facts().bytes_per_element * width_; }
     // The columns of these rows, without memory.
-    std::vector<row_column> columns() const;
+    [[gnu::cold]] std::vector<row_column> columns() const;
     // Throws size_error unless so many rows of this width can be counted.
     void check_count(std::uint64_t num_rows) const;
     // Calls f(), which allocates memory for so many rows. Explains a failed allocation.
@@ -111,8 +112,8 @@ public:
                     bool catches_up) const;
     // The same in zeroed memory: zeros are not written, so that a large table uses pages only for
     // active rows.
-    void begin_zeroed_rows(row_place const& rows, initial_values const& initial, std::uint64_t first,
-                           std::uint64_t last, bool catches_up) const;
+    [[gnu::cold]] void begin_zeroed_rows(row_place const& rows, initial_values const& initial, std::uint64_t first,
+                                         std::uint64_t last, bool catches_up) const;
     void reset(row_place const& rows, given_ids ids) const;
     void set_rows(row_place const& rows, given_ids ids, given_values const& values) const;
     // The initial values of rows that are added after construction.

@@ -30,7 +30,7 @@ public:
     // The columns of some rows.
     class segment {
     public:
-        segment(row_columns columns, row_allocator const& by, std::uint64_t count);
+        [[gnu::cold]] segment(row_columns columns, row_allocator const& by, std::uint64_t count);
         segment(segment const&) = delete;
         segment& operator=(segment const&) = delete;
         ~segment();
@@ -51,7 +51,7 @@ public:
     // The segments that `become` installs: nothing has changed before.
     using segments_type = std::vector<std::shared_ptr<segment>>;
 
-    row_segments(row_columns columns, row_allocator const& by, std::uint64_t count);
+    [[gnu::cold]] row_segments(row_columns columns, row_allocator const& by, std::uint64_t count);
     row_segments(row_segments const& other); // has one segment
     row_segments(row_segments&&) = default;
     row_segments& operator=(row_segments const& other) { return *this = row_segments(other); }
@@ -66,7 +66,7 @@ public:
 
     // The segments with memory for this many rows in total, and with all rows in one.
     segments_type reserved(std::uint64_t rows) const;
-    segments_type joined(std::uint64_t rows) const;
+    [[gnu::cold]] segments_type joined(std::uint64_t rows) const;
     void become(segments_type&& segments) noexcept;
     // Sets the number of rows, up to the reserved number.
     void set_rows(std::uint64_t rows) noexcept;

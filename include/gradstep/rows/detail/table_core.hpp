@@ -10,8 +10,8 @@ class table_core {
 public:
     // Throws value_error or size_error for numbers out of range, memory_error if the rows do not
     // fit into memory.
-    table_core(std::unique_ptr<table_kernels> kernels, std::uint64_t num_rows, std::size_t width,
-               table_options const& options);
+    [[gnu::cold]] table_core(std::unique_ptr<table_kernels> kernels, std::uint64_t num_rows, std::size_t width,
+                             table_options const& options);
     // The same without rows, for a table whose rows have keys.
     table_core(std::unique_ptr<table_kernels> kernels, std::size_t width, table_options const& options,
                kept_columns const& kept);
@@ -70,16 +70,16 @@ private:
     // Adds rows, up to `rows`. begin(zeroed) writes them; `zeroed`: their memory is zero.
     template <class Begin> void add_rows(std::uint64_t rows, Begin const& begin);
     // Everything that can throw comes first.
-    void become(row_segments::segments_type&& segments);
+    [[gnu::cold]] void become(row_segments::segments_type&& segments);
     std::unique_ptr<row_segments::segment> values_of_segments() const;
     void write(void const* from, std::byte* to, std::size_t bytes) const; // from the host
 
     row_core rows_;
     row_segments memory_;
     // The columns of each segment, with as many elements as it has rows.
-    std::vector<std::vector<row_column>> columns_;
+    std::vector<row_column> columns_;
     std::vector<row_columns> spans_;
-    std::shared_ptr<void> page_memory_;
+    std::unique_ptr<row_segments::segment> page_memory_;
     row_place place_;                                // its pages are in page_memory_
     std::unique_ptr<row_segments::segment> trained_; // the values, while averages are applied
 };

@@ -28,38 +28,38 @@ GRADSTEP_DEFINE table_core::table_core(std::unique_ptr<table_kernels> of, std::s
 GRADSTEP_DEFINE table_core::table_core(table_core const& other) : rows_(other.rows_), memory_(other.memory_) {
     become(row_segments::segments_type(memory_.segments()));
     if (other.trained_ != nullptr) {
-        trained_ = std::make_unique<row_segments::segment>(row_columns(columns_[0]).first(1), kernels().allocator(),
-                                                           num_rows());
+        trained_ = std::make_unique<row_segments::segment>(spans_[0].first(1), kernels().allocator(), num_rows());
         trained_->copy_from(*other.trained_, num_rows(), 0);
     }
 }
 
 GRADSTEP_DEFINE void table_core::become(row_segments::segments_type&& segments) {
-    std::vector<std::vector<row_column>> columns(segments.size());
+    std::size_t const count = segments[0]->columns().size();
+    std::vector<row_column> columns(segments.size() * count);
     std::vector<row_columns> spans(segments.size());
     for (std::size_t k = 0; k < segments.size(); ++k) {
-        row_columns const all = segments[k]->columns();
-        columns[k].assign(all.begin(), all.end());
-        for (row_column& x : columns[k]) x.stride = x.row_elements;
-        spans[k] = columns[k];
+        row_column* const first = columns.data() + k * count;
+        for (std::size_t i = 0; i < count; ++i) {
+            first[i] = segments[k]->columns()[i];
+            first[i].stride = first[i].row_elements;
+        }
+        spans[k] = {first, count};
     }
-    std::shared_ptr<void> page_memory;
-    std::byte* pages = nullptr;
+    std::unique_ptr<row_segments::segment> page_memory;
     if (segments.size() != 1) {
         std::vector<std::byte*> addresses;
         for (std::size_t k = 0; k < segments.size(); ++k)
             for (std::uint64_t row = 0; row < segments[k]->rows(); row += std::uint64_t{1} << memory_.shift())
-                for (row_column const& x : columns[k]) addresses.push_back(x.row(row));
-        row_allocator const& by = kernels().allocator();
-        std::size_t const bytes = addresses.size() * sizeof addresses[0];
-        auto release = [&by, bytes](void* owner) { by.release(owner, bytes); };
-        page_memory = {by.allocate(bytes, &pages), release};
-        write(addresses.data(), pages, bytes);
+                for (row_column const& x : spans[k]) addresses.push_back(x.row(row));
+        row_column const page[] = {{"pages", "", 1, sizeof addresses[0]}};
+        page_memory = std::make_unique<row_segments::segment>(page, kernels().allocator(), addresses.size());
+        write(addresses.data(), page_memory->columns()[0].data, addresses.size() * sizeof addresses[0]);
     }
     memory_.become(std::move(segments));
     columns_ = std::move(columns);
     spans_ = std::move(spans);
     page_memory_ = std::move(page_memory);
+    std::byte* const pages = page_memory_ == nullptr ? nullptr : page_memory_->columns()[0].data;
     place_ = {width(), spans_, reinterpret_cast<std::byte* const*>(pages), memory_.shift()};
     set_rows(memory_.num_rows());
 }
@@ -84,7 +84,8 @@ GRADSTEP_DEFINE void table_core::set_rows(std::uint64_t rows) noexcept {
     memory_.set_rows(rows);
     for (std::size_t k = 0; k < segments(); ++k) {
         std::uint64_t const held = std::min(rows, memory_.segments()[k]->rows());
-        for (row_column& x : columns_[k]) x.size = static_cast<std::size_t>(held) * x.row_elements;
+        for (row_column& x : std::span(columns_).subspan(k * spans_[k].size(), spans_[k].size()))
+            x.size = static_cast<std::size_t>(held) * x.row_elements;
         rows -= held;
     }
 }
