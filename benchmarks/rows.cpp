@@ -99,11 +99,14 @@ void duplicates(report& out, options const& o) {
     out.line(both, ratio(t[0], t[1]), 1.9);
     out.line(nanoseconds, nanoseconds_a_row(t[0], raw), {}, "ns an id");
 
-    gs::detail::aggregator<std::int64_t> groups;
-    auto const alone =
-        interleave({rows::over(raw, 0, [&](rows::batch const& b) { groups.by_radix(b.ids, nullptr, {}, num_rows); }),
-                    rows::over(raw, 0, [&](rows::batch const& b) { groups.by_hash(b.ids, nullptr, {}); })},
-                   o.rounds);
+    gs::detail::aggregator groups;
+    auto const alone = interleave(
+        {rows::over(
+             raw, 0,
+             [&](rows::batch const& b) { groups.by_radix(groups.compact(std::span(b.ids), nullptr, {}), num_rows); }),
+         rows::over(raw, 0,
+                    [&](rows::batch const& b) { groups.by_hash(groups.compact(std::span(b.ids), nullptr, {})); })},
+        o.rounds);
     out.line(grouping, ratio(alone[0], alone[1]));
     double const distinct = 100 * unique.mean_batch() / raw.mean_batch();
     out.line(share, {distinct, distinct, distinct}, {}, "% of the ids");
@@ -196,10 +199,10 @@ void grouping_by_parts(report& out, options const& o) {
     gs::thread_pool pool(2);
     auto const by = [&](std::size_t count) {
         auto const sorted = std::make_shared<gs::detail::id_partition<std::int64_t>>();
-        auto const groups = std::make_shared<std::vector<gs::detail::aggregator<std::int64_t>>>(count);
+        auto const groups = std::make_shared<std::vector<gs::detail::aggregator>>(count);
         return rows::over(w, count % w.batches.size(), [=, &pool](rows::batch const& b) {
             if (count == 1) {
-                groups->front().by_hash(b.ids, nullptr, {});
+                groups->front().by_hash(groups->front().compact(std::span(b.ids), nullptr, {}));
                 return;
             }
             sorted->begin(b.ids, nullptr, {}, count);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <gradstep/rows/detail/aggregate.hpp>
+#include <gradstep/rows/detail/table_kernels.hpp>
 
 #include <support/allocations.hpp>
 #include <support/catch.hpp>
@@ -26,6 +27,7 @@ using gs::detail::batch_rows;
 using gs::detail::check_ids;
 using gs::detail::duplicate_check;
 using gs::detail::expand_offsets;
+using gs::detail::given_ids;
 using gs::detail::id_partition;
 
 namespace {
@@ -47,11 +49,11 @@ template <class Id> struct batch {
     position source(std::size_t p) const { return bag_of.empty() ? static_cast<position>(p) : bag_of[p]; }
     bool ignores(std::size_t p) const { return ignore_id && static_cast<std::int64_t>(ids[p]) == *ignore_id; }
 
-    batch_rows<Id> by_hash(aggregator<Id>& a) const { return a.by_hash(span(), sources_of(), ignore_id); }
-    batch_rows<Id> by_radix(aggregator<Id>& a) const { return a.by_radix(span(), sources_of(), ignore_id, num_rows); }
-    batch_rows<Id> compact(aggregator<Id>& a) const { return a.compact(span(), sources_of(), ignore_id); }
+    batch_rows<Id> by_hash(aggregator& a) const { return a.by_hash(compact(a)); }
+    batch_rows<Id> by_radix(aggregator& a) const { return a.by_radix(compact(a), num_rows); }
+    batch_rows<Id> compact(aggregator& a) const { return a.compact(span(), sources_of(), ignore_id); }
     /// The ids of one part of several.
-    batch_rows<Id> part(aggregator<Id>& a, id_partition<Id>& by, std::size_t part, std::size_t parts) const {
+    batch_rows<Id> part(aggregator& a, id_partition<Id>& by, std::size_t part, std::size_t parts) const {
         by.begin(span(), sources_of(), ignore_id, parts);
         for (std::size_t chunk = parts; chunk-- > 0;) by.sort(chunk); // in any order
         return a.collect(by, part);
@@ -178,7 +180,7 @@ static_assert(std::is_trivially_copyable_v<batch_rows<std::int64_t>>);
 
 TEMPLATE_TEST_CASE("every batch is aggregated like the model", "", std::int32_t, std::int64_t, std::uint64_t) {
     std::mt19937_64 random(7);
-    aggregator<TestType> a; // one for all: what a batch leaves behind must not show in the next
+    aggregator a; // one for all: what a batch leaves behind must not show in the next
     id_partition<TestType> by;
     for (std::size_t const k : {0u, 1u, 2u, 3u, 17u, 255u, 1000u, 5000u})
         for (shape const kind : shapes)
@@ -214,12 +216,12 @@ TEMPLATE_TEST_CASE("every batch is aggregated like the model", "", std::int32_t,
 // They took 640 times as long as others: 640 ms for 32 Ki of them.
 TEMPLATE_TEST_CASE("ids that are chosen to collide are aggregated like the model, by sorting", "", std::int32_t,
                    std::int64_t, std::uint64_t) {
-    aggregator<TestType> a;
+    aggregator a;
     id_partition<TestType> by;
     for (std::size_t const k : {200u, 3000u}) {
         auto b = colliding<TestType>(k);
         std::vector<position> row_of(4 * k);
-        CHECK(!a.find_rows({b.ids.data(), nullptr, nullptr, k}, row_of.data()));
+        CHECK(!a.find_rows(batch_rows<TestType>{b.ids.data(), nullptr, nullptr, k}, row_of.data()));
         REQUIRE(listed(b.by_hash(a)) == expected(b));
 
         std::mt19937_64 random(1); // each of them some times, bags and padding
@@ -242,14 +244,15 @@ TEMPLATE_TEST_CASE("ids that are chosen to collide are aggregated like the model
 TEMPLATE_TEST_CASE("ids that nobody chose are aggregated without sorting", "", std::int32_t, std::int64_t,
                    std::uint64_t) {
     std::mt19937_64 random(13);
-    aggregator<TestType> a;
+    aggregator a;
     for (std::size_t const k : {1u, 17u, 255u, 4096u, 40'000u})
         for (shape const kind : shapes)
             for (int again = 0; again < 5; ++again) {
                 auto const b = make_batch<TestType>(kind, k, random);
                 std::vector<position> row_of(k);
                 CAPTURE(k, static_cast<int>(kind));
-                CHECK(a.find_rows({b.ids.data(), nullptr, nullptr, k}, row_of.data()) == expected(b).size());
+                CHECK(a.find_rows(batch_rows<TestType>{b.ids.data(), nullptr, nullptr, k}, row_of.data()) ==
+                      expected(b).size());
             }
     // Ids at a stride: every stride's highest bits go through both products.
     for (int bit = 0; bit < (sizeof(TestType) == 4 ? 16 : 48); ++bit) {
@@ -257,13 +260,13 @@ TEMPLATE_TEST_CASE("ids that nobody chose are aggregated without sorting", "", s
         for (std::size_t p = 0; p < 30'000; ++p) ids.push_back(static_cast<TestType>(p << bit));
         std::vector<position> row_of(ids.size());
         CAPTURE(bit);
-        CHECK(a.find_rows({ids.data(), nullptr, nullptr, ids.size()}, row_of.data()) == ids.size());
+        CHECK(a.find_rows(batch_rows<TestType>{ids.data(), nullptr, nullptr, ids.size()}, row_of.data()) == ids.size());
     }
 }
 
 TEMPLATE_TEST_CASE("ignored by their value, in range or not", "", std::int32_t, std::int64_t, std::uint64_t) {
     using ids = std::vector<TestType>;
-    aggregator<TestType> a;
+    aggregator a;
     batch<TestType> b{ids{4, 0, 7, 4, 0}, 8, 0, {}};
     CHECK(listed(b.by_hash(a)) == row_list<TestType>{{TestType(4), {0, 3}}, {TestType(7), {2}}});
     CHECK(listed(b.by_radix(a)) == row_list<TestType>{{TestType(4), {0, 3}}, {TestType(7), {2}}});
@@ -274,42 +277,42 @@ TEMPLATE_TEST_CASE("ignored by their value, in range or not", "", std::int32_t, 
 }
 
 TEST_CASE("an ignore_id that the ids cannot hold ignores none of them") {
-    aggregator<std::int32_t> a;
+    aggregator a;
     std::vector<std::int32_t> const ids{0, 5, 0};
     std::int64_t const other = std::int64_t(1) << 32; // whose low half is an id
     CHECK(check_ids<std::int32_t>(ids, 6, other) == 0);
-    CHECK(a.by_hash(ids, nullptr, other).count == 2);
+    CHECK(a.by_hash(a.compact(std::span(ids), nullptr, other)).count == 2);
 }
 
 TEST_CASE("rows that are distinct take the cheap form") {
     std::vector<std::int64_t> const ids{5, 3, 9};
     std::vector<position> const bags{0, 0, 1};
-    aggregator<std::int64_t> a;
+    aggregator a;
 
-    auto const whole = a.by_hash(ids, nullptr, none_ignored);
+    auto const whole = a.by_hash(a.compact(std::span(ids), nullptr, none_ignored));
     CHECK(whole.ids == ids.data());
     CHECK(whole.begin == nullptr);
     CHECK(whole.sources == nullptr);
     CHECK(whole.count == 3);
-    CHECK(a.by_hash(ids, bags.data(), none_ignored).sources == bags.data());
-    CHECK(a.by_hash(ids, nullptr, -1).ids == ids.data()); // none of them is padding
+    CHECK(a.by_hash(a.compact(std::span(ids), bags.data(), none_ignored)).sources == bags.data());
+    CHECK(a.by_hash(a.compact(std::span(ids), nullptr, -1)).ids == ids.data()); // none of them is padding
 
-    auto const padded = a.by_hash(ids, nullptr, 3);
+    auto const padded = a.by_hash(a.compact(std::span(ids), nullptr, 3));
     CHECK(padded.begin == nullptr);
     CHECK(listed(padded) == row_list<std::int64_t>{{5, {0}}, {9, {2}}});
 
-    auto const sorted = a.by_radix(ids, nullptr, none_ignored, 10);
+    auto const sorted = a.by_radix(a.compact(std::span(ids), nullptr, none_ignored), 10);
     CHECK(sorted.begin == nullptr);
     CHECK(listed(sorted) == row_list<std::int64_t>{{3, {1}}, {5, {0}}, {9, {2}}});
 }
 
 TEMPLATE_TEST_CASE("ids in ascending order take the cheap form, and only these", "", std::int32_t, std::int64_t,
                    std::uint64_t) {
-    aggregator<TestType> a;
+    aggregator a;
     std::vector<position> const bags{0, 0, 1, 2};
     std::vector<TestType> const ascending{0, 3, 5, 9};
-    for (auto const& rows :
-         {a.by_hash(ascending, bags.data(), none_ignored), a.by_radix(ascending, bags.data(), none_ignored, 10)}) {
+    for (auto const& rows : {a.by_hash(a.compact(std::span(ascending), bags.data(), none_ignored)),
+                             a.by_radix(a.compact(std::span(ascending), bags.data(), none_ignored), 10)}) {
         CHECK(rows.ids == ascending.data());
         CHECK(rows.begin == nullptr);
         CHECK(rows.sources == bags.data());
@@ -318,24 +321,24 @@ TEMPLATE_TEST_CASE("ids in ascending order take the cheap form, and only these",
     // The last id breaks the order.
     row_list<TestType> const once{{0, {0}}, {3, {1}}, {5, {2, 3}}};
     std::vector<TestType> const twice{0, 3, 5, 5};
-    CHECK(listed(a.by_hash(twice, nullptr, none_ignored)) == once);
-    CHECK(listed(a.by_radix(twice, nullptr, none_ignored, 10)) == once);
+    CHECK(listed(a.by_hash(a.compact(std::span(twice), nullptr, none_ignored))) == once);
+    CHECK(listed(a.by_radix(a.compact(std::span(twice), nullptr, none_ignored), 10)) == once);
     std::vector<TestType> const back{1, 3, 5, 1};
     row_list<TestType> const first_twice{{1, {0, 3}}, {3, {1}}, {5, {2}}};
-    CHECK(listed(a.by_hash(back, nullptr, none_ignored)) == first_twice);
-    CHECK(listed(a.by_radix(back, nullptr, none_ignored, 10)) == first_twice);
+    CHECK(listed(a.by_hash(a.compact(std::span(back), nullptr, none_ignored))) == first_twice);
+    CHECK(listed(a.by_radix(a.compact(std::span(back), nullptr, none_ignored), 10)) == first_twice);
 }
 
 TEST_CASE("compact leaves the order and drops what is ignored") {
     std::vector<std::int32_t> const ids{5, -1, 3, -1, 9};
     std::vector<position> const bags{0, 0, 1, 1, 1};
-    aggregator<std::int32_t> a;
-    CHECK(a.compact(ids, nullptr, none_ignored).ids == ids.data());
+    aggregator a;
+    CHECK(a.compact(std::span(ids), nullptr, none_ignored).ids == ids.data());
 
-    auto const positions = a.compact(ids, nullptr, -1);
+    auto const positions = a.compact(std::span(ids), nullptr, -1);
     CHECK(positions.begin == nullptr);
     CHECK(listed(positions) == row_list<std::int32_t>{{5, {0}}, {3, {2}}, {9, {4}}});
-    CHECK(listed(a.compact(ids, bags.data(), -1)) == row_list<std::int32_t>{{5, {0}}, {3, {1}}, {9, {1}}});
+    CHECK(listed(a.compact(std::span(ids), bags.data(), -1)) == row_list<std::int32_t>{{5, {0}}, {3, {1}}, {9, {1}}});
 }
 
 TEST_CASE("parts share the rows evenly, whatever the stride of the ids") {
@@ -345,7 +348,7 @@ TEST_CASE("parts share the rows evenly, whatever the stride of the ids") {
     for (std::uint64_t const stride : {1u, 2u, 64u, 1000u, 1u << 20}) {
         std::vector<std::int64_t> ids;
         for (std::uint64_t p = 0; p < k; ++p) ids.push_back(static_cast<std::int64_t>(p * stride));
-        aggregator<std::int64_t> a;
+        aggregator a;
         id_partition<std::int64_t> by;
         by.begin(ids, nullptr, none_ignored, parts);
         for (std::size_t chunk = 0; chunk < parts; ++chunk) by.sort(chunk);
@@ -361,7 +364,7 @@ TEST_CASE("after the first batches of a size nothing is allocated") {
     std::vector<batch<std::int64_t>> batches;
     for (int i = 0; i < 8; ++i)
         for (shape const kind : shapes) batches.push_back(make_batch<std::int64_t>(kind, 3000, random));
-    aggregator<std::int64_t> a;
+    aggregator a;
     id_partition<std::int64_t> by;
     duplicate_check distinct;
     std::vector<position> bag_of;
@@ -373,7 +376,7 @@ TEST_CASE("after the first batches of a size nothing is allocated") {
             rows += b.part(a, by, 0, 1).count; // the largest part that there can be
             rows += b.by_hash(a).count + a.by_hash(b.part(a, by, 1, 2)).count + b.by_radix(a).count;
             rows += check_ids(b.span(), b.num_rows, none_ignored);
-            expand_offsets<std::int32_t>(offsets, 3000, 3, bag_of);
+            expand_offsets(given_ids(offsets), 3000, 3, bag_of);
             if (shapes[i % 6] == shape::all_distinct) distinct(b.span(), b.num_rows, none_ignored);
         }
     };
@@ -391,13 +394,13 @@ TEST_CASE("after the first batches of a size nothing is allocated") {
 
 TEST_CASE("a growing batch allocates seldom") {
     std::vector<std::int32_t> ids;
-    aggregator<std::int32_t> a;
-    a.by_hash(ids, nullptr, none_ignored);
+    aggregator a;
+    a.by_hash(a.compact(std::span(std::as_const(ids)), nullptr, none_ignored));
     ids.reserve(4000);
     allocations = 0;
     while (ids.size() < 4000) {
         ids.push_back(static_cast<std::int32_t>(ids.size() / 2));
-        a.by_hash(ids, nullptr, none_ignored);
+        a.by_hash(a.compact(std::span(std::as_const(ids)), nullptr, none_ignored));
     }
     // Five arrays, each grown by at least half each time: log(4000) / log(3/2) = 20.5 times, and
     // the first few that round down to one more element.
@@ -406,10 +409,10 @@ TEST_CASE("a growing batch allocates seldom") {
 
 TEST_CASE("a copy works with memory of its own") {
     std::vector<std::int32_t> const ids{1, 1, 2}, others{7, 8, 8, 8};
-    aggregator<std::int32_t> a;
-    auto const rows = a.by_hash(ids, nullptr, none_ignored);
-    aggregator<std::int32_t> copy = a;
-    auto const of_copy = copy.by_hash(others, nullptr, none_ignored);
+    aggregator a;
+    auto const rows = a.by_hash(a.compact(std::span(ids), nullptr, none_ignored));
+    aggregator copy = a;
+    auto const of_copy = copy.by_hash(copy.compact(std::span(others), nullptr, none_ignored));
     CHECK(listed(rows) == row_list<std::int32_t>{{1, {0, 1}}, {2, {2}}});
     CHECK(listed(of_copy) == row_list<std::int32_t>{{7, {0}}, {8, {1, 2, 3}}});
     copy = a;
@@ -479,14 +482,14 @@ TEST_CASE("more ids than can be counted are refused") {
     std::int32_t const one = 0;
     std::span<std::int32_t const> const ids(&one, std::size_t(1) << 32); // never read
     std::string const said = "ids: there are 4294967296 in one batch; expected at most 4294967295";
-    aggregator<std::int32_t> a;
+    aggregator a;
     CHECK(refusal<gs::size_error>([&] { check_ids(ids, 10, none_ignored); }) == said);
-    CHECK(refusal<gs::size_error>([&] { a.by_hash(ids, nullptr, none_ignored); }) == said);
-    CHECK(refusal<gs::size_error>([&] { a.by_radix(ids, nullptr, none_ignored, 10); }) == said);
+    CHECK(refusal<gs::size_error>([&] { a.by_hash(a.compact(std::span(ids), nullptr, none_ignored)); }) == said);
+    CHECK(refusal<gs::size_error>([&] { a.by_radix(a.compact(std::span(ids), nullptr, none_ignored), 10); }) == said);
     CHECK(refusal<gs::size_error>([&] { a.compact(ids, nullptr, none_ignored); }) == said);
     std::vector<position> bag_of;
-    CHECK(refusal<gs::size_error>([&] { expand_offsets<std::int32_t>({}, ids.size(), 1, bag_of); }) == said);
-    CHECK(refusal<gs::size_error>([&] { expand_offsets<std::int32_t>({}, 0, ids.size(), bag_of); }) ==
+    CHECK(refusal<gs::size_error>([&] { expand_offsets(given_ids(), ids.size(), 1, bag_of); }) == said);
+    CHECK(refusal<gs::size_error>([&] { expand_offsets(given_ids(), 0, ids.size(), bag_of); }) ==
           "bags: there are 4294967296 in one batch; expected at most 4294967295");
 }
 
@@ -533,7 +536,7 @@ TEMPLATE_TEST_CASE("offsets become the bag of every id", "", std::int32_t, std::
     using offsets = std::vector<TestType>;
     std::vector<position> bag_of(3, 9);
     auto const expand = [&](offsets const& given, std::size_t ids, std::size_t bags) {
-        expand_offsets<TestType>(given, ids, bags, bag_of);
+        expand_offsets(given_ids(given), ids, bags, bag_of);
         return bag_of;
     };
     using bags = std::vector<position>;

@@ -95,35 +95,31 @@ template <row_id Id> struct ignored_ids {
 
 [[noreturn, gnu::cold]] inline void refuse_id(std::size_t position, text_arg id, std::uint64_t num_rows,
                                               std::optional<std::int64_t> ignore_id) {
-    if (ignore_id)
-        fail<value_error>({"ids[", position, "]"}, {id, " is out of range"},
-                          {"[0, ", num_rows, ") or ignore_id = ", *ignore_id});
-    fail<value_error>({"ids[", position, "]"}, {id, " is out of range"}, {"[0, ", num_rows, ")"});
+    fail<value_error>({"ids[", position, "]"}, {id, " is out of range"},
+                      {"[0, ", num_rows, ignore_id ? ") or ignore_id = " : ")", ignore_id ? *ignore_id : text_arg("")});
 }
 
-// Throws value_error with the first id, in batch order, that is outside [0, num_rows) and not
-// ignored. Throws size_error if there are too many ids. Returns the number of ignored ids.
-template <row_id Id>
-std::size_t check_ids(std::span<Id const> ids, std::uint64_t num_rows, std::optional<std::int64_t> ignore_id) {
+template <class Bits>
+std::size_t check_bits(std::span<Bits const> ids, bool are_signed, std::uint64_t num_rows,
+                       std::optional<std::int64_t> ignore_id) {
     require_countable(ids.size(), "ids");
-    using bits = std::make_unsigned_t<Id>; // unsigned: a negative id is too large
-    constexpr std::uint64_t representable = std::uint64_t(std::numeric_limits<Id>::max()) + std::signed_integral<Id>;
-    bits const limit = static_cast<bits>(std::signed_integral<Id> ? std::min(num_rows, representable) : num_rows);
-    ignored_ids<Id> const ignored{ignore_id};
-    bits const padding = static_cast<bits>(ignored.id), any = ignored.any;
+    using number = std::make_signed_t<Bits>;
+    Bits const limit = static_cast<Bits>(are_signed ? std::min(num_rows, std::uint64_t(Bits(-1) / 2) + 1) : num_rows);
+    ignored_ids<number> const ignored{ignore_id};
+    Bits const padding = static_cast<Bits>(ignored.id), any = ignored.any;
 
     // Blocks of a fixed length, which g++ vectorizes even at -O2.
-    auto const check = [&](Id const* first, auto count) GRADSTEP_INLINE_LAMBDA {
-        bits outside = 0, skipped = 0;
+    auto const check = [&](Bits const* first, auto count) GRADSTEP_INLINE_LAMBDA {
+        Bits outside = 0, skipped = 0;
         for (std::size_t i = 0; i < count; ++i) {
-            bits const x = static_cast<bits>(first[i]), skip = any & static_cast<bits>(x == padding);
-            outside |= static_cast<bits>(x >= limit) & ~skip;
+            Bits const x = first[i], skip = any & static_cast<Bits>(x == padding);
+            outside |= static_cast<Bits>(x >= limit) & ~skip;
             skipped += skip;
         }
         if (outside != 0) {
-            for (std::size_t p = static_cast<std::size_t>(first - ids.data());; ++p)
-                if (static_cast<bits>(ids[p]) >= limit && !ignored.contain(ids[p]))
-                    refuse_id(p, ids[p], num_rows, ignore_id);
+            std::size_t p = static_cast<std::size_t>(first - ids.data());
+            while (ids[p] < limit || (any != 0 && ids[p] == padding)) ++p;
+            refuse_id(p, are_signed ? text_arg(static_cast<number>(ids[p])) : ids[p], num_rows, ignore_id);
         }
         return static_cast<std::size_t>(skipped);
     };
@@ -131,6 +127,15 @@ std::size_t check_ids(std::span<Id const> ids, std::uint64_t num_rows, std::opti
     for (constexpr std::size_t block = 64; p + block <= ids.size(); p += block)
         skipped += check(ids.data() + p, std::integral_constant<std::size_t, block>{});
     return skipped + check(ids.data() + p, ids.size() - p);
+}
+
+// Throws value_error with the first id, in batch order, that is outside [0, num_rows) and not
+// ignored. Throws size_error if there are too many ids. Returns the number of ignored ids.
+template <row_id Id>
+std::size_t check_ids(std::span<Id const> ids, std::uint64_t num_rows, std::optional<std::int64_t> ignore_id) {
+    using bits = std::make_unsigned_t<Id>; // a negative id is too large
+    std::span const all(reinterpret_cast<bits const*>(ids.data()), ids.size());
+    return check_bits<bits>(all, std::signed_integral<Id>, num_rows, ignore_id);
 }
 
 // The check for duplicates::unique, with one bit per row of the table.
@@ -171,7 +176,8 @@ private:
         }
     }
     template <class Id> [[noreturn, gnu::cold]] static void refuse(std::span<Id const> ids, std::size_t position) {
-        auto const before = static_cast<std::size_t>(std::ranges::find(ids, ids[position]) - ids.begin());
+        std::size_t before = 0;
+        while (ids[before] != ids[position]) ++before;
         fail<value_error>({"ids[", position, "]"}, {ids[position], " appears before, at position ", before},
                           {"distinct ids with duplicates::unique; duplicates::sum adds their gradients"});
     }
@@ -182,9 +188,8 @@ private:
 // Writes the bag of every id of a pooled batch. offsets: where each bag begins in ids; a last entry
 // with the number of ids is optional. Throws size_error or value_error with entry and value, before
 // bag_of is written.
-template <row_id Offset>
-void expand_offsets(std::span<Offset const> offsets, std::size_t ids, std::size_t bags,
-                    std::vector<std::uint32_t>& bag_of) {
+template <class Offsets> // given_ids
+void expand_offsets(Offsets offsets, std::size_t ids, std::size_t bags, std::vector<std::uint32_t>& bag_of) {
     require_countable(ids, "ids");
     require_countable(bags, "bags");
     if (offsets.size() != bags && offsets.size() != bags + 1)
@@ -194,20 +199,24 @@ void expand_offsets(std::span<Offset const> offsets, std::size_t ids, std::size_
         fail<size_error>({"ids"}, {"has ", ids, " elements, and there is no bag"}, {"0 elements"});
 
     auto const refuse = [&](std::size_t b, message_part expected) {
-        fail<value_error>({"offsets[", b, "]"}, {offsets[b], " is out of range"}, expected);
+        text_arg const given = offsets.is_signed() ? text_arg(static_cast<std::int64_t>(offsets[b])) : offsets[b];
+        fail<value_error>({"offsets[", b, "]"}, {given, " is out of range"}, expected);
     };
+    std::uint64_t before = 0;
     for (std::size_t b = 0; b < offsets.size(); ++b) {
-        if (b == 0 && offsets[b] != 0) refuse(b, {"0"});
-        if (b != 0 && offsets[b] < offsets[b - 1]) refuse(b, {"at least offsets[", b - 1, "] = ", offsets[b - 1]});
-        if (static_cast<std::uint64_t>(offsets[b]) > ids) refuse(b, {"at most ", ids, ", the number of ids"});
+        std::uint64_t const first = offsets[b], last = std::exchange(before, first);
+        if (first - last <= ids - last && (b != 0 || first == 0)) continue;
+        if (b == 0 && first != 0) refuse(b, {"0"});
+        bool const is_negative = offsets.is_signed() && first >> 63 != 0;
+        if (first < last || is_negative) refuse(b, {"at least offsets[", b - 1, "] = ", last});
+        refuse(b, {"at most ", ids, ", the number of ids"});
     }
-    if (offsets.size() > bags && static_cast<std::uint64_t>(offsets[bags]) != ids)
-        refuse(bags, {ids, ", the number of ids"});
+    if (offsets.size() > bags && before != ids) refuse(bags, {ids, ", the number of ids"});
 
     bag_of.resize(ids);
-    for (std::size_t b = 0; b < bags; ++b) {
+    for (std::size_t b = 0, p = 0; b < bags; ++b) {
         std::size_t const end = b + 1 < offsets.size() ? static_cast<std::size_t>(offsets[b + 1]) : ids;
-        for (auto p = static_cast<std::size_t>(offsets[b]); p < end; ++p) bag_of[p] = static_cast<std::uint32_t>(b);
+        for (; p < end; ++p) bag_of[p] = static_cast<std::uint32_t>(b);
     }
 }
 } // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -247,17 +247,12 @@ void fill(std::span<Given const> values, Out* out, std::uint64_t row, std::uint6
 }
 
 // Writes the initial values of the rows first_row, ..., first_row + row_count - 1 to `out`, after
-// check_initial. The bits of a row do not depend on how rows are split into calls. Rows beyond the
-// rows of a span are zero: the table has grown.
-template <class T>
-void fill_rows(initial_values const& initial, T* out, std::uint64_t first_row, std::uint64_t row_count,
+// check_initial, or as numbers of a type with all digits of the table's T. The bits of a row do not
+// depend on how rows are split into calls. Rows beyond the rows of a span are zero: the table has
+// grown.
+template <class T = void, class Out, class Stored = std::conditional_t<std::is_void_v<T>, Out, T>>
+void fill_rows(initial_values const& initial, Out* out, std::uint64_t first_row, std::uint64_t row_count,
                std::size_t width) {
-    initial.visit([&](auto const& given) { fill<T>(given, out, first_row, row_count, width); });
-}
-// The same as numbers of a type with all digits of the table's T.
-template <class T, class Out>
-void fill_rows_as(initial_values const& initial, Out* out, std::uint64_t first_row, std::uint64_t row_count,
-                  std::size_t width) {
-    initial.visit([&](auto const& given) { fill<T>(given, out, first_row, row_count, width); });
+    initial.visit([&](auto const& given) { fill<Stored>(given, out, first_row, row_count, width); });
 }
 } // namespace gradstep::detail::inline GRADSTEP_ISA

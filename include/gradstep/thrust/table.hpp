@@ -36,24 +36,26 @@ public:
     };
 
     // `of`: the kernels of the table.
-    template <class Kernels, class Offset>
-    std::uint32_t const* bags(Kernels const& of, std::span<Offset const> offsets, std::size_t ids, std::size_t count) {
-        backend const& on = of.backend();
-        auto& on_host = std::get<grouping<Offset>>(groupings_).on_host;
-        on_host.resize(offsets.size());
-        on.copy_to_host(offsets, std::span<Offset>(on_host));
-        expand_offsets(std::span<Offset const>(on_host), ids, count, host_bag_of_);
+    template <class Kernels>
+    std::uint32_t const* bags(Kernels const& of, given_ids offsets, std::size_t ids, std::size_t count) {
+        offsets.visit([&]<class Offset>(std::span<Offset const> of_type) {
+            auto& on_host = std::get<grouping<Offset>>(groupings_).on_host;
+            on_host.resize(of_type.size());
+            of.backend().copy_to_host(of_type, std::span<Offset>(on_host));
+            expand_offsets(given_ids(on_host), ids, count, host_bag_of_);
+        });
         resize(bag_of_, host_bag_of_.size());
         thrust::copy(host_bag_of_.begin(), host_bag_of_.end(), bag_of_.begin());
         return data(bag_of_);
     }
 
-    template <class Kernels, class Id>
-    std::span<share const> group(Kernels const& of, std::span<Id const> ids, std::uint32_t const* sources, void const*,
+    template <class Kernels>
+    std::span<share const> group(Kernels const& of, given_ids ids, std::uint32_t const* sources, void const*,
                                  std::size_t, std::size_t, std::uint64_t num_rows, table_options const& options,
                                  std::size_t) {
-        backend const& on = of.backend();
-        one_ = {grouped(on, std::get<grouping<Id>>(groupings_), ids, sources, num_rows, options), ids.size()};
+        ids.visit([&]<class Id>(std::span<Id const> x) {
+            one_ = {grouped(of.backend(), std::get<grouping<Id>>(groupings_), x, sources, num_rows, options), x.size()};
+        });
         return {&one_, 1};
     }
 

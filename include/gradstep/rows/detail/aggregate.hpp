@@ -5,7 +5,7 @@
 namespace gradstep::detail::inline GRADSTEP_ISA {
 // Memory that is written before it is read. It grows geometrically, is never initialised and never
 // shrinks. A copy starts empty.
-template <class T> class scratch {
+class scratch {
 public:
     scratch() = default;
     scratch(scratch const&) noexcept {}
@@ -14,19 +14,21 @@ public:
     scratch& operator=(scratch&&) noexcept = default;
 
     // Returns memory for `count` elements, with unspecified values.
-    T* of_size(std::size_t count) {
+    template <class T> T* of_size(std::size_t count) { return reinterpret_cast<T*>(of_bytes(count * sizeof(T))); }
+
+private:
+    [[gnu::noinline]] std::byte* of_bytes(std::size_t count) {
         if (count > size_) {
             std::size_t const size = std::max(count, size_ + size_ / 2);
             memory_.reset(); // frees first, so that both are never allocated together
             size_ = 0;
-            memory_.reset(new T[size]);
+            memory_.reset(new std::byte[size]);
             size_ = size;
         }
         return memory_.get();
     }
 
-private:
-    std::unique_ptr<T[]> memory_;
+    std::unique_ptr<std::byte[]> memory_;
     std::size_t size_ = 0;
 };
 
@@ -49,9 +51,9 @@ public:
         require_countable(ids.size(), "ids");
         ids_ = ids, sources_of_ = sources_of, parts_ = parts;
         padding_ = ignored_ids<Id>(ignore_id);
-        sorted_ = sorted_memory_.of_size(ids.size());
-        sources_ = sources_memory_.of_size(ids.size());
-        ends_ = ends_memory_.of_size(parts * stride());
+        sorted_ = sorted_memory_.of_size<Id>(ids.size());
+        sources_ = sources_memory_.of_size<std::uint32_t>(ids.size());
+        ends_ = ends_memory_.of_size<std::uint32_t>(parts * stride());
     }
     std::size_t parts() const { return parts_; }
 
@@ -100,52 +102,47 @@ private:
     std::size_t parts_ = 0;
     Id* sorted_ = nullptr;
     std::uint32_t *sources_ = nullptr, *ends_ = nullptr;
-    scratch<Id> sorted_memory_;
-    scratch<std::uint32_t> sources_memory_, ends_memory_;
+    scratch sorted_memory_, sources_memory_, ends_memory_;
 };
 
 // Turns the ids of a batch into distinct rows. It owns the memory for this, and reuses it for the
-// next batch. The ids were validated by check_ids. A result is valid until the next call, and as
-// long as the arguments are.
+// next batch, of any type of ids. The ids were validated by check_ids. A result is valid until the
+// next call, and as long as the arguments are.
 //
 // taken: ids that are not ignored, and where their gradients are, from compact or collect.
 // sources_of: the gradient row (the bag) of each id; null if gradient row p belongs to ids[p].
-template <row_id Id> class aggregator {
+class aggregator {
 public:
     using ignored = std::optional<std::int64_t>;
 
     // Returns the rows in order of first occurrence, in time proportional to the number of ids,
     // even for adversarial ids.
-    batch_rows<Id> by_hash(batch_rows<Id> const& taken) {
+    template <class Id> batch_rows<Id> by_hash(batch_rows<Id> const& taken) {
         if (is_ascending(taken)) return taken;
-        std::uint32_t* const row_of = row_of_.of_size(taken.count);
+        std::uint32_t* const row_of = row_of_.of_size<std::uint32_t>(taken.count);
         auto const found = find_rows(taken, row_of);
         std::size_t const rows = found ? *found : find_rows_by_radix(taken, row_of);
-        return rows == taken.count ? taken : grouped(taken, row_of, rows);
-    }
-    batch_rows<Id> by_hash(std::span<Id const> ids, std::uint32_t const* sources_of, ignored ignore_id) {
-        return by_hash(compact(ids, sources_of, ignore_id));
+        if (rows == taken.count) return taken;
+        std::uint32_t* const begin = begin_.of_size<std::uint32_t>(rows + 2);
+        return {rows_.of_size<Id>(rows) + 1, begin, grouped(taken.sources, taken.count, row_of, begin, rows), rows};
     }
 
     // Returns the rows in ascending order, by a stable radix sort that starts at the least
     // significant digit. Suits huge tables of narrow rows: memory is then visited in order.
-    batch_rows<Id> by_radix(batch_rows<Id> const& taken, std::uint64_t num_rows) {
+    template <class Id> batch_rows<Id> by_radix(batch_rows<Id> const& taken, std::uint64_t num_rows) {
         if (is_ascending(taken)) return taken;
         int const bits = num_rows == 0 ? 0 : static_cast<int>(std::bit_width(num_rows - 1));
-        if (bits <= 32) return merged(taken, sorted(short_records_, taken, bits));
-        return merged(taken, sorted(long_records_, taken, bits));
-    }
-    batch_rows<Id> by_radix(std::span<Id const> ids, std::uint32_t const* sources_of, ignored ignore_id,
-                            std::uint64_t num_rows) {
-        return by_radix(compact(ids, sources_of, ignore_id), num_rows);
+        if constexpr (sizeof(Id) > sizeof(std::uint32_t))
+            if (bits > 32) return merged(taken, sorted<long_record>(taken, bits));
+        return merged(taken, sorted<short_record>(taken, std::min(bits, 32)));
     }
 
     // Returns the same rows with numbers of 64 bits.
-    distinct_rows widened(batch_rows<Id> const& rows) {
+    template <class Id> distinct_rows widened(batch_rows<Id> const& rows) {
         if constexpr (sizeof(Id) == sizeof(std::uint64_t)) {
             return {reinterpret_cast<std::uint64_t const*>(rows.ids), rows.begin, rows.sources, rows.count};
         } else {
-            std::uint64_t* const wide = wide_.of_size(rows.count);
+            std::uint64_t* const wide = wide_.of_size<std::uint64_t>(rows.count);
             for (std::size_t r = 0; r < rows.count; ++r) wide[r] = static_cast<std::uint64_t>(rows.ids[r]);
             return {wide, rows.begin, rows.sources, rows.count};
         }
@@ -154,6 +151,7 @@ public:
     // Returns the ids without the ignored ones; `some`: whether there are ignored ones. Allocates
     // its memory with the first batch in any case. Not inlined: all rules share it, and g++ would
     // warn about an optional without a value.
+    template <row_id Id>
     [[gnu::noinline]] batch_rows<Id> compact(std::span<Id const> ids, std::uint32_t const* sources_of,
                                              ignored ignore_id, bool some = true) {
         require_countable(ids.size(), "ids");
@@ -161,8 +159,8 @@ public:
         ignored_ids<Id> const padding{ignore_id};
         if (!padding.any) return all;
 
-        Id* const taken = taken_.of_size(ids.size());
-        std::uint32_t* const taken_from = taken_from_.of_size(ids.size());
+        Id* const taken = taken_.of_size<Id>(ids.size());
+        std::uint32_t* const taken_from = taken_from_.of_size<std::uint32_t>(ids.size());
         if (!some) return all;
         std::size_t count = 0;
         // Without branches on the id: they could not be predicted.
@@ -176,11 +174,11 @@ public:
     }
 
     // Returns the ids of one part of a batch whose chunks are sorted.
-    batch_rows<Id> collect(id_partition<Id> const& of, std::size_t part) {
+    template <class Id> batch_rows<Id> collect(id_partition<Id> const& of, std::size_t part) {
         std::size_t count = 0;
         of.each_chunk(part, [&](Id const*, std::uint32_t const*, std::size_t n) { count += n; });
-        Id* const taken = taken_.of_size(count);
-        std::uint32_t* const taken_from = taken_from_.of_size(count);
+        Id* const taken = taken_.of_size<Id>(count);
+        std::uint32_t* const taken_from = taken_from_.of_size<std::uint32_t>(count);
         std::size_t at = 0;
         of.each_chunk(part, [&](Id const* ids, std::uint32_t const* sources, std::size_t n) {
             std::copy_n(ids, n, taken + at);
@@ -194,15 +192,16 @@ public:
     // number of occurrences of row r to begin_[r + 2], and the row of each id to row_of. Returns
     // the number of rows, or nullopt if it would need too many probes. The found test has no
     // branch, since half of the branches would be mispredicted. Not inlined: all rules share it.
+    template <class Id>
     [[gnu::noinline]] std::optional<std::size_t> find_rows(batch_rows<Id> const& taken, std::uint32_t* row_of) {
         // At most half full, or a quarter if that fits into the second-level cache.
         std::size_t const room = taken.count <= 1u << 14 ? 4 : 2;
         std::size_t const size = std::bit_ceil(std::max<std::size_t>(room * taken.count, 2)), last = size - 1;
         int const shift = 64 - std::countr_zero(size);
-        entry* const table = table_.of_size(size);
+        entry* const table = table_.of_size<entry>(size);
         std::fill_n(table, size, entry(0));
-        Id* const rows = rows_.of_size(taken.count + 1);
-        std::uint32_t* const begin = begin_.of_size(taken.count + 2);
+        Id* const rows = rows_.of_size<Id>(taken.count + 1);
+        std::uint32_t* const begin = begin_.of_size<std::uint32_t>(taken.count + 2);
 
         // The slots of the next ids: computed when their entries are prefetched.
         std::size_t slots[ahead];
@@ -253,7 +252,7 @@ public:
 
 private:
     // Whether each id is larger than the one before: the ids are distinct, and in order.
-    static bool is_ascending(batch_rows<Id> const& taken) {
+    template <class Id> static bool is_ascending(batch_rows<Id> const& taken) {
         std::size_t p = 1;
         while (p < taken.count && taken.ids[p - 1] < taken.ids[p]) ++p;
         return p >= taken.count;
@@ -264,22 +263,23 @@ private:
 
     // Uses two multiplications: the first chooses the part, the second the slot in the part's
     // table. So the ids of a part spread over its whole table.
-    static GRADSTEP_INLINE std::uint64_t second_hash(Id id) {
+    template <class Id> static GRADSTEP_INLINE std::uint64_t second_hash(Id id) {
         std::uint64_t const h = first_hash(id);
         return (h ^ h >> 32) * 0xd6e8feb86659fd93u;
     }
 
     // Does the work of find_rows in a time that does not depend on the ids. It takes three times as
     // long for arbitrary ids.
+    template <class Id>
     [[gnu::cold, gnu::noinline]] std::size_t find_rows_by_radix(batch_rows<Id> const& taken, std::uint32_t* row_of) {
         std::uint64_t all = 0;
         for (std::size_t p = 0; p < taken.count; ++p) all |= static_cast<std::uint64_t>(taken.ids[p]);
         int const bits = static_cast<int>(std::bit_width(all));
-        if (bits <= 32) find_first_of_row(sorted(short_records_, taken, bits), taken.count, row_of);
-        else find_first_of_row(sorted(long_records_, taken, bits), taken.count, row_of);
+        if (bits <= 32) find_first_of_row(sorted<short_record>(taken, bits), taken.count, row_of);
+        else find_first_of_row(sorted<long_record>(taken, bits), taken.count, row_of);
 
-        Id* const rows = rows_.of_size(taken.count + 1);
-        std::uint32_t* const begin = begin_.of_size(taken.count + 2);
+        Id* const rows = rows_.of_size<Id>(taken.count + 1);
+        std::uint32_t* const begin = begin_.of_size<std::uint32_t>(taken.count + 2);
         std::uint32_t count = 0;
         for (std::size_t p = 0; p < taken.count; ++p) {
             if (row_of[p] == p) {
@@ -323,23 +323,23 @@ private:
 
     // Whether an entry that has the tag of the id, or is empty, belongs to the id. For 32-bit ids
     // the tag is the whole id.
-    static GRADSTEP_INLINE bool is_row(Id const* rows, entry found, Id id) {
+    template <class Id> static GRADSTEP_INLINE bool is_row(Id const* rows, entry found, Id id) {
         return sizeof(Id) == 4 || rows[static_cast<std::uint32_t>(found)] == id;
     }
 
-    static GRADSTEP_INLINE std::uint32_t source(batch_rows<Id> const& taken, std::size_t p) {
-        return taken.sources ? taken.sources[p] : static_cast<std::uint32_t>(p);
+    static GRADSTEP_INLINE std::uint32_t source(std::uint32_t const* sources, std::size_t p) {
+        return sources ? sources[p] : static_cast<std::uint32_t>(p);
     }
 
-    // A counting sort of the ids by row. begin_[r + 1] starts where row r begins and moves to its
-    // end.
-    batch_rows<Id> grouped(batch_rows<Id> const& taken, std::uint32_t const* row_of, std::size_t rows) {
-        std::uint32_t* const begin = begin_.of_size(rows + 2);
+    // Returns the sources of `count` ids, sorted by row: a counting sort. begin[r + 1] starts where
+    // row r begins and moves to its end.
+    std::uint32_t const* grouped(std::uint32_t const* from, std::size_t count, std::uint32_t const* row_of,
+                                 std::uint32_t* begin, std::size_t rows) {
         begin[0] = begin[1] = 0;
         for (std::size_t r = 0; r < rows; ++r) begin[r + 2] += begin[r + 1];
-        std::uint32_t* const sources = sources_.of_size(taken.count);
-        for (std::size_t p = 0; p < taken.count; ++p) sources[begin[row_of[p] + 1]++] = source(taken, p);
-        return {rows_.of_size(rows) + 1, begin, sources, rows};
+        std::uint32_t* const sources = sources_.of_size<std::uint32_t>(count);
+        for (std::size_t p = 0; p < count; ++p) sources[begin[row_of[p] + 1]++] = source(from, p);
+        return sources;
     }
 
     // What the radix sort sorts: an id, and its position among the ids that are not ignored.
@@ -357,19 +357,24 @@ private:
         GRADSTEP_INLINE std::size_t position() const { return p; }
     };
 
-    template <class Record> Record const* sorted(scratch<Record>& memory, batch_rows<Id> const& taken, int bits) {
-        std::size_t const n = taken.count;
+    template <class Record, class Id> Record const* sorted(batch_rows<Id> const& taken, int bits) {
+        Record* const records = records_.of_size<Record>(2 * taken.count);
+        for (std::size_t p = 0; p < taken.count; ++p)
+            records[p] = Record::of(static_cast<std::uint64_t>(taken.ids[p]), p);
+        return sorted(records, taken.count, bits);
+    }
+    // Behind the records is room for as many.
+    template <class Record> [[gnu::noinline]] Record const* sorted(Record* from, std::size_t n, int bits) {
         // With few ids, many counters do not pay.
         int const widest = n < 4096 ? 8 : 12, digits = std::max((bits + widest - 1) / widest, 1);
         int const width = (bits + digits - 1) / digits;
         std::size_t const radix = std::size_t(1) << width;
-        Record *from = memory.of_size(2 * n), *to = from + n;
-        std::uint32_t* const counts = counts_.of_size(radix);
+        Record* to = from + n;
+        std::uint32_t* const counts = counts_.of_size<std::uint32_t>(radix);
         auto const digit = [&](Record const& x, int d) GRADSTEP_INLINE_LAMBDA {
             return static_cast<std::size_t>(x.id() >> d * width) & (radix - 1);
         };
 
-        for (std::size_t p = 0; p < n; ++p) from[p] = Record::of(static_cast<std::uint64_t>(taken.ids[p]), p);
         for (int d = 0; d < digits; ++d) {
             std::fill_n(counts, radix, 0u);
             for (std::size_t i = 0; i < n; ++i) ++counts[digit(from[i], d)];
@@ -382,26 +387,21 @@ private:
     }
 
     // Makes one row of each run of equal ids.
-    template <class Record> batch_rows<Id> merged(batch_rows<Id> const& taken, Record const* records) {
-        Id* const rows = rows_.of_size(taken.count + 1);
-        std::uint32_t* const begin = begin_.of_size(taken.count + 2);
-        std::uint32_t* const sources = sources_.of_size(taken.count);
+    template <class Id, class Record> batch_rows<Id> merged(batch_rows<Id> const& taken, Record const* records) {
+        Id* const rows = rows_.of_size<Id>(taken.count + 1);
+        std::uint32_t* const begin = begin_.of_size<std::uint32_t>(taken.count + 2);
+        std::uint32_t* const sources = sources_.of_size<std::uint32_t>(taken.count);
         begin[0] = 0;
         std::size_t count = 0;
         for (std::size_t i = 0; i < taken.count; ++i) {
             count += i == 0 || records[i].id() != records[i - 1].id();
             rows[count - 1] = static_cast<Id>(records[i].id());
             begin[count] = static_cast<std::uint32_t>(i + 1);
-            sources[i] = source(taken, records[i].position());
+            sources[i] = source(taken.sources, records[i].position());
         }
         return {rows, count == taken.count ? nullptr : begin, sources, count};
     }
 
-    scratch<Id> taken_, rows_;
-    scratch<std::uint64_t> wide_;
-    scratch<std::uint32_t> taken_from_, row_of_, begin_, sources_, counts_;
-    scratch<entry> table_;
-    scratch<short_record> short_records_;
-    scratch<long_record> long_records_;
+    scratch taken_, rows_, wide_, taken_from_, row_of_, begin_, sources_, counts_, table_, records_;
 };
 } // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -18,15 +18,17 @@ public:
 
     // Allocates the memory for an update of these shares, before anything is written.
     template <class Update> void reserve(std::span<share const> shares, std::size_t width) {
-        if (staged_.size() < shares.size()) staged_.resize(shares.size());
-        for (auto& staged : staged_) staged.resize(width);
+        constexpr std::size_t line = 64; // a share writes whole lines
+        stride_ = (width * sizeof(compute) + line - 1) / line * line;
+        auto* const memory = memory_.of_size<std::byte>(shares.size() * stride_ + line);
+        staged_ = memory + (0 - reinterpret_cast<std::uintptr_t>(memory)) % line;
     }
 
     // Runs make(batch), a row_update, on all shares.
     template <class Make> void update(backend const& on, std::span<share const> shares, std::size_t, Make const& make) {
         on.for_each_part(shares.size(), [&](std::size_t p) {
             share const& mine = shares[p];
-            run_rows<pack>(make(mine.batch), mine.first, mine.last, staged_[p].data());
+            run_rows<pack>(make(mine.batch), mine.first, mine.last, staged(p));
         });
     }
 
@@ -66,7 +68,7 @@ public:
         for_each_row(on, 0, ids.size(), row_bytes, [&](std::uint64_t k) {
             if (k + rows_ahead < ids.size() && is_row(ids[k + rows_ahead])) rows.prefetch_read(ids[k + rows_ahead]);
             if (is_row(ids[k])) rows.template read<pack>(ids[k], out + k * width);
-            else fill_rows_as<storage>(*how.absent, out + k * width, how.keys[k], 1, width);
+            else fill_rows<storage>(*how.absent, out + k * width, how.keys[k], 1, width);
         });
     }
     template <class CatchUp, class Out>
@@ -103,14 +105,17 @@ public:
     }
 
     // Room for the sum of a row's gradients in a share.
-    compute* staged(std::size_t part) { return staged_[part].data(); }
+    compute* staged(std::size_t part) { return reinterpret_cast<compute*>(staged_ + part * stride_); }
 
 private:
     template <class Begin> static void begin_row(initial_values const* initial, Begin const& rows, std::uint64_t id) {
-        if (initial != nullptr) fill_rows(*initial, rows.rows.weight_of(id), rows.rows.name_of(id), 1, rows.rows.width);
+        if (initial != nullptr)
+            fill_rows<storage>(*initial, rows.rows.weight_of(id), rows.rows.name_of(id), 1, rows.rows.width);
         rows.template begin<pack>(id);
     }
 
-    std::vector<std::vector<compute, line_allocator<compute>>> staged_;
+    scratch memory_;
+    std::byte* staged_ = nullptr;
+    std::size_t stride_ = 0;
 };
 } // namespace gradstep::detail::inline GRADSTEP_ISA

@@ -25,10 +25,15 @@ public:
             return static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t const*>(data_)[k]});
         return static_cast<std::uint64_t const*>(data_)[k];
     }
+    bool is_signed() const { return is_ != kind::uint64; }
     // Calls f with a span of the type.
     template <class F> decltype(auto) visit(F const& f) const {
-        if (is_ == kind::int32) return f(std::span(static_cast<std::int32_t const*>(data_), size_));
         if (is_ == kind::int64) return f(std::span(static_cast<std::int64_t const*>(data_), size_));
+        return visit_bits(f);
+    }
+    // The same for numbers that are not negative, with one type for all numbers of 64 bits.
+    template <class F> decltype(auto) visit_bits(F const& f) const {
+        if (is_ == kind::int32) return f(std::span(static_cast<std::int32_t const*>(data_), size_));
         return f(std::span(static_cast<std::uint64_t const*>(data_), size_));
     }
 

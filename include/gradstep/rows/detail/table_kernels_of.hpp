@@ -164,11 +164,11 @@ public:
             .follows_numbers_of_rule = follows_schedules<form, rule_type, regularizer_type, compute>(true)};
         return of_type;
     }
-    void visit_policies(policy_visitor& to) const override {
+    [[gnu::cold]] void visit_policies(policy_visitor& to) const override {
         updater.visit_policies(to);
         visit_policy(to, catch_up_policy);
     }
-    void describe(state_visitor& to) const override { detail::visit_policies(to, updater); }
+    [[gnu::cold]] void describe(state_visitor& to) const override { detail::visit_policies(to, updater); }
 
     gradstep::clock clock() const override { return updater.clock(); }
     void seek(gradstep::clock const& at) override { updater.seek(at); }
@@ -376,14 +376,12 @@ public:
     row_call_of(kernels const& of, bool one_share) : of_(of), one_share_(one_share) {}
 
     std::uint32_t const* bags(given_ids offsets, std::size_t ids, std::size_t count) override {
-        return offsets.visit([&](auto const& of_type) { return engine_.bags(of_, of_type, ids, count); });
+        return engine_.bags(of_, offsets, ids, count);
     }
     void group(given_ids ids, std::uint32_t const* sources, void const* gradients, std::size_t elements,
                row_place const& rows, std::uint64_t num_rows, table_options const& options) override {
         std::size_t const row_bytes = one_share_ ? 0 : kernels::row_bytes(rows);
-        shares_ = ids.visit([&](auto const& of_type) {
-            return engine_.group(of_, of_type, sources, gradients, elements, rows.width, num_rows, options, row_bytes);
-        });
+        shares_ = engine_.group(of_, ids, sources, gradients, elements, rows.width, num_rows, options, row_bytes);
         engine_.template reserve<typename kernels::update_type>(shares_, rows.width);
     }
     std::size_t left_out() const override { return engine_.left_out(); }

@@ -264,7 +264,7 @@ GRADSTEP_DEFINE_RUNTIME void any_table_kernels::read(row_place const& rows, give
             if (how.absent != nullptr && static_cast<std::int64_t>(ids[k]) < 0) {
                 with_storage(updater(), [&]<class S>() {
                     auto const fill = [&]<class T>(T* row) {
-                        fill_rows_as<S>(*how.absent, row, how.keys[k], 1, rows.width);
+                        fill_rows<S>(*how.absent, row, how.keys[k], 1, rows.width);
                     };
                     if (type == scalar_of<S>()) return fill(reinterpret_cast<S*>(to));
                     if constexpr (is_half<S>) fill(reinterpret_cast<float*>(to)); // an average
@@ -317,15 +317,12 @@ public:
     any_row_call(any_table_kernels const& of, bool one_share) : of_(of), one_share_(one_share) {}
 
     std::uint32_t const* bags(given_ids offsets, std::size_t ids, std::size_t count) override {
-        return offsets.visit([&](auto const& of_type) { return grouping_.bags(of_, of_type, ids, count); });
+        return grouping_.bags(of_, offsets, ids, count);
     }
     void group(given_ids ids, std::uint32_t const* sources, void const* gradients, std::size_t elements,
                row_place const& rows, std::uint64_t num_rows, table_options const& options) override {
         std::size_t const row_bytes = one_share_ ? 0 : of_.facts().bytes_per_element * rows.width;
-        shares_ = ids.visit([&](auto const& of_type) {
-            return grouping_.group(of_, of_type, sources, gradients, elements, rows.width, num_rows, options,
-                                   row_bytes);
-        });
+        shares_ = grouping_.group(of_, ids, sources, gradients, elements, rows.width, num_rows, options, row_bytes);
         if (staged_.size() < shares_.size() * rows.width) staged_.resize(shares_.size() * rows.width);
     }
     std::size_t left_out() const override { return grouping_.left_out(); }
