@@ -301,6 +301,7 @@ public:
     /// The parameters and the phases of a step, for gradstep's own classes that order the phases
     /// differently.
     detail::task_set& tasks() { return tasks_; }
+    detail::task_set const& tasks() const { return tasks_; }
     /// @endcond
 
 private:

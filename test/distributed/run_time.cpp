@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -179,8 +180,8 @@ TEST_CASE("mistakes in the text of a server are named with their place", "[distr
               .starts_with("tensors.w.parameter.delay_compensation: -1 is out of range"));
     CHECK(of_tensor(R"(, "keyed_table": {"width": 1, "evict": {"rows": 4}})") ==
           "tensors.w.keyed_table.evict.every: is missing; expected a number of pushes");
-    CHECK(of_tensor(R"(, "keyed_table": {"width": 1, "last_touches": false, "evict": {"every": 4, "rows": 4}})") ==
-          "tensors.w.keyed_table.evict: needs the last steps of rows; expected \"last_touches\": true");
+    CHECK(of_tensor(R"(, "keyed_table": {"width": 1, "evict": {"every": 4}})") ==
+          "tensors.w.keyed_table.evict: served_eviction: evicts nothing; expected older_than or rows");
     CHECK(of_tensor(R"(, "table": {"rows": 3, "width": 1, "evict": {"every": 4}})")
               .starts_with("tensors.w.table.evict: unknown key"));
 }
@@ -211,6 +212,37 @@ TEST_CASE("a server refuses policies chosen at run time that it cannot serve", "
     CHECK(refusal<gs::value_error>([&] { together.add("w", catching_up, std::vector<float>(3)); }) ==
           "add: w: catch_up: a dense parameter takes every step as a whole; expected touch_only");
     CHECK(together.size() == 0);
+}
+
+TEST_CASE("what a server of a text cannot make is refused with the name of the tensor", "[distributed][server]") {
+    auto const made = [](std::string const& rule, std::string const& keys) {
+        return gd::make_server(gd::read_server(R"({"tensors": {"w": {"rule": {"name": ")" + rule + R"("}, "id": 3,
+            "schedule": {"name": "constant", "rate": 1}, )" +
+                                               keys + "}}}"),
+                               0, 2);
+    };
+    auto const refused = [&](std::string const& rule, std::string const& keys) {
+        return refusal<gs::value_error>([&] { made(rule, keys); });
+    };
+    CHECK(
+        refused("adagrad", R"("keyed_table": {"width": 1, "last_touches": false, "evict": {"every": 4, "rows": 4}})") ==
+        "tensors.w: evict: needs the last steps of rows; expected last_touches");
+    CHECK(refused("adagrad", R"("keyed_table": {"width": 1, "admit_after": 70000})").starts_with("tensors.w: "));
+    CHECK(refused("adam", R"("parameter": {"size": 3})").starts_with("tensors.w: adam"));
+    CHECK(refused("adagrad", R"("parameter": {"size": 3, "initial": 1e60})").starts_with("tensors.w: initial: 1e+60"));
+    for (char const* const initial : {"0.5", "3e9", R"({"name": "uniform", "low": 0, "high": 1})"})
+        CHECK(refused("add_delta",
+                      std::string(R"("type": "int32", "parameter": {"size": 3, "initial": )") + initial + "}")
+                  .starts_with("tensors.w: parameter.initial: "));
+    auto counts = made("add_delta", R"("type": "int32", "parameter": {"size": 3, "initial": 16777217})");
+    CHECK(counts.get<gs::any_parameter>("w").values().as<std::int32_t>()[2] == 16777217);
+    CHECK(refusal<gs::memory_error, std::runtime_error>([&] {
+              made("adagrad", R"("parameter": {"size": 1000000000000000, "initial": 1})");
+          }) == "tensors.w.parameter.size: the system does not give memory for 1000000000000000 elements");
+    // Tensors have different ids, whose texts are equal.
+    auto const of_name = [](char const* name) { return gs::detail::hash_of(name); };
+    auto rows = made("adagrad", R"("table": {"rows": 3, "width": 1})");
+    CHECK(rows.get<gs::any_table>("w").options().id == of_name("w") + 3);
 }
 
 TEST_CASE("a server splits no parameter whose steps need the whole gradient, and begins with zeros without memory",
@@ -310,7 +342,20 @@ TEST_CASE("ranks whose policies are chosen at run time have the bits of types in
                                                   gs::none{}, gs::constant{0.25});
     has_the_bits_of_types<compressed>(dgc, messages);
 
-    // A parameter with options and threads of its own joins a mode, as a model.
+    // A parameter in memory of the program, and one with options of its own.
+    gd::thread_ranks(1).run([&](gd::thread_communicator& by) {
+        std::vector<float> w(4, 0.5f), G(4, 0.5f), of_w(4);
+        gs::any_updater const optimizer{deep, gs::scalar::float32};
+        std::vector<gs::any_span> const slots{G};
+        gs::any_parameter lent(optimizer, gs::any_tensor{w, {}, slots}, {});
+        synchronous worker(by);
+        worker.add("w", std::move(lent));
+        worker.push("w", std::vector<float>(4, 1.0f));
+        worker.pull("w", of_w);
+        CHECK(of_w == w);
+        CHECK(w[0] < 0.5f);
+        worker.stop();
+    });
     folder const in;
     std::vector<float> const w(9001, 0.5f), v(33, -1.0f);
     CHECK(trained_together<synchronous>(
@@ -342,11 +387,29 @@ TEST_CASE("a mode refuses policies chosen at run time that it cannot train", "[d
     CHECK(refused_by<compressed>(of_rule(momentum_of_messages)) ==
           "add: w: dgc_momentum.num_trainers: 3 is out of range; expected 1, the number of ranks");
     CHECK(refused_by<synchronous>(of_rule(R"({"name": "adagrad"})", R"(, "catch_up": "exact")")) != "");
+
+    // Ranks compare what else a text says of a step.
+    auto const differ = [&](std::string const& rule, auto const& key_of_rank) {
+        gd::thread_ranks(2).run([&](gd::thread_communicator& by) {
+            synchronous worker(by);
+            gs::any_parameter one{gs::read_optimizer(of_rule(rule, key_of_rank(by.rank()))), std::vector<float>(4)};
+            worker.add("w", std::move(one));
+            std::string const said = refusal<gs::value_error>([&] { worker.barrier(); });
+            if (said.find("the optimizer of w is ") == std::string::npos) throw std::runtime_error(said);
+        });
+    };
+    differ(R"({"name": "adagrad"})",
+           [](int rank) { return R"(, "clip": {"name": "clip_norm", "limit": )" + std::to_string(1 + rank) + "}"; });
+    differ(R"({"name": "adagrad"})",
+           [](int rank) { return rank == 0 ? std::string() : R"(, "clip": {"name": "clip_norm", "limit": 1})"; });
+    differ(R"({"name": "sgld"})", [](int rank) { return R"(, "seed": )" + std::to_string(1 + rank); });
+    differ(R"({"name": "sgld"})", [](int rank) { return R"(, "id": )" + std::to_string(1 + rank); });
 }
 
 std::span<gs::runtime::compiled_group const* const> gs::runtime::compiled_groups() {
-    using of_floats = gs::type_list<gs::adagrad, gs::ftrl, gs::add_delta, gs::dog, gs::dgc_momentum>;
+    using of_floats = gs::type_list<gs::adagrad, gs::ftrl, gs::add_delta, gs::dog, gs::dgc_momentum, gs::sgld>;
     static gs::runtime::compiled_group const* const all[] = {
-        &gs::runtime::compiled_list<float, of_floats, gs::type_list<gs::none>>::group};
+        &gs::runtime::compiled_list<float, of_floats, gs::type_list<gs::none>>::group,
+        &gs::runtime::compiled_list<std::int32_t, gs::type_list<gs::add_delta>, gs::type_list<gs::none>>::group};
     return all;
 }

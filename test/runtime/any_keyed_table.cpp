@@ -304,7 +304,7 @@ TEST_CASE("mistakes in the text of a table are named with their place") {
         return refused([](std::string const& text) { gs::read_keyed_table(text); },
                        R"("keyed_table": {"width": 2, )" + inside + "}");
     };
-    CHECK(table(R"("type": "float32")") == "table: is missing; expected an object with the key width");
+    CHECK(table(R"("type": "float32")") == "table: is missing; expected an object with the keys rows and width");
     CHECK(table(R"("table": {"width": 4})") == "table.rows: is missing; expected a whole number");
     CHECK(table(R"("table": {"rows": 4, "width": 0})") == "table.width: 0 is out of range; expected >= 1");
     CHECK(table(R"("table": {"rows": 4, "width": 1, "admit_after": 2})").starts_with("table.admit_after: unknown key"));
@@ -320,6 +320,17 @@ TEST_CASE("mistakes in the text of a table are named with their place") {
     CHECK(keyed(R"("ignore_key": -1)").starts_with("keyed_table.ignore_key: -1; expected a whole number from 0"));
     CHECK(keyed(R"("rows": 4)").starts_with("keyed_table.rows: unknown key"));
     CHECK(keyed(R"("row_steps": 1)") == "keyed_table.row_steps: 1; expected true or false");
+
+    CHECK(table(R"("table": {"rows": 4, "width": 1, "initial": "uniform"})") ==
+          "table.initial: \"uniform\"; expected a number, or an object with the name uniform or normal");
+
+    // The id and on_nonfinite of the options are keys of the optimizer.
+    gs::optimizer_configuration const sgd =
+        gs::read_optimizer(R"({"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}})");
+    auto const written = gs::read_table(gs::to_json(
+        gs::table_configuration{sgd, gs::scalar::float32, 2, 2, {.on_nonfinite = gs::nonfinite::skip, .id = 5}}));
+    CHECK(written.optimizer.options.id == 5);
+    CHECK(written.optimizer.options.on_nonfinite == gs::nonfinite::skip);
 
     std::vector<float> const values(4);
     CHECK(refusal<gs::value_error>([&] {

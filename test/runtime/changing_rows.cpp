@@ -18,6 +18,7 @@
 
 #include "support/allocations.hpp"
 #include "support/catch.hpp"
+#include "support/folder.hpp"
 #include "support/numbers.hpp"
 #include "support/refusal.hpp"
 
@@ -381,7 +382,7 @@ TEST_CASE("the optimizer of rows with a history can have another schedule, and n
               x.update_rows(ids, g);
           }).starts_with("optimizer: was replaced, and rows that catch up have a history"));
     CHECK(x.clock() == before);
-    CHECK(refusal<gs::value_error>([&] { x.save("unsaved.safetensors"); }).starts_with("optimizer: was replaced"));
+    CHECK(refusal<gs::value_error>([&] { x.save("/unsaved.safetensors"); }).starts_with("optimizer: was replaced"));
     CHECK(floats(x.values()) == floats(of_types_numbers.values())); // pending steps have the numbers of the history
 
     // Its clock is at the last step of the history.
@@ -398,6 +399,18 @@ TEST_CASE("the optimizer of rows with a history can have another schedule, and n
           }).starts_with("optimizer: has a clock at step"));
     y.optimizer().seek({.step = 1});
     CHECK(floats(y.values()) == floats(made(0.25, 0.5).values()));
+    y.optimizer().seek(before); // now no row has pending steps
+    CHECK(refusal<gs::sequence_error, std::logic_error>([&] { y.reset(ids); }).starts_with("optimizer: has a clock"));
+    // A load sets the clock.
+    folder const in;
+    auto const saved = made(0.25, 0.5);
+    saved.save(in / "rows.safetensors");
+    y.optimizer().seek({});
+    y.load(in / "rows.safetensors");
+    y.update_rows(ids, g);
+    auto expected_of_load = saved;
+    expected_of_load.update_rows(ids, g);
+    CHECK(floats(y.values()) == floats(expected_of_load.values()));
 
     // Without a history, the policies of the next step count; rows never begin to catch up.
     auto touched = made(0.25, 0.5, "touch_only");

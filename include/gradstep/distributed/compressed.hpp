@@ -92,9 +92,9 @@ public:
             }
             if constexpr (gradstep::detail::is_sent<S>) {
                 model_.add(name, std::move(owned), options);
-                auto& added = model_.template get<optimizer>(name);
                 this->add_pushed([&](int) {
-                    return std::make_unique<detail::kept_parameter<S>>(std::move(name), options, added.core());
+                    auto const& added = this->in_model(name);
+                    return std::make_unique<detail::kept_parameter<S>>(std::move(name), options, added);
                 });
             } else {
                 detail::fail<value_error>({"add: ", name}, {"integers are not sent"},

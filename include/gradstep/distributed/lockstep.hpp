@@ -76,6 +76,11 @@ protected:
         make_room();
         push_back(make(static_cast<int>(parameters_.size()) + second_channel + 1));
     }
+    // A parameter that the model has.
+    gradstep::detail::dense_parameter const& in_model(std::string_view name) const {
+        auto const& tasks = updated_model().tasks();
+        return tasks[tasks.index_of(name, "add")].parameter();
+    }
     void add_operation(detail::operation& one) { operations_.push_back(&one); }
     void refuse_late_add(std::string const& name) const;
     // Ends the helper thread. The destructor of each mode must call it first, since the thread uses

@@ -1,5 +1,5 @@
 #pragma once
-/// Parameter servers whose parameters and tables stand in one JSON text. Needs abseil
+/// Parameter servers of one JSON text, which has their parameters and tables. Needs abseil
 /// (gradstep::keyed) and nlohmann-json (gradstep::json), and compiled combinations of policies, as
 /// gradstep/runtime.hpp.
 #include <gradstep/configuration/detail/text_file.hpp>
@@ -41,6 +41,11 @@ struct served_eviction {
         hyperparameter_list{hyperparameter{"every", &served_eviction::every, ranges::positive_count},
                             hyperparameter{"older_than", &served_eviction::older_than, ranges::count},
                             hyperparameter{"rows", &served_eviction::rows, ranges::count}};
+
+    void check() const {
+        if (older_than == 0 && rows == 0)
+            gradstep::detail::fail<value_error>({"served_eviction"}, {"evicts nothing"}, {"older_than or rows"});
+    }
 };
 
 /// A server of one JSON text: the members of server_options, and under `tensors` the parameters and
@@ -88,7 +93,6 @@ inline server_configuration::tensor read_tensor(std::string const& name, json co
             json_path const here(inside, "evict");
             own::require_object(*evict, here);
             if (evict->find("every") == nullptr) json_path(here, "every").refuse_missing({"a number of pushes"});
-            if (!of.options.last_touches) here.refuse({"needs the last steps of rows"}, {"\"last_touches\": true"});
             out.evict = own::read_hyperparameters<served_eviction>(*evict, here, {});
         }
         out.what = std::move(of);
@@ -113,20 +117,52 @@ inline server_configuration::tensor read_tensor(std::string const& name, json co
     return out;
 }
 
+// The id of a tensor's random numbers, which all servers compute: as in a model.
+template <class Configuration> std::uint64_t id_of(std::string const& name, Configuration const& from) {
+    return static_cast<std::uint64_t>(from.optimizer.options.id) + gradstep::detail::hash_of(name);
+}
+// Throws value_error for initial values that integers cannot have.
+template <class S> void check_initial(initial_values const& initial, std::size_t size) {
+    if constexpr (std::is_integral_v<S>) {
+        double const* const x = initial.constant();
+        constexpr double limit = 2.0 * static_cast<double>(std::numeric_limits<S>::max() / 2 + 1);
+        if (x == nullptr || std::trunc(*x) != *x || *x < -limit || *x >= limit)
+            detail::fail<value_error>(
+                {"parameter.initial"},
+                {x == nullptr ? gradstep::detail::text_arg("a distribution") : *x, " is no value of the type"},
+                {"a whole number in its range"});
+    } else {
+        gradstep::detail::check_initial<S>(initial, 1, size);
+    }
+}
+template <class S> std::vector<S> values_of(std::string const& name, served_parameter_configuration const& from) {
+    auto const size = static_cast<std::size_t>(from.size);
+    check_initial<S>(from.initial, size);
+    std::vector<S> out;
+    gradstep::detail::rethrow_as<std::exception>( // bad_alloc or length_error
+        [&] { out.resize(size); },
+        [&](auto const&) {
+            detail::fail<memory_error>({"tensors.", name, ".parameter.size"},
+                                       {"the system does not give memory for ", size, " elements"});
+        });
+    if constexpr (std::is_integral_v<S>) std::ranges::fill(out, static_cast<S>(*from.initial.constant()));
+    else gradstep::detail::fill_rows<S>(from.initial, out.data(), 0, 1, size);
+    return out;
+}
 inline void add_tensor(server& to, std::string const& name, served_parameter_configuration const& from) {
     any_updater const optimizer(from.optimizer, from.type);
-    gradstep::detail::with_type(optimizer.storage(), [&]<class S>() {
-        auto const size = static_cast<std::size_t>(from.size);
-        if constexpr (!std::is_integral_v<S>) gradstep::detail::check_initial<S>(from.initial, 1, size);
-        std::vector<S> values(size);
-        gradstep::detail::fill_rows(from.initial, values.data(), 0, 1, size);
-        to.add(name, optimizer, values,
-               {from.delay_compensation, static_cast<std::uint64_t>(from.optimizer.options.id)});
+    served_options const options{from.delay_compensation, id_of(name, from)};
+    if (gradstep::detail::is_zero(from.initial)) // without memory: zeros
+        return to.add(name, optimizer,
+                      any_span(from.type, static_cast<void const*>(nullptr), static_cast<std::size_t>(from.size)),
+                      options);
+    gradstep::detail::with_type(from.type, [&]<class S>() {
+        std::vector<S> const values = values_of<S>(name, from);
+        to.add(name, optimizer, any_span(from.type, static_cast<void const*>(values.data()), values.size()), options);
     });
 }
-// Tables with random numbers need different ids, and every server the same ones.
 template <class Table, class Configuration> void add_rows(server& to, std::string const& name, Configuration from) {
-    if (from.optimizer.options.id == 0) from.options.id = gradstep::detail::hash_of(name);
+    if (from.options.id == 0) from.options.id = id_of(name, from);
     to.add(name, Table(from));
 }
 inline void add_tensor(server& to, std::string const& name, table_configuration const& from) {
@@ -173,8 +209,9 @@ inline server_configuration read_server_file(std::string const& path) {
 
 /// Makes the server of a rank in a job of `size` ranks, with its parameters, its tables, and tasks
 /// that evict rows. `get<gs::any_parameter>(name)`, `get<gs::any_table>(name)` and
-/// `get<gs::any_keyed_table>(name)` return them. The id of a table without `id` is a hash of its
-/// name. Throws the errors of `server`, `server::add` and the constructors of tables.
+/// `get<gs::any_keyed_table>(name)` return them. The id for random numbers is the key `id` plus a
+/// hash of the name, as in a model. Throws the errors of `server`, `server::add` and the
+/// constructors of tables, with the name of the tensor.
 ///
 ///     auto server = gd::make_server(gd::read_server_file("server.json"), ranks.rank(), ranks.size());
 ///     server.checkpoint(file, 1000);
@@ -182,7 +219,15 @@ inline server_configuration read_server_file(std::string const& path) {
 inline server make_server(server_configuration const& from, int rank, int size) {
     server out(rank, size, from.options);
     for (server_configuration::tensor const& one : from.tensors) {
-        std::visit([&](auto const& owner) { detail::add_tensor(out, one.name, owner); }, one.what);
+        gradstep::detail::with_context(
+            [&] { return "tensors." + one.name + ": "; },
+            [&] {
+                std::visit([&](auto const& owner) { detail::add_tensor(out, one.name, owner); }, one.what);
+                if (one.evict.every == 0) return;
+                gradstep::detail::check(one.evict);
+                if (!out.get<any_keyed_table>(one.name).options().last_touches)
+                    detail::fail<value_error>({"evict"}, {"needs the last steps of rows"}, {"last_touches"});
+            });
         if (one.evict.every == 0) continue;
         out.after_every(static_cast<std::uint64_t>(one.evict.every), [name = one.name, evict = one.evict](server& of) {
             any_keyed_table& rows = of.get<any_keyed_table>(name);

@@ -159,8 +159,8 @@ public:
         }
     }
     /// The same for a parameter whose policies are chosen at run time, by an any_updater. `initial`
-    /// has the type of its values. What does not compile with types is a value_error here, and so
-    /// is a clip of the text that needs the norm of a whole gradient.
+    /// has the type of its values. Throws value_error for rules and elements that do not
+    /// compile with types, and for a clip of the text that needs the norm of a whole gradient.
     template <class Updater>
     requires requires { typename Updater::tensor_type; }
     void add(std::string name, Updater const& optimizer, typename Updater::span_type initial,
@@ -213,7 +213,7 @@ private:
         parameter_options const own_options{.shape = parts.whole_on && own.size() != 0 ? rows.of : shape{}};
         model_.add(name, make(all.subspan(own.first, own.size()), own_options), options);
         model_.set_shard(name, {this->by().rank(), this->by().size(), own.first, all.size()});
-        auto& added = model_.tasks()[model_.tasks().index_of(name, "add")].parameter();
+        auto const& added = this->in_model(name);
         this->add_pushed([&](int channel) {
             using type = detail::scattered_parameter<S, C>;
             auto out = std::make_unique<type>(this->by(), channel, std::move(name), all, options, added, parts);
@@ -232,7 +232,9 @@ private:
                    "an element-wise rule; use synchronous");
         if (gradstep::detail::sends_messages<Rule>)
             refuse("dgc_momentum sends compressed gradients", "a rule of whole gradients; use compressed");
-        if (facts.uses_id) refuse("random numbers depend on the position in the whole tensor", "none; use synchronous");
+        if (facts.uses_id)
+            refuse("random numbers depend on the position in the whole tensor",
+                   "an element and a rule without them; use synchronous");
         if (!optimizer.limit().is_none())
             refuse("the clip needs the norm of the whole gradient", "model_options.clip_norm; or use synchronous");
     }

@@ -67,14 +67,13 @@ public:
     template <class Parameter>
     requires(requires(Parameter x) { Parameter::owned(std::move(x)); }) void add(std::string name, Parameter owned,
                                                                                  tensor_options options = {}) {
-        using optimizer = std::remove_cvref_t<decltype(owned.optimizer())>;
         this->refuse_late_add(name);
-        model_.add(name, std::move(owned), options);
-        auto& added = model_.template get<optimizer>(name);
-        detail::with_type_of_values(added, [&]<class S>() {
+        detail::with_type_of_values(owned, [&]<class S>() {
+            model_.add(name, std::move(owned), options);
             this->add_pushed([&](int channel) {
-                using type = detail::reduced_parameter<S, C>;
-                return std::make_unique<type>(this->by(), channel, std::move(name), options, added.core());
+                auto const& added = this->in_model(name);
+                return std::make_unique<detail::reduced_parameter<S, C>>(this->by(), channel, std::move(name), options,
+                                                                         added);
             });
         });
     }

@@ -133,8 +133,8 @@ public:
     /// The policies. You can assign an updater with the same element and slots. A step throws
     /// value_error if only one of the two has a model-wise rule. If rows have a history of steps
     /// (exact, replay), only the schedule can be another one: otherwise a step, save and load throw
-    /// value_error, and a flush still takes the numbers of the history. Another clock then throws
-    /// sequence_error, in a flush too.
+    /// value_error, and a flush still takes the numbers of the history. With another clock, all
+    /// but a load throw sequence_error.
     any_updater const& optimizer() const { return updater_; }
     any_updater& optimizer() {
         is_replaced_ = true;
@@ -249,8 +249,14 @@ public:
     detail::parameter_rows& rows_in_place();
     // The same, while rows have pending steps.
     detail::parameter_rows& rows_behind();
-    // Throws if rows have a history of other policies or steps than the updater has.
-    void require_own_history() const;
+    // Throw if rows have a history of other policies than the updater has, or also of other steps.
+    void require_same_policies() const {
+        if (is_replaced_) table_->require_same_policies(updater_);
+    }
+    void require_own_history() const {
+        require_same_policies();
+        table_->require_same_steps(clock());
+    }
     void take_gradient(any_span const& gradient, step_options const& options, char const* call);
     GRADSTEP_DEFINE_RUNTIME void advance(step_options const& options, tensor_options const& own) override;
     // The parts of a change of rows, for changing_rows and for models. `rearranged` allocates all
@@ -290,6 +296,9 @@ private:
     void run_whole(detail::launch_batch&) override { run_alone(); }
     bool runs_in_chunks() const override { return !catches_up_ && dense_parameter::runs_in_chunks(); }
     detail::norm_limit own_limit() const override { return limit_; }
+    std::uint64_t own_seed() const override {
+        return seed_ != 0 ? seed_ : static_cast<std::uint64_t>(updater_.options().seed);
+    }
     GRADSTEP_DEFINE_RUNTIME void begin_alone(step_options const& options) override;
     GRADSTEP_DEFINE_RUNTIME void run_alone() override;
     GRADSTEP_DEFINE_RUNTIME void ascend_alone(sam_options const& how, double scale, bool measures) override;

@@ -510,11 +510,6 @@ GRADSTEP_DEFINE_RUNTIME detail::parameter_rows& any_parameter::rows_behind() {
     return rows_in_place();
 }
 
-GRADSTEP_DEFINE_RUNTIME void any_parameter::require_own_history() const {
-    if (is_replaced_) table_->require_same_policies(updater_);
-    table_->require_same_steps(clock());
-}
-
 GRADSTEP_DEFINE_RUNTIME update_result any_parameter::update_rows(any_span ids, any_span gradient_rows,
                                                                  step_options const& options) {
     detail::check(options); // also if a gradient skips the step
@@ -646,6 +641,7 @@ GRADSTEP_DEFINE_RUNTIME any_parameter::added_rows any_parameter::added_values(an
 GRADSTEP_DEFINE_RUNTIME any_parameter::rearranged_memory any_parameter::rearranged(detail::row_order const& order,
                                                                                    added_rows const& added) {
     require_no_copy(order);
+    if (catches_up_) table_->require_same_steps(clock());
     bool const is_table = has_rows_ && (width_ != 1 || catches_up_);
     gradstep::shape const now = matrix(), then = detail::with_rows(now, order.after());
     std::size_t const width = is_table ? width_ : now.is_known() ? now.cols : 1, n = order.after() * width;

@@ -39,7 +39,7 @@ table_configuration read_table(std::string_view text);
 keyed_table_configuration read_keyed_table(std::string_view text);
 
 /// Writes the JSON text of a table, with every default. Throws value_error if `initial` is a
-/// container, whose values no text has.
+/// container, since a text contains no values, and for an id of 2^63 or more.
 std::string to_json(table_configuration const& from, int indent = -1);
 std::string to_json(keyed_table_configuration const& from, int indent = -1);
 } // namespace gradstep::inline GRADSTEP_ABI

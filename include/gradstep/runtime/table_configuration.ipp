@@ -2,7 +2,8 @@
 
 namespace gradstep::detail::inline GRADSTEP_ABI {
 GRADSTEP_DEFINE initial_values read_initial(json const& value, json_path const& at) {
-    if (!value.is_object()) return read_number<double>(value, at, ranges::finite);
+    if (value.is_number()) return read_number<double>(value, at, ranges::finite);
+    if (!value.is_object()) refuse_type(at, value, "a number, or an object with the name uniform or normal");
     std::string const& name = name_in(value, at, "initial values");
     if (name == type_name<uniform>()) return read_hyperparameters<uniform>(value, at, {"name"});
     if (name == type_name<normal>()) return read_hyperparameters<normal>(value, at, {"name"});
@@ -43,29 +44,39 @@ Owner read_rows(json const& document, json_path const& at, char const* of, std::
         out.type = read_value<scalar>(*type, json_path(at, "type"), choices<scalar>());
     json_path const inside(at, of);
     json const* const rows = document.find(of);
-    if (rows == nullptr) inside.refuse_missing({"an object with the key width"});
-    require_object(*rows, inside);
-    visit_row_keys(out, [&](char const* key, auto const&, auto const&) { keys.push_back(key); });
-    refuse_other_keys(*rows, inside, keys);
-    visit_row_keys(out, [&]<class Value>(char const* key, Value& member, auto const& allowed) {
-        json_path const here(inside, key);
-        json const* const value = rows->find(key);
-        if (value == nullptr) {
-            if (key == std::string_view("width") || key == std::string_view("rows"))
-                here.refuse_missing({"a whole number"});
-        } else if constexpr (std::is_same_v<Value, initial_values>) {
-            member = read_initial(*value, here);
-        } else if constexpr (requires { member.has_value(); }) {
-            member = read_value<typename Value::value_type>(*value, here, allowed);
-        } else {
-            member = read_value<Value>(*value, here, allowed);
-        }
-    });
-    return out;
+    if (rows == nullptr)
+        inside.refuse_missing({"an object with ", requires { out.rows;
+}
+? "the keys rows and width" : "the key width"
+} // namespace gradstep::detail::inline GRADSTEP_ABI
+);
+require_object(*rows, inside);
+visit_row_keys(out, [&](char const* key, auto const&, auto const&) { keys.push_back(key); });
+refuse_other_keys(*rows, inside, keys);
+visit_row_keys(out, [&]<class Value>(char const* key, Value& member, auto const& allowed) {
+    json_path const here(inside, key);
+    json const* const value = rows->find(key);
+    if (value == nullptr) {
+        if (key == std::string_view("width") || key == std::string_view("rows"))
+            here.refuse_missing({"a whole number"});
+    } else if constexpr (std::is_same_v<Value, initial_values>) {
+        member = read_initial(*value, here);
+    } else if constexpr (requires { member.has_value(); }) {
+        member = read_value<typename Value::value_type>(*value, here, allowed);
+    } else {
+        member = read_value<Value>(*value, here, allowed);
+    }
+});
+return out;
 }
 
 template <class Owner> json configuration_of_rows(Owner const& from, char const* of) {
-    json out = configuration_of(from.optimizer), rows;
+    optimizer_configuration optimizer = from.optimizer; // which has keys of the options
+    if (from.options.on_nonfinite != nonfinite::propagate) optimizer.options.on_nonfinite = from.options.on_nonfinite;
+    if (!std::in_range<std::int64_t>(from.options.id))
+        fail<value_error>({of, ".id"}, {from.options.id, " is out of range"}, {"< 2^63"});
+    if (from.options.id != 0) optimizer.options.id = static_cast<std::int64_t>(from.options.id);
+    json out = configuration_of(optimizer), rows;
     out["type"] = enumerator(from.type);
     visit_row_keys(from, [&]<class Value>(char const* key, Value const& member, auto const&) {
         if constexpr (std::is_same_v<Value, initial_values>) {

@@ -44,6 +44,7 @@ public:
     virtual void take(void const* gradient) = 0;
     virtual named_gradient gradient() const = 0; // for the update of the part in the model
     virtual std::span<std::byte const> values() const { return in_model.values_on_host(); }
+    // The policies, and what else of the parameter itself decides on a step.
     std::string policies() const;
     // The checksum of the state that is equal on all ranks.
     GRADSTEP_DEFINE virtual std::string state_checksum() const;

@@ -5,7 +5,14 @@ GRADSTEP_DEFINE std::string distributed_parameter::policies() const {
     gradstep::detail::saved_policies const written = in_model.by().written_policies(true);
     gradstep::detail::policy_text out;
     written.visit(written.of, out);
-    return out.take();
+    gradstep::detail::norm_limit const clip = in_model.own_limit();
+    std::string text = out.take();
+    if (!clip.is_none())
+        text += gradstep::detail::joined({", clip{limit = ", clip.limit, ", of_all = ", clip.of_all ? "true" : "false",
+                                          ", ratio = ", clip.ratio, ", epsilon = ", clip.epsilon, "}"});
+    if (in_model.facts().uses_id)
+        text += gradstep::detail::joined({", seed = ", in_model.own_seed(), ", id = ", in_model.options().id});
+    return text;
 }
 
 GRADSTEP_DEFINE std::string distributed_parameter::state_checksum() const {

@@ -37,6 +37,8 @@ public:
     std::size_t bytes_per_element() const final { return facts().bytes_per_element; }
     gradstep::clock clock() const { return by().clock(); }
     parameter_options const& options() const { return options_; }
+    // The seed of its random numbers, for steps whose options have none.
+    virtual std::uint64_t own_seed() const { return 0; }
     // The bytes of the values and of a slot, if they are in memory of the host.
     std::span<std::byte const> values_on_host() const {
         return {static_cast<std::byte const*>(memory_.values()), memory_.value_bytes()};

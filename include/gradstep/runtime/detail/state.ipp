@@ -19,7 +19,7 @@ state_access<any_parameter>::begin_load(any_parameter& x, saved_source const& fr
     pending_load out;
     saved_state const& saved = from.state();
     if (x.catches_up()) {
-        x.require_own_history();
+        x.require_same_policies();
         out.at = x.tracked_rows().core.progress(x.clock());
     }
     out.own = state_at(x, out.at);
