@@ -53,7 +53,7 @@ def compilation(limits, xsimd):
     with tempfile.TemporaryDirectory() as folder:
         for name, limit in limits.items():
             ratio = math.inf
-            for _ in range(3): # as xsimd's: the smallest of several, since other programs slow one down
+            for _ in range(5): # as xsimd's: the smallest of several, since other programs slow one down
                 if ratio > limit:
                     ratio = min(ratio, ct.compile_once(pathlib.Path(folder), name, programs[name])[0] / xsimd)
             yield f"compiling {name} / xsimd", round(ratio, 2), limit
