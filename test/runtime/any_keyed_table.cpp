@@ -264,7 +264,7 @@ TEST_CASE("one text makes a table or a keyed table, and writing it gives the sam
     std::string const texts[] = {gs::to_json(by_number), gs::to_json(keyed)};
     CHECK(gs::to_json(gs::read_table(texts[0])) == texts[0]);
     CHECK(gs::to_json(gs::read_keyed_table(texts[1])) == texts[1]);
-    // Every option has a key: a text of those that differ from the default is not that of the default.
+    // Every option has a key: each value above differs from the default, and so does its text.
     for (auto const& [text, key] : {std::pair{texts[0], "table"}, std::pair{texts[1], "keyed_table"}}) {
         auto const given = gs::detail::parse_json(text),
                    plain = gs::detail::parse_json(key == std::string("table")

@@ -87,8 +87,8 @@ public:
                               "gradstep: compressed: the parameter is of another type; expected float, double, "
                               "bfloat16 or float16; use synchronous");
                 check_trainers(name, owned.optimizer().rule());
-            } else {
-                std::visit([&](auto const& rule) { check_trainers(name, rule); }, owned.optimizer().policies().rule);
+            } else if (auto const* const rule = std::get_if<dgc_momentum>(&owned.optimizer().policies().rule)) {
+                check_trainers(name, *rule);
             }
             if constexpr (gradstep::detail::is_sent<S>) {
                 model_.add(name, std::move(owned), options);

@@ -227,13 +227,13 @@ inline server make_server(server_configuration const& from, int rank, int size) 
                 gradstep::detail::check(one.evict);
                 if (!out.get<any_keyed_table>(one.name).options().last_touches)
                     detail::fail<value_error>({"evict"}, {"needs the last steps of rows"}, {"last_touches"});
+                auto const task = [name = one.name, evict = one.evict](server& of) {
+                    any_keyed_table& rows = of.get<any_keyed_table>(name);
+                    if (evict.older_than != 0) rows.evict_older_than(rows.clock().step - evict.older_than);
+                    if (evict.rows != 0) rows.evict_to(static_cast<std::uint64_t>(evict.rows));
+                };
+                out.after_every(static_cast<std::uint64_t>(one.evict.every), task);
             });
-        if (one.evict.every == 0) continue;
-        out.after_every(static_cast<std::uint64_t>(one.evict.every), [name = one.name, evict = one.evict](server& of) {
-            any_keyed_table& rows = of.get<any_keyed_table>(name);
-            if (evict.older_than != 0) rows.evict_older_than(rows.clock().step - evict.older_than);
-            if (evict.rows != 0) rows.evict_to(static_cast<std::uint64_t>(evict.rows));
-        });
     }
     return out;
 }

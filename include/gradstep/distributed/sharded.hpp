@@ -166,7 +166,7 @@ public:
     void add(std::string name, Updater const& optimizer, typename Updater::span_type initial,
              tensor_options options = {}, shape of = {}) {
         auto const& facts = optimizer.facts();
-        std::visit([&](auto const& rule) { require_shards(name, optimizer, rule); }, optimizer.policies().rule);
+        require_shards(name, facts, optimizer.limit());
         initial = initial.now();
         gradstep::detail::with_type(facts.storage, [&]<class S>() {
             add_shard(std::move(name), std::span(static_cast<S const*>(initial.data), initial.size), options,
@@ -221,21 +221,20 @@ private:
             return out;
         });
     }
-    template <class Updater, class Rule>
-    static void require_shards(std::string const& name, Updater const& optimizer, Rule const&) {
+    static void require_shards(std::string const& name, gradstep::detail::updater_facts const& facts,
+                               gradstep::detail::norm_limit const& clip) {
         auto const refuse = [&](char const* what, char const* expected) {
             detail::fail<value_error>({"add: ", name}, {what, ", and each rank updates a shard"}, {expected});
         };
-        auto const& facts = optimizer.facts();
         if (facts.is_row_wise || facts.is_model_wise)
             refuse(facts.is_row_wise ? "the rule needs whole tensors" : "the rule needs sums over the whole model",
                    "an element-wise rule; use synchronous");
-        if (gradstep::detail::sends_messages<Rule>)
+        if (facts.sends_messages)
             refuse("dgc_momentum sends compressed gradients", "a rule of whole gradients; use compressed");
         if (facts.uses_id)
             refuse("random numbers depend on the position in the whole tensor",
                    "an element and a rule without them; use synchronous");
-        if (!optimizer.limit().is_none())
+        if (!clip.is_none())
             refuse("the clip needs the norm of the whole gradient", "model_options.clip_norm; or use synchronous");
     }
     // The rank that gets the next matrix. All ranks add the same parameters in the same order.
