@@ -52,9 +52,8 @@ public:
     clock_state advance(erased_step now) const override { return advanced(this->updater_, now); }
     void prepare(erased_step now, step_options const& options, compiled_updater const*) override {
         this->end_half(); // it refers to the step
-        this->hold(options, [&] {
-            return dgc_step<type>(this->updater_, step_info{now.t, now.rate}, options, decays_);
-        });
+        dgc_step<type> next(this->updater_, step_info{now.t, now.rate}, options, decays_);
+        this->hold(options, [&] { return next; });
         executor_.use({});
         now_ = now;
         options_ = options;

@@ -378,11 +378,11 @@ public:
     }
 
 protected:
-    // Holds the step that `make` returns.
+    // Holds the step that `make` returns. If it throws, the step before is gone.
     template <class F> void hold(step_options const& options, F const& make) {
         whole_.of.reset();
         if constexpr (is_model_wise) held_.emplace(make().prepared());
-        else held_.emplace(make());
+        else held_.emplace(made_in_place<F>{make});
         loss_ = options.loss.value_or(0);
     }
     // Prepares the step of these numbers, for updaters whose clock is elsewhere.
@@ -421,6 +421,12 @@ protected:
     }
 
 private:
+    // Converts to the step that `make` returns. To write a step and then copy it takes a fifth of
+    // a call on a few elements.
+    template <class F> struct made_in_place {
+        F const& make;
+        operator step_type() const { return make(); }
+    };
     // It refers to the step, so that a copy of the step does without.
     struct pending {
         std::optional<typename decltype(pending_type())::type> of = {};
