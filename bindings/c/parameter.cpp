@@ -93,28 +93,6 @@ void require_storable(std::span<any_parameter* const> parameters, std::vector<st
                {"fewer parameters"});
 }
 
-gradstep::load_options options_of(gradstep_load_options const* options) {
-    gradstep::load_options out;
-    gradstep_load_options const given =
-        known_part(options, gradstep_load_options(GRADSTEP_LOAD_OPTIONS_INIT), "gradstep_load_options");
-    auto const flag = [](std::int32_t x, char const* name) {
-        if (x != 0 && x != 1) refuse(GRADSTEP_BAD_VALUE, {"load_options.", name}, {x, " is out of range"}, {"0 or 1"});
-        return x == 1;
-    };
-    if (flag(given.missing, "missing")) out.missing = gradstep::missing_parameters::keep;
-    if (flag(given.unexpected, "unexpected")) out.unexpected = gradstep::unexpected_parameters::ignore;
-    if (flag(given.rows, "rows")) out.rows = gradstep::changed_rows::resize;
-    require(given.renamed_from, "load_options.renamed_from", given.renamed_count);
-    require(given.renamed_to, "load_options.renamed_to", given.renamed_count);
-    for (std::uint64_t k = 0; k < given.renamed_count; ++k) {
-        require(given.renamed_from[k], "a name of load_options.renamed_from");
-        require(given.renamed_to[k], "a name of load_options.renamed_to");
-        if (!out.renamed.emplace(given.renamed_from[k], given.renamed_to[k]).second)
-            refuse(GRADSTEP_BAD_VALUE, {"load_options.renamed_from"},
-                   {gradstep::detail::in_quotes(given.renamed_from[k]), " is there twice"}, {"every name once"});
-    }
-    return out;
-}
 // Joins the names. Each name ends with a byte 0.
 std::string list_of(std::vector<std::string> const& names) {
     std::string out;

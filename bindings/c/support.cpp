@@ -72,10 +72,8 @@ gradstep_status tell_current(gradstep_error* to) noexcept {
     }
 }
 
-optimizer_configuration read_config(char const* config, std::size_t bytes) {
-    require(config, "config");
+void require_instruction_set() {
     if (char const* const refused = chosen_instruction_set().refusal) refuse(GRADSTEP_BAD_CONFIG, refused);
-    return of_config([&] { return read_optimizer({config, bytes}); });
 }
 
 optimizer_configuration with_numbers(optimizer_configuration config, char const* const* paths, double const* values,
@@ -154,6 +152,29 @@ step_options options_of(gradstep_step_options const* options, std::uint64_t seed
     if (has_bit(given, GRADSTEP_GIVEN_LOSS, !std::isnan(given.loss), "loss", given.loss, "GRADSTEP_GIVEN_LOSS"))
         out.loss = given.loss;
     out.zero_gradient = given.zero_gradient == 1;
+    return out;
+}
+
+load_options options_of(gradstep_load_options const* options) {
+    load_options out;
+    gradstep_load_options const given =
+        known_part(options, gradstep_load_options(GRADSTEP_LOAD_OPTIONS_INIT), "gradstep_load_options");
+    auto const flag = [](std::int32_t x, char const* name) {
+        if (x != 0 && x != 1) refuse(GRADSTEP_BAD_VALUE, {"load_options.", name}, {x, " is out of range"}, {"0 or 1"});
+        return x == 1;
+    };
+    if (flag(given.missing, "missing")) out.missing = missing_parameters::keep;
+    if (flag(given.unexpected, "unexpected")) out.unexpected = unexpected_parameters::ignore;
+    if (flag(given.rows, "rows")) out.rows = changed_rows::resize;
+    require(given.renamed_from, "load_options.renamed_from", given.renamed_count);
+    require(given.renamed_to, "load_options.renamed_to", given.renamed_count);
+    for (std::uint64_t k = 0; k < given.renamed_count; ++k) {
+        require(given.renamed_from[k], "a name of load_options.renamed_from");
+        require(given.renamed_to[k], "a name of load_options.renamed_to");
+        if (!out.renamed.emplace(given.renamed_from[k], given.renamed_to[k]).second)
+            refuse(GRADSTEP_BAD_VALUE, {"load_options.renamed_from"},
+                   {detail::in_quotes(given.renamed_from[k]), " is there twice"}, {"every name once"});
+    }
     return out;
 }
 

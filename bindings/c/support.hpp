@@ -15,6 +15,7 @@
 #include <gradstep/base/error.hpp>
 #include <gradstep/c/gradstep.h>
 #include <gradstep/runtime.hpp>
+#include <gradstep/saved/load_options.hpp>
 
 // What every function of the C interface is made of.
 namespace gradstep::c {
@@ -108,8 +109,6 @@ private:
     }
 };
 
-/// The configuration of a create function: errors of it are GRADSTEP_BAD_CONFIG.
-optimizer_configuration read_config(char const* config, std::size_t bytes);
 /// f(), whose value_error is one of the configuration.
 template <class F> decltype(auto) of_config(F const& f) {
     try {
@@ -119,6 +118,16 @@ template <class F> decltype(auto) of_config(F const& f) {
     } catch (value_error const& wrong) {
         refuse(GRADSTEP_BAD_CONFIG, wrong.what());
     }
+}
+/// read(text), for the text of a create function: errors of it are GRADSTEP_BAD_CONFIG.
+void require_instruction_set();
+template <class Read> auto read_text(char const* text, std::size_t bytes, Read const& read) {
+    require(text, "config");
+    require_instruction_set();
+    return of_config([&] { return read(std::string_view(text, bytes)); });
+}
+inline optimizer_configuration read_config(char const* config, std::size_t bytes) {
+    return read_text(config, bytes, [](std::string_view text) { return read_optimizer(text); });
 }
 /// The element of a dtype for an optimizer, which handles signed integers as unsigned ones of their
 /// size.
@@ -130,6 +139,7 @@ optimizer_configuration with_numbers(optimizer_configuration config, char const*
                                      std::uint64_t n);
 
 step_options options_of(gradstep_step_options const* options, std::uint64_t seed = 0);
+load_options options_of(gradstep_load_options const* options);
 /// A structure of the caller's, which may be of an older or a newer header: as much of it as both
 /// know.
 template <class T> T known_part(T const* from, T const& defaults, char const* name) {

@@ -159,6 +159,7 @@ typedef struct gradstep_tensor_options {
     { sizeof(gradstep_tensor_options), 0, NULL, NULL, NULL, NULL }
 
 typedef struct gradstep_parameter gradstep_parameter;
+typedef struct gradstep_table gradstep_table;
 typedef struct gradstep_updater gradstep_updater;
 typedef struct gradstep_executor gradstep_executor;
 
@@ -172,7 +173,8 @@ enum gradstep_feature {
     GRADSTEP_FEATURE_ROWS = 1,        /* gradstep_parameter_update_rows */
     GRADSTEP_FEATURE_FILES = 2,       /* gradstep_parameters_save_file */
     GRADSTEP_FEATURE_COMPRESSION = 4, /* gradstep_parameter_compress */
-    GRADSTEP_FEATURE_CATCH_UP = 8     /* catch_up "exact" and "replay" */
+    GRADSTEP_FEATURE_CATCH_UP = 8,    /* catch_up "exact" and "replay" */
+    GRADSTEP_FEATURE_TABLES = 16      /* gradstep_table_create */
 };
 /* Returns the sum of the features that the library has. */
 GRADSTEP_API uint64_t gradstep_features(void);
@@ -390,6 +392,112 @@ GRADSTEP_API gradstep_status gradstep_parameter_compress(gradstep_parameter*, co
 GRADSTEP_API gradstep_status gradstep_parameter_apply_messages(gradstep_parameter*, const void* const* messages,
                                                                const uint64_t* message_bytes, uint64_t n,
                                                                gradstep_error*);
+
+/* ---- Tables: rows, of which a step updates those in its batch. All since ABI 0.4 ----
+ *
+ * The configuration of an optimizer, with the type of the values and a table (docs/how_to/c.md):
+ *
+ *     {"rule": {"name": "adagrad"}, "schedule": {"name": "constant", "rate": 0.1},
+ *      "catch_up": "exact", "type": "float32",
+ *      "table": {"rows": 1000, "width": 16, "initial": {"name": "normal", "deviation": 0.01, "seed": 1},
+ *                "duplicates": "mean", "max_norm": 1, "ignore_id": 0, "concurrent": true}}
+ *
+ * With "concurrent": true, any number of threads can call gradstep_table_update,
+ * gradstep_table_update_bags and gradstep_table_rows of a table at once: no update is lost, and the
+ * rows have the bits of the same batches one after the other, in the order of their steps. The other
+ * functions then wait until no call runs. Only gradstep_table_release needs a table that no thread
+ * uses.
+ *
+ * `ids` are id_count row numbers of id_dtype: int32, int64 or uint64. Gradients and values are of the
+ * table's type, row by row. */
+
+/* Creates a table. GRADSTEP_BAD_CONFIG also for a rule that updates no single rows, and for
+ * "concurrent" with catch_up "replay". */
+GRADSTEP_API gradstep_status gradstep_table_create(const char* config, size_t config_bytes, gradstep_table** out,
+                                                   gradstep_error*);
+/* Writes the complete configuration as JSON. The buffer is as in gradstep_config_canonical. */
+GRADSTEP_API gradstep_status gradstep_table_config(const gradstep_table*, char* buffer, uint64_t bytes,
+                                                   uint64_t* written, gradstep_error*);
+/* Facts of a table. */
+typedef struct gradstep_table_info {
+    uint32_t struct_size;
+    int32_t dtype;       /* of values and gradients */
+    int32_t state_dtype; /* of averages */
+    int32_t concurrent;  /* 1: several threads can call it */
+    uint64_t num_rows, width;
+    uint64_t skipped; /* gradient rows that on_nonfinite "skip" left out so far */
+} gradstep_table_info;
+#define GRADSTEP_TABLE_INFO_INIT                                                                                       \
+    { sizeof(gradstep_table_info), 0, 0, 0, 0, 0, 0 }
+/* Returns the facts of the table. */
+GRADSTEP_API gradstep_status gradstep_table_describe(const gradstep_table*, gradstep_table_info*, gradstep_error*);
+/* Uses the executor instead of "threads", as gradstep_parameter_set_executor. Concurrent calls run
+ * on the threads that call. */
+GRADSTEP_API gradstep_status gradstep_table_set_executor(gradstep_table*, gradstep_executor*, gradstep_error*);
+/* Takes one step of the rows in `ids`. gradient_rows contains count = id_count * width elements. A
+ * row that appears several times gets the sum or the mean of its gradients ("duplicates": "sum",
+ * "mean"), or is GRADSTEP_BAD_VALUE ("unique"). With catch_up "exact" or "replay", other rows get
+ * pending steps, as in gradstep_parameter_update_rows. */
+GRADSTEP_API gradstep_status gradstep_table_update(gradstep_table*, const void* ids, int32_t id_dtype,
+                                                   uint64_t id_count, const void* gradient_rows, uint64_t count,
+                                                   const gradstep_step_options*, gradstep_error*);
+/* The same for embedding bags. Bag b consists of ids[offsets[b]] to ids[offsets[b + 1] - 1]; the last
+ * one ends at id_count. `offsets` are bag_count numbers of id_dtype, ascending from 0. Row b of
+ * bag_rows, count = bag_count * width elements, is the gradient of every id in bag b. */
+GRADSTEP_API gradstep_status gradstep_table_update_bags(gradstep_table*, const void* ids, int32_t id_dtype,
+                                                        uint64_t id_count, const void* offsets, uint64_t bag_count,
+                                                        const void* bag_rows, uint64_t count,
+                                                        const gradstep_step_options*, gradstep_error*);
+/* Copies rows with all pending steps applied, in the order of ids: out has count = id_count * width
+ * elements. Threads can read a table together while none changes it. */
+GRADSTEP_API gradstep_status gradstep_table_rows(const gradstep_table*, const void* ids, int32_t id_dtype,
+                                                 uint64_t id_count, void* out, uint64_t count, gradstep_error*);
+/* The same for averages (key "average" or schedule-free rules), of the state's dtype. */
+GRADSTEP_API gradstep_status gradstep_table_averages(const gradstep_table*, const void* ids, int32_t id_dtype,
+                                                     uint64_t id_count, void* out, uint64_t count, gradstep_error*);
+/* Replaces the values by the averages. Until `restore`, steps return GRADSTEP_BAD_SEQUENCE. */
+GRADSTEP_API gradstep_status gradstep_table_apply_average(gradstep_table*, gradstep_error*);
+/* Brings back the trained values after `apply_average`. */
+GRADSTEP_API gradstep_status gradstep_table_restore(gradstep_table*, gradstep_error*);
+/* Sets rows to values, for example pretrained ones: count = id_count * width elements. State follows
+ * as in gradstep_parameter_set_values. */
+GRADSTEP_API gradstep_status gradstep_table_set_rows(gradstep_table*, const void* ids, int32_t id_dtype,
+                                                     uint64_t id_count, const void* values, uint64_t count,
+                                                     gradstep_error*);
+/* Lets rows begin anew, with the initial values and state of the table. */
+GRADSTEP_API gradstep_status gradstep_table_reset(gradstep_table*, const void* ids, int32_t id_dtype, uint64_t id_count,
+                                                  gradstep_error*);
+/* Adds rows with initial values, up to num_rows in total. Fewer than there are: GRADSTEP_BAD_VALUE. */
+GRADSTEP_API gradstep_status gradstep_table_grow(gradstep_table*, uint64_t num_rows, gradstep_error*);
+/* Adds rows with these values behind the others; `count` is a multiple of the width. */
+GRADSTEP_API gradstep_status gradstep_table_append(gradstep_table*, const void* values, uint64_t count,
+                                                   gradstep_error*);
+/* Keeps the rows whose byte of the mask is not 0, in their order. State moves with its row. */
+GRADSTEP_API gradstep_status gradstep_table_keep(gradstep_table*, const uint8_t* mask, uint64_t rows, gradstep_error*);
+/* Row i becomes what was row order[i]; the order, of id_dtype, contains each row once. */
+GRADSTEP_API gradstep_status gradstep_table_permute(gradstep_table*, const void* order, int32_t id_dtype, uint64_t rows,
+                                                    gradstep_error*);
+/* Applies the pending steps of every row. */
+GRADSTEP_API gradstep_status gradstep_table_flush(gradstep_table*, gradstep_error*);
+/* Returns the progress of the run. */
+GRADSTEP_API gradstep_status gradstep_table_clock(const gradstep_table*, gradstep_clock*, gradstep_error*);
+/* Returns the number of bytes that `save` writes. It changes with every step that adds pending ones. */
+GRADSTEP_API gradstep_status gradstep_table_state_bytes(const gradstep_table*, uint64_t* bytes, gradstep_error*);
+/* Serializes values, state, pending steps and clock with a checksum, to resume bit for bit. */
+GRADSTEP_API gradstep_status gradstep_table_save(const gradstep_table*, void* buffer, uint64_t bytes,
+                                                 uint64_t* written, gradstep_error*);
+/* Restores a table of the same element, rule, catch-up policy and width from the bytes of `save`. A
+ * table with fewer rows grows. If it rejects them, nothing changes. */
+GRADSTEP_API gradstep_status gradstep_table_load(gradstep_table*, const void* buffer, uint64_t bytes, gradstep_error*);
+/* Saves the table to a safetensors file, as gradstep_parameters_save_file; its name there is "values". */
+GRADSTEP_API gradstep_status gradstep_table_save_file(const gradstep_table*, const char* path, gradstep_error*);
+/* Loads a file of `save_file`, of a C++ table, or with options (NULL: the defaults) the table of this
+ * name from a file of many. `outcome` gets a value of enum gradstep_load_outcome (NULL is allowed).
+ * Rows are read into new memory: after an error the table is unchanged. */
+GRADSTEP_API gradstep_status gradstep_table_load_file(gradstep_table*, const char* path, const gradstep_load_options*,
+                                                      int32_t* outcome, gradstep_error*);
+/* Releases the table. NULL is allowed. */
+GRADSTEP_API void gradstep_table_release(gradstep_table*);
 
 /* ---- Updaters: the library owns the clock, and you own all memory ---- */
 

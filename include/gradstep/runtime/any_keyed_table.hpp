@@ -46,8 +46,11 @@ public:
         : any_keyed_table(any_updater(from, storage), width, detail::options_with(from.options, std::move(options))) {}
 
     /// The same with the type, width and options of one text, which `read_keyed_table` reads.
+    /// Throws value_error for `concurrent`, as any_table.
     explicit any_keyed_table(keyed_table_configuration const& from)
-        : any_keyed_table(from.optimizer, from.type, static_cast<std::size_t>(from.width), from.options) {}
+        : any_keyed_table(from.optimizer, from.type, static_cast<std::size_t>(from.width), from.options) {
+        detail::require_one_thread(from.concurrent, "keyed_table");
+    }
 
     /// Updates the rows of `keys` by one step (keyed_table::update).
     void update(any_span keys, any_span gradient_rows, step_options const& options = {}) {
@@ -138,6 +141,14 @@ public:
             detail::require_sizes(given, typed, "apply");
             core_.apply(given, core_.columns_of(given, typed));
         });
+    }
+
+    /// Uses the threads of an executor, as any_table::use_threads.
+    template <executor Executor> void use_threads(Executor& executor) {
+        use_threads(detail::executor_reference(executor));
+    }
+    void use_threads(detail::executor_reference const& threads) {
+        static_cast<detail::any_table_kernels&>(table_rows().kernels()).use_threads(threads);
     }
 
     /// The policies.

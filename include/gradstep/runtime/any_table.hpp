@@ -44,8 +44,11 @@ public:
               table_options options = {});
 
     /// The same with the type, the size and the options of one text, as `read_table` returns it.
+    /// Throws value_error for `concurrent`, which only a gs::striped table can be.
     explicit any_table(table_configuration const& from)
-        : any_table(from.optimizer, from.type, from.rows, static_cast<std::size_t>(from.width), from.options) {}
+        : any_table(from.optimizer, from.type, from.rows, static_cast<std::size_t>(from.width), from.options) {
+        detail::require_one_thread(from.concurrent, "table");
+    }
 
     /// Updates the rows in `ids` by one step, as gs::table::update. The ids are int32, int64 or
     /// uint64, and gradient_rows contains ids.size x width elements of the type of the values.
@@ -75,6 +78,12 @@ public:
     void reset(any_span ids);
     /// Sets the values of rows, for example to pretrained ones (gs::row_updater::set_rows).
     void set_rows(any_span ids, any_span values);
+
+    /// Uses the threads of an executor instead of those of the text. It must outlive the table.
+    template <executor Executor> void use_threads(Executor& executor) {
+        use_threads(detail::executor_reference(executor));
+    }
+    void use_threads(detail::executor_reference const& threads);
 
     /// The policies.
     any_updater const& optimizer() const;

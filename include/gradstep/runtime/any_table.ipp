@@ -17,6 +17,10 @@ GRADSTEP_DEFINE_RUNTIME any_updater const& any_table::optimizer() const {
     return static_cast<detail::any_table_kernels const&>(core_.kernels()).updater();
 }
 
+GRADSTEP_DEFINE_RUNTIME void any_table::use_threads(detail::executor_reference const& threads) {
+    static_cast<detail::any_table_kernels&>(core_.kernels()).use_threads(threads);
+}
+
 GRADSTEP_DEFINE_RUNTIME void any_table::apply(detail::given_ids ids, detail::given_ids const* offsets,
                                               detail::given_values const& given, std::size_t count, char const* what,
                                               step_options const& options) {

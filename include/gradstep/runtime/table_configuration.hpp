@@ -10,18 +10,20 @@ namespace gradstep::inline GRADSTEP_ABI {
 ///      "table": {"rows": 1000, "width": 16, "duplicates": "mean", "max_norm": 1,
 ///                "initial": {"name": "uniform", "low": -0.05, "high": 0.05, "seed": 1}}}
 ///
-/// The keys inside `table` are `rows` and `width`, which are required, and the members of
-/// table_options, except `id` and `on_nonfinite`, which are keys of the optimizer. `initial` is a
+/// The keys inside `table` are `rows` and `width`, which are required, `concurrent`, and the members
+/// of table_options, except `id` and `on_nonfinite`, which are keys of the optimizer. `initial` is a
 /// number, or `uniform` or `normal` with their members.
 struct table_configuration {
     optimizer_configuration optimizer;
     scalar type = scalar::float32;
     std::uint64_t rows = 0, width = 0;
+    /// Whether several threads can call the table. The C library obeys it. In C++ use gs::striped.
+    bool concurrent = false;
     table_options options = {};
 };
 
 /// A keyed table of one JSON text, as table_configuration. The key is `keyed_table`. It has the
-/// width, which is required, and members of keyed_options.
+/// width, which is required, `concurrent`, and members of keyed_options.
 ///
 ///     {"rule": {"name": "ftrl"}, "schedule": {"name": "constant", "rate": 0.1},
 ///      "keyed_table": {"width": 8, "admit_after": 3, "max_rows": 50000000}}
@@ -29,6 +31,7 @@ struct keyed_table_configuration {
     optimizer_configuration optimizer;
     scalar type = scalar::float32;
     std::uint64_t width = 0;
+    bool concurrent = false; ///< as in table_configuration
     keyed_options options = {};
 };
 

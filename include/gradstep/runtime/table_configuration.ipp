@@ -18,6 +18,7 @@ template <class Owner, class F> void visit_row_keys(Owner& of, F const& f) {
     };
     if constexpr (requires { of.rows; }) visit("rows", of.rows, ranges::count);
     visit("width", of.width, ranges::positive_count);
+    visit("concurrent", of.concurrent);
     auto& options = of.options;
     visit("initial", options.initial);
     visit("duplicates", options.duplicates);

@@ -14,6 +14,8 @@ template <class Options> Options options_with(optimizer_options const& of_text, 
     if (options.on_nonfinite == nonfinite::propagate) options.on_nonfinite = of_text.on_nonfinite;
     return options;
 }
+// Throws value_error for the key `concurrent` of a text, by the name of its owner.
+void require_one_thread(bool concurrent, char const* of);
 // Throws value_error if the updater keeps no average.
 void require_average(any_updater const& of, char const* call);
 // The arguments of calls: ids of int32, int64 or uint64; values of the updater's type; and room for
@@ -42,6 +44,7 @@ public:
     void refer_to(any_updater& of, std::optional<executor_reference> const& threads);
 
     any_updater& updater() const { return *updater_; }
+    void use_threads(executor_reference const& threads) { *threads_ = threads; }
 
     std::unique_ptr<table_kernels> copy(bool with_history) const override {
         return std::make_unique<any_table_kernels>(*this, with_history);

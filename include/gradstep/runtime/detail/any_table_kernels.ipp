@@ -54,6 +54,10 @@ GRADSTEP_DEFINE_RUNTIME extent checked_room(any_span const& out, scalar type) {
     return {"out", out.data, out.size, out.size * size_of(type)};
 }
 
+GRADSTEP_DEFINE_RUNTIME void require_one_thread(bool concurrent, char const* of) {
+    if (concurrent) fail<value_error>({of, ".concurrent"}, {"true"}, {"false, and gs::striped around the table"});
+}
+
 GRADSTEP_DEFINE_RUNTIME void require_average(any_updater const& of, char const* call) {
     if (!of.keeps_average()) fail<value_error>({call}, {"no average is kept"}, {"one in the configuration"});
 }
