@@ -1,6 +1,7 @@
 // Every pointer of every function of the C library NULL in turn, and every handle released, or one
 // of another kind.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -18,14 +19,18 @@
 
 namespace {
 
+// The number of a kind of handle, or -1.
 template <class T>
-constexpr bool is_handle = std::is_same_v<T, gradstep_parameter> || std::is_same_v<T, gradstep_updater> ||
-                           std::is_same_v<T, gradstep_executor>;
+constexpr int kind_of = std::is_same_v<T, gradstep_parameter>  ? 0
+                        : std::is_same_v<T, gradstep_updater>  ? 1
+                        : std::is_same_v<T, gradstep_executor> ? 2
+                        : std::is_same_v<T, gradstep_table>    ? 3
+                                                               : -1;
 
 class spoiler {
 public:
-    spoiler(void* another, void* released_parameter, void* released_updater, void* released_executor)
-        : another_(another), released_{released_parameter, released_updater, released_executor} {}
+    // `released`: a handle of each kind.
+    spoiler(void* another, std::array<void*, 4> const& released) : another_(another), released_(released) {}
 
     // Calls function(arguments..., &error) with one argument spoilt at a time. Arguments in
     // `optional` may be NULL.
@@ -50,11 +55,8 @@ public:
                 std::get<I>(bad) = nullptr;
                 if (std::find(optional.begin(), optional.end(), I) == optional.end())
                     refuses(GRADSTEP_NULL_ARGUMENT, bad);
-                if constexpr (is_handle<pointee>) {
-                    constexpr std::size_t kind = std::is_same_v<pointee, gradstep_parameter> ? 0
-                                                 : std::is_same_v<pointee, gradstep_updater> ? 1
-                                                                                             : 2;
-                    for (void* const handle : {another_, released_[kind]}) {
+                if constexpr (kind_of<pointee> >= 0) {
+                    for (void* const handle : {another_, released_[kind_of<pointee>]}) {
                         std::get<I>(bad) = static_cast<type>(handle);
                         refuses(GRADSTEP_BAD_HANDLE, bad);
                     }
@@ -69,7 +71,7 @@ public:
 
 private:
     void* another_; // memory that is no handle
-    void* released_[3];
+    std::array<void*, 4> released_;
 };
 void run_nothing(void*, std::uint64_t, gradstep_work, void*) {}
 
@@ -97,6 +99,24 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     ok([&](gradstep_error* e) {
         return gradstep_parameter_create(plain.data(), plain.size(), GRADSTEP_FLOAT32, nullptr, 1, 1, &released, e);
     });
+    std::string const of_table = R"({"rule": {"name": "sgd"}, "average": {"name": "ema"},
+        "schedule": {"name": "constant", "rate": 0.0625}, "table": {"rows": 4, "width": 3}})";
+    auto const create_table = [&](gradstep_table** out) {
+        ok([&](gradstep_error* e) { return gradstep_table_create(of_table.data(), of_table.size(), out, e); });
+    };
+    gradstep_table *table = nullptr, *released_table = nullptr, *new_table = nullptr;
+    for (auto* const each : {&table, &released_table}) create_table(each);
+    gradstep_table_release(released_table);
+    auto const table_state = [&] {
+        std::uint64_t size_of_state = 0;
+        ok([&](gradstep_error* e) { return gradstep_table_state_bytes(table, &size_of_state, e); });
+        std::string out(size_of_state, ' ');
+        ok([&](gradstep_error* e) {
+            return gradstep_table_save(table, out.data(), out.size(), &size_of_state, e);
+        });
+        return out;
+    };
+    auto const table_before = table_state();
     gradstep_updater *u = nullptr, *released_updater = nullptr;
     gradstep_executor *host = nullptr, *released_executor = nullptr;
     for (auto* const each : {&u, &released_updater}) create_updater(each);
@@ -128,7 +148,8 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     std::string const path = files / "model.safetensors";
     constexpr std::int32_t f32 = GRADSTEP_FLOAT32, i64 = GRADSTEP_INT64;
 
-    spoiler spoilt(const_cast<std::uint64_t*>(another.data()), released, released_updater, released_executor);
+    spoiler spoilt(const_cast<std::uint64_t*>(another.data()),
+                   {released, released_updater, released_executor, released_table});
 #define SPOIL(function, ...) spoilt(#function, function, __VA_ARGS__)
     using none = std::initializer_list<std::size_t>;
     SPOIL(gradstep_config_canonical, none{}, config.data(), config.size(), out.data(), bytes, &number);
@@ -198,7 +219,34 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     gradstep_updater* const updaters[] = {u};
     SPOIL(gradstep_updaters_settle, none{}, updaters, tensors, gradients, slots_of, counts, 1u);
 
+    SPOIL(gradstep_table_create, none{}, of_table.data(), of_table.size(), &new_table);
+    SPOIL(gradstep_table_config, none{}, table, out.data(), bytes, &number);
+    gradstep_table_info info = GRADSTEP_TABLE_INFO_INIT;
+    SPOIL(gradstep_table_describe, none{}, table, &info);
+    SPOIL(gradstep_table_set_executor, {1}, table, host);
+    SPOIL(gradstep_table_update, {6}, table, ids, i64, 1u, g.data(), width, nullptr);
+    SPOIL(gradstep_table_update_bags, {8}, table, ids, i64, 1u, ids, 1u, g.data(), width, nullptr);
+    SPOIL(gradstep_table_rows, none{}, table, ids, i64, 1u, out.data(), width);
+    SPOIL(gradstep_table_averages, none{}, table, ids, i64, 1u, out.data(), width);
+    SPOIL(gradstep_table_apply_average, none{}, table);
+    SPOIL(gradstep_table_restore, none{}, table);
+    SPOIL(gradstep_table_set_rows, none{}, table, ids, i64, 1u, g.data(), width);
+    SPOIL(gradstep_table_reset, none{}, table, ids, i64, 1u);
+    SPOIL(gradstep_table_grow, none{}, table, rows);
+    SPOIL(gradstep_table_append, none{}, table, g.data(), width);
+    SPOIL(gradstep_table_keep, none{}, table, mask, rows);
+    SPOIL(gradstep_table_permute, none{}, table, ids, i64, 1u);
+    SPOIL(gradstep_table_flush, none{}, table);
+    SPOIL(gradstep_table_clock, none{}, table, &clock);
+    SPOIL(gradstep_table_state_bytes, none{}, table, &number);
+    SPOIL(gradstep_table_save, none{}, table, out.data(), bytes, &number);
+    SPOIL(gradstep_table_load, none{}, table, out.data(), bytes);
+    SPOIL(gradstep_table_save_file, none{}, table, path.c_str());
+    SPOIL(gradstep_table_load_file, (none{2, 3}), table, path.c_str(), nullptr, &outcome);
+
     CHECK(new_parameter == nullptr);
+    CHECK(new_table == nullptr);
+    CHECK(table_state() == table_before);
     CHECK(new_updater == nullptr);
     CHECK(new_executor == nullptr);
     CHECK(number == 0);
@@ -209,6 +257,7 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     CHECK(all(p) == before);
     CHECK(all(trainer) == trainer_before);
     CHECK(spoilt.called == functions_that_fail());
+    gradstep_table_release(table);
     gradstep_updater_release(u);
     gradstep_executor_release(host);
 }

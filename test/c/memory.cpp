@@ -40,6 +40,11 @@ std::string const catching_up = R"({"rule": {"name": "momentum"}, "catch_up": "e
 
 std::string const of_model = R"({"rule": {"name": "dog"}, )" + schedule;
 
+std::string const of_table = R"({"rule": {"name": "sgd"}, "average": {"name": "ema"}, "type": "float32",
+    "table": {"rows": 4, "width": 3, "initial": {"name": "uniform", "low": 0.25, "high": 0.5, "seed": 1},
+              "max_norm": 2}, )" + schedule,
+                  no_table = unknown_key;
+
 void run_in_order(void*, std::uint64_t parts, gradstep_work work, void* task) {
     for (std::uint64_t part = 0; part < parts; ++part) work(task, part);
 }
@@ -59,6 +64,7 @@ struct scene {
     std::uint32_t const order[rows] = {3, 1, 0, 2};
     gradstep_executor* host = nullptr;
     gradstep_updater* updater = nullptr;
+    gradstep_table *table = nullptr, *new_table = nullptr;
     std::vector<float> w = numbers<float>(size, 3), m = w, v = w;
     void* const slots[2] = {m.data(), v.data()};
     void* const tensors[2] = {w.data(), nullptr};
@@ -91,6 +97,7 @@ struct scene {
         ok([&](gradstep_error* e) {
             return gradstep_updater_create(regularized.data(), regularized.size(), GRADSTEP_FLOAT32, &updater, e);
         });
+        ok([&](gradstep_error* e) { return gradstep_table_create(of_table.data(), of_table.size(), &table, e); });
         ok([&](gradstep_error* e) { return gradstep_parameters_update(both, gradients, counts, 2, nullptr, e); });
         ok([&](gradstep_error* e) { return gradstep_updater_next_step(updater, nullptr, e); });
         for (float& x : v) x *= x;
@@ -100,6 +107,7 @@ struct scene {
     ~scene() {
         for (auto* each : {updater, new_updater}) gradstep_updater_release(each);
         for (auto* each : {host, new_executor}) gradstep_executor_release(each);
+        for (auto* each : {table, new_table}) gradstep_table_release(each);
         gradstep_parameter_release(new_parameter);
     }
 
@@ -128,6 +136,14 @@ struct scene {
         ok([&](gradstep_error* e) { return gradstep_updater_config(of, out.data(), out.size(), &bytes, e); });
         return out + std::to_string(at.step);
     }
+    static std::string state_of(gradstep_table* of) {
+        if (of == nullptr) return "none";
+        std::uint64_t bytes = 0;
+        if (gradstep_table_state_bytes(of, &bytes, nullptr) == GRADSTEP_BAD_SEQUENCE) return "averages";
+        std::string out(bytes, ' ');
+        ok([&](gradstep_error* e) { return gradstep_table_save(of, out.data(), bytes, &bytes, e); });
+        return out;
+    }
     // All that a call may change.
     std::vector<std::string> picture() const {
         std::vector<std::string> all{state_of(first),
@@ -136,6 +152,8 @@ struct scene {
                                      state_of(clipped),
                                      state_of(away),
                                      state_of(updater),
+                                     state_of(table),
+                                     state_of(new_table),
                                      state_of(new_parameter),
                                      state_of(new_updater),
                                      new_executor == nullptr ? "none" : "one",
@@ -170,6 +188,24 @@ gradstep_status apply_with(scene& s, gradstep_error* e) {
     options.ids = ids;
     return gradstep_updater_apply_with(s.new_updater, s.tensors, s.gradients, s.slots_of, s.counts_of, nullptr, 2,
                                        &options, e);
+}
+gradstep_status create_table(std::string const& config, scene& s, gradstep_error* e) {
+    return gradstep_table_create(config.data(), config.size(), &s.new_table, e);
+}
+gradstep_status update_table(scene& s, gradstep_error* e) {
+    return gradstep_table_update(s.table, s.ids, GRADSTEP_INT32, 3, s.g.data(), 3 * scene::width, nullptr, e);
+}
+void train_table(scene& s) {
+    ok([&](gradstep_error* e) { return update_table(s, e); });
+}
+void put_averages_of_table(scene& s) {
+    train_table(s);
+    ok([&](gradstep_error* e) { return gradstep_table_apply_average(s.table, e); });
+}
+void keep_state_of_table(scene& s) {
+    s.blob = scene::state_of(s.table);
+    ok([&](gradstep_error* e) { return gradstep_table_save_file(s.table, s.path.c_str(), e); });
+    train_table(s);
 }
 gradstep_status create_updater(std::string const& config, scene& s, gradstep_error* e) {
     return gradstep_updater_create(config.data(), config.size(), GRADSTEP_FLOAT32, &s.new_updater, e);
@@ -447,6 +483,86 @@ line const lines[] = {
          return gradstep_first_nonfinite(GRADSTEP_FLOAT32, s.gradients, s.counts_of, 2, s.host, &s.number, &s.element,
                                          e);
      }},
+    {"gradstep_table_create", [](scene& s, gradstep_error* e) { return create_table(of_table, s, e); }},
+    {"gradstep_table_create", [](scene& s, gradstep_error* e) { return create_table(no_table, s, e); },
+     GRADSTEP_BAD_CONFIG},
+    {"gradstep_table_config",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_table_config(s.table, s.out.data(), s.out.size(), &s.number, e);
+     }},
+    {"gradstep_table_describe",
+     [](scene& s, gradstep_error* e) {
+         gradstep_table_info info = GRADSTEP_TABLE_INFO_INIT;
+         auto const status = gradstep_table_describe(s.table, &info, e);
+         s.number = info.num_rows;
+         return status;
+     }},
+    {"gradstep_table_set_executor",
+     [](scene& s, gradstep_error* e) { return gradstep_table_set_executor(s.table, s.host, e); }},
+    {"gradstep_table_update", update_table, GRADSTEP_OK, [](scene&) {}, true},
+    {"gradstep_table_update_bags",
+     [](scene& s, gradstep_error* e) {
+         std::int32_t const offsets[] = {0, 2};
+         return gradstep_table_update_bags(s.table, s.ids, GRADSTEP_INT32, 3, offsets, 2, s.g.data(), 2 * scene::width,
+                                           nullptr, e);
+     },
+     GRADSTEP_OK, [](scene&) {}, true},
+    {"gradstep_table_rows",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_table_rows(s.table, s.ids, GRADSTEP_INT32, 3, s.out.data(), 3 * scene::width, e);
+     }},
+    {"gradstep_table_averages",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_table_averages(s.table, s.ids, GRADSTEP_INT32, 3, s.out.data(), 3 * scene::width, e);
+     },
+     GRADSTEP_OK, train_table},
+    {"gradstep_table_apply_average",
+     [](scene& s, gradstep_error* e) { return gradstep_table_apply_average(s.table, e); }, GRADSTEP_OK, train_table,
+     true},
+    {"gradstep_table_restore", [](scene& s, gradstep_error* e) { return gradstep_table_restore(s.table, e); },
+     GRADSTEP_OK, put_averages_of_table},
+    {"gradstep_table_set_rows",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_table_set_rows(s.table, s.ids, GRADSTEP_INT32, 2, s.g.data(), 2 * scene::width, e);
+     },
+     GRADSTEP_OK, [](scene&) {}, true},
+    {"gradstep_table_reset",
+     [](scene& s, gradstep_error* e) { return gradstep_table_reset(s.table, s.ids, GRADSTEP_INT32, 2, e); },
+     GRADSTEP_OK, train_table, true},
+    {"gradstep_table_grow", [](scene& s, gradstep_error* e) { return gradstep_table_grow(s.table, 9, e); }, GRADSTEP_OK,
+     [](scene&) {}, true},
+    {"gradstep_table_append",
+     [](scene& s, gradstep_error* e) { return gradstep_table_append(s.table, s.g.data(), scene::width, e); },
+     GRADSTEP_OK, [](scene&) {}, true},
+    {"gradstep_table_keep",
+     [](scene& s, gradstep_error* e) { return gradstep_table_keep(s.table, s.mask, scene::rows, e); }, GRADSTEP_OK,
+     train_table, true},
+    {"gradstep_table_permute",
+     [](scene& s, gradstep_error* e) {
+         std::int32_t const order[] = {3, 1, 0, 2};
+         return gradstep_table_permute(s.table, order, GRADSTEP_INT32, scene::rows, e);
+     },
+     GRADSTEP_OK, train_table, true},
+    {"gradstep_table_flush", [](scene& s, gradstep_error* e) { return gradstep_table_flush(s.table, e); }},
+    {"gradstep_table_clock",
+     [](scene& s, gradstep_error* e) { return gradstep_table_clock(s.table, &s.clock, e); }, GRADSTEP_OK, train_table},
+    {"gradstep_table_state_bytes",
+     [](scene& s, gradstep_error* e) { return gradstep_table_state_bytes(s.table, &s.number, e); }},
+    {"gradstep_table_save",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_table_save(s.table, s.out.data(), s.out.size(), &s.number, e);
+     }},
+    {"gradstep_table_load",
+     [](scene& s, gradstep_error* e) { return gradstep_table_load(s.table, s.blob.data(), s.blob.size(), e); },
+     GRADSTEP_OK, keep_state_of_table, true},
+    {"gradstep_table_save_file",
+     [](scene& s, gradstep_error* e) { return gradstep_table_save_file(s.table, s.path.c_str(), e); }, GRADSTEP_OK,
+     keep_state_of_table},
+    {"gradstep_table_load_file",
+     [](scene& s, gradstep_error* e) {
+         return gradstep_table_load_file(s.table, s.path.c_str(), nullptr, nullptr, e);
+     },
+     GRADSTEP_OK, keep_state_of_table, true},
     {"gradstep_updaters_settle",
      [](scene& s, gradstep_error* e) {
          gradstep_updater* const updaters[] = {s.new_updater, s.new_updater};

@@ -178,7 +178,8 @@ TEST_CASE("several threads update a keyed table whose policies are chosen at run
         gs::any_keyed_table alone{text, gs::scalar::float32, width, {.initial = 1}};
         gs::striped shared{gs::any_keyed_table{text, gs::scalar::float32, width, {.initial = 1}}};
         keys64 const keys{std::uint64_t{3} << 40, 9, 9, 21}, without_row{1};
-        std::vector<float> const g(keys.size() * width, 0.5f);
+        std::vector<std::int64_t> const bags{0, 3};
+        std::vector<float> const g(keys.size() * width, 0.5f), g_of_bags(bags.size() * width, 0.5f);
         constexpr int threads = 4, steps = 50;
         for (int k = 0; k < threads * steps; ++k) alone.update(keys, g);
         std::vector<std::thread> all;
@@ -186,7 +187,8 @@ TEST_CASE("several threads update a keyed table whose policies are chosen at run
         for (int k = 0; k < threads; ++k)
             all.emplace_back([&, k] {
                 for (int t = 0; t < steps; ++t) {
-                    shared.update(keys, g);
+                    if (t % 2 == 0) shared.update(keys, g);
+                    else shared.update(keys, bags, g_of_bags); // the same gradients
                     shared.rows(without_row, seen[static_cast<std::size_t>(k)]);
                 }
             });

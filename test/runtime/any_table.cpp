@@ -174,7 +174,8 @@ TEST_CASE("several threads update a table whose policies are chosen at run time"
         gs::any_table alone{in_float(catch_up), gs::scalar::float32, num_rows, width};
         gs::striped shared{gs::any_table{in_float(catch_up), gs::scalar::float32, num_rows, width}};
         ids64 const ids{3, 9, 3, 21};
-        std::vector<float> const g(ids.size() * width, 0.5f);
+        ids64 const bags{0, 3};
+        std::vector<float> const g(ids.size() * width, 0.5f), g_of_bags(bags.size() * width, 0.5f);
         constexpr int threads = 4, steps = 50;
         for (int k = 0; k < threads * steps; ++k) alone.update(ids, g);
         std::vector<std::thread> all;
@@ -182,7 +183,8 @@ TEST_CASE("several threads update a table whose policies are chosen at run time"
             all.emplace_back([&] {
                 std::vector<float> seen(width);
                 for (int t = 0; t < steps; ++t) {
-                    shared.update(ids, g);
+                    if (t % 2 == 0) shared.update(ids, g);
+                    else shared.update(ids, bags, g_of_bags); // the same gradients
                     shared.rows(ids64{9}, seen);
                 }
             });

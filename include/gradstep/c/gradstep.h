@@ -399,8 +399,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_apply_messages(gradstep_paramete
  *
  *     {"rule": {"name": "adagrad"}, "schedule": {"name": "constant", "rate": 0.1},
  *      "catch_up": "exact", "type": "float32",
- *      "table": {"rows": 1000, "width": 16, "initial": {"name": "normal", "deviation": 0.01, "seed": 1},
- *                "duplicates": "mean", "max_norm": 1, "ignore_id": 0, "concurrent": true}}
+ *      "table": {"rows": 1000, "width": 16, "duplicates": "mean", "max_norm": 1, "ignore_id": 0,
+ *                "initial": {"name": "normal", "mean": 0, "deviation": 0.01, "seed": 1}, "concurrent": true}}
  *
  * With "concurrent": true, any number of threads can call gradstep_table_update,
  * gradstep_table_update_bags and gradstep_table_rows of a table at once: no update is lost, and the
