@@ -82,8 +82,7 @@ call tail_traffic(streams const& s) {
 /// A model of so many tensors of so many elements, each of which starts on a cache line.
 gs::model model_of(streams const& s, std::size_t count, std::size_t width, std::size_t distance) {
     gs::model net{{.clip_norm = clip_norm}};
-    for (std::size_t k = 0; k < count; ++k)
-        net.add(std::to_string(k), optimizer(), slice_of(s, k * distance, width));
+    for (std::size_t k = 0; k < count; ++k) net.add(std::to_string(k), optimizer(), slice_of(s, k * distance, width));
     return net;
 }
 

@@ -57,8 +57,7 @@ public:
 private:
     void use(std::shared_ptr<threads> const& which) {
         static gradstep::serial_executor callers;
-        auto const those =
-            which != nullptr ? which->reference() : gradstep::detail::executor_reference(callers);
+        auto const those = which != nullptr ? which->reference() : gradstep::detail::executor_reference(callers);
         alone([&](any_table& table) { table.use_threads(those); });
     }
 
@@ -241,8 +240,7 @@ gradstep_status gradstep_table_flush(gradstep_table* table, gradstep_error* erro
 }
 
 gradstep_status gradstep_table_clock(const gradstep_table* table, gradstep_clock* clock, gradstep_error* error) {
-    return alone(table, error,
-                 [&](any_table& of) { write_known_part(clock_of(of.clock()), clock, "gradstep_clock"); });
+    return alone(table, error, [&](any_table& of) { write_known_part(clock_of(of.clock()), clock, "gradstep_clock"); });
 }
 
 gradstep_status gradstep_table_state_bytes(const gradstep_table* table, uint64_t* bytes, gradstep_error* error) {

@@ -503,7 +503,7 @@ def go_page() -> str:
             keyword, rest = match.group(2), match.group(3).strip()
             if keyword == "func":
                 signature = re.sub(r"\s*\{.*$", "", rest) if not re.search(r"(interface|struct)\{", rest) else re.sub(r" \{[^{}]*$", "", rest)
-                found = re.match(r"\((\w+) (\*?)(\w+)(?:\[\w+\])?\) ([A-Z]\w*.*)", signature)
+                found = re.match(r"\((\w+) (\*?)(\w+)(?:\[[\w, ]+\])?\) ([A-Z]\w*.*)", signature)
                 if found:
                     owner = found.group(3)[0].upper() + found.group(3)[1:]
                     methods.setdefault(owner, []).append((found.group(4), doc))

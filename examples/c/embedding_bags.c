@@ -47,11 +47,12 @@ static void make_batch(batch* of) {
 
 int main(void) {
     // [create]
-    static const char config[] = "{\"rule\": {\"name\": \"adagrad\"}, \"schedule\": {\"name\": \"constant\", \"rate\": 0.1},"
-                                 " \"regularizer\": {\"name\": \"decoupled\", \"rate\": 1e-4}, \"catch_up\": \"exact\","
-                                 " \"type\": \"float32\","
-                                 " \"table\": {\"rows\": 1000, \"width\": 4, \"max_norm\": 5,"
-                                 "           \"initial\": {\"name\": \"normal\", \"mean\": 0, \"deviation\": 0.01, \"seed\": 1}}}";
+    static const char config[] =
+        "{\"rule\": {\"name\": \"adagrad\"}, \"schedule\": {\"name\": \"constant\", \"rate\": 0.1},"
+        " \"regularizer\": {\"name\": \"decoupled\", \"rate\": 1e-4}, \"catch_up\": \"exact\","
+        " \"type\": \"float32\","
+        " \"table\": {\"rows\": 1000, \"width\": 4, \"max_norm\": 5,"
+        "           \"initial\": {\"name\": \"normal\", \"mean\": 0, \"deviation\": 0.01, \"seed\": 1}}}";
     gradstep_table* table = NULL;
     check(gradstep_table_create(config, strlen(config), &table, &error));
     // [create]

@@ -138,8 +138,8 @@ public:
     }
     /// table::update with pooled gradients, from any thread.
     template <class Ids, class Offsets, class Gradients>
-    requires(!std::is_same_v<std::remove_cvref_t<Gradients>, step_options>)
-    void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
+    requires(!std::is_same_v<std::remove_cvref_t<Gradients>, step_options>) void update(
+        Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
         shared_guard const entered(turns_.phase);
         detail::given_ids const which = table_.ids(ids), begins = table_.ids(offsets);
         auto const given = table_.gradients(bag_rows);

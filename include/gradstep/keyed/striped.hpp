@@ -58,8 +58,8 @@ public:
     }
     /// keyed_table::update with pooled gradients, from any thread.
     template <class Keys, class Offsets, class Gradients>
-    requires(!std::is_same_v<std::remove_cvref_t<Gradients>, step_options>)
-    void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
+    requires(!std::is_same_v<std::remove_cvref_t<Gradients>, step_options>) void update(
+        Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
         auto const names = its_.keys(keys);
         detail::given_ids const begins = its_.ids(offsets);
         auto const given = its_.gradients(bag_rows);

@@ -1,10 +1,10 @@
 #pragma once
 #include <algorithm>
+#include <bit>
+#include <cstring>
+#include <memory>
 #include <span>
 #include <vector>
-
-#include <absl/container/flat_hash_set.h>
-#include <absl/hash/hash.h>
 
 #include <gradstep/memory/huge_pages.hpp>
 
@@ -30,16 +30,13 @@ public:
     }
 
     void* take(std::size_t bytes) {
-        latest_ = is_half(bytes) ? take_half() : is_whole(bytes) ? take_whole() : ::operator new(bytes, cache_line);
-        return latest_;
+        return is_half(bytes) ? take_half() : is_whole(bytes) ? take_whole() : ::operator new(bytes, cache_line);
     }
     void give_back(void* block, std::size_t bytes) noexcept {
         if (is_half(bytes)) put(halves_, block);
         else if (is_whole(bytes)) put(wholes_, block);
         else ::operator delete(block, cache_line);
     }
-    // The last result of `take`.
-    std::byte const* latest() const { return static_cast<std::byte const*>(latest_); }
     // The bytes that were ever in use: mapped memory that was never accessed uses no RAM.
     std::size_t bytes() const { return (chunks_.size() * blocks - blocks_left_) * block_bytes; }
     static constexpr bool serves(std::size_t bytes) { return is_half(bytes) || is_whole(bytes); }
@@ -77,132 +74,142 @@ private:
     std::vector<std::byte*> chunks_;
     std::size_t blocks_left_ = 0; // of the last chunk
     free_block *halves_ = nullptr, *wholes_ = nullptr;
-    void* latest_ = nullptr;
 };
 
-// The memory of abseil's flat_hash_set with this capacity, 2^k - 1: one control byte for each slot,
-// one more, a group of them minus one again; and the entries.
-constexpr std::size_t flat_set_bytes(std::size_t slots, std::size_t entry) {
-    return (slots + 16 + 3) / 4 * 4 + slots * entry;
-}
-
-// Maps 64-bit keys to row numbers, with abseil's flat_hash_set. It is the only hash table in Debian
-// that lets a batch prefetch what each lookup reads. docs/explanation/lazy_updates.md describes the
-// index, and docs/project/what_was_tried.md compares it with robin-map and Boost's
-// unordered_flat_map.
+// Maps 64-bit keys to row numbers. docs/explanation/lazy_updates.md describes the index, and
+// docs/project/what_was_tried.md compares it with the hash maps of abseil, Boost and robin-map.
 //
-// An entry takes 12 bytes and one of abseil's control bytes; a std::pair would take 16. At most 7/8
-// of the slots are used, and a set doubles all at once: a single set would use 15 to 30 bytes per
-// key, and stop while it grows. So the keys are spread over shards by extendible hashing (Fagin,
-// Nievergelt, Pippenger & Strong 1979): a shard with more than `most_slots` slots is split in two,
-// and no growth copies more than one shard. The shards' shares of the hashes range from 3/4 to 3/2
-// of the mean, with uniform logarithms, as in spiral storage (Martin 1979). Some shard is then
-// always about to grow and another one has just grown, which keeps the memory per key between 20.6
-// and 22 bytes.
+// A bucket is one cache line: five keys and their rows. A key that finds its bucket full goes to the
+// next one with room, and each bucket counts the keys that passed it, as in Facebook's F14 (2019): a
+// lookup that meets a bucket that no key passed ends there. So a lookup reads 1.1 lines on average,
+// a batch prefetches them all, and an erased key leaves nothing behind.
 //
-// abseil's hash has a salt, the address of a variable, which differs between runs if the system
+// At most 85 % of the places are used, and an array of buckets doubles all at once: a single one
+// would use 15 to 30 bytes per key, and stop while it grows. So the keys are spread over shards by
+// extendible hashing (Fagin, Nievergelt, Pippenger & Strong 1979): a shard with more than
+// `most_buckets` is split in two, and no growth copies more than one shard. The shards' shares of
+// the hashes range from 3/4 to 3/2 of the mean, with uniform logarithms, as in spiral storage
+// (Martin 1979). Some shard is then always about to grow and another one has just grown, which keeps
+// the memory per key between 21 and 24 bytes.
+//
+// The hash has a salt, the address of a variable, which differs between runs if the system
 // randomises addresses. Without knowing the salt, chosen keys spread like any others. With
 // knowledge of it, or for any hash without a salt, one can choose keys that all fall into one shard
 // and need probes linear in their number; the directory of the shards stays bounded.
 class key_index {
-    struct entry {
-        std::uint32_t key_low, key_high;
-        std::uint32_t mutable slot;
-
-        entry(std::uint64_t key, std::uint32_t at)
-            : key_low(static_cast<std::uint32_t>(key)), key_high(static_cast<std::uint32_t>(key >> 32)), slot(at) {}
-        std::uint64_t key() const { return std::uint64_t{key_high} << 32 | key_low; }
-    };
     struct hashed_key {
-        std::uint64_t key;
-        std::size_t hash;
+        std::uint64_t key, hash;
 
-        explicit hashed_key(std::uint64_t k) : key(k), hash(absl::Hash<std::uint64_t>()(k)) {}
-    };
-    // Accepts the first entry that the control bytes do not rule out, without reading it: their 7
-    // bits of the hash are wrong once in about forty lookups. abseil requires that equal keys have
-    // equal hashes, and checks it in some builds: there the keys are compared.
-    struct first_guess {
-        hashed_key const& of;
-    };
-#if defined(NDEBUG) || (defined(ABSL_LTS_RELEASE_VERSION) && ABSL_LTS_RELEASE_VERSION < 20240116)
-    static constexpr bool guesses = true;
-#else
-    static constexpr bool guesses = false;
-#endif
-    struct hash_of_key {
-        using is_transparent = void;
-        std::size_t operator()(hashed_key const& x) const { return x.hash; }
-        std::size_t operator()(first_guess const& x) const { return x.of.hash; }
-        std::size_t operator()(entry const& x) const { return hashed_key(x.key()).hash; }
-    };
-    struct equal_keys {
-        using is_transparent = void;
-        bool operator()(entry const& a, entry const& b) const { return a.key() == b.key(); }
-        bool operator()(entry const& a, hashed_key const& b) const { return a.key() == b.key; }
-        bool operator()(entry const& a, first_guess const& b) const { return guesses || a.key() == b.of.key; }
-    };
-
-    static constexpr std::size_t fewest_slots = 15, most_slots = (std::size_t{1} << 15) - 1;
-    static constexpr std::size_t most_in(std::size_t slots) { return slots - slots / 8; }
-    // With a cache line for additions of other versions of abseil.
-    using pool = buffer_pool<(flat_set_bytes(most_slots, sizeof(entry)) + 64 + 127) / 128 * 128>;
-    static_assert(pool::serves(flat_set_bytes(most_slots / 2, sizeof(entry))) &&
-                  !pool::serves(flat_set_bytes(most_slots / 4, sizeof(entry))));
-
-    template <class T> struct allocator {
-        using value_type = T;
-        pool* from;
-
-        explicit allocator(pool& p) : from(&p) {}
-        template <class U> allocator(allocator<U> const& other) : from(other.from) {}
-        T* allocate(std::size_t n) { return static_cast<T*>(from->take(n * sizeof(T))); }
-        void deallocate(T* p, std::size_t n) noexcept { from->give_back(p, n * sizeof(T)); }
-        friend bool operator==(allocator const&, allocator const&) = default;
-    };
-    using set = absl::flat_hash_set<entry, hash_of_key, equal_keys, allocator<entry>>;
-
-    // Prefetches data that can lie on two cache lines.
-    static void prefetch_ends(void const* p, std::size_t bytes) {
-        __builtin_prefetch(p, 0, 2);
-        __builtin_prefetch(static_cast<char const*>(p) + bytes - 1, 0, 2);
-    }
-
-    struct shard {
-        set entries;
-        std::byte const* controls; // the control bytes of `entries`
-        std::size_t room;          // after any erasures, this many more do not make it grow
-        std::size_t wanted = 0;    // by the current call of reserve
-        int depth;                 // the number of hash bits that its keys have in common
-
-        shard(pool& memory, std::size_t slots, int bits)
-            : entries(slots, hash_of_key(), equal_keys(), allocator<entry>(memory)), controls(memory.latest()),
-              room(most_in(entries.capacity())), depth(bits) {}
-        // Takes the entries of another shard, whose depth does not change.
-        void take_entries(shard& other) {
-            entries.swap(other.entries);
-            std::swap(controls, other.controls);
-            std::swap(room, other.room);
+        explicit hashed_key(std::uint64_t k) : key(k) {
+            static constexpr char salt = 0;
+            __extension__ using wide = unsigned __int128;
+            wide const product = wide{k + reinterpret_cast<std::uintptr_t>(&salt)} * std::uint64_t{0x9ddfea08eb382d69};
+            hash = static_cast<std::uint64_t>(product >> 64) ^ static_cast<std::uint64_t>(product);
         }
-        // Prefetches the control bytes that a lookup reads first. abseil's `prefetch` fetches the
-        // first one and an entry, into the first-level cache. A quarter of the lookups then wait
-        // for the others, which lie on the next line, and it takes twice as long with 10M keys (35
-        // against 17 ns). Their position is known for one version; a wrong guess would only cost
-        // time.
-        void prefetch_controls(hashed_key const& key) const {
-#if defined(ABSL_LTS_RELEASE_VERSION) && ABSL_LTS_RELEASE_VERSION == 20220623
-            constexpr std::size_t group = 16;
-            std::size_t const first =
-                (key.hash >> 7 ^ reinterpret_cast<std::uintptr_t>(controls) >> 12) & entries.capacity();
-            prefetch_ends(controls + first, group);
-#else
-            entries.prefetch(key);
-#endif
+    };
+
+    struct bucket {
+        static constexpr unsigned places = 5;
+        std::uint64_t keys[places];
+        std::uint32_t rows[places];
+        std::uint16_t used;   // a bit for each place
+        std::uint16_t passed; // keys that went on from here, since it was full; `many` stays
+
+        static constexpr std::uint16_t many = 0xffff; // of a shard that could not be split
+        bool is_full() const { return used == (1u << places) - 1; }
+        // The place of a key, or `places`.
+        unsigned find(std::uint64_t key) const {
+            unsigned found = 0;
+            for (unsigned i = 0; i < places; ++i) found |= static_cast<unsigned>(keys[i] == key) << i;
+            return static_cast<unsigned>(std::countr_zero((found & used) | 1u << places));
         }
-        void insert(entry const& x) {
-            entries.insert(x);
-            --room;
+    };
+    static_assert(sizeof(bucket) == 64);
+
+    static constexpr std::size_t fewest_buckets = 4, most_buckets = std::size_t{1} << 13;
+    static constexpr std::size_t most_in(std::size_t buckets) { return buckets * 17 / 4; }
+    using pool = buffer_pool<most_buckets * sizeof(bucket)>;
+
+    // A hash set whose size is fixed.
+    class shard {
+    public:
+        std::size_t wanted = 0; // by the current call of reserve
+        int depth;              // the number of hash bits that its keys have in common
+
+        shard(pool& memory, std::size_t buckets, int bits)
+            : depth(bits), memory_(&memory), buckets_(static_cast<bucket*>(memory.take(buckets * sizeof(bucket)))),
+              mask_(buckets - 1) {
+            std::memset(static_cast<void*>(buckets_), 0, buckets * sizeof(bucket));
         }
+        shard(shard const&) = delete;
+        shard& operator=(shard const&) = delete;
+        ~shard() { memory_->give_back(buckets_, bytes()); }
+
+        std::size_t size() const { return size_; }
+        std::size_t buckets() const { return mask_ + 1; }
+        std::size_t bytes() const { return buckets() * sizeof(bucket); }
+        std::size_t room() const { return most_in(buckets()) - size_; }
+        // The first bucket where a key can be, and the one after.
+        bucket* first(hashed_key const& key) const { return buckets_ + (key.hash & mask_); }
+        bucket* next(bucket const* at) const {
+            return buckets_ + ((at - buckets_ + 1) & static_cast<std::ptrdiff_t>(mask_));
+        }
+
+        // The row of a key from a bucket on.
+        std::uint32_t find(std::uint64_t key, bucket const* at) const {
+            for (std::size_t i = 0; i <= mask_; ++i, at = next(at)) {
+                unsigned const place = at->find(key);
+                if (place != bucket::places) return at->rows[place];
+                if (at->passed == 0) break;
+            }
+            return none;
+        }
+        // The key must not be there, and there must be room.
+        void insert(hashed_key const& key, std::uint32_t row) {
+            bucket* at = first(key);
+            for (; at->is_full(); at = next(at))
+                at->passed = static_cast<std::uint16_t>(at->passed + (at->passed != bucket::many));
+            unsigned const place = static_cast<unsigned>(std::countr_one(at->used));
+            at->keys[place] = key.key;
+            at->rows[place] = row;
+            at->used = static_cast<std::uint16_t>(at->used | 1u << place);
+            ++size_;
+        }
+        // The key must be there.
+        void erase(hashed_key const& key) {
+            bucket* at = first(key);
+            unsigned place = at->find(key.key);
+            for (; place == bucket::places; place = at->find(key.key)) {
+                at->passed = static_cast<std::uint16_t>(at->passed - (at->passed != bucket::many));
+                at = next(at);
+            }
+            at->used = static_cast<std::uint16_t>(at->used & ~(1u << place));
+            --size_;
+        }
+        void move(hashed_key const& key, std::uint32_t row) {
+            bucket* at = first(key);
+            unsigned place = at->find(key.key);
+            for (; place == bucket::places; place = at->find(key.key)) at = next(at);
+            at->rows[place] = row;
+        }
+        // Calls f(key, row) for all.
+        template <class F> void for_each(F const& f) const {
+            for (std::size_t i = 0; i < buckets(); ++i)
+                for (unsigned place = 0; place < bucket::places; ++place)
+                    if ((buckets_[i].used >> place & 1) != 0)
+                        f(hashed_key(buckets_[i].keys[place]), buckets_[i].rows[place]);
+        }
+        // Exchanges the keys with those of another shard. The depths do not change.
+        void swap_keys(shard& other) {
+            std::swap(buckets_, other.buckets_);
+            std::swap(mask_, other.mask_);
+            std::swap(size_, other.size_);
+        }
+
+    private:
+        pool* memory_;
+        bucket* buckets_;
+        std::size_t mask_, size_ = 0;
     };
 
 public:
@@ -216,7 +223,7 @@ public:
         shards_.reserve(other.shards_.size());
         for (std::size_t i = 0; i < directory_.size(); i += other.entries_of(i)) {
             shard const& from = *other.directory_[i];
-            shards_.push_back(rebuilt(*pool_, from, from.entries.capacity()));
+            shards_.push_back(rebuilt(*pool_, from, from.buckets()));
             std::fill_n(directory_.begin() + static_cast<std::ptrdiff_t>(i), other.entries_of(i), shards_.back().get());
         }
         size_ = other.size_;
@@ -233,53 +240,63 @@ public:
 
     // The row of a key; `none` if it has none.
     std::uint32_t find(std::uint64_t key) const {
+        if (directory_.empty()) return none;
         hashed_key const hashed(key);
-        return directory_.empty() ? none : find(of(hashed), hashed);
+        shard const& in = of(hashed);
+        return in.find(key, in.first(hashed));
     }
-    // The rows of a batch of keys, written to slots[0] to slots[keys.size() - 1].
-    void find(std::span<std::uint64_t const> keys, std::uint32_t* slots) const {
+    // The rows of a batch of keys, written to rows[0] to rows[keys.size() - 1].
+    void find(std::span<std::uint64_t const> keys, std::uint32_t* rows) const {
         std::size_t const n = keys.size();
         if (directory_.empty()) {
-            std::fill_n(slots, n, none);
+            std::fill_n(rows, n, none);
             return;
         }
-        // In blocks, of which three are in progress: the control bytes of one are prefetched, then
-        // the entries to which the control bytes of the next point, and one is read. Prefetches
-        // into the second-level cache, like rows (prefetch_memory): the processor can wait for many
-        // more lines at once there.
+        // In blocks, of which three are in progress: the first buckets of one are prefetched, those
+        // of the one before are read, and the few lookups of the one before that which had to go on
+        // end. Prefetches into the second-level cache, like rows (prefetch_memory): the processor
+        // can wait for many more lines at once there.
         constexpr std::size_t block = 64;
         struct lookup {
-            hashed_key key{0};
-            shard const* in = nullptr;
-            entry const* guess = nullptr;
-        } blocks[4][block];
-        auto const each = [&](std::size_t first, auto const& f) {
-            lookup* x = blocks[first / block % 4];
-            for (std::size_t i = first; i < std::min(first + block, n); ++i, ++x) f(i, *x);
+            shard const* in;
+            bucket const* at;
+            std::size_t number;
+        } begun[2][block], left[2][block];
+        std::size_t num_left[2] = {};
+        auto const prefetch = [](bucket const* at) { __builtin_prefetch(at, 0, 2); };
+        auto const begin = [&](std::size_t first) {
+            lookup* x = begun[first / block % 2];
+            for (std::size_t i = first; i < std::min(first + block, n); ++i, ++x) {
+                hashed_key const hashed(keys[i]);
+                shard const& in = of(hashed);
+                *x = {&in, in.first(hashed), i};
+                prefetch(x->at);
+            }
         };
-        auto const begin = [&](std::size_t i, lookup& x) {
-            x.key = hashed_key(keys[i]);
-            x.in = &of(x.key);
-            x.in->prefetch_controls(x.key);
+        auto const read = [&](std::size_t first) {
+            std::size_t const turn = first / block % 2;
+            lookup* go_on = left[turn];
+            for (std::size_t i = first; i < std::min(first + block, n); ++i) {
+                lookup const& x = begun[turn][i - first];
+                unsigned const place = x.at->find(keys[i]);
+                rows[i] = place == bucket::places ? none : x.at->rows[place];
+                if (place != bucket::places || x.at->passed == 0) continue;
+                *go_on = {x.in, x.in->next(x.at), i};
+                prefetch(go_on++->at);
+            }
+            num_left[turn] = static_cast<std::size_t>(go_on - left[turn]);
         };
-        auto const aim = [&](std::size_t, lookup& x) {
-            auto const at = x.in->entries.find(first_guess{x.key}, x.key.hash);
-            x.guess = nullptr;
-            if (at == x.in->entries.end()) return;
-            x.guess = &*at;
-            prefetch_ends(x.guess, sizeof(entry));
+        auto const end = [&](std::size_t turn) {
+            for (lookup const& x : std::span(left[turn], num_left[turn]))
+                rows[x.number] = x.in->find(keys[x.number], x.at);
         };
-        auto const read = [&](std::size_t i, lookup const& x) {
-            slots[i] = x.guess == nullptr ? none : x.guess->key() == x.key.key ? x.guess->slot : find(*x.in, x.key);
-        };
-        each(0, begin);
-        each(block, begin);
-        each(0, aim);
+        begin(0);
         for (std::size_t first = 0; first < n; first += block) {
-            each(first + 2 * block, begin);
-            each(first + block, aim);
-            each(first, read);
+            begin(first + block);
+            read(first);
+            if (first != 0) end(first / block % 2 ^ 1);
         }
+        if (n != 0) end((n - 1) / block % 2);
     }
 
     // Allocates memory for the insertion of absent keys, without duplicates: inserting them does
@@ -296,32 +313,32 @@ public:
             for (std::uint64_t const key : new_keys) ++of(key).wanted;
             for (std::uint64_t const key : new_keys) {
                 shard& s = of(key);
-                if (s.wanted <= s.room) continue;
-                std::size_t const slots = slots_for(s);
-                if (slots > most_slots && may_split(s, size_ + new_keys.size())) {
+                if (s.wanted <= s.room()) continue;
+                std::size_t const buckets = buckets_for(s.size() + s.wanted);
+                if (buckets > most_buckets && may_split(s, size_ + new_keys.size())) {
                     split(s);
                     again = true;
                 } else {
-                    auto fresh = rebuilt(*pool_, s, slots);
-                    s.take_entries(*fresh);
+                    s.swap_keys(*rebuilt(*pool_, s, buckets));
                 }
             }
         }
     }
     // Inserts an absent key. Call `reserve` first.
-    void insert(std::uint64_t key, std::uint32_t slot) noexcept {
-        of(key).insert({key, slot});
+    void insert(std::uint64_t key, std::uint32_t row) noexcept {
+        hashed_key const hashed(key);
+        of(hashed).insert(hashed, row);
         ++size_;
     }
     // Erases an existing key. Its memory stays for others.
     void erase(std::uint64_t key) noexcept {
         hashed_key const hashed(key);
-        of(hashed).entries.erase(hashed);
+        of(hashed).erase(hashed);
         --size_;
     }
-    void move(std::uint64_t key, std::uint32_t slot) noexcept {
+    void move(std::uint64_t key, std::uint32_t row) noexcept {
         hashed_key const hashed(key);
-        of(hashed).entries.find(hashed)->slot = slot;
+        of(hashed).move(hashed, row);
     }
 
     void clear() noexcept { *this = key_index(); }
@@ -332,8 +349,7 @@ public:
                           shards_.size() * sizeof(shard);
         if (pool_) sum += sizeof(pool) + pool_->bytes();
         for (auto const& s : shards_)
-            if (std::size_t const own = flat_set_bytes(s->entries.capacity(), sizeof(entry)); !pool::serves(own))
-                sum += own;
+            if (!pool::serves(s->bytes())) sum += s->bytes();
         return sum;
     }
 
@@ -350,7 +366,7 @@ private:
     // slope from 4/3 to 2/3. A shard has an interval of this number; its share of the keys is the
     // inverse of the slope.
     static std::uint32_t position(hashed_key const& key) {
-        auto const u = static_cast<std::uint64_t>(key.hash) >> 33; // f = u (4 - u) / 3 in units of 2^-31
+        std::uint64_t const u = key.hash >> 33; // f = u (4 - u) / 3 in units of 2^-31
         constexpr std::uint64_t third = (std::uint64_t{1} << 34) / 3;
         return static_cast<std::uint32_t>((u * ((std::uint64_t{1} << 33) - u) >> 32) * third >> 32);
     }
@@ -358,41 +374,30 @@ private:
         return *directory_[static_cast<std::size_t>(std::uint64_t{position(key)} >> (32 - depth_))];
     }
     shard& of(std::uint64_t key) const { return of(hashed_key(key)); }
-    static std::uint32_t find(shard const& in, hashed_key const& key) {
-        auto const at = in.entries.find(key);
-        return at == in.entries.end() ? none : at->slot;
-    }
     // The number of directory entries of the shard whose first entry is number i.
     std::size_t entries_of(std::size_t i) const { return std::size_t{1} << (depth_ - directory_[i]->depth); }
 
     void begin() {
         std::vector<shard*> directory(1);
         if (!pool_) pool_ = std::make_unique<pool>();
-        shards_.push_back(std::make_unique<shard>(*pool_, fewest_slots, 0));
+        shards_.push_back(std::make_unique<shard>(*pool_, fewest_buckets, 0));
         directory[0] = shards_.back().get();
         directory_.swap(directory);
     }
 
-    // The number of slots for the keys of a shard and the wanted ones. Erased slots stay used until
-    // the shard grows. A third of the room then stays free, so that it does not grow at every few
-    // alternating insertions and erasures.
-    static std::size_t slots_for(shard const& s) {
-        std::size_t const n = s.entries.size() + s.wanted;
-        bool const was_erased_from = most_in(s.entries.capacity()) - s.entries.size() != s.room;
-        std::size_t slots = fewest_slots;
-        while (most_in(slots) < n || (was_erased_from && slots / 32 * 25 < n)) slots = 2 * slots + 1;
-        return slots;
+    static std::size_t buckets_for(std::size_t keys) {
+        std::size_t buckets = fewest_buckets;
+        while (most_in(buckets) < keys) buckets *= 2;
+        return buckets;
     }
     // Keeps the directory proportional to the number of keys, even if they do not spread evenly.
     static bool may_split(shard const& s, std::size_t total) {
-        return s.depth < 32 && (std::size_t{1} << s.depth) <= 4 * (total / most_in(most_slots) + 1);
+        return s.depth < 32 && (std::size_t{1} << s.depth) <= 4 * (total / most_in(most_buckets) + 1);
     }
 
-    // A set of abseil is lost if an allocation fails while it grows, but not if it fails during
-    // construction.
-    static std::unique_ptr<shard> rebuilt(pool& memory, shard const& s, std::size_t slots) {
-        auto fresh = std::make_unique<shard>(memory, slots, s.depth);
-        for (entry const& x : s.entries) fresh->insert(x);
+    static std::unique_ptr<shard> rebuilt(pool& memory, shard const& s, std::size_t buckets) {
+        auto fresh = std::make_unique<shard>(memory, buckets, s.depth);
+        s.for_each([&](hashed_key const& key, std::uint32_t row) { fresh->insert(key, row); });
         return fresh;
     }
 
@@ -404,20 +409,19 @@ private:
             ++depth_;
         }
         auto const bit = std::uint32_t{1} << (31 - s.depth);
-        auto const is_high = [&](entry const& x) { return (position(hashed_key(x.key())) & bit) != 0; };
-        shard sizes(*pool_, fewest_slots, s.depth); // of the halves: counts the keys of the upper one
-        for (entry const& x : s.entries) sizes.wanted += is_high(x);
-        auto high = std::make_unique<shard>(*pool_, slots_for(sizes), s.depth + 1);
-        sizes.wanted = s.entries.size() - sizes.wanted;
-        shard low(*pool_, slots_for(sizes), s.depth + 1);
+        auto const is_high = [&](hashed_key const& key) { return (position(key) & bit) != 0; };
+        std::size_t highs = 0;
+        s.for_each([&](hashed_key const& key, std::uint32_t) { highs += is_high(key); });
+        auto high = std::make_unique<shard>(*pool_, buckets_for(highs), s.depth + 1);
+        shard low(*pool_, buckets_for(s.size() - highs), s.depth + 1);
         reserve_next(shards_);
-        for (entry const& x : s.entries) (is_high(x) ? *high : low).insert(x);
+        s.for_each([&](hashed_key const& key, std::uint32_t row) { (is_high(key) ? *high : low).insert(key, row); });
 
         auto const first =
             static_cast<std::size_t>(std::find(directory_.begin(), directory_.end(), &s) - directory_.begin());
         std::size_t const half = entries_of(first) / 2;
         std::fill_n(directory_.begin() + static_cast<std::ptrdiff_t>(first + half), half, high.get());
-        s.take_entries(low);
+        s.swap_keys(low);
         s.wanted = 0; // counted again
         ++s.depth;
         shards_.push_back(std::move(high));
