@@ -1,34 +1,43 @@
-#include <cstring>
+#include <algorithm>
 #include <optional>
 #include <utility>
+#include <variant>
+#include <vector>
 
+#include <gradstep/json/detail/json.hpp>
+#include <gradstep/runtime/any_keyed_table.hpp>
 #include <gradstep/saved/blob.hpp>
-#include <gradstep/striped.hpp>
 
 #include "support.hpp"
 
 using namespace gradstep::c;
-using gradstep::any_span, gradstep::any_table;
+using gradstep::any_keyed_table, gradstep::any_span, gradstep::any_table;
 
 namespace {
 
-// A table of one thread, or of several.
-class held_table {
+gradstep::detail::table_kernels& kernels_of(any_table& table) { return table.core().kernels(); }
+gradstep::detail::table_kernels& kernels_of(any_keyed_table& table) { return table.core().stored.kernels(); }
+
+// A table of rows by number or by key, of one thread or of several.
+template <class Table, class Configuration> class held_rows {
 public:
-    explicit held_table(gradstep::table_configuration from) : config_(std::move(from)) {
+    explicit held_rows(Configuration from) : config_(std::move(from)) {
         auto own = config_; // without what the handle has itself
         own.optimizer.options.threads = 1;
         own.concurrent = false;
-        any_table table(own);
-        if (config_.concurrent && !gradstep::detail::any_table_kernels::concurrent(table.core().kernels()))
-            gradstep::detail::fail<gradstep::value_error>({"table.concurrent"},
-                                                          {"true, and rows that catch up by replay have one thread"},
-                                                          {"exact or touch_only"});
+        own.type = storage_of(static_cast<std::int32_t>(own.type), own.optimizer.policies);
+        Table table(own);
+        if (config_.concurrent && !gradstep::detail::any_table_kernels::concurrent(kernels_of(table)))
+            gradstep::detail::fail<gradstep::value_error>(
+                {is_keyed ? "keyed_table" : "table", ".concurrent"},
+                {"true, and rows that catch up by replay have one thread"}, {"exact or touch_only"});
+        type_ = own.type;
         if (config_.concurrent) shared_.emplace(std::move(table));
         else own_.emplace(std::move(table));
         pool_ = threads_for(config_.optimizer.options.threads);
-        use(pool_);
+        set_executor(nullptr);
     }
+    static constexpr bool is_keyed = std::is_same_v<Table, any_keyed_table>;
 
     // f(table), for functions of one thread.
     template <class F> decltype(auto) alone(F const& f) { return shared_ ? shared_->alone(f) : f(*own_); }
@@ -36,36 +45,36 @@ public:
     template <class F> decltype(auto) call(F const& f) { return shared_ ? f(*shared_) : f(*own_); }
 
     void set_executor(std::shared_ptr<threads> given) {
-        use(given != nullptr ? given : pool_);
-        given_ = std::move(given);
+        static gradstep::serial_executor callers;
+        alone([&](Table& table) { // those before stay until the table uses the others
+            given_.swap(given);
+            auto const& now = given_ != nullptr ? given_ : pool_;
+            table.use_threads(now != nullptr ? now->reference() : gradstep::detail::executor_reference(callers));
+        });
     }
-    // The configuration of a table with these rows.
-    gradstep::table_configuration config(any_table const& of) const {
+    // The configuration of a table as it is now.
+    Configuration config(Table const& of) const {
         auto out = config_;
-        out.rows = of.num_rows();
+        if constexpr (!is_keyed) out.rows = of.num_rows();
         if (of.options().id < std::uint64_t{1} << 53) out.options.id = of.options().id;
         return out;
     }
-    gradstep::scalar type() const { return config_.type; }
-    bool is_concurrent() const { return config_.concurrent; }
+    Configuration const& given_config() const { return config_; }
     // Memory of the caller's, of the type of the values: C has no type that says whether a gradient
     // may be written.
     any_span span(void const* data, std::uint64_t count) const {
-        return {config_.type, const_cast<void*>(data), static_cast<std::size_t>(count)};
+        return {type_, const_cast<void*>(data), static_cast<std::size_t>(count)};
     }
 
 private:
-    void use(std::shared_ptr<threads> const& which) {
-        static gradstep::serial_executor callers;
-        auto const those = which != nullptr ? which->reference() : gradstep::detail::executor_reference(callers);
-        alone([&](any_table& table) { table.use_threads(those); });
-    }
-
-    gradstep::table_configuration config_;
+    Configuration config_;
+    gradstep::scalar type_; // of the values: signed for unsigned integers
     std::shared_ptr<threads> pool_, given_; // of the configuration, of the host
-    std::optional<any_table> own_;
-    std::optional<gradstep::striped<any_table>> shared_;
+    std::optional<Table> own_;
+    std::optional<gradstep::striped<Table>> shared_;
 };
+using held_table = std::variant<held_rows<any_table, gradstep::table_configuration>,
+                                held_rows<any_keyed_table, gradstep::keyed_table_configuration>>;
 
 } // namespace
 
@@ -73,18 +82,63 @@ struct gradstep_table : shell<held_table> {
     static constexpr std::uint64_t living = 0x6772616473746574;
     static constexpr char const* kind = "table";
 };
+struct gradstep_bytes : shell<std::vector<std::byte>> {
+    static constexpr std::uint64_t living = 0x6772616473746562;
+    static constexpr char const* kind = "gradstep_bytes";
+};
 
 namespace {
-held_table& held(gradstep_table const* table) { return shells<gradstep_table>::get(table, "table"); }
-
 any_span ids_of(void const* ids, std::int32_t dtype, std::uint64_t count, char const* name = "ids") {
     require(ids, name, count);
     return any_span(scalar_of(dtype, "id_dtype"), ids, static_cast<std::size_t>(count));
 }
-// f(table), for functions of one thread.
-template <class F> gradstep_status alone(gradstep_table const* table, gradstep_error* error, F const& f) {
-    return guarded(error, [&] { held(table).alone(f); });
+
+// f(held_rows), with errors; and f(table), for functions of one thread.
+template <class F> gradstep_status with(gradstep_table const* table, gradstep_error* error, F const& f) {
+    return guarded(error, [&] { std::visit(f, shells<gradstep_table>::get(table, "table")); });
 }
+template <class F> gradstep_status alone(gradstep_table const* table, gradstep_error* error, F const& f) {
+    return with(table, error, [&](auto& own) { own.alone(f); });
+}
+// The same for tables of one kind. `given`, `expected`: what a table of the other kind is told.
+template <class Table, class F>
+gradstep_status only(gradstep_table const* table, gradstep_error* error, char const* given, char const* expected,
+                     F const& f) {
+    return with(table, error, [&](auto& own) {
+        own.alone([&]<class Given>(Given& of) {
+            if constexpr (std::is_same_v<Given, Table>) f(of);
+            else refuse(GRADSTEP_BAD_HANDLE, {"table"}, {given}, {expected});
+        });
+    });
+}
+template <class F> gradstep_status numbered(gradstep_table const* table, gradstep_error* error, F const& f) {
+    return only<any_table>(table, error, "its rows have keys", "a table of the key table", f);
+}
+template <class F> gradstep_status keyed(gradstep_table const* table, gradstep_error* error, F const& f) {
+    return only<any_keyed_table>(table, error, "its rows have no keys", "a table of the key keyed_table", f);
+}
+
+// A row as functions of the host see it.
+class host_row {
+public:
+    explicit host_row(gradstep::any_keyed_row const& of) {
+        state_.reserve(of.state.size());
+        for (any_span const& slot : of.state) state_.push_back(slot.data);
+        row_.struct_size = sizeof row_;
+        row_.age = of.age;
+        row_.touch_count = of.touch_count;
+        row_.key = of.key;
+        row_.width = of.values.size;
+        row_.values = of.values.data;
+        row_.slots = state_.size();
+        row_.state = state_.data();
+    }
+    gradstep_row const* get() const { return &row_; }
+
+private:
+    std::vector<void const*> state_;
+    gradstep_row row_{};
+};
 } // namespace
 
 gradstep_status gradstep_table_create(const char* config, size_t config_bytes, gradstep_table** out,
@@ -92,7 +146,10 @@ gradstep_status gradstep_table_create(const char* config, size_t config_bytes, g
     return guarded(error, [&] {
         require(out, "out");
         auto held = read_text(config, config_bytes, [](std::string_view text) {
-            return std::make_unique<held_table>(gradstep::read_table(text));
+            using std::in_place_index;
+            if (auto const all = gradstep::detail::parse_json(text); all.is_object() && all.find("keyed_table"))
+                return std::make_unique<held_table>(in_place_index<1>, gradstep::read_keyed_table(text));
+            return std::make_unique<held_table>(in_place_index<0>, gradstep::read_table(text));
         });
         *out = shells<gradstep_table>::add(std::move(held));
     });
@@ -100,32 +157,31 @@ gradstep_status gradstep_table_create(const char* config, size_t config_bytes, g
 
 gradstep_status gradstep_table_config(const gradstep_table* table, char* buffer, uint64_t bytes, uint64_t* written,
                                       gradstep_error* error) {
-    return guarded(error, [&] {
-        auto& own = held(table);
-        auto const now = own.alone([&](any_table& of) { return own.config(of); });
+    return with(table, error, [&](auto& own) {
+        auto const now = own.alone([&](auto& of) { return own.config(of); });
         write_text(gradstep::to_json(now), buffer, bytes, written);
     });
 }
 
 gradstep_status gradstep_table_describe(const gradstep_table* table, gradstep_table_info* info, gradstep_error* error) {
-    return guarded(error, [&] {
-        auto& own = held(table);
+    return with(table, error, [&](auto& own) {
         gradstep_table_info out = GRADSTEP_TABLE_INFO_INIT;
-        out.dtype = static_cast<std::int32_t>(own.type());
-        out.concurrent = own.is_concurrent();
-        own.alone([&](any_table& of) {
+        out.dtype = static_cast<std::int32_t>(own.given_config().type);
+        out.concurrent = own.given_config().concurrent;
+        out.keyed = own.is_keyed;
+        own.alone([&](auto& of) {
             out.state_dtype = static_cast<std::int32_t>(of.optimizer().state_type());
             out.num_rows = of.num_rows();
             out.width = of.width();
-            out.skipped = of.gradients_left_out();
+            if constexpr (requires { of.counts(); }) out.skipped = of.counts().left_out;
+            else out.skipped = of.gradients_left_out();
         });
         write_known_part(out, info, "gradstep_table_info");
     });
 }
 
 gradstep_status gradstep_table_set_executor(gradstep_table* table, gradstep_executor* executor, gradstep_error* error) {
-    return guarded(error, [&] {
-        auto& own = held(table);
+    return with(table, error, [&](auto& own) {
         own.set_executor(executor == nullptr ? nullptr : shells<gradstep_executor>::get(executor, "executor"));
     });
 }
@@ -133,8 +189,7 @@ gradstep_status gradstep_table_set_executor(gradstep_table* table, gradstep_exec
 gradstep_status gradstep_table_update(gradstep_table* table, const void* ids, int32_t id_dtype, uint64_t id_count,
                                       const void* gradient_rows, uint64_t count, const gradstep_step_options* options,
                                       gradstep_error* error) {
-    return guarded(error, [&] {
-        auto& own = held(table);
+    return with(table, error, [&](auto& own) {
         auto const which = ids_of(ids, id_dtype, id_count);
         require(gradient_rows, "gradient_rows", count);
         auto const how = options_of(options);
@@ -146,8 +201,7 @@ gradstep_status gradstep_table_update_bags(gradstep_table* table, const void* id
                                            const void* offsets, uint64_t bag_count, const void* bag_rows,
                                            uint64_t count, const gradstep_step_options* options,
                                            gradstep_error* error) {
-    return guarded(error, [&] {
-        auto& own = held(table);
+    return with(table, error, [&](auto& own) {
         auto const which = ids_of(ids, id_dtype, id_count), begins = ids_of(offsets, id_dtype, bag_count, "offsets");
         require(bag_rows, "bag_rows", count);
         auto const how = options_of(options);
@@ -157,8 +211,7 @@ gradstep_status gradstep_table_update_bags(gradstep_table* table, const void* id
 
 gradstep_status gradstep_table_rows(const gradstep_table* table, const void* ids, int32_t id_dtype, uint64_t id_count,
                                     void* out, uint64_t count, gradstep_error* error) {
-    return guarded(error, [&] {
-        auto& own = held(table);
+    return with(table, error, [&](auto& own) {
         auto const which = ids_of(ids, id_dtype, id_count);
         require(out, "out", count);
         own.call([&](auto const& of) { of.rows(which, own.span(out, count)); });
@@ -167,84 +220,179 @@ gradstep_status gradstep_table_rows(const gradstep_table* table, const void* ids
 
 gradstep_status gradstep_table_averages(const gradstep_table* table, const void* ids, int32_t id_dtype,
                                         uint64_t id_count, void* out, uint64_t count, gradstep_error* error) {
-    return guarded(error, [&] {
+    return alone(table, error, [&](auto& of) {
         auto const which = ids_of(ids, id_dtype, id_count);
-        held(table).alone([&](any_table& of) {
-            require(out, "out", count);
-            of.averages(which, any_span(of.optimizer().state_type(), out, static_cast<std::size_t>(count)));
-        });
+        require(out, "out", count);
+        of.averages(which, any_span(of.optimizer().state_type(), out, static_cast<std::size_t>(count)));
     });
 }
 
 gradstep_status gradstep_table_apply_average(gradstep_table* table, gradstep_error* error) {
-    return alone(table, error, [](any_table& of) { of.apply_average().dismiss(); });
+    return alone(table, error, [](auto& of) { of.apply_average().dismiss(); });
 }
 
 gradstep_status gradstep_table_restore(gradstep_table* table, gradstep_error* error) {
-    return alone(table, error, [](any_table& of) { of.restore(); });
+    return alone(table, error, [](auto& of) { of.restore(); });
 }
 
 gradstep_status gradstep_table_set_rows(gradstep_table* table, const void* ids, int32_t id_dtype, uint64_t id_count,
                                         const void* values, uint64_t count, gradstep_error* error) {
-    return guarded(error, [&] {
-        auto& own = held(table);
+    return numbered(table, error, [&](any_table& of) {
         auto const which = ids_of(ids, id_dtype, id_count);
         require(values, "values", count);
-        own.alone([&](any_table& of) { of.set_rows(which, own.span(values, count)); });
+        of.set_rows(which, any_span(of.optimizer().storage(), values, static_cast<std::size_t>(count)));
     });
 }
 
 gradstep_status gradstep_table_reset(gradstep_table* table, const void* ids, int32_t id_dtype, uint64_t id_count,
                                      gradstep_error* error) {
-    return guarded(error, [&] {
-        auto& own = held(table);
-        auto const which = ids_of(ids, id_dtype, id_count);
-        own.alone([&](any_table& of) { of.reset(which); });
-    });
+    return alone(table, error, [&](auto& of) { of.reset(ids_of(ids, id_dtype, id_count)); });
 }
 
 gradstep_status gradstep_table_grow(gradstep_table* table, uint64_t num_rows, gradstep_error* error) {
-    return alone(table, error, [&](any_table& of) { of.grow(num_rows); });
+    return numbered(table, error, [&](any_table& of) { of.grow(num_rows); });
 }
 
 gradstep_status gradstep_table_append(gradstep_table* table, const void* values, uint64_t count,
                                       gradstep_error* error) {
-    return guarded(error, [&] {
-        auto& own = held(table);
+    return numbered(table, error, [&](any_table& of) {
         require(values, "values", count);
-        own.alone([&](any_table& of) { of.append(own.span(values, count)); });
+        of.append(any_span(of.optimizer().storage(), values, static_cast<std::size_t>(count)));
     });
 }
 
 gradstep_status gradstep_table_keep(gradstep_table* table, const uint8_t* mask, uint64_t rows, gradstep_error* error) {
-    return guarded(error, [&] {
-        auto& own = held(table);
+    return numbered(table, error, [&](any_table& of) {
         require(mask, "mask", rows);
-        own.alone([&](any_table& of) { of.keep(std::span<std::uint8_t const>(mask, rows)); });
+        of.keep(std::span<std::uint8_t const>(mask, rows));
     });
 }
 
 gradstep_status gradstep_table_permute(gradstep_table* table, const void* order, int32_t id_dtype, uint64_t rows,
                                        gradstep_error* error) {
-    return guarded(error, [&] {
-        auto& own = held(table);
-        auto const numbers = ids_of(order, id_dtype, rows, "order");
-        gradstep::detail::checked_ids("order", numbers).visit([&](auto const& of_type) {
-            own.alone([&](any_table& of) { of.permute(of_type); });
+    return numbered(table, error, [&](any_table& of) {
+        gradstep::detail::checked_ids("order", ids_of(order, id_dtype, rows, "order")).visit([&](auto const& of_type) {
+            of.permute(of_type);
         });
     });
 }
 
+gradstep_status gradstep_table_contains(const gradstep_table* table, uint64_t key, int32_t* contains,
+                                        gradstep_error* error) {
+    return keyed(table, error, [&](any_keyed_table& of) {
+        require(contains, "contains");
+        *contains = of.contains(key);
+    });
+}
+
+gradstep_status gradstep_table_keys(const gradstep_table* table, uint64_t first, uint64_t* keys, uint64_t count,
+                                    uint64_t* written, gradstep_error* error) {
+    return keyed(table, error, [&](any_keyed_table& of) {
+        require(written, "written");
+        require(keys, "keys", count);
+        std::uint64_t const rows = of.num_rows(), n = first < rows ? std::min(count, rows - first) : 0;
+        auto const all = of.core().row_keys();
+        for (std::uint64_t k = 0; k < n; ++k) keys[k] = all[first + k];
+        *written = n;
+    });
+}
+
+gradstep_status gradstep_table_key_counts(const gradstep_table* table, gradstep_key_counts* counts,
+                                          gradstep_error* error) {
+    return keyed(table, error, [&](any_keyed_table& of) {
+        auto const now = of.counts();
+        write_known_part(gradstep_key_counts{sizeof(gradstep_key_counts), 0, now.admitted, now.turned_away, now.no_room,
+                                             now.left_out, now.evicted},
+                         counts, "gradstep_key_counts");
+    });
+}
+
+gradstep_status gradstep_table_reserve(gradstep_table* table, uint64_t rows, gradstep_error* error) {
+    return keyed(table, error, [&](any_keyed_table& of) { of.reserve(rows); });
+}
+
+gradstep_status gradstep_table_hold(gradstep_table* table, const void* ids, int32_t id_dtype, uint64_t id_count,
+                                    gradstep_error* error) {
+    return keyed(table, error, [&](any_keyed_table& of) { of.hold(ids_of(ids, id_dtype, id_count)); });
+}
+
+gradstep_status gradstep_table_unhold(gradstep_table* table, const void* ids, int32_t id_dtype, uint64_t id_count,
+                                      gradstep_error* error) {
+    return keyed(table, error, [&](any_keyed_table& of) { of.release(ids_of(ids, id_dtype, id_count)); });
+}
+
+gradstep_status gradstep_table_evict_older_than(gradstep_table* table, int64_t step, uint64_t* evicted,
+                                                gradstep_error* error) {
+    return keyed(table, error, [&](any_keyed_table& of) {
+        require(evicted, "evicted");
+        *evicted = of.evict_older_than(step);
+    });
+}
+
+gradstep_status gradstep_table_evict_to(gradstep_table* table, uint64_t rows, gradstep_row_score score, void* host,
+                                        uint64_t* evicted, gradstep_error* error) {
+    return keyed(table, error, [&](any_keyed_table& of) {
+        require(evicted, "evicted");
+        if (score == nullptr) *evicted = of.evict_to(rows);
+        else
+            *evicted = of.evict_to(
+                rows, [&](gradstep::any_keyed_row const& row) { return score(host, host_row(row).get()); });
+    });
+}
+
+gradstep_status gradstep_table_evict(gradstep_table* table, gradstep_row_test test, void* host, uint64_t* evicted,
+                                     gradstep_error* error) {
+    return keyed(table, error, [&](any_keyed_table& of) {
+        require(reinterpret_cast<void const*>(test), "test");
+        require(evicted, "evicted");
+        *evicted =
+            of.evict([&](gradstep::any_keyed_row const& row) { return test(host, host_row(row).get()) != 0; });
+    });
+}
+
+gradstep_status gradstep_table_changed_since(gradstep_table* table, int64_t step, int32_t with_state,
+                                             gradstep_bytes** out, gradstep_error* error) {
+    return keyed(table, error, [&](any_keyed_table& of) {
+        require(out, "out");
+        if (with_state != 0 && with_state != 1)
+            refuse(GRADSTEP_BAD_VALUE, {"with_state"}, {with_state, " is out of range"}, {"0 or 1"});
+        auto const content = with_state == 1 ? gradstep::row_content::state : gradstep::row_content::values;
+        *out = shells<gradstep_bytes>::add(
+            std::make_unique<std::vector<std::byte>>(of.changed_since(step, content)));
+    });
+}
+
+gradstep_status gradstep_table_apply_changes(gradstep_table* table, const void* changes, uint64_t bytes,
+                                             gradstep_error* error) {
+    return keyed(table, error, [&](any_keyed_table& of) {
+        require(changes, "changes", bytes);
+        of.apply(std::span(static_cast<std::byte const*>(changes), bytes));
+    });
+}
+
+gradstep_status gradstep_bytes_view(const gradstep_bytes* bytes, const void** data, uint64_t* size,
+                                    gradstep_error* error) {
+    return guarded(error, [&] {
+        auto const& own = shells<gradstep_bytes>::get(bytes, "bytes");
+        require(data, "data");
+        require(size, "size");
+        *data = own.data();
+        *size = own.size();
+    });
+}
+
+void gradstep_bytes_release(gradstep_bytes* bytes) { shells<gradstep_bytes>::release(bytes); }
+
 gradstep_status gradstep_table_flush(gradstep_table* table, gradstep_error* error) {
-    return alone(table, error, [](any_table& of) { of.flush(); });
+    return alone(table, error, [](auto& of) { of.flush(); });
 }
 
 gradstep_status gradstep_table_clock(const gradstep_table* table, gradstep_clock* clock, gradstep_error* error) {
-    return alone(table, error, [&](any_table& of) { write_known_part(clock_of(of.clock()), clock, "gradstep_clock"); });
+    return alone(table, error, [&](auto& of) { write_known_part(clock_of(of.clock()), clock, "gradstep_clock"); });
 }
 
 gradstep_status gradstep_table_state_bytes(const gradstep_table* table, uint64_t* bytes, gradstep_error* error) {
-    return alone(table, error, [&](any_table& of) {
+    return alone(table, error, [&](auto& of) {
         require(bytes, "bytes");
         *bytes = gradstep::state_bytes(of);
     });
@@ -252,7 +400,7 @@ gradstep_status gradstep_table_state_bytes(const gradstep_table* table, uint64_t
 
 gradstep_status gradstep_table_save(const gradstep_table* table, void* buffer, uint64_t bytes, uint64_t* written,
                                     gradstep_error* error) {
-    return alone(table, error, [&](any_table& of) {
+    return alone(table, error, [&](auto& of) {
         require(written, "written");
         require(buffer, "buffer", bytes);
         std::uint64_t const needed = gradstep::state_bytes(of);
@@ -263,14 +411,14 @@ gradstep_status gradstep_table_save(const gradstep_table* table, void* buffer, u
 }
 
 gradstep_status gradstep_table_load(gradstep_table* table, const void* buffer, uint64_t bytes, gradstep_error* error) {
-    return alone(table, error, [&](any_table& of) {
+    return alone(table, error, [&](auto& of) {
         require(buffer, "buffer");
         gradstep::load_state(of, std::span(static_cast<std::byte const*>(buffer), bytes));
     });
 }
 
 gradstep_status gradstep_table_save_file(const gradstep_table* table, const char* path, gradstep_error* error) {
-    return alone(table, error, [&](any_table& of) {
+    return alone(table, error, [&](auto& of) {
         require(path, "path");
         of.save(path);
     });
@@ -278,15 +426,10 @@ gradstep_status gradstep_table_save_file(const gradstep_table* table, const char
 
 gradstep_status gradstep_table_load_file(gradstep_table* table, const char* path, const gradstep_load_options* options,
                                          int32_t* outcome, gradstep_error* error) {
-    return guarded(error, [&] {
-        auto& own = held(table);
+    return alone(table, error, [&](auto& of) {
         require(path, "path");
-        auto const chosen = options_of(options);
-        auto const report = own.alone([&](any_table& of) { return of.load(path, chosen); });
-        if (outcome != nullptr)
-            *outcome = !report.resized.empty() ? GRADSTEP_RESIZED
-                       : !report.kept.empty()  ? GRADSTEP_KEPT
-                                               : GRADSTEP_LOADED;
+        auto const report = of.load(path, options_of(options));
+        if (outcome != nullptr) *outcome = report.kept.empty() ? GRADSTEP_LOADED : GRADSTEP_KEPT;
     });
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-/// Tables of rows named by 64-bit keys. Needs abseil (gradstep::keyed). Striped ones are in
+/// Tables of rows named by 64-bit keys. Striped ones are in
 /// gradstep/keyed/striped.hpp.
 #include <gradstep/bytes/stable_hash.hpp>
 #include <gradstep/keyed/table.hpp>

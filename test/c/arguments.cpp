@@ -25,12 +25,13 @@ constexpr int kind_of = std::is_same_v<T, gradstep_parameter>  ? 0
                         : std::is_same_v<T, gradstep_updater>  ? 1
                         : std::is_same_v<T, gradstep_executor> ? 2
                         : std::is_same_v<T, gradstep_table>    ? 3
+                        : std::is_same_v<T, gradstep_bytes>    ? 4
                                                                : -1;
 
 class spoiler {
 public:
     // `released`: a handle of each kind.
-    spoiler(void* another, std::array<void*, 4> const& released) : another_(another), released_(released) {}
+    spoiler(void* another, std::array<void*, 5> const& released) : another_(another), released_(released) {}
 
     // Calls function(arguments..., &error) with one argument spoilt at a time. Arguments in
     // `optional` may be NULL.
@@ -71,8 +72,10 @@ public:
 
 private:
     void* another_; // memory that is no handle
-    std::array<void*, 4> released_;
+    std::array<void*, 5> released_;
 };
+std::int32_t keep_all(void*, gradstep_row const*) { return 0; }
+double score_none(void*, gradstep_row const*) { return 0; }
 void run_nothing(void*, std::uint64_t, gradstep_work, void*) {}
 
 } // namespace
@@ -107,13 +110,19 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     gradstep_table *table = nullptr, *released_table = nullptr, *new_table = nullptr;
     for (auto* const each : {&table, &released_table}) create_table(each);
     gradstep_table_release(released_table);
+    std::string const of_keys = R"({"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 0.0625},
+        "keyed_table": {"width": 3}})";
+    gradstep_table* keyed = nullptr;
+    gradstep_bytes *changes = nullptr, *released_bytes = nullptr, *new_bytes = nullptr;
+    ok([&](gradstep_error* e) { return gradstep_table_create(of_keys.data(), of_keys.size(), &keyed, e); });
+    for (auto* const each : {&changes, &released_bytes})
+        ok([&](gradstep_error* e) { return gradstep_table_changed_since(keyed, 0, 0, each, e); });
+    gradstep_bytes_release(released_bytes);
     auto const table_state = [&] {
         std::uint64_t size_of_state = 0;
         ok([&](gradstep_error* e) { return gradstep_table_state_bytes(table, &size_of_state, e); });
         std::string out(size_of_state, ' ');
-        ok([&](gradstep_error* e) {
-            return gradstep_table_save(table, out.data(), out.size(), &size_of_state, e);
-        });
+        ok([&](gradstep_error* e) { return gradstep_table_save(table, out.data(), out.size(), &size_of_state, e); });
         return out;
     };
     auto const table_before = table_state();
@@ -148,8 +157,9 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     std::string const path = files / "model.safetensors";
     constexpr std::int32_t f32 = GRADSTEP_FLOAT32, i64 = GRADSTEP_INT64;
 
+    std::uint64_t to_keys[1] = {};
     spoiler spoilt(const_cast<std::uint64_t*>(another.data()),
-                   {released, released_updater, released_executor, released_table});
+                   {released, released_updater, released_executor, released_table, released_bytes});
 #define SPOIL(function, ...) spoilt(#function, function, __VA_ARGS__)
     using none = std::initializer_list<std::size_t>;
     SPOIL(gradstep_config_canonical, none{}, config.data(), config.size(), out.data(), bytes, &number);
@@ -243,8 +253,22 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_table_load, none{}, table, out.data(), bytes);
     SPOIL(gradstep_table_save_file, none{}, table, path.c_str());
     SPOIL(gradstep_table_load_file, (none{2, 3}), table, path.c_str(), nullptr, &outcome);
+    SPOIL(gradstep_table_contains, none{}, keyed, 1u, &outcome);
+    SPOIL(gradstep_table_keys, none{}, keyed, 0u, to_keys, 1u, &number);
+    gradstep_key_counts key_counts = GRADSTEP_KEY_COUNTS_INIT;
+    SPOIL(gradstep_table_key_counts, none{}, keyed, &key_counts);
+    SPOIL(gradstep_table_reserve, none{}, keyed, rows);
+    SPOIL(gradstep_table_hold, none{}, keyed, ids, i64, 1u);
+    SPOIL(gradstep_table_unhold, none{}, keyed, ids, i64, 1u);
+    SPOIL(gradstep_table_evict_older_than, none{}, keyed, 0, &number);
+    SPOIL(gradstep_table_evict, {2}, keyed, keep_all, nullptr, &number);
+    SPOIL(gradstep_table_evict_to, (none{2, 3}), keyed, 0u, score_none, nullptr, &number);
+    SPOIL(gradstep_bytes_view, none{}, changes, &data, &number);
+    SPOIL(gradstep_table_changed_since, none{}, keyed, 0, 0, &new_bytes);
+    SPOIL(gradstep_table_apply_changes, none{}, keyed, g.data(), bytes);
 
     CHECK(new_parameter == nullptr);
+    CHECK(new_bytes == nullptr);
     CHECK(new_table == nullptr);
     CHECK(table_state() == table_before);
     CHECK(new_updater == nullptr);
@@ -257,7 +281,8 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     CHECK(all(p) == before);
     CHECK(all(trainer) == trainer_before);
     CHECK(spoilt.called == functions_that_fail());
-    gradstep_table_release(table);
+    for (auto* const each : {table, keyed}) gradstep_table_release(each);
+    gradstep_bytes_release(changes);
     gradstep_updater_release(u);
     gradstep_executor_release(host);
 }

@@ -315,32 +315,36 @@ TEST_CASE("A host's pool updates the rows of a C table with the same bits", "[c]
 TEST_CASE("A table that C cannot have says why, by the path of the mistake", "[c]") {
     auto const refusal_of = [](gradstep_status code, std::string const& text) {
         gradstep_table* out = nullptr;
-        auto const sentence = refused(
-            code, [&](gradstep_error* e) { return gradstep_table_create(text.data(), text.size(), &out, e); });
+        auto const sentence =
+            refused(code, [&](gradstep_error* e) { return gradstep_table_create(text.data(), text.size(), &out, e); });
         CHECK(out == nullptr);
         return sentence;
     };
-    CHECK(refusal_of(GRADSTEP_BAD_CONFIG, text_of(R"("rule": {"name": "adam"}, "catch_up": {"name": "replay", "max_steps": 3})",
-                                                  R"(, "concurrent": true)")) ==
+    CHECK(refusal_of(GRADSTEP_BAD_CONFIG,
+                     text_of(R"("rule": {"name": "adam"}, "catch_up": {"name": "replay", "max_steps": 3})",
+                             R"(, "concurrent": true)")) ==
           "table.concurrent: true, and rows that catch up by replay have one thread; expected exact or touch_only");
     CHECK(refusal_of(GRADSTEP_BAD_CONFIG, text_of(R"("rule": {"name": "sgd"})", R"(, "concurrent": 1)"))
               .starts_with("table.concurrent: "));
     CHECK(refusal_of(GRADSTEP_BAD_CONFIG, text_of(R"("rule": {"name": "sgd"})", R"(, "bags": "mean")"))
               .starts_with("table.bags: "));
-    CHECK(refusal_of(GRADSTEP_BAD_CONFIG, R"({"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}})") ==
-          "table: is missing; expected an object with the keys rows and width");
-    CHECK(refusal_of(GRADSTEP_BAD_CONFIG, text_of(R"("rule": {"name": "muon"})"))==
+    CHECK(
+        refusal_of(GRADSTEP_BAD_CONFIG, R"({"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}})") ==
+        "table: is missing; expected an object with the keys rows and width");
+    CHECK(refusal_of(GRADSTEP_BAD_CONFIG, text_of(R"("rule": {"name": "muon"})")) ==
           "table: the rule updates a whole matrix, and no single rows; expected a parameter, or another rule");
 }
 
 TEST_CASE("A call of a C table that is refused changes nothing", "[c]") {
-    c_table const table(text_of(R"("rule": {"name": "adagrad"}, "on_nonfinite": "raise")", R"(, "duplicates": "unique")"));
+    c_table const table(
+        text_of(R"("rule": {"name": "adagrad"}, "on_nonfinite": "raise")", R"(, "duplicates": "unique")"));
     calls<float> const of{table};
     ids64 const ids{1, 2};
     auto const g = numbers<float>(2 * width, 1);
     of.update(ids, g);
     auto const before = state_of(table);
-    auto const update = [&](ids64 const& which, std::vector<float> const& gradient, std::int32_t dtype = GRADSTEP_INT64) {
+    auto const update = [&](ids64 const& which, std::vector<float> const& gradient,
+                            std::int32_t dtype = GRADSTEP_INT64) {
         return [&, which, gradient, dtype](gradstep_error* e) {
             return gradstep_table_update(table, which.data(), dtype, which.size(), gradient.data(), gradient.size(),
                                          nullptr, e);
@@ -385,9 +389,8 @@ TEST_CASE("A call of a C table that is refused changes nothing", "[c]") {
         return gradstep_table_save(table, damaged.data(), damaged.size() - 1, &written, e);
     });
     CHECK(written == 0);
-    refused(GRADSTEP_IO_ERROR, [&](gradstep_error* e) {
-        return gradstep_table_load_file(table, "/no/such/file", nullptr, nullptr, e);
-    });
+    refused(GRADSTEP_IO_ERROR,
+            [&](gradstep_error* e) { return gradstep_table_load_file(table, "/no/such/file", nullptr, nullptr, e); });
     CHECK(state_of(table) == before);
 }
 

@@ -174,7 +174,7 @@ enum gradstep_feature {
     GRADSTEP_FEATURE_FILES = 2,       /* gradstep_parameters_save_file */
     GRADSTEP_FEATURE_COMPRESSION = 4, /* gradstep_parameter_compress */
     GRADSTEP_FEATURE_CATCH_UP = 8,    /* catch_up "exact" and "replay" */
-    GRADSTEP_FEATURE_TABLES = 16      /* gradstep_table_create */
+    GRADSTEP_FEATURE_TABLES = 16      /* gradstep_table_create, of numbers and keys */
 };
 /* Returns the sum of the features that the library has. */
 GRADSTEP_API uint64_t gradstep_features(void);
@@ -395,12 +395,17 @@ GRADSTEP_API gradstep_status gradstep_parameter_apply_messages(gradstep_paramete
 
 /* ---- Tables: rows, of which a step updates those in its batch. All since ABI 0.4 ----
  *
- * The configuration of an optimizer, with the type of the values and a table (docs/how_to/c.md):
+ * The configuration of an optimizer, with the type of the values and a table (docs/how_to/c.md). Rows
+ * have numbers:
  *
  *     {"rule": {"name": "adagrad"}, "schedule": {"name": "constant", "rate": 0.1},
  *      "catch_up": "exact", "type": "float32",
  *      "table": {"rows": 1000, "width": 16, "duplicates": "mean", "max_norm": 1, "ignore_id": 0,
  *                "initial": {"name": "normal", "mean": 0, "deviation": 0.01, "seed": 1}, "concurrent": true}}
+ *
+ * or 64-bit keys, which get a row when the table admits them:
+ *
+ *      "keyed_table": {"width": 16, "admit_after": 3, "max_rows": 50000000, "concurrent": true}
  *
  * With "concurrent": true, any number of threads can call gradstep_table_update,
  * gradstep_table_update_bags and gradstep_table_rows of a table at once: no update is lost, and the
@@ -408,8 +413,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_apply_messages(gradstep_paramete
  * functions then wait until no call runs. Only gradstep_table_release needs a table that no thread
  * uses.
  *
- * `ids` are id_count row numbers of id_dtype: int32, int64 or uint64. Gradients and values are of the
- * table's type, row by row. */
+ * `ids` are id_count row numbers of id_dtype, int32, int64 or uint64; or keys of uint64, or of int64
+ * with the same bits. Gradients and values are of the table's type, row by row. */
 
 /* Creates a table. GRADSTEP_BAD_CONFIG also for a rule that updates no single rows, and for
  * "concurrent" with catch_up "replay". */
@@ -426,9 +431,11 @@ typedef struct gradstep_table_info {
     int32_t concurrent;  /* 1: several threads can call it */
     uint64_t num_rows, width;
     uint64_t skipped; /* gradient rows that on_nonfinite "skip" left out so far */
+    int32_t keyed;    /* 1: rows have keys */
+    int32_t reserved;
 } gradstep_table_info;
 #define GRADSTEP_TABLE_INFO_INIT                                                                                       \
-    { sizeof(gradstep_table_info), 0, 0, 0, 0, 0, 0 }
+    { sizeof(gradstep_table_info), 0, 0, 0, 0, 0, 0, 0, 0 }
 /* Returns the facts of the table. */
 GRADSTEP_API gradstep_status gradstep_table_describe(const gradstep_table*, gradstep_table_info*, gradstep_error*);
 /* Uses the executor instead of "threads", as gradstep_parameter_set_executor. Concurrent calls run
@@ -449,24 +456,50 @@ GRADSTEP_API gradstep_status gradstep_table_update_bags(gradstep_table*, const v
                                                         const void* bag_rows, uint64_t count,
                                                         const gradstep_step_options*, gradstep_error*);
 /* Copies rows with all pending steps applied, in the order of ids: out has count = id_count * width
- * elements. Threads can read a table together while none changes it. */
+ * elements. Keys without a row have initial values. Threads can read a table together while none
+ * changes it. */
 GRADSTEP_API gradstep_status gradstep_table_rows(const gradstep_table*, const void* ids, int32_t id_dtype,
                                                  uint64_t id_count, void* out, uint64_t count, gradstep_error*);
-/* The same for averages (key "average" or schedule-free rules), of the state's dtype. */
+/* The same for averages (key "average"), of the state's dtype. */
 GRADSTEP_API gradstep_status gradstep_table_averages(const gradstep_table*, const void* ids, int32_t id_dtype,
                                                      uint64_t id_count, void* out, uint64_t count, gradstep_error*);
 /* Replaces the values by the averages. Until `restore`, steps return GRADSTEP_BAD_SEQUENCE. */
 GRADSTEP_API gradstep_status gradstep_table_apply_average(gradstep_table*, gradstep_error*);
 /* Brings back the trained values after `apply_average`. */
 GRADSTEP_API gradstep_status gradstep_table_restore(gradstep_table*, gradstep_error*);
+/* Lets rows begin anew, with the initial values and state of the table. */
+GRADSTEP_API gradstep_status gradstep_table_reset(gradstep_table*, const void* ids, int32_t id_dtype, uint64_t id_count,
+                                                  gradstep_error*);
+/* Applies the pending steps of every row. */
+GRADSTEP_API gradstep_status gradstep_table_flush(gradstep_table*, gradstep_error*);
+/* Returns the progress of the run. */
+GRADSTEP_API gradstep_status gradstep_table_clock(const gradstep_table*, gradstep_clock*, gradstep_error*);
+/* Returns the number of bytes that `save` writes now. Steps of other threads can change it. */
+GRADSTEP_API gradstep_status gradstep_table_state_bytes(const gradstep_table*, uint64_t* bytes, gradstep_error*);
+/* Serializes values, state, pending steps and clock with a checksum, to resume bit for bit. */
+GRADSTEP_API gradstep_status gradstep_table_save(const gradstep_table*, void* buffer, uint64_t bytes,
+                                                 uint64_t* written, gradstep_error*);
+/* Restores a table of the same element, rule, catch-up policy and width from the bytes of `save`. A
+ * table with fewer rows grows; a keyed one gets the rows of the bytes. If it rejects them, nothing
+ * changes. */
+GRADSTEP_API gradstep_status gradstep_table_load(gradstep_table*, const void* buffer, uint64_t bytes, gradstep_error*);
+/* Saves the table to a safetensors file, as gradstep_parameters_save_file; its name there is "values". */
+GRADSTEP_API gradstep_status gradstep_table_save_file(const gradstep_table*, const char* path, gradstep_error*);
+/* Loads a file of `save_file` or of a C++ table, as gradstep_table_load; renamed_to[k] is then "values".
+ * `rows` of the options has no effect. `outcome` gets GRADSTEP_LOADED or GRADSTEP_KEPT; NULL is
+ * allowed. After an error the table is unchanged, since rows are read into new memory. */
+GRADSTEP_API gradstep_status gradstep_table_load_file(gradstep_table*, const char* path, const gradstep_load_options*,
+                                                      int32_t* outcome, gradstep_error*);
+/* Releases the table. NULL is allowed. */
+GRADSTEP_API void gradstep_table_release(gradstep_table*);
+
+/* Of tables whose rows have numbers; of others: GRADSTEP_BAD_HANDLE. */
+
 /* Sets rows to values, for example pretrained ones: count = id_count * width elements. State follows
  * as in gradstep_parameter_set_values. */
 GRADSTEP_API gradstep_status gradstep_table_set_rows(gradstep_table*, const void* ids, int32_t id_dtype,
                                                      uint64_t id_count, const void* values, uint64_t count,
                                                      gradstep_error*);
-/* Lets rows begin anew, with the initial values and state of the table. */
-GRADSTEP_API gradstep_status gradstep_table_reset(gradstep_table*, const void* ids, int32_t id_dtype, uint64_t id_count,
-                                                  gradstep_error*);
 /* Adds rows with initial values, up to num_rows in total. Fewer than there are: GRADSTEP_BAD_VALUE. */
 GRADSTEP_API gradstep_status gradstep_table_grow(gradstep_table*, uint64_t num_rows, gradstep_error*);
 /* Adds rows with these values behind the others; `count` is a multiple of the width. */
@@ -477,27 +510,77 @@ GRADSTEP_API gradstep_status gradstep_table_keep(gradstep_table*, const uint8_t*
 /* Row i becomes what was row order[i]; the order, of id_dtype, contains each row once. */
 GRADSTEP_API gradstep_status gradstep_table_permute(gradstep_table*, const void* order, int32_t id_dtype, uint64_t rows,
                                                     gradstep_error*);
-/* Applies the pending steps of every row. */
-GRADSTEP_API gradstep_status gradstep_table_flush(gradstep_table*, gradstep_error*);
-/* Returns the progress of the run. */
-GRADSTEP_API gradstep_status gradstep_table_clock(const gradstep_table*, gradstep_clock*, gradstep_error*);
-/* Returns the number of bytes that `save` writes. It changes with every step that adds pending ones. */
-GRADSTEP_API gradstep_status gradstep_table_state_bytes(const gradstep_table*, uint64_t* bytes, gradstep_error*);
-/* Serializes values, state, pending steps and clock with a checksum, to resume bit for bit. */
-GRADSTEP_API gradstep_status gradstep_table_save(const gradstep_table*, void* buffer, uint64_t bytes,
+
+/* Of tables whose rows have keys (docs/how_to/keyed_tables.md); of others: GRADSTEP_BAD_HANDLE. */
+
+/* Writes 1 if the key has a row, else 0. */
+GRADSTEP_API gradstep_status gradstep_table_contains(const gradstep_table*, uint64_t key, int32_t* contains,
+                                                     gradstep_error*);
+/* Writes a page of the keys that have rows: `written` keys, at most `count`, from number `first` on.
+ * Their order changes when rows are evicted. */
+GRADSTEP_API gradstep_status gradstep_table_keys(const gradstep_table*, uint64_t first, uint64_t* keys, uint64_t count,
                                                  uint64_t* written, gradstep_error*);
-/* Restores a table of the same element, rule, catch-up policy and width from the bytes of `save`. A
- * table with fewer rows grows. If it rejects them, nothing changes. */
-GRADSTEP_API gradstep_status gradstep_table_load(gradstep_table*, const void* buffer, uint64_t bytes, gradstep_error*);
-/* Saves the table to a safetensors file, as gradstep_parameters_save_file; its name there is "values". */
-GRADSTEP_API gradstep_status gradstep_table_save_file(const gradstep_table*, const char* path, gradstep_error*);
-/* Loads a file of `save_file`, of a C++ table, or with options (NULL: the defaults) the table of this
- * name from a file of many. `outcome` gets a value of enum gradstep_load_outcome (NULL is allowed).
- * Rows are read into new memory: after an error the table is unchanged. */
-GRADSTEP_API gradstep_status gradstep_table_load_file(gradstep_table*, const char* path, const gradstep_load_options*,
-                                                      int32_t* outcome, gradstep_error*);
-/* Releases the table. NULL is allowed. */
-GRADSTEP_API void gradstep_table_release(gradstep_table*);
+/* Counts of events since the table was made, including the time before a checkpoint. */
+typedef struct gradstep_key_counts {
+    uint32_t struct_size;
+    int32_t reserved;
+    uint64_t admitted;    /* new rows */
+    uint64_t turned_away; /* gradient rows that were dropped because their key was not admitted yet, */
+    uint64_t no_room;     /* because the table had "max_rows" rows, */
+    uint64_t skipped;     /* because they contained NaN or infinity */
+    uint64_t evicted;     /* rows */
+} gradstep_key_counts;
+#define GRADSTEP_KEY_COUNTS_INIT                                                                                       \
+    { sizeof(gradstep_key_counts), 0, 0, 0, 0, 0, 0 }
+/* Returns the counts. */
+GRADSTEP_API gradstep_status gradstep_table_key_counts(const gradstep_table*, gradstep_key_counts*, gradstep_error*);
+/* Allocates memory for this many rows in total. Then steps up to there allocate none. */
+GRADSTEP_API gradstep_status gradstep_table_reserve(gradstep_table*, uint64_t rows, gradstep_error*);
+/* Protects the rows of keys from eviction, until as many calls of `unhold`. */
+GRADSTEP_API gradstep_status gradstep_table_hold(gradstep_table*, const void* ids, int32_t id_dtype, uint64_t id_count,
+                                                 gradstep_error*);
+GRADSTEP_API gradstep_status gradstep_table_unhold(gradstep_table*, const void* ids, int32_t id_dtype,
+                                                   uint64_t id_count, gradstep_error*);
+/* Evicts the rows whose last step was before `step`. `evicted` gets their number. */
+GRADSTEP_API gradstep_status gradstep_table_evict_older_than(gradstep_table*, int64_t step, uint64_t* evicted,
+                                                             gradstep_error*);
+/* A row, with all steps applied. The memory is valid during the call of your function. */
+typedef struct gradstep_row {
+    uint32_t struct_size;
+    uint32_t age;         /* steps since the last one that contained the row; 0 with "last_touches": false */
+    uint32_t touch_count; /* steps that contained it; 0 without "touch_counts": true */
+    uint32_t reserved;
+    uint64_t key, width;
+    const void* values; /* `width` elements of the table's type */
+    uint64_t slots;
+    const void* const* state; /* an array for each slot, of the state's dtype; one number if it has one a row */
+} gradstep_row;
+/* Your functions that judge a row. They must not call functions of the table. */
+typedef int32_t (*gradstep_row_test)(void* host, const gradstep_row*);
+typedef double (*gradstep_row_score)(void* host, const gradstep_row*);
+/* Evicts the rows for which test(host, row) is not 0. Rows that are held stay. */
+GRADSTEP_API gradstep_status gradstep_table_evict(gradstep_table*, gradstep_row_test test, void* host,
+                                                  uint64_t* evicted, gradstep_error*);
+/* Evicts the rows with the lowest score(host, row) until there are at most `rows`. NULL score: the
+ * least recently updated ones. A score of NaN is GRADSTEP_BAD_VALUE, and nothing is evicted. */
+GRADSTEP_API gradstep_status gradstep_table_evict_to(gradstep_table*, uint64_t rows, gradstep_row_score score,
+                                                     void* host, uint64_t* evicted, gradstep_error*);
+/* Bytes that the library has made for you. */
+typedef struct gradstep_bytes gradstep_bytes;
+/* Returns the memory of the bytes, valid until `release`. */
+GRADSTEP_API gradstep_status gradstep_bytes_view(const gradstep_bytes*, const void** data, uint64_t* size,
+                                                 gradstep_error*);
+/* Releases the bytes. NULL is allowed. */
+GRADSTEP_API void gradstep_bytes_release(gradstep_bytes*);
+/* Makes bytes of the rows that steps after `step` have updated or evicted, for a replica. with_state
+ * is 1 to send the state, too, for a replica that trains. GRADSTEP_BAD_VALUE if the table no longer
+ * knows all evictions since `step`: then send a saved state. */
+GRADSTEP_API gradstep_status gradstep_table_changed_since(gradstep_table*, int64_t step, int32_t with_state,
+                                                          gradstep_bytes** out, gradstep_error*);
+/* Applies the bytes of changed_since of another table with the same element, rule and width. After
+ * an error the table is unchanged. */
+GRADSTEP_API gradstep_status gradstep_table_apply_changes(gradstep_table*, const void* changes, uint64_t bytes,
+                                                          gradstep_error*);
 
 /* ---- Updaters: the library owns the clock, and you own all memory ---- */
 

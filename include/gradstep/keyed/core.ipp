@@ -1,6 +1,7 @@
 #pragma once
 
-// Programs with keyed tables compile this file themselves: gradstep::compiled does not need abseil.
+// Programs with keyed tables compile this file themselves, for their instruction set: a lookup
+// compares keys by vectors.
 namespace gradstep::detail::inline GRADSTEP_ISA {
 inline keyed_options checked_keyed_options(keyed_options const& chosen) {
     check(chosen);

@@ -1,6 +1,6 @@
 #pragma once
-/// Tables of rows named by 64-bit keys, with policies chosen at run time. Needs abseil
-/// (gradstep::keyed) and nlohmann-json (gradstep::json).
+/// Tables of rows named by 64-bit keys, with policies chosen at run time. Needs nlohmann-json
+/// (gradstep::json).
 #include <gradstep/keyed/striped.hpp>
 #include <gradstep/runtime/any_table.hpp>
 

@@ -42,7 +42,7 @@ GRADSTEP_DEFINE_RUNTIME void any_table::update(any_span ids, any_span offsets, a
     core_.require_trained("update");
     detail::given_ids const which = detail::checked_ids("ids", ids.now()),
                             begins = detail::checked_ids("offsets", offsets.now());
-    detail::given_values const given = detail::checked_values(optimizer(), "gradient_rows", bag_rows.now());
+    detail::given_values const given = detail::checked_values(optimizer(), "bag_rows", bag_rows.now());
     apply(which, &begins, given, given.size / width(), "bags", options);
 }
 
