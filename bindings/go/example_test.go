@@ -90,3 +90,26 @@ func ExampleUpdater() {
 	fmt.Printf("%.2f\n", values)
 	// Output: [0.75 2.25 2.75]
 }
+
+func ExampleTable() {
+	// [table]
+	const config = `{"rule": {"name": "adagrad"}, "schedule": {"name": "constant", "rate": 0.5}, "type": "float32",
+		"table": {"rows": 1000, "width": 2, "duplicates": "mean", "max_norm": 1, "concurrent": true}}`
+	table, err := gradstep.NewTable[float32, int64](config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer table.Close()
+	// Each id has a gradient row.
+	if err := table.Update([]int64{7, 40}, []float32{1, -1, 2, 2}); err != nil {
+		log.Fatal(err)
+	}
+	// Bag 0 contains the ids 7 and 8, and bag 1 the id 9. Each bag has a gradient row.
+	if err := table.UpdateBags([]int64{7, 8, 9}, []int64{0, 2}, []float32{1, 1, -1, -1}); err != nil {
+		log.Fatal(err)
+	}
+	row, err := table.Row(9)
+	// [table]
+	fmt.Println(row, err)
+	// Output: [0.5 0.5] <nil>
+}

@@ -5,10 +5,8 @@ package gradstep
 #include <gradstep/c/gradstep.h>
 
 // C makes the options, because Go must not pass a structure with pointers to Go arrays.
-static gradstep_status load_file_with(gradstep_parameter* const* parameters, const char* const* names, uint64_t n, const char* path,
-                                      int32_t missing, int32_t unexpected, int32_t rows, uint64_t renamed, const char* const* from,
-                                      const char* const* to, int32_t* outcomes, char* ignored, uint64_t ignored_bytes,
-                                      uint64_t* ignored_written, gradstep_error* error) {
+static gradstep_load_options load_options(int32_t missing, int32_t unexpected, int32_t rows, uint64_t renamed, const char* const* from,
+                                          const char* const* to) {
     gradstep_load_options options = GRADSTEP_LOAD_OPTIONS_INIT;
     options.missing = missing;
     options.unexpected = unexpected;
@@ -16,8 +14,21 @@ static gradstep_status load_file_with(gradstep_parameter* const* parameters, con
     options.renamed_count = renamed;
     options.renamed_from = from;
     options.renamed_to = to;
+    return options;
+}
+static gradstep_status load_file_with(gradstep_parameter* const* parameters, const char* const* names, uint64_t n, const char* path,
+                                      int32_t missing, int32_t unexpected, int32_t rows, uint64_t renamed, const char* const* from,
+                                      const char* const* to, int32_t* outcomes, char* ignored, uint64_t ignored_bytes,
+                                      uint64_t* ignored_written, gradstep_error* error) {
+    gradstep_load_options const options = load_options(missing, unexpected, rows, renamed, from, to);
     return gradstep_parameters_load_file_with(parameters, names, n, path, &options, outcomes, ignored, ignored_bytes, ignored_written,
                                               error);
+}
+static gradstep_status load_table_with(gradstep_table* table, const char* path, int32_t missing, int32_t unexpected, int32_t rows,
+                                       uint64_t renamed, const char* const* from, const char* const* to, int32_t* outcome,
+                                       gradstep_error* error) {
+    gradstep_load_options const options = load_options(missing, unexpected, rows, renamed, from, to);
+    return gradstep_table_load_file(table, path, &options, outcome, error);
 }
 */
 import "C"
@@ -71,24 +82,13 @@ type LoadReport struct {
 // LoadFileWith loads a file of SaveFile with options: a part of it, other names, or other numbers of rows. If it rejects the
 // file, nothing changes.
 func LoadFileWith(path string, parameters map[string]AnyParameter, options LoadOptions) (LoadReport, error) {
-	inFile, err := FileNames(path)
+	from, to, err := options.names(path)
 	if err != nil {
 		return LoadReport{}, err
 	}
-	var from, to []string
 	bytes := 1
-	for _, name := range inFile {
+	for _, name := range from {
 		bytes += len(name) + 1
-		if options.Rename == nil {
-			continue
-		}
-		here := options.Rename(name)
-		if err := checkText("Rename of "+name, here); err != nil {
-			return LoadReport{}, err
-		}
-		if here != name {
-			from, to = append(from, name), append(to, here)
-		}
 	}
 	fromC, freeFrom := cTexts(from)
 	defer freeFrom()
@@ -111,16 +111,96 @@ func LoadFileWith(path string, parameters map[string]AnyParameter, options LoadO
 	}
 	report := LoadReport{Ignored: splitNames(string(ignored[:written]))}
 	for i, name := range names {
-		switch outcomes[i] {
-		case C.GRADSTEP_KEPT:
-			report.Kept = append(report.Kept, name)
-		case C.GRADSTEP_RESIZED:
-			report.Resized = append(report.Resized, name)
-		default:
-			report.Loaded = append(report.Loaded, name)
+		report.add(name, outcomes[i])
+	}
+	return report, nil
+}
+
+func (r *LoadReport) add(name string, outcome C.int32_t) {
+	switch outcome {
+	case C.GRADSTEP_KEPT:
+		r.Kept = append(r.Kept, name)
+	case C.GRADSTEP_RESIZED:
+		r.Resized = append(r.Resized, name)
+	default:
+		r.Loaded = append(r.Loaded, name)
+	}
+}
+
+// names returns the names in a file, and the name of the parameter for each of them.
+func (o LoadOptions) names(path string) (inFile, here []string, err error) {
+	inFile, err = FileNames(path)
+	if err != nil || o.Rename == nil {
+		return inFile, inFile, err
+	}
+	for _, name := range inFile {
+		renamed := o.Rename(name)
+		if err := checkText("Rename of "+name, renamed); err != nil {
+			return nil, nil, err
+		}
+		here = append(here, renamed)
+	}
+	return inFile, here, nil
+}
+
+// nameOfTable is the name of a table in its file.
+const nameOfTable = "values"
+
+// SaveFile writes the table to a safetensors file, with the name "values": values, state, pending steps and clock, so that a run
+// can resume bit for bit. See the function [SaveFile].
+func (t *table) SaveFile(path string) error {
+	return t.withPath(path, func(path *C.char, said *C.gradstep_error) C.gradstep_status {
+		return C.gradstep_table_save_file(t.c, path, said)
+	})
+}
+
+// LoadFile loads a file of the method SaveFile, or of a C++ table. A table with fewer rows than the file grows, and one with more
+// rows is an error (BadSize). If it returns an error, nothing has changed.
+func (t *table) LoadFile(path string) error {
+	return t.withPath(path, func(path *C.char, said *C.gradstep_error) C.gradstep_status {
+		return C.gradstep_table_load_file(t.c, path, nil, nil, said)
+	})
+}
+
+// LoadFileWith loads a file with options. To load the table from a file of several tables, which a C++ program can write, rename
+// its name there to "values", and set IgnoreUnexpected. ResizeRows has no effect: see LoadFile. If it returns an error, nothing has
+// changed.
+func (t *table) LoadFileWith(path string, options LoadOptions) (report LoadReport, err error) {
+	if err = t.check(); err != nil {
+		return report, err
+	}
+	from, to, err := options.names(path)
+	if err != nil {
+		return report, err
+	}
+	fromC, freeFrom := cTexts(from)
+	defer freeFrom()
+	toC, freeTo := cTexts(to)
+	defer freeTo()
+	var outcome C.int32_t
+	if err = t.withPath(path, func(path *C.char, said *C.gradstep_error) C.gradstep_status {
+		return C.load_table_with(t.c, path, toggle(options.KeepMissing, C.GRADSTEP_MISSING_KEEP),
+			toggle(options.IgnoreUnexpected, C.GRADSTEP_UNEXPECTED_IGNORE), toggle(options.ResizeRows, C.GRADSTEP_ROWS_RESIZE),
+			C.uint64_t(len(from)), &fromC[0], &toC[0], &outcome, said)
+	}); err != nil {
+		return report, err
+	}
+	report.add(nameOfTable, outcome)
+	for i, name := range to {
+		if name != nameOfTable {
+			report.Ignored = append(report.Ignored, from[i])
 		}
 	}
 	return report, nil
+}
+
+func (t *table) withPath(path string, f func(*C.char, *C.gradstep_error) C.gradstep_status) error {
+	if err := checkText("the path", path); err != nil {
+		return err
+	}
+	cPath := C.CString(path)
+	defer C.free(unsafe.Pointer(cPath))
+	return t.call(func(s *scratch) C.gradstep_status { return f(cPath, &s.said) })
 }
 
 func toggle(is bool, value C.int32_t) C.int32_t {

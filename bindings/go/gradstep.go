@@ -14,6 +14,7 @@ import (
 	"math"
 	"sort"
 	"strings"
+	"sync"
 	"syscall"
 	"unicode/utf8"
 	"unsafe"
@@ -123,6 +124,22 @@ func errorOf(status C.gradstep_status, said *C.gradstep_error) error {
 
 func newError() C.gradstep_error { return C.gradstep_error{struct_size: C.sizeof_gradstep_error} }
 
+// scratch is what C gets in a call that several goroutines can make at the same time. Go would allocate it in every call.
+type scratch struct {
+	said    C.gradstep_error
+	options C.gradstep_step_options
+}
+
+var scratchPool = sync.Pool{New: func() any { return &scratch{said: newError()} }}
+
+// withScratch runs f, which calls C, and converts its status to an error.
+func withScratch(f func(*scratch) C.gradstep_status) error {
+	s := scratchPool.Get().(*scratch)
+	err := errorOf(f(s), &s.said)
+	scratchPool.Put(s)
+	return err
+}
+
 func closed(what string) error {
 	return &Error{Code: BadHandle, Message: what + ": is closed; expected one that is open"}
 }
@@ -156,12 +173,17 @@ func nameOfElement[T Element]() string {
 
 // nameOfRule returns the name of the rule in a configuration that a constructor accepted.
 func nameOfRule(config string) string {
-	var known struct{ Rule struct{ Name string } }
 	text, err := CanonicalConfig(config)
-	if err == nil {
-		err = json.Unmarshal([]byte(text), &known)
-	}
 	if err != nil {
+		return "unknown"
+	}
+	return ruleIn(text)
+}
+
+// ruleIn returns the name of the rule in a complete configuration.
+func ruleIn(text string) string {
+	var known struct{ Rule struct{ Name string } }
+	if json.Unmarshal([]byte(text), &known) != nil {
 		return "unknown"
 	}
 	return known.Rule.Name
@@ -189,18 +211,18 @@ func CanonicalConfig(config string) (string, error) {
 	})
 }
 
-// readText calls a function twice: for the length of its text, then for the text.
+// readText calls a function for the length of its text, then for the text; again if another goroutine made the text longer.
 func readText(read func(*C.char, C.uint64_t, *C.uint64_t) (C.gradstep_status, *C.gradstep_error)) (string, error) {
 	var bytes C.uint64_t
-	if status, said := read(nil, 0, &bytes); status != C.GRADSTEP_OK && status != C.GRADSTEP_BAD_SIZE {
-		return "", errorOf(status, said)
+	for buffer := make([]byte, 1); ; buffer = make([]byte, bytes+1) {
+		status, said := read((*C.char)(unsafe.Pointer(&buffer[0])), C.uint64_t(len(buffer)), &bytes)
+		if status == C.GRADSTEP_OK {
+			return string(buffer[:bytes]), nil
+		}
+		if status != C.GRADSTEP_BAD_SIZE || bytes < C.uint64_t(len(buffer)) {
+			return "", errorOf(status, said)
+		}
 	}
-	buffer := make([]byte, bytes+1)
-	status, said := read((*C.char)(unsafe.Pointer(&buffer[0])), bytes+1, &bytes)
-	if status != C.GRADSTEP_OK {
-		return "", errorOf(status, said)
-	}
-	return string(buffer[:bytes]), nil
 }
 
 // Option is an option of a single step, such as RateScale(0.5).

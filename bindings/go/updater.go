@@ -66,7 +66,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"sync"
 	"unsafe"
 )
 
@@ -89,9 +88,6 @@ type updater struct {
 	names  []string // the names of the slots
 	config string   // the string that the constructor got
 }
-
-// errorPool contains the errors of calls that several goroutines can make at the same time.
-var errorPool = sync.Pool{New: func() any { said := newError(); return &said }}
 
 // NewUpdater makes an updater for values and gradients of type T. config is the JSON of the optimizer
 // (docs/how_to/configuration.md). If it is invalid, the code of the error is BadConfig or NotCompiled.
@@ -163,9 +159,7 @@ func (u *updater) call(f func(*C.gradstep_error) C.gradstep_status) error {
 	if err := u.check(); err != nil {
 		return err
 	}
-	said := errorPool.Get().(*C.gradstep_error)
-	err := errorOf(f(said), said)
-	errorPool.Put(said)
+	err := withScratch(func(s *scratch) C.gradstep_status { return f(&s.said) })
 	runtime.KeepAlive(u)
 	return err
 }

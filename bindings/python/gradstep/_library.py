@@ -220,6 +220,20 @@ class CLoadOptions(ctypes.Structure):
     ]
 
 
+class CTableInfo(ctypes.Structure):
+    """gradstep_table_info."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("dtype", ctypes.c_int32),
+        ("state_dtype", ctypes.c_int32),
+        ("concurrent", ctypes.c_int32),
+        ("num_rows", ctypes.c_uint64),
+        ("width", ctypes.c_uint64),
+        ("skipped", ctypes.c_uint64),
+    ]
+
+
 _ints, _longs, _text = ctypes.c_int32, ctypes.c_uint64, ctypes.c_char_p
 _at = ctypes.c_void_p  # an address as int, or None; also for handles and structures
 
@@ -262,6 +276,28 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "parameters_set_names": (_at, _at, _longs),
     "parameters_load_file_with": (_at, _at, _longs, _text, _at, _at, _at, _longs, _at),
     "file_names": (_text, _at, _longs, _at),
+    "table_create": (_text, ctypes.c_size_t, _at),
+    "table_config": (_at, _at, _longs, _at),
+    "table_describe": (_at, _at),
+    "table_update": (_at, _at, _ints, _longs, _at, _longs, _at),
+    "table_update_bags": (_at, _at, _ints, _longs, _at, _longs, _at, _longs, _at),
+    "table_rows": (_at, _at, _ints, _longs, _at, _longs),
+    "table_averages": (_at, _at, _ints, _longs, _at, _longs),
+    "table_apply_average": (_at,),
+    "table_restore": (_at,),
+    "table_set_rows": (_at, _at, _ints, _longs, _at, _longs),
+    "table_reset": (_at, _at, _ints, _longs),
+    "table_grow": (_at, _longs),
+    "table_append": (_at, _at, _longs),
+    "table_keep": (_at, _at, _longs),
+    "table_permute": (_at, _at, _ints, _longs),
+    "table_flush": (_at,),
+    "table_clock": (_at, _at),
+    "table_state_bytes": (_at, _at),
+    "table_save": (_at, _at, _longs, _at),
+    "table_load": (_at, _at, _longs),
+    "table_save_file": (_at, _text),
+    "table_load_file": (_at, _text, _at, _at),
     "updater_create": (_text, ctypes.c_size_t, _ints, _at),
     "updater_slot_count": (_at, _at),
     "updater_slot": (_at, _longs, _at),
@@ -289,7 +325,7 @@ def _declare(library: ctypes.CDLL) -> None:
     for name, arguments in _FUNCTIONS.items():
         function = getattr(library, "gradstep_" + name)
         function.argtypes, function.restype = (*arguments, _at), ctypes.c_int32
-    for name in ("parameter_release", "updater_release"):
+    for name in ("parameter_release", "table_release", "updater_release"):
         function = getattr(library, "gradstep_" + name)
         function.argtypes, function.restype = (_at,), None
     library.gradstep_simd_level.restype = _text

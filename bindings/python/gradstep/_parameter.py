@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import ctypes
 import itertools
+import json
 import math
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, overload
@@ -16,7 +18,20 @@ import numpy
 from . import _arrays
 from ._arrays import Array, Ids
 from ._hints import did_you_mean
-from ._library import CLoadOptions, CSlot, OutOfRangeError, Status, check, check_created, error, library, new_error
+from ._library import (
+    CLoadOptions,
+    CSlot,
+    CTableInfo,
+    FileError,
+    InvalidError,
+    OutOfRangeError,
+    Status,
+    check,
+    check_created,
+    error,
+    library,
+    new_error,
+)
 from ._shared import (
     Config,
     Owner,
@@ -118,6 +133,9 @@ class _Values(Owner):
 
         Pending steps of inactive rows are applied first.
         """
+        return self._read_values(out)
+
+    def _read_values(self, out: Any) -> Any:
         return self._copied(self._values_address(), out, self._element, self.shape)
 
     def view(self) -> numpy.ndarray[Any, Any]:
@@ -189,7 +207,7 @@ class _Values(Owner):
         order: the index of each row once: an integer array, a list or a range.
         """
         self._require_no_view("permute")
-        found = _arrays.ids_view(order, "order")
+        found = self._ids(order, "order")
         _arrays.require_shape(found, "order")
         self._call("permute", found.address, found.dtype.code, found.size)
 
@@ -199,9 +217,12 @@ class _Values(Owner):
         rows: indices of rows: an integer array, a list or a range.
         """
         self._require_no_view("reset")
-        found = _arrays.ids_view(rows, "rows")
+        found = self._ids(rows, "rows")
         _arrays.require_shape(found, "rows")
         self._call("reset", found.address, found.dtype.code, found.size)
+
+    def _ids(self, ids: Ids, what: str = "ids") -> _arrays.View:
+        return _arrays.ids_view(ids, what)
 
     def _row_count(self) -> int:
         return self.shape[0] if self.shape else 1
@@ -287,11 +308,19 @@ class _Values(Owner):
 
         `load_state` reads the bytes. They do not contain the configuration.
         """
-        size, written = ctypes.c_uint64(), ctypes.c_uint64()
-        self._call("state_bytes", ctypes.byref(size))
-        buffer = bytearray(size.value)
-        self._call("save", ctypes.addressof(ctypes.c_char.from_buffer(buffer)), len(buffer), ctypes.byref(written))
-        return bytes(buffer)
+        size, written, spare = ctypes.c_uint64(), ctypes.c_uint64(), 0
+        while True:
+            self._call("state_bytes", ctypes.byref(size))
+            buffer = bytearray(size.value + spare)
+            try:
+                self._call("save", ctypes.addressof(ctypes.c_char.from_buffer(buffer)), len(buffer), ctypes.byref(written))
+            except InvalidError as refused:
+                # Another thread has updated the table since `state_bytes`, and the state has become longer.
+                if refused.code != Status.BAD_SIZE or spare > size.value:
+                    raise
+                spare = 2 * spare + 4096
+            else:
+                return bytes(memoryview(buffer)[: written.value])
 
     def load_state(self, state: bytes | bytearray | memoryview) -> None:
         """Restores values, state and clock from the bytes of `save_state`.
@@ -309,7 +338,7 @@ class _Values(Owner):
     def _restore(self, saved: dict[str, Any]) -> None:
         kind = Table if isinstance(self, Table) else Parameter  # not the subclass, whose constructor can have other arguments
         kind.__init__(self, saved["config"], shape=saved["shape"], dtype=saved["dtype"])  # type: ignore[arg-type]
-        _Values.load_state(self, saved["state"])
+        kind.load_state(self, saved["state"])  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         if self.__dict__.get("_handle") is None:
@@ -430,6 +459,26 @@ def _no_row(row: int, first: int, behind: int) -> Exception:
     return OutOfRangeError(f"row: {row} is out of range; expected {allowed}", Status.BAD_VALUE)
 
 
+_KEPT = 1  # GRADSTEP_KEPT
+# Methods of a table whose functions have another name.
+_METHODS = {"values": "view", "slot_count": "slots", "describe": "skipped", "save_file": "save", "load_file": "load"}
+
+
+def _contains_table(config: bytes) -> bool:
+    """Whether a configuration contains the key "table"."""
+    if b'"table"' not in config:
+        return False
+    try:
+        document = json.loads(config)
+    except (ValueError, RecursionError):
+        return True  # the library says what is wrong
+    return isinstance(document, dict) and "table" in document
+
+
+def _ids_of_64_bits(ids: Ids, what: str) -> _arrays.View:
+    return _arrays.ids_view(_arrays.ids_array(ids, what).astype(numpy.int64), what)
+
+
 class Table(_Values):
     """A table of rows that you update by index, such as an embedding table.
 
@@ -441,15 +490,132 @@ class Table(_Values):
 
     A step changes only the rows of its batch. If the configuration has "catch_up": "exact" or "replay", the other rows get
     pending steps (lazy updates), which are applied when you update or read the row, or call `flush`.
+
+    Instead of a shape, the configuration can contain the key "table", with the size and the options of the table. It is then the
+    only argument. docs/how_to/python.md#options-of-a-table lists the options.
+
+        table = gradstep.Table({**gradstep.adagrad(lr=0.1), "type": "float32",
+                                "table": {"rows": 1000, "width": 16, "duplicates": "mean", "max_norm": 1}})
+        table.update_bags(ids, offsets, bag_rows)
+
+    `update_bags`, `averages`, `set_rows`, `grow`, `save`, `load` and `skipped` need the key "table", and raise `InvalidError` without
+    it. A table with this key cannot be in a `Model`, and its `view`, `slots`, `seek` and `set_numbers` raise `InvalidError`. While
+    averages replace its values, you cannot save or copy it.
+
+    With "concurrent": true, any number of threads can call `update`, `update_bags`, `row` and `rows` of a table at once. The other
+    methods wait until no call runs. Other tables are not thread-safe.
     """
 
-    _members = _Values._members | {"width"}
+    _members = _Values._members | {"width", "concurrent", "_kind", "_lock"}
 
     def __init__(
         self, config: Config, initial: Array | None = None, *, shape: Sequence[int] | None = None, dtype: Any = None
     ) -> None:
-        super().__init__(config, initial, shape, dtype)
+        self.concurrent = False  #: whether several threads can update and read the table at once
+        self._lock = threading.Lock()  # of `shape` and `size`, after a change of the rows
+        self._kind = "parameter"
+        text = config_bytes(config)
+        if _contains_table(text):
+            for name, given in (("initial", initial), ("shape", shape), ("dtype", dtype)):
+                if given is not None:
+                    raise error(
+                        Status.BAD_VALUE, f'{name}: is given; expected None, since the configuration contains the key "table"'
+                    )
+            self._kind = "table"
+            self._create(text)
+        else:
+            super().__init__(config, initial, shape, dtype)
         self.width = self.shape[1]  #: the number of elements of a row
+
+    def _create(self, text: bytes) -> None:
+        """The part of the constructor for a configuration with the key "table"."""
+        out, failure = ctypes.c_void_p(), new_error()
+        check(library.gradstep_table_create(text, len(text), ctypes.byref(out), ctypes.byref(failure)), failure)
+        Owner.__init__(self, out.value or 0)
+        facts = self._facts()
+        self._element = _arrays.dtype_of_code(facts.dtype)
+        self.dtype = self._element.name
+        self.shape = (facts.num_rows, facts.width)
+        self.size = math.prod(self.shape)
+        self._average_is_applied = False
+        self._views = weakref.WeakSet()
+        self.concurrent = bool(facts.concurrent)
+
+    def _call(self, function: str, *arguments: Any) -> None:
+        called = getattr(library, f"gradstep_{self._kind}_{function}", None)
+        if called is None:
+            raise self._no_call(function)
+        # `owned` keeps the table alive during the call, even if another thread calls `release`.
+        owned, failure = self._owned, new_error() if self.concurrent else self._failure
+        status = called(owned and owned.address, *arguments, ctypes.byref(failure))
+        if status:
+            self._fail(status, failure)
+
+    def _no_call(self, function: str) -> Exception:
+        name = _METHODS.get(function, function)
+        if self._kind == "table":
+            allowed = 'the configuration contains the key "table"; expected a table that was made with shape or initial'
+        else:
+            allowed = 'the configuration does not contain the key "table"; expected a table that was made with it'
+        return error(Status.BAD_VALUE, f"{name}: {allowed}")
+
+    def _facts(self) -> CTableInfo:
+        facts = CTableInfo(ctypes.sizeof(CTableInfo))
+        self._call("describe", ctypes.byref(facts))
+        return facts
+
+    def _ids(self, ids: Ids, what: str = "ids") -> _arrays.View:
+        found = super()._ids(ids, what)
+        if self._kind == "table" and found.dtype.name == "uint32":
+            return _ids_of_64_bits(ids, what)
+        return found
+
+    def _follow_rows(self, rows: int) -> None:
+        if self._kind == "parameter":
+            super()._follow_rows(rows)
+            return
+        with self._lock:  # another thread can change the rows too: the last one to come here has seen all changes
+            super()._follow_rows(self._facts().num_rows)
+
+    def _read_values(self, out: Any) -> Any:
+        if self._kind == "parameter":
+            return super()._read_values(out)
+        return self.rows(range(len(self)), out)
+
+    def set_values(self, values: Array) -> None:
+        if self._kind == "parameter":
+            super().set_values(values)
+        else:
+            self.set_rows(range(len(self)), values)
+
+    def average(self) -> numpy.ndarray[Any, Any]:
+        if self._kind == "parameter":
+            return super().average()
+        return self.averages(range(len(self)))
+
+    def reset(self, rows: Ids) -> None:
+        """Lets the state of these rows begin anew. With the key "table" in the configuration, the rows also get their initial
+        values; otherwise the values stay. See `append`.
+
+        rows: indices of rows: an integer array, a list or a range.
+        """
+        super().reset(rows)
+
+    def load_state(self, state: bytes | bytearray | memoryview) -> None:
+        """Restores values, state and clock from the bytes of `save_state`.
+
+        state: the bytes of a table with the same shape, dtype and rule. With the key "table" in the configuration, the table can have
+            fewer rows: it grows.
+
+        Raises `InvalidError` if the bytes do not match this table or are damaged. Then nothing changes.
+        """
+        super().load_state(state)
+        if self._kind == "table":
+            self._follow_rows(0)
+
+    def _saved(self) -> dict[str, Any]:
+        saved = super()._saved()
+        return saved if self._kind == "parameter" else {**saved, "shape": None, "dtype": None}
 
     @staticmethod
     def _rows_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -462,15 +628,44 @@ class Table(_Values):
 
         ids: the indices of the rows, from 0: an integer array, a list or a range.
         gradient_rows: a row of `width` elements for each id, of the values' dtype. The shape is (number of ids, width) or
-            (*ids.shape, width), or the array is flat. The gradients of a duplicate id are added.
+            (*ids.shape, width), or the array is flat. The gradients of a duplicate id are added, unless the key "table" has
+            another choice for "duplicates".
 
         The options are the members of `StepOptions`. Raises `InvalidError` if an id is out of range; then nothing changes.
         """
-        rows = _arrays.ids_view(ids)
+        rows = self._ids(ids)
         shapes = (rows.size, self.width), (*rows.shape, self.width)
         found = _arrays.checked(gradient_rows, "gradient_rows", self._element, shapes[0], zeroes(options), shapes[1])
+        function = "update" if self._kind == "table" else "update_rows"
+        self._call(function, rows.address, rows.dtype.code, rows.size, found.address, found.size, options_address(options))
+
+    def update_bags(self, ids: Ids, offsets: Ids, bag_rows: Array, **options: Unpack[StepOptions]) -> None:
+        """Updates the rows of embedding bags: one step, like `update` with the gradient of a bag for each of its ids.
+
+        ids: the indices of the rows of all bags, bag after bag, in one dimension.
+        offsets: where each bag begins in `ids`, ascending from 0. The last bag ends with `ids`. Bags can be empty.
+        bag_rows: a gradient of `width` elements for each bag, of the values' dtype; of the shape (number of bags, width), or flat.
+
+        The options are the members of `StepOptions`. Raises `InvalidError` if an id or an offset is out of range; then nothing
+        changes.
+        """
+        rows, begins = self._ids(ids), self._ids(offsets, "offsets")
+        if rows.dtype is not begins.dtype:
+            rows, begins = _ids_of_64_bits(ids, "ids"), _ids_of_64_bits(offsets, "offsets")
+        for what, each in (("ids", rows), ("offsets", begins)):
+            _arrays.require_shape(each, what)
+        shape = (begins.size, self.width)
+        found = _arrays.checked(bag_rows, "bag_rows", self._element, shape, zeroes(options))
         self._call(
-            "update_rows", rows.address, rows.dtype.code, rows.size, found.address, found.size, options_address(options)
+            "update_bags",
+            rows.address,
+            rows.dtype.code,
+            rows.size,
+            begins.address,
+            begins.size,
+            found.address,
+            found.size,
+            options_address(options),
         )
 
     def row(self, row: int) -> numpy.ndarray[Any, Any]:
@@ -478,6 +673,9 @@ class Table(_Values):
         number = int64(row, "row")
         if not 0 <= number < self.shape[0]:
             raise _no_row(number, 0, self.shape[0])
+        if self._kind == "table":
+            only: numpy.ndarray[Any, Any] = self.rows([number])[0]
+            return only
         out = _arrays.empty((self.width,), self._element)
         self._call("row", number, _arrays.address_of(out), self.width)
         return out
@@ -491,13 +689,92 @@ class Table(_Values):
 
         out: a writable array of the values' dtype, with a row for each id. Its shape is as in `update`.
         """
-        rows = _arrays.ids_view(ids)
+        return self._read("rows", ids, out, self._element)
+
+    @overload
+    def averages(self, ids: Ids, out: None = None) -> numpy.ndarray[Any, Any]: ...
+    @overload
+    def averages(self, ids: Ids, out: _Out) -> _Out: ...
+    def averages(self, ids: Ids, out: Any = None) -> Any:
+        """Copies the averages of the rows in `ids`, in this order, to `out`, or to a new numpy array, and returns it. See `average`.
+
+        out: a writable array as in `rows`, of the dtype of `average`.
+        """
+        return self._read("averages", ids, out, _arrays.dtype_of("float64" if self.dtype == "float64" else "float32"))
+
+    def _read(self, function: str, ids: Ids, out: Any, element: _arrays.Dtype) -> Any:
+        rows = self._ids(ids)
         shape = (*rows.shape, self.width)
         if out is None:
-            out = _arrays.empty(shape, self._element)
-        found = _arrays.checked(out, "out", self._element, shape, True, (rows.size, self.width))
-        self._call("rows", rows.address, rows.dtype.code, rows.size, found.address, found.size)
+            out = _arrays.empty(shape, element)
+        found = _arrays.checked(out, "out", element, shape, True, (rows.size, self.width))
+        self._call(function, rows.address, rows.dtype.code, rows.size, found.address, found.size)
         return out
+
+    def set_rows(self, ids: Ids, values: Array) -> None:
+        """Sets the rows in `ids`, for example to pretrained values.
+
+        values: an array of the values' dtype, with a row for each id. Its shape is as in `update`.
+
+        Training goes on from the new values: the state follows as in `set_values`.
+        """
+        rows = self._ids(ids)
+        shapes = (rows.size, self.width), (*rows.shape, self.width)
+        found = _arrays.checked(values, "values", self._element, shapes[0], False, shapes[1])
+        self._call("set_rows", rows.address, rows.dtype.code, rows.size, found.address, found.size)
+
+    def grow(self, num_rows: int) -> None:
+        """Adds rows with initial values, up to `num_rows` in total. See `append`.
+
+        Raises `InvalidError` if the table has more rows already.
+        """
+        number = int64(num_rows, "num_rows")
+        if number < 0:
+            raise error(Status.BAD_VALUE, f"num_rows: {number} is out of range; expected >= {len(self)}")
+        self._call("grow", number)
+        self._follow_rows(number)
+
+    @property
+    def skipped(self) -> int:
+        """The number of gradient rows that "on_nonfinite": "skip" has left out so far."""
+        return int(self._facts().skipped)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Saves values, state and clock to a safetensors file, so that a run can resume bit for bit. Its name there is "values".
+
+        The file replaces the previous one when it is complete and on the disk. Raises `FileError` if the system cannot write it,
+        and `SequenceError` while averages replace the values.
+        """
+        self._call_with_file("save_file", path)
+
+    def load(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        missing: Literal["error", "keep"] = "error",
+        unexpected: Literal["error", "ignore"] = "error",
+        rename: Mapping[str, str] | Callable[[str], str] | None = None,
+    ) -> bool:
+        """Loads a file of `save`, or of a table in C++. Returns False if `missing` is "keep" and the file has no such table.
+
+            table.load("model.safetensors", rename={"embeddings": "values"}, unexpected="ignore")
+
+        The options are as in `Model.load`. The name of the table is "values"; `rename` selects another table of a file.
+
+        Width, dtype and rule must match. A table with fewer rows than the file grows. If the call raises, nothing changes.
+        """
+        outcome = ctypes.c_int32()
+        options = _load_options(path, missing, unexpected, "error", rename)
+        self._call_with_file("load_file", path, ctypes.byref(options), ctypes.byref(outcome))
+        self._follow_rows(0)
+        return outcome.value != _KEPT
+
+    def _call_with_file(self, function: str, path: str | os.PathLike[str], *arguments: Any) -> None:
+        try:
+            self._call(function, path_bytes(path), *arguments)
+        except FileError as refused:
+            refused.filename = os.fsdecode(path)
+            raise
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -557,6 +834,47 @@ def _choice(given: object, name: str, allowed: tuple[str, ...]) -> int:
             f"{name}: {given!r} is not known{did_you_mean(given, allowed)}; expected {' or '.join(map(repr, allowed))}",
         )
     return allowed.index(str(given))
+
+
+def _load_options(
+    path: str | os.PathLike[str],
+    missing: str,
+    unexpected: str,
+    rows: str,
+    rename: Mapping[str, str] | Callable[[str], str] | None,
+) -> CLoadOptions:
+    """The options of a load, after a check of their values."""
+    options = CLoadOptions(
+        ctypes.sizeof(CLoadOptions),
+        _choice(missing, "missing", ("error", "keep")),
+        _choice(unexpected, "unexpected", ("error", "ignore")),
+        _choice(rows, "rows", ("error", "resize")),
+    )
+    if rename is not None:
+        renamed = _renamed(path, rename)
+        options.renamed_count = len(renamed)
+        options.renamed_from = (ctypes.c_char_p * len(renamed))(*[x for x, _ in renamed])
+        options.renamed_to = (ctypes.c_char_p * len(renamed))(*[x for _, x in renamed])
+    return options
+
+
+def _renamed(
+    path: str | os.PathLike[str], rename: Mapping[str, str] | Callable[[str], str]
+) -> list[tuple[bytes, bytes]]:
+    """Pairs of a name in the file and its name in the program."""
+    if isinstance(rename, Mapping):
+        pairs = list(rename.items())
+    elif callable(rename):
+        names = file_names(path)
+        pairs = [(name, new) for name, new in zip(names, map(rename, names)) if new != name]
+    else:
+        raise error(
+            Status.UNSUPPORTED_TYPE, f"rename: {rename!r} is a {type(rename).__name__}; expected a dict or a function"
+        )
+    for pair in pairs:
+        for name in pair:
+            check_name(name, "rename")
+    return [(old.encode(), new.encode()) for old, new in pairs]
 
 
 def file_names(path: str | os.PathLike[str]) -> list[str]:
@@ -636,6 +954,8 @@ class Model(Mapping[str, "Parameter | Table"]):
         check_name(name)
         if not isinstance(parameter, (Parameter, Table)):
             raise error(Status.BAD_VALUE, f"{name}: is a {type(parameter).__name__}; expected a Parameter or a Table")
+        if isinstance(parameter, Table) and parameter._kind == "table":
+            raise parameter._no_call(name)
         if name in self._parameters:
             raise error(Status.BAD_VALUE, f"{name}: is there already; expected another name")
         self._require_storable(name, parameter)
@@ -760,17 +1080,7 @@ class Model(Mapping[str, "Parameter | Table"]):
         Shapes, dtypes and rules must match. Everything is checked before anything is written; `InvalidError` says what does not
         match. If the system fails to read in the middle of the data (`FileError`), a part has been loaded.
         """
-        options = CLoadOptions(
-            ctypes.sizeof(CLoadOptions),
-            _choice(missing, "missing", ("error", "keep")),
-            _choice(unexpected, "unexpected", ("error", "ignore")),
-            _choice(rows, "rows", ("error", "resize")),
-        )
-        if rename is not None:
-            renamed = self._renamed(path, rename)
-            options.renamed_count = len(renamed)
-            options.renamed_from = (ctypes.c_char_p * len(renamed))(*[x for x, _ in renamed])
-            options.renamed_to = (ctypes.c_char_p * len(renamed))(*[x for _, x in renamed])
+        options = _load_options(path, missing, unexpected, rows, rename)
         outcomes = (ctypes.c_int32 * len(self))()
         ignored = _texts(
             "parameters_load_file_with", path, *self._named(), path_bytes(path), ctypes.byref(options), outcomes
@@ -780,24 +1090,6 @@ class Model(Mapping[str, "Parameter | Table"]):
             found[outcome].append(name)
         loaded, kept, resized = map(tuple, found)
         return LoadReport(loaded, kept, resized, tuple(ignored))
-
-    def _renamed(
-        self, path: str | os.PathLike[str], rename: Mapping[str, str] | Callable[[str], str]
-    ) -> list[tuple[bytes, bytes]]:
-        """Pairs of a name in the file and its name in the model."""
-        if isinstance(rename, Mapping):
-            pairs = list(rename.items())
-        elif callable(rename):
-            names = file_names(path)
-            pairs = [(name, new) for name, new in zip(names, map(rename, names)) if new != name]
-        else:
-            raise error(
-                Status.UNSUPPORTED_TYPE, f"rename: {rename!r} is a {type(rename).__name__}; expected a dict or a function"
-            )
-        for pair in pairs:
-            for name in pair:
-                check_name(name, "rename")
-        return [(old.encode(), new.encode()) for old, new in pairs]
 
     def _named(self) -> tuple[Any, Any, int]:
         """The parameters, their names and their number, as arguments of a C function."""

@@ -16,7 +16,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Union
 import numpy
 
 from ._hints import did_you_mean
-from ._library import GIVEN_EPOCH, GIVEN_LOSS, GIVEN_RATE, CClock, CStepOptions, Status, check, error, library, new_error
+from ._library import (
+    GIVEN_EPOCH,
+    GIVEN_LOSS,
+    GIVEN_RATE,
+    CClock,
+    CError,
+    CStepOptions,
+    InvalidError,
+    Status,
+    check,
+    error,
+    library,
+    new_error,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -257,11 +270,11 @@ def config_bytes(config: Config) -> bytes:
         raise error(Status.BAD_CONFIG, "config: contains itself, or is nested too deeply; expected a plain dict") from None
 
 
-def text_of(call: Callable[[Any, int, Any], int]) -> str:
+def text_of(call: Callable[[Any, int, Any], object]) -> str:
     """Calls a function twice: for the length of its text, then for the text."""
     written = ctypes.c_uint64()
     call(None, 0, ctypes.byref(written))
-    buffer = ctypes.create_string_buffer(written.value + 1)
+    buffer = ctypes.create_string_buffer(written.value + 32)  # another thread can add rows, and digits of their number
     call(buffer, len(buffer), ctypes.byref(written))
     return buffer.raw[: written.value].decode()
 
@@ -343,10 +356,10 @@ class Owner:
         for name, value in state.get("attributes", {}).items():
             setattr(self, name, value)
 
-    def _fail(self, status: int) -> None:
+    def _fail(self, status: int, failure: CError | None = None) -> None:
         if self._handle is None:
             raise error(Status.BAD_HANDLE, f"handle: this {type(self).__name__} has been released; expected one that is open")
-        check(status, self._failure)
+        check(status, failure or self._failure)
 
     def _call(self, function: str, *arguments: Any) -> None:
         """Calls gradstep_KIND_FUNCTION with this handle."""
@@ -375,13 +388,12 @@ class Owner:
         return result
 
     def _config_text(self) -> str:
-        def call(buffer: Any, size: int, written: Any) -> int:
-            status = getattr(library, f"gradstep_{self._kind}_config")(
-                self._handle, buffer, size, written, self._failure_at
-            )
-            if status and (buffer is not None or status != Status.BAD_SIZE):
-                self._fail(status)
-            return int(status)
+        def call(buffer: Any, size: int, written: Any) -> None:
+            try:
+                self._call("config", buffer, size, written)
+            except InvalidError as refused:
+                if buffer is not None or refused.code != Status.BAD_SIZE:
+                    raise
 
         return text_of(call)
 

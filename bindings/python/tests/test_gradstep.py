@@ -4,6 +4,7 @@ bfloat16 arrays are left out."""
 from __future__ import annotations
 
 import array
+import concurrent.futures
 import copy
 import decimal
 import errno
@@ -45,6 +46,12 @@ def config(rule: str, rate: float, **more: object) -> dict:
 def gradients(count: int, size: int, dtype: str = "float32") -> list:
     random = numpy.random.default_rng(7)
     return [random.uniform(-1, 1, size).astype(dtype) for _ in range(count)]
+
+
+def of_text(rule: str, rate: float, shape: tuple, more: dict = {}, **options: object) -> gradstep.Table:
+    """A table whose configuration contains the key "table", with these options."""
+    rows, width = shape
+    return gradstep.Table({**config(rule, rate, **more), "table": {"rows": rows, "width": width, **options}})
 
 
 class Foreign:
@@ -128,7 +135,7 @@ class Contract(unittest.TestCase):
                 "pointer" if "*" in x or x.startswith("gradstep_run") else kinds[re.sub(r"^const ", "", x).split()[0]]
                 for x in each
             )
-        not_used = {"executor_from_callback", "parameter_set_executor", "updater_set_executor"}
+        not_used = {"executor_from_callback", "parameter_set_executor", "table_set_executor", "updater_set_executor"}
         known = {
             name: tuple(x.__name__ if x.__name__ in kinds.values() else "pointer" for x in types)
             for name, types in _library._FUNCTIONS.items()
@@ -137,7 +144,14 @@ class Contract(unittest.TestCase):
 
     def test_structures_are_those_of_the_header(self):
         text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
-        for ours in (_library.CError, _library.CSlot, _library.CStepOptions, _library.CClock, _library.CLoadOptions):
+        for ours in (
+            _library.CError,
+            _library.CSlot,
+            _library.CStepOptions,
+            _library.CClock,
+            _library.CLoadOptions,
+            _library.CTableInfo,
+        ):
             name = re.sub(r"(?<!^)(?=[A-Z])", "_", ours.__name__[1:]).lower()
             body = re.search(r"typedef struct gradstep_%s \{(.*?)\}" % name, text, flags=re.DOTALL)[1]
             members = re.findall(r"(\w+)(?:\[\d+\])?\s*[,;]", body)
@@ -1246,6 +1260,181 @@ class Training(unittest.TestCase):
                     gradstep.canonical(config("sgd", numpy.longdouble(wide)))
 
 
+class Tables(unittest.TestCase):
+    """Tables whose configuration contains the key "table"."""
+
+    def test_they_give_the_bits_of_tables_with_a_shape(self):
+        decay = {"regularizer": {"name": "l2", "rate": 0.5}, "catch_up": "exact"}
+        for rule, more in (("adam", {}), ("momentum", decay)):
+            table, same = of_text(rule, 0.125, (9, 4), more), gradstep.Table(config(rule, 0.125, **more), shape=(9, 4))
+            self.assertEqual((table.shape, table.width, table.size, table.dtype), (same.shape, same.width, same.size, same.dtype))
+            for g, kind in zip(gradients(5, 12), (numpy.int32, numpy.uint32, numpy.int64, numpy.uint64, list)):
+                ids = [5, 0, 5] if kind is list else numpy.array([5, 0, 5], kind)
+                for each in (table, same):
+                    each.update(ids, g.reshape(3, 4), rate_scale=0.5, samples=3)
+            numpy.testing.assert_array_equal(table.rows([5, 2]), same.rows([5, 2]))
+            numpy.testing.assert_array_equal(table[-4], same.row(5))
+            numpy.testing.assert_array_equal(table, same.values())
+            self.assertEqual(table.clock, same.clock)
+        self.assertEqual(table.config["table"]["rows"], 9)
+        self.assertEqual(gradstep.Table(json.dumps(table.config)).config, table.config)
+
+    def test_bags_are_updates_with_a_gradient_for_each_id(self):
+        table, same = of_text("adagrad", 0.5, (8, 4)), of_text("adagrad", 0.5, (8, 4))
+        offsets, bags = [0, 2, 2, 5], gradients(1, 16)[0].reshape(4, 4)  # the second one is empty
+        for kind in (numpy.int32, numpy.uint32, numpy.int64, numpy.uint64):
+            ids = numpy.array([3, 1, 3, 7, 0, 3], kind)
+            table.update_bags(ids, offsets, bags)
+            same.update(ids, numpy.repeat(bags, [2, 0, 3, 1], axis=0))
+        table.update_bags(ids, numpy.array(offsets, kind), bags.ravel(), gradient_scale=0.5)
+        same.update(ids, numpy.repeat(bags, [2, 0, 3, 1], axis=0), gradient_scale=0.5)
+        numpy.testing.assert_array_equal(table.values(), same.values())
+        self.assertEqual(table.clock.step, 5)
+
+    def test_options(self):
+        rows = numpy.array([[2, 4], [4, 8], [1, 1], [3, 4]], numpy.float32)
+        mean = of_text("sgd", 1.0, (4, 2), duplicates="mean", ignore_id=-1)
+        mean.update([1, 1, -1, 3], rows)
+        self.assertEqual(mean.values().tolist(), [[0, 0], [-3, -6], [0, 0], [-3, -4]])
+        limited = of_text("sgd", 1.0, (4, 2), max_norm=2.5, initial=0.5)
+        limited.update([3], rows[3:])
+        self.assertAlmostEqual(float(numpy.linalg.norm(limited[3])), 2.5, places=6)
+        self.assertEqual(limited[0].tolist(), [0.5, 0.5])
+        unique = of_text("sgd", 1.0, (4, 2), duplicates="unique", more={"on_nonfinite": "skip"})
+        with self.assertRaisesRegex(gradstep.InvalidError, "expected distinct ids"):
+            unique.update([1, 1], rows[:2])
+        unique.update([0, 1], numpy.array([[numpy.nan, 1], [1, 1]], numpy.float32))
+        self.assertEqual((unique.skipped, unique.values()[:2].tolist()), (1, [[0, 0], [-1, -1]]))
+
+    def test_several_threads(self):
+        """No update is lost: the sums of ones are exact. Other threads read, add rows and save meanwhile."""
+        table = of_text("sgd", 1.0, (4, 2), {"catch_up": "exact"}, concurrent=True)
+        self.assertTrue(table.concurrent)
+        steps = 200
+
+        def run(number: int) -> None:
+            ones = numpy.ones((2, 2), numpy.float32)
+            for step in range(steps):
+                if number % 2:
+                    table.update([0, number], ones)
+                else:
+                    table.update_bags([0, 0, number], [0, 2], ones)
+                row = table[0]
+                self.assertEqual(row[0], row[1])  # no half of an update
+                if step % 50 == number:
+                    table.append(numpy.zeros(2, numpy.float32))
+                    gradstep.Table(table.config).load_state(table.save_state())
+                with self.assertRaisesRegex(gradstep.InvalidError, rf"ids\[0\]: {1000 + number} is out of range"):
+                    table.rows([1000 + number])
+
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            for done in [pool.submit(run, number) for number in (1, 2, 3)]:
+                done.result()
+        self.assertEqual(table.values()[:4, 0].tolist(), [-4.0 * steps, -1.0 * steps, -1.0 * steps, -1.0 * steps])
+        self.assertEqual((table.clock.step, table.shape), (3 * steps, (4 + 3 * 4, 2)))
+
+    def test_rows_change(self):
+        normal = {"name": "normal", "mean": 0, "deviation": 1, "seed": 3}
+        table = of_text("momentum", 1.0, (2, 2), initial=normal)
+        initial = of_text("momentum", 1.0, (4, 2), initial=normal).values()
+        numpy.testing.assert_array_equal(table.values(), initial[:2])
+        table.update([0, 1], numpy.ones((2, 2), numpy.float32))
+        table.grow(4)
+        table.set_rows([1], numpy.full(2, 8, numpy.float32))
+        table.reset([0])
+        numpy.testing.assert_array_equal(table.values(), [initial[0], [8, 8], *initial[2:]])
+        table.append(numpy.full((1, 2), 5, numpy.float32))
+        table.permute(numpy.arange(4, -1, -1, dtype=numpy.uint32))
+        table.keep([True, False, False, True, True])
+        self.assertEqual((len(table), table.shape, table.size), (3, (3, 2), 6))
+        table.update([0, 1, 2], numpy.zeros((3, 2), numpy.float32))  # the second one has momentum
+        numpy.testing.assert_array_equal(table.values()[:2, 0] < [5, 8], [False, True])
+        table.set_values(numpy.arange(6, dtype=numpy.float32))
+        self.assertEqual(table.values().tolist(), [[0, 1], [2, 3], [4, 5]])
+        table.flush()
+
+    def test_averages(self):
+        table = of_text("sgd", 1.0, (3, 2), {"average": {"name": "ema", "decay": 0.5}})
+        table.update([1], numpy.ones((1, 2), numpy.float32))
+        self.assertEqual(table.averages([1, 0]).tolist(), [[-0.5, -0.5], [0, 0]])
+        numpy.testing.assert_array_equal(table.average(), table.averages(range(3)))
+        table.apply_average()
+        self.assertEqual(table[1].tolist(), [-0.5, -0.5])
+        for call in (lambda: table.update([1], numpy.ones((1, 2), numpy.float32)), table.save_state):
+            with self.assertRaisesRegex(gradstep.SequenceError, "the average is in the place of the weights"):
+                call()
+        table.restore()
+        self.assertEqual(table[1].tolist(), [-1, -1])
+
+    def test_a_run_that_was_stopped_goes_on_with_the_same_bits(self):
+        def made(rows: int = 6) -> gradstep.Table:
+            return of_text("adam", 0.125, (rows, 2), {"catch_up": {"name": "replay", "max_steps": 9}}, max_norm=1.5)
+
+        def train(table: gradstep.Table, begin: int, end: int) -> None:
+            for number in range(begin, end):
+                table.update([number % 6, 2], steps[number].reshape(2, 2))
+
+        steps, once, first, of_memory, of_file = gradients(10, 4), made(), made(), made(), made(2)
+        train(once, 0, 10)
+        train(first, 0, 6)
+        of_memory.load_state(first.save_state())
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch, "table.safetensors")
+            first.save(path)
+            self.assertEqual(gradstep.file_names(path), ["values"])
+            self.assertTrue(of_file.load(path))
+            self.assertEqual(of_file.shape, (6, 2))  # it has grown
+            self.assertFalse(of_file.load(path, missing="keep", unexpected="ignore", rename={"values": "other"}))
+            model = Path(scratch, "model.safetensors")
+            rows = gradstep.Table(config("adagrad", 0.5), numpy.ones((3, 2), numpy.float32))
+            gradstep.Model({"w": gradstep.Parameter(config("sgd", 1.0), shape=3), "rows": rows}).save(model)
+            with self.assertRaisesRegex(gradstep.InvalidError, '"rows": is a parameter; expected a table'):
+                of_text("adagrad", 0.5, (3, 2)).load(model, rename={"rows": "values"}, unexpected="ignore")
+            with self.assertRaises(FileNotFoundError) as caught:
+                first.load(Path(scratch, "nothing"))
+            self.assertEqual(caught.exception.filename, str(Path(scratch, "nothing")))
+        for each in (of_memory, of_file, pickle.loads(pickle.dumps(first)), copy.copy(first)):
+            train(each, 6, 10)
+            numpy.testing.assert_array_equal(each.values(), once.values())
+            self.assertEqual(each.clock, once.clock)
+
+    def test_what_is_refused(self):
+        table, ones = of_text("sgd", 1.0, (5, 2)), numpy.ones((2, 2), numpy.float32)
+        with_shape = gradstep.Table(config("sgd", 1.0), shape=(5, 2))
+        lacks = 'the configuration contains the key "table"; expected a table that was made with shape or initial'
+        for message, call in (
+            (r"ids\[1\]: 5 is out of range; expected \[0, 5\)", lambda: table.update([1, 5], ones)),
+            (r"ids\[0\]: -1 is out of range", lambda: table.rows([-1])),
+            (r"offsets\[0\]: 1 is out of range; expected 0", lambda: table.update_bags([1, 2, 3], [1, 2], ones)),
+            (r"offsets\[1\]: 4 is out of range; expected at most 3", lambda: table.update_bags([1, 2, 3], [0, 4], ones)),
+            ("bag_rows: has 4 elements; expected 6", lambda: table.update_bags([1, 2, 3], [0, 1, 2], ones)),
+            (r"offsets: has the shape \(1, 2\)", lambda: table.update_bags([1, 2, 3], [[0, 1]], ones)),
+            ("gradient_rows: is of float64; expected float32", lambda: table.update([1], numpy.ones((1, 2)))),
+            ("num_rows: 4 is out of range; expected >= 5", lambda: table.grow(4)),
+            ("num_rows: -1 is out of range; expected >= 5", lambda: table.grow(-1)),
+            ("no average is kept", table.average),
+            ("permute: row 1 is in the order twice", lambda: table.permute([1, 1, 2, 3, 4])),
+            ("table.concurent: unknown key", lambda: of_text("sgd", 1.0, (1, 1), concurent=True)),
+            ("table.width: is missing", lambda: gradstep.Table({**config("sgd", 1.0), "table": {"rows": 3}})),
+            ("is not JSON", lambda: gradstep.Table('{"table": 1,}')),
+            ("shape: is given; expected None", lambda: gradstep.Table(table.config, shape=(5, 2))),
+            ("type: unknown key", lambda: gradstep.Parameter(table.config, shape=5)),
+            (f"view: {lacks}", table.view),
+            (f"slots: {lacks}", table.slots),
+            (f"seek: {lacks}", lambda: table.seek(table.clock)),
+            (f"set_numbers: {lacks}", lambda: table.set_numbers({"schedule.rate": 1.0})),
+            (f"rows: {lacks}", lambda: gradstep.Model({"rows": table})),
+            ('grow: the configuration does not contain the key "table"', lambda: with_shape.grow(6)),
+            ('skipped: the configuration does not contain the key "table"', lambda: with_shape.skipped),
+        ):
+            with self.assertRaisesRegex(gradstep.Error, message):
+                call()
+        self.assertEqual((table.clock.step, table.values().any()), (0, False))
+        table.release()
+        with self.assertRaisesRegex(gradstep.ReleasedError, "this Table has been released"):
+            table.update([1, 2], ones)
+
+
 class Processes(unittest.TestCase):
     """Children of fork, and processes that may use one core."""
 
@@ -1658,6 +1847,7 @@ class Checkpoints(unittest.TestCase):
         for made in (
             gradstep.Parameter(config("sgd", 1.0), shape=3),
             gradstep.Table(config("sgd", 1.0), shape=(2, 3)),
+            of_text("sgd", 1.0, (2, 3)),
             gradstep.Updater(config("sgd", 1.0)),
             gradstep.Model(),
         ):

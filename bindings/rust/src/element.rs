@@ -55,6 +55,14 @@ macro_rules! elements {
             type State = $state;
         })*
 
+        /// The name of a dtype in configurations: "float32".
+        pub(crate) fn name_of_dtype(dtype: i32) -> String {
+            match dtype {
+                $(sys::$dtype => stringify!($dtype)["GRADSTEP_".len()..].to_lowercase(),)*
+                _ => "unknown".into(),
+            }
+        }
+
         impl<'a> Values<'a> {
             /// Returns the slice, or `None` if the elements are not of type `T`.
             pub fn as_slice<T: Element>(self) -> Option<&'a [T]> {

@@ -1,6 +1,7 @@
 use crate::sys;
 use std::ffi::CStr;
 use std::fmt;
+use std::ptr::NonNull;
 
 /// The kind of an [`Error`]. `docs/reference/errors.md` lists the cause and cure of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -113,4 +114,12 @@ pub(crate) fn call(f: impl FnOnce(*mut sys::gradstep_error) -> sys::gradstep_sta
         error.io_kind = Some(std::io::Error::from_raw_os_error(said.system_code).kind());
     }
     Err(error)
+}
+
+/// The handle that a create function of the library wrote to `out`.
+pub(crate) fn made<Handle>(out: *mut Handle, what: &str) -> Result<NonNull<Handle>, Error> {
+    NonNull::new(out).ok_or_else(|| {
+        let sentence = format!("{what}: the library made none, and no error; expected one of them");
+        Error::new(Code::Internal, sentence)
+    })
 }

@@ -1,5 +1,5 @@
-use crate::error::call;
-use crate::{sys, Code, Error};
+use crate::error::{call, made};
+use crate::{sys, Error};
 use std::fmt;
 use std::marker::PhantomData;
 use std::os::raw::c_void;
@@ -121,17 +121,11 @@ impl Executor {
             let host = host as *mut c_void;
             sys::gradstep_executor_from_callback(concurrency, Some(run_on_host), host, &mut out, said)
         })?;
-        match NonNull::new(out) {
-            Some(c) => Ok(Executor(Arc::new(Shared {
-                concurrency,
-                c: Mutex::new(c),
-                _run: run,
-            }))),
-            None => Err(Error::new(
-                Code::Internal,
-                "Executor: the library made none, and no error; expected one of them".into(),
-            )),
-        }
+        Ok(Executor(Arc::new(Shared {
+            concurrency,
+            c: Mutex::new(made(out, "Executor")?),
+            _run: run,
+        })))
     }
 
     /// Calls `f` with the handle; null for `None`.

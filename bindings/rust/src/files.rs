@@ -62,6 +62,14 @@ impl fmt::Debug for LoadOptions<'_> {
     }
 }
 
+impl LoadOptions<'_> {
+    /// The name of the parameter for a name in the file.
+    pub(crate) fn name_of(&self, in_file: &str) -> String {
+        self.rename
+            .map_or_else(|| in_file.to_string(), |rename| rename(in_file))
+    }
+}
+
 /// The result of [`load_file_with`]. It contains each name once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {
@@ -73,6 +81,17 @@ pub struct LoadReport {
     pub kept: Vec<String>,
     /// Names in the file without a parameter.
     pub ignored: Vec<String>,
+}
+
+impl LoadReport {
+    pub(crate) fn add(&mut self, name: &str, outcome: i32) {
+        match outcome {
+            sys::GRADSTEP_KEPT => &mut self.kept,
+            sys::GRADSTEP_RESIZED => &mut self.resized,
+            _ => &mut self.loaded,
+        }
+        .push(name.to_string());
+    }
 }
 
 /// Loads a file of [`save_file`] with options: a part of it, other names, or other numbers of rows. If it rejects the file,
@@ -95,55 +114,27 @@ pub fn load_file_with(
 ) -> Result<LoadReport, Error> {
     let path = path.as_ref();
     let in_file = file_names(path)?;
-    let (mut from, mut to) = (Vec::new(), Vec::new());
-    if let Some(rename) = options.rename {
-        for name in &in_file {
-            let here = rename(name);
-            if here != *name {
-                from.push(c_string(name, "a name in the file")?);
-                to.push(c_string(&here, "a name from rename")?);
-            }
-        }
-    }
-    let (from_in_c, to_in_c) = (pointers(&from), pointers(&to));
-    let c_options = sys::gradstep_load_options {
-        struct_size: std::mem::size_of::<sys::gradstep_load_options>() as u32,
-        missing: if options.keep_missing {
-            sys::GRADSTEP_MISSING_KEEP
-        } else {
-            0
-        },
-        unexpected: if options.ignore_unexpected {
-            sys::GRADSTEP_UNEXPECTED_IGNORE
-        } else {
-            0
-        },
-        rows: if options.resize_rows {
-            sys::GRADSTEP_ROWS_RESIZE
-        } else {
-            0
-        },
-        renamed_count: from.len() as u64,
-        renamed_from: from_in_c.as_ptr(),
-        renamed_to: to_in_c.as_ptr(),
-    };
     let mut outcomes = vec![0i32; parameters.len()];
     let mut ignored = vec![0u8; in_file.iter().map(|name| name.len() + 1).sum()];
     let mut written = 0;
     let handles = parameters.iter().map(|(name, parameter)| (*name, parameter.handle()));
-    with_names(path, handles, |handles, names, n, path, said| unsafe {
-        sys::gradstep_parameters_load_file_with(
-            handles,
-            names,
-            n,
-            path,
-            &c_options,
-            outcomes.as_mut_ptr(),
-            ignored.as_mut_ptr().cast(),
-            ignored.len() as u64,
-            &mut written,
-            said,
-        )
+    with_options(options, &in_file, |options| {
+        with_names(path, handles, |handles, names, n, path, said| unsafe {
+            let (outcomes, bytes) = (outcomes.as_mut_ptr(), ignored.len() as u64);
+            let ignored = ignored.as_mut_ptr().cast();
+            sys::gradstep_parameters_load_file_with(
+                handles,
+                names,
+                n,
+                path,
+                options,
+                outcomes,
+                ignored,
+                bytes,
+                &mut written,
+                said,
+            )
+        })
     })?;
     ignored.truncate(written as usize);
     let mut report = LoadReport {
@@ -151,12 +142,7 @@ pub fn load_file_with(
         ..LoadReport::default()
     };
     for ((name, _), outcome) in parameters.iter().zip(outcomes) {
-        match outcome {
-            sys::GRADSTEP_KEPT => &mut report.kept,
-            sys::GRADSTEP_RESIZED => &mut report.resized,
-            _ => &mut report.loaded,
-        }
-        .push(name.to_string());
+        report.add(name, outcome);
     }
     Ok(report)
 }
@@ -168,6 +154,33 @@ pub fn file_names(path: impl AsRef<Path>) -> Result<Vec<String>, Error> {
         sys::gradstep_file_names(path.as_ptr(), buffer, bytes, written, said)
     })
     .map(|names| split_names(&names))
+}
+
+/// Calls `f` with the options in C, for a file with these names.
+pub(crate) fn with_options(
+    options: &LoadOptions<'_>,
+    in_file: &[String],
+    f: impl FnOnce(&sys::gradstep_load_options) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let (mut from, mut to) = (Vec::new(), Vec::new());
+    for name in in_file {
+        let here = options.name_of(name);
+        if here != *name {
+            from.push(c_string(name, "a name in the file")?);
+            to.push(c_string(&here, "a name from rename")?);
+        }
+    }
+    let (from_in_c, to_in_c) = (pointers(&from), pointers(&to));
+    let given = |is_set: bool, value: i32| if is_set { value } else { 0 };
+    f(&sys::gradstep_load_options {
+        struct_size: std::mem::size_of::<sys::gradstep_load_options>() as u32,
+        missing: given(options.keep_missing, sys::GRADSTEP_MISSING_KEEP),
+        unexpected: given(options.ignore_unexpected, sys::GRADSTEP_UNEXPECTED_IGNORE),
+        rows: given(options.resize_rows, sys::GRADSTEP_ROWS_RESIZE),
+        renamed_count: from.len() as u64,
+        renamed_from: from_in_c.as_ptr(),
+        renamed_to: to_in_c.as_ptr(),
+    })
 }
 
 /// Splits names that each end with a byte 0.
@@ -201,7 +214,7 @@ fn with_names<'a>(
     call(|said| f(handles.as_ptr(), pointers.as_ptr(), n, path.as_ptr(), said))
 }
 
-fn path_in_c(path: &Path) -> Result<CString, Error> {
+pub(crate) fn path_in_c(path: &Path) -> Result<CString, Error> {
     match path.to_str() {
         Some(text) => c_string(text, "the path"),
         None => Err(Error::new(

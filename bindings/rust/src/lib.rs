@@ -19,10 +19,10 @@
 //! ```
 //!
 //! A [`Parameter`] owns values, state and clock. [`update_all`] updates several parameters, each with its own optimizer, in one
-//! call. An [`Updater`] updates values and state in your own memory.
+//! call. An [`Updater`] updates values and state in your own memory. A [`Table`] has rows, of which a step updates some.
 //!
-//! You can send objects to other threads (`Send`), but only one thread can use an object at a time. A failed call changes
-//! nothing, unless the documentation of the function says otherwise.
+//! You can send objects to other threads (`Send`), but only one thread can use an object at a time, except a [`SharedTable`].
+//! A failed call changes nothing, unless the documentation of the function says otherwise.
 #![warn(missing_docs)]
 
 mod element;
@@ -34,6 +34,7 @@ mod parameter;
 mod step;
 #[allow(missing_docs)]
 pub mod sys;
+mod table;
 mod text;
 mod updater;
 
@@ -44,5 +45,6 @@ pub use files::{file_names, load_file, load_file_with, save_file, LoadOptions, L
 pub use gradients::{first_nonfinite, global_norm, NonFinite};
 pub use parameter::{update_all, AnyParameter, Parameter, Slot, Update};
 pub use step::{Clock, StepOptions, TensorOptions};
+pub use table::{SharedTable, Table, TableInfo};
 pub use text::{canonical_config, simd_level, version};
 pub use updater::{State, Step, Tensor, Updater};

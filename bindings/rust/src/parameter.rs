@@ -1,6 +1,6 @@
 use crate::element::{name_of_element, slice};
-use crate::error::call;
-use crate::text::{read_text, with_numbers};
+use crate::error::{call, made};
+use crate::text::{read_state, read_text, with_numbers};
 use crate::{sys, Clock, Code, Element, Error, Executor, RowId, StepOptions, Values};
 use std::ffi::CStr;
 use std::fmt;
@@ -119,20 +119,14 @@ impl<T: Element> Parameter<T> {
                 said,
             )
         })?;
-        match NonNull::new(out) {
-            Some(c) => Ok(Parameter {
-                c,
-                rows,
-                width,
-                has_rows: rows != 1,
-                executor: None,
-                of: PhantomData,
-            }),
-            None => Err(Error::new(
-                Code::Internal,
-                "Parameter: the library made none, and no error; expected one of them".into(),
-            )),
-        }
+        Ok(Parameter {
+            c: made(out, "Parameter")?,
+            rows,
+            width,
+            has_rows: rows != 1,
+            executor: None,
+            of: PhantomData,
+        })
     }
 
     /// Returns the number of rows; 1 after `new`.
@@ -433,15 +427,11 @@ impl<T: Element> Parameter<T> {
     /// Serializes values, state and clock, with a checksum, so that a run can resume bit for bit. It does not include the
     /// configuration.
     pub fn save(&self) -> Result<Vec<u8>, Error> {
-        let mut bytes = 0;
-        call(|said| unsafe { sys::gradstep_parameter_state_bytes(self.c.as_ptr(), &mut bytes, said) })?;
-        let mut out = vec![0u8; bytes as usize];
-        let data = out.as_mut_ptr().cast();
-        call(|said| unsafe {
-            sys::gradstep_parameter_save(self.c.as_ptr(), data, out.len() as u64, &mut bytes, said)
-        })?;
-        out.truncate(bytes as usize);
-        Ok(out)
+        let c = self.c.as_ptr();
+        read_state(
+            |bytes, said| unsafe { sys::gradstep_parameter_state_bytes(c, bytes, said) },
+            |data, bytes, written, said| unsafe { sys::gradstep_parameter_save(c, data, bytes, written, said) },
+        )
     }
 
     /// Restores values, state and clock from the bytes of `save`. The parameter must have the same shape, element type and

@@ -52,6 +52,7 @@ pub const GRADSTEP_FEATURE_ROWS: i32 = 1;
 pub const GRADSTEP_FEATURE_FILES: i32 = 2;
 pub const GRADSTEP_FEATURE_COMPRESSION: i32 = 4;
 pub const GRADSTEP_FEATURE_CATCH_UP: i32 = 8;
+pub const GRADSTEP_FEATURE_TABLES: i32 = 16;
 
 #[repr(C)]
 pub struct gradstep_error {
@@ -117,7 +118,22 @@ pub struct gradstep_clock {
 }
 
 #[repr(C)]
+pub struct gradstep_table_info {
+    pub struct_size: u32,
+    pub dtype: i32,
+    pub state_dtype: i32,
+    pub concurrent: i32,
+    pub num_rows: u64,
+    pub width: u64,
+    pub skipped: u64,
+}
+
+#[repr(C)]
 pub struct gradstep_parameter {
+    _private: [u8; 0],
+}
+#[repr(C)]
+pub struct gradstep_table {
     _private: [u8; 0],
 }
 #[repr(C)]
@@ -403,6 +419,148 @@ extern "C" {
         n: u64,
         error: *mut gradstep_error,
     ) -> gradstep_status;
+    pub fn gradstep_table_create(
+        config: *const c_char,
+        config_bytes: usize,
+        out: *mut *mut gradstep_table,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_config(
+        table: *const gradstep_table,
+        buffer: *mut c_char,
+        bytes: u64,
+        written: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_describe(
+        table: *const gradstep_table,
+        info: *mut gradstep_table_info,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_set_executor(
+        table: *mut gradstep_table,
+        executor: *mut gradstep_executor,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_update(
+        table: *mut gradstep_table,
+        ids: *const c_void,
+        id_dtype: i32,
+        id_count: u64,
+        gradient_rows: *const c_void,
+        count: u64,
+        options: *const gradstep_step_options,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_update_bags(
+        table: *mut gradstep_table,
+        ids: *const c_void,
+        id_dtype: i32,
+        id_count: u64,
+        offsets: *const c_void,
+        bag_count: u64,
+        bag_rows: *const c_void,
+        count: u64,
+        options: *const gradstep_step_options,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_rows(
+        table: *const gradstep_table,
+        ids: *const c_void,
+        id_dtype: i32,
+        id_count: u64,
+        out: *mut c_void,
+        count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_averages(
+        table: *const gradstep_table,
+        ids: *const c_void,
+        id_dtype: i32,
+        id_count: u64,
+        out: *mut c_void,
+        count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_apply_average(table: *mut gradstep_table, error: *mut gradstep_error) -> gradstep_status;
+    pub fn gradstep_table_restore(table: *mut gradstep_table, error: *mut gradstep_error) -> gradstep_status;
+    pub fn gradstep_table_set_rows(
+        table: *mut gradstep_table,
+        ids: *const c_void,
+        id_dtype: i32,
+        id_count: u64,
+        values: *const c_void,
+        count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_reset(
+        table: *mut gradstep_table,
+        ids: *const c_void,
+        id_dtype: i32,
+        id_count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_grow(
+        table: *mut gradstep_table,
+        num_rows: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_append(
+        table: *mut gradstep_table,
+        values: *const c_void,
+        count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_keep(
+        table: *mut gradstep_table,
+        mask: *const u8,
+        rows: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_permute(
+        table: *mut gradstep_table,
+        order: *const c_void,
+        id_dtype: i32,
+        rows: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_flush(table: *mut gradstep_table, error: *mut gradstep_error) -> gradstep_status;
+    pub fn gradstep_table_clock(
+        table: *const gradstep_table,
+        clock: *mut gradstep_clock,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_state_bytes(
+        table: *const gradstep_table,
+        bytes: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_save(
+        table: *const gradstep_table,
+        buffer: *mut c_void,
+        bytes: u64,
+        written: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_load(
+        table: *mut gradstep_table,
+        buffer: *const c_void,
+        bytes: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_save_file(
+        table: *const gradstep_table,
+        path: *const c_char,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_load_file(
+        table: *mut gradstep_table,
+        path: *const c_char,
+        options: *const gradstep_load_options,
+        outcome: *mut i32,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_release(table: *mut gradstep_table);
     pub fn gradstep_updater_create(
         config: *const c_char,
         config_bytes: usize,

@@ -1,7 +1,7 @@
 use crate::error::call;
 use crate::{sys, Code, Error};
 use std::ffi::{CStr, CString};
-use std::os::raw::c_char;
+use std::os::raw::{c_char, c_void};
 
 /// Returns the version of the C library, such as "0.1.0".
 pub fn version() -> &'static str {
@@ -56,8 +56,31 @@ pub(crate) fn read_text(
         sys::GRADSTEP_BAD_SIZE => sys::GRADSTEP_OK,
         status => status,
     })?;
-    let mut buffer = vec![0u8; bytes as usize + 1];
+    // The number of rows in the text of a shared table can become longer in between.
+    let mut buffer = vec![0u8; bytes as usize + 24];
     call(|said| read(buffer.as_mut_ptr().cast(), buffer.len() as u64, &mut bytes, said))?;
     buffer.truncate(bytes as usize);
     Ok(String::from_utf8_lossy(&buffer).into_owned())
+}
+
+/// Calls a function for the size of a state, then one that writes the state.
+///
+/// The state of a shared table can become larger in between. Then it tries again with more room, so that steps of other threads
+/// cannot keep it from an end.
+pub(crate) fn read_state(
+    size: impl Fn(*mut u64, *mut sys::gradstep_error) -> sys::gradstep_status,
+    save: impl Fn(*mut c_void, u64, *mut u64, *mut sys::gradstep_error) -> sys::gradstep_status,
+) -> Result<Vec<u8>, Error> {
+    let (mut bytes, mut more) = (0, 0);
+    loop {
+        call(|said| size(&mut bytes, said))?;
+        let mut out = vec![0u8; bytes as usize + more];
+        match call(|said| save(out.as_mut_ptr().cast(), out.len() as u64, &mut bytes, said)) {
+            Err(error) if error.code() == Code::BadSize => more = 2 * more + 4096,
+            done => {
+                out.truncate(bytes as usize);
+                return done.map(|_| out);
+            }
+        }
+    }
 }

@@ -1,5 +1,5 @@
 use crate::element::{name_of_element, size_of_dtype};
-use crate::error::call;
+use crate::error::{call, made};
 use crate::parameter::{name_of, new_slot, ShownConfig};
 use crate::text::{read_text, with_numbers};
 use crate::{sys, Clock, Code, Element, Error, Executor, StepOptions, TensorOptions, Values};
@@ -136,12 +136,7 @@ impl<T: Element> Updater<T> {
         call(|said| unsafe {
             sys::gradstep_updater_create(config.as_ptr().cast(), config.len(), T::DTYPE, &mut out, said)
         })?;
-        let c = NonNull::new(out).ok_or_else(|| {
-            Error::new(
-                Code::Internal,
-                "Updater: the library made none, and no error; expected one of them".into(),
-            )
-        })?;
+        let c = made(out, "Updater")?;
         let mut updater = Updater {
             c,
             slots: Vec::new(),

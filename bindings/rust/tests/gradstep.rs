@@ -2,6 +2,22 @@ use gradstep::*;
 use std::error::Error as _;
 use std::os::raw::c_void;
 
+/// Compiles if the type does not have the trait: which of two items is meant would be open otherwise.
+macro_rules! has_not {
+    ($type:ty, $trait:path) => {{
+        trait Open<Which> {
+            fn item() {}
+        }
+        impl<T: ?Sized> Open<()> for T {}
+        struct Other;
+        impl<T: ?Sized + $trait> Open<Other> for T {}
+        let _ = <$type as Open<_>>::item;
+    }};
+}
+
+#[path = "gradstep/tables.rs"]
+mod tables;
+
 const ADAM: &str = r#"{"rule": {"name": "adam"}, "schedule": {"name": "constant", "rate": 0.1}}"#;
 const MOMENTUM: &str =
     r#"{"rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 0.01}, "threads": 2}"#;
@@ -707,19 +723,6 @@ fn readers() -> Result<(), Error> {
         same(p, &flushed.save()?);
     }
     Ok(())
-}
-
-/// Compiles if the type does not have the trait: which of two items is meant would be open otherwise.
-macro_rules! has_not {
-    ($type:ty, $trait:path) => {{
-        trait Open<Which> {
-            fn item() {}
-        }
-        impl<T: ?Sized> Open<()> for T {}
-        struct Other;
-        impl<T: ?Sized + $trait> Open<Other> for T {}
-        let _ = <$type as Open<_>>::item;
-    }};
 }
 
 /// No handle is copied by its address, and none is used by two threads at a time but a step and an executor.

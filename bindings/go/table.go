@@ -1,0 +1,344 @@
+package gradstep
+
+/*
+#include <gradstep/c/gradstep.h>
+
+// As in parameter.go, handles are integers and elements are bytes, so that cgo does not check for Go pointers.
+#define TABLE ((gradstep_table*)table)
+static gradstep_status table_update(uintptr_t table, const uint8_t* ids, int32_t id_dtype, uint64_t id_count, const uint8_t* gradients,
+                                    uint64_t count, const gradstep_step_options* options, gradstep_error* error) {
+    return gradstep_table_update(TABLE, ids, id_dtype, id_count, gradients, count, options, error);
+}
+static gradstep_status table_update_bags(uintptr_t table, const uint8_t* ids, int32_t id_dtype, uint64_t id_count, const uint8_t* offsets,
+                                         uint64_t bag_count, const uint8_t* bag_rows, uint64_t count, const gradstep_step_options* options,
+                                         gradstep_error* error) {
+    return gradstep_table_update_bags(TABLE, ids, id_dtype, id_count, offsets, bag_count, bag_rows, count, options, error);
+}
+#define OF_IDS_AND_VALUES(name)                                                                                                   \
+    static gradstep_status table_##name(uintptr_t table, const uint8_t* ids, int32_t id_dtype, uint64_t id_count, uint8_t* values, \
+                                        uint64_t count, gradstep_error* error) {                                                  \
+        return gradstep_table_##name(TABLE, ids, id_dtype, id_count, values, count, error);                                       \
+    }
+OF_IDS_AND_VALUES(rows)
+OF_IDS_AND_VALUES(averages)
+OF_IDS_AND_VALUES(set_rows)
+#define OF_IDS(name)                                                                                                              \
+    static gradstep_status table_##name(uintptr_t table, const uint8_t* ids, int32_t id_dtype, uint64_t id_count,                  \
+                                        gradstep_error* error) {                                                                  \
+        return gradstep_table_##name(TABLE, ids, id_dtype, id_count, error);                                                      \
+    }
+OF_IDS(reset)
+OF_IDS(permute)
+static gradstep_status table_append(uintptr_t table, const uint8_t* values, uint64_t count, gradstep_error* error) {
+    return gradstep_table_append(TABLE, values, count, error);
+}
+static gradstep_status table_keep(uintptr_t table, const uint8_t* mask, uint64_t rows, gradstep_error* error) {
+    return gradstep_table_keep(TABLE, mask, rows, error);
+}
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"unsafe"
+)
+
+// ID lists the types of the row numbers of a [Table].
+type ID interface{ int32 | int64 | uint64 }
+
+// Table is an embedding table: rows of values, of which a step updates those in its batch. It owns the values, the state of the
+// optimizer and its clock. T is the type of values and gradients, I the type of row numbers:
+//
+//	const config = `{"rule": {"name": "adagrad"}, "schedule": {"name": "constant", "rate": 0.1}, "type": "float32",
+//	    "table": {"rows": 1000, "width": 16, "duplicates": "mean", "max_norm": 1}}`
+//	table, err := gradstep.NewTable[float32, int64](config)
+//	...
+//	err = table.Update(ids, gradients)
+//
+// With "concurrent": true in "table", any number of goroutines can call all methods except Close at the same time. Update,
+// UpdateBags, RowsInto and Row then run together, and no update is lost. Every other method waits until no call runs. Without it, a
+// table is not safe for concurrent use, except that several goroutines can call RowsInto and Row while no other method runs.
+//
+// Values, state and averages follow their rows in Append, Keep and Permute. If a method returns an error, nothing has changed. A
+// copy of a Table is the same table.
+type Table[T Element, I ID] struct{ *table }
+
+// table is what all copies of a Table share.
+type table struct {
+	c     *C.gradstep_table // nil: closed
+	width int
+	state C.int32_t // the dtype of averages
+	rule  string
+}
+
+// NewTable makes a table. config is the JSON of the optimizer with the keys "type" and "table" (docs/how_to/go.md#tables). The
+// type must be T: "float32", which is the default, "float64", "bfloat16", ... If the configuration is invalid, the code of the
+// error is BadConfig or NotCompiled.
+func NewTable[T Element, I ID](config string) (*Table[T, I], error) {
+	text, said := []byte(config+"\x00"), newError()
+	t := &table{}
+	if status := C.gradstep_table_create((*C.char)(unsafe.Pointer(&text[0])), C.size_t(len(config)), &t.c,
+		&said); status != C.GRADSTEP_OK {
+		return nil, errorOf(status, &said)
+	}
+	runtime.SetFinalizer(t, func(t *table) { t.Close() })
+	info, err := t.describe()
+	if err != nil {
+		return nil, err
+	}
+	if info.dtype != dtypeOf[T]() {
+		t.Close()
+		name := nameOfElement[T]()
+		return nil, &Error{Code: BadConfig, Message: fmt.Sprintf("type: the values are a %T; expected %q, the type of a Table[%s, %s]",
+			valuesOf(info.dtype, 0, nil), strings.ToLower(name), name, nameOfElement[I]())}
+	}
+	complete, err := t.Config()
+	if err != nil {
+		return nil, err
+	}
+	t.width, t.state, t.rule = int(info.width), info.state_dtype, ruleIn(complete)
+	return &Table[T, I]{t}, nil
+}
+
+// check returns an error if the table is closed, or if no constructor made it.
+func (t *table) check() error {
+	if t == nil {
+		return notMade("table", "NewTable")
+	}
+	if t.c == nil {
+		return closed("table")
+	}
+	return nil
+}
+
+// call runs f, which calls C with t.c, and converts its status to an error. It keeps t alive until f returns.
+func (t *table) call(f func(*scratch) C.gradstep_status) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	err := withScratch(f)
+	runtime.KeepAlive(t)
+	return err
+}
+
+func (t *table) handle() C.uintptr_t { return C.uintptr_t(uintptr(unsafe.Pointer(t.c))) }
+
+func (t *table) describe() (C.gradstep_table_info, error) {
+	info := C.gradstep_table_info{struct_size: C.sizeof_gradstep_table_info}
+	err := t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_describe(t.c, &info, &s.said) })
+	return info, err
+}
+
+// String describes the table: gradstep.Table[float32, int64]{rule: adagrad, rows: 10, width: 3}. It also works after Close.
+func (t Table[T, I]) String() string {
+	text := "gradstep.Table[" + nameOfElement[T]() + ", " + nameOfElement[I]() + "]{"
+	if t.table == nil {
+		return text + "not made}"
+	}
+	info, err := t.describe()
+	if err != nil {
+		return text + fmt.Sprintf("rule: %s, width: %d, closed}", t.rule, t.width)
+	}
+	return text + fmt.Sprintf("rule: %s, rows: %d, width: %d}", t.rule, info.num_rows, t.width)
+}
+
+// MarshalJSON always returns an error. Use MarshalBinary or SaveFile to write a table.
+func (t *table) MarshalJSON() ([]byte, error) {
+	return nil, noJSON("table", "MarshalBinary or SaveFile")
+}
+
+// Close releases the memory. Later calls return an error of code BadHandle; a second Close does nothing. No goroutine may use the
+// table during Close, also if it is concurrent.
+func (t *table) Close() error {
+	if t == nil {
+		return nil
+	}
+	C.gradstep_table_release(t.c)
+	t.c = nil
+	runtime.KeepAlive(t)
+	return nil
+}
+
+// TableInfo contains facts of a [Table].
+type TableInfo struct {
+	Rows, Width int
+	Concurrent  bool  // several goroutines can call methods at the same time
+	Skipped     int64 // gradient rows that "on_nonfinite": "skip" has left out so far
+}
+
+// Info returns the size of the table and other facts.
+func (t *table) Info() (TableInfo, error) {
+	info, err := t.describe()
+	return TableInfo{int(info.num_rows), int(info.width), info.concurrent != 0, int64(info.skipped)}, err
+}
+
+// Update takes one step of the rows in ids. The slice gradients contains len(ids) * width elements, row by row. "duplicates"
+// decides about an id that appears several times: the row gets the sum or the mean of its gradients, or the code of the error is
+// BadValue ("unique"). Other rows do not change, unless the configuration has "catch_up": "exact" or "replay": then they get
+// pending steps, which are applied when you update or read the row, or call Flush.
+func (t *Table[T, I]) Update(ids []I, gradients []T, options ...Option) error {
+	return t.call(func(s *scratch) C.gradstep_status {
+		return C.table_update(t.handle(), bytesAt(ids), dtypeOf[I](), C.uint64_t(len(ids)), bytesAt(gradients),
+			C.uint64_t(len(gradients)), put(options, &s.options), &s.said)
+	})
+}
+
+// UpdateBags takes one step of the rows in embedding bags. Bag b consists of ids[offsets[b]:offsets[b+1]]; the last bag ends at
+// len(ids). The offsets ascend from 0. The slice bagGradients contains len(offsets) * width elements: row b is the gradient of
+// every id in bag b.
+func (t *Table[T, I]) UpdateBags(ids, offsets []I, bagGradients []T, options ...Option) error {
+	return t.call(func(s *scratch) C.gradstep_status {
+		return C.table_update_bags(t.handle(), bytesAt(ids), dtypeOf[I](), C.uint64_t(len(ids)), bytesAt(offsets),
+			C.uint64_t(len(offsets)), bytesAt(bagGradients), C.uint64_t(len(bagGradients)), put(options, &s.options), &s.said)
+	})
+}
+
+// RowsInto copies the rows in ids to out, in this order, with all pending steps applied. The slice out has len(ids) * width
+// elements.
+func (t *Table[T, I]) RowsInto(out []T, ids ...I) error {
+	return t.call(func(s *scratch) C.gradstep_status {
+		return C.table_rows(t.handle(), bytesAt(ids), dtypeOf[I](), C.uint64_t(len(ids)), bytesAt(out), C.uint64_t(len(out)), &s.said)
+	})
+}
+
+// Row returns a copy of one row, with all pending steps applied. If id is out of range, the code of the error is BadValue.
+func (t *Table[T, I]) Row(id I) ([]T, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	out := make([]T, t.width)
+	if err := t.RowsInto(out, id); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Averages returns copies of the averages of the rows in ids, in this order. The key "average" sets them, or a schedule-free rule
+// has them. The result is a []float64 for a table of float64, else a []float32.
+func (t *Table[T, I]) Averages(ids ...I) (any, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	out := valuesOf(t.state, len(ids)*t.width, nil)
+	_, count, address := describe(out)
+	if err := t.call(func(s *scratch) C.gradstep_status {
+		return C.table_averages(t.handle(), bytesAt(ids), dtypeOf[I](), C.uint64_t(len(ids)), address, C.uint64_t(count), &s.said)
+	}); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// ApplyAverage replaces the values by the averages, until Restore. Steps return an error of code BadSequence until then.
+func (t *table) ApplyAverage() error {
+	return t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_apply_average(t.c, &s.said) })
+}
+
+// Restore brings back the trained values after ApplyAverage.
+func (t *table) Restore() error {
+	return t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_restore(t.c, &s.said) })
+}
+
+// SetRows sets the rows in ids, for example to pretrained values: len(ids) * width elements. State that contains weights follows
+// the new values, such as a master copy. Moments and the clock do not change.
+func (t *Table[T, I]) SetRows(ids []I, values []T) error {
+	return t.call(func(s *scratch) C.gradstep_status {
+		return C.table_set_rows(t.handle(), bytesAt(ids), dtypeOf[I](), C.uint64_t(len(ids)), bytesAt(values), C.uint64_t(len(values)),
+			&s.said)
+	})
+}
+
+// Reset lets rows begin anew, with the initial values and state of the table.
+func (t *Table[T, I]) Reset(ids ...I) error {
+	return t.call(func(s *scratch) C.gradstep_status {
+		return C.table_reset(t.handle(), bytesAt(ids), dtypeOf[I](), C.uint64_t(len(ids)), &s.said)
+	})
+}
+
+// Grow adds rows with initial values, up to this number of rows in total. If the table has more, the code of the error is BadValue.
+func (t *table) Grow(rows int) error {
+	if rows < 0 {
+		return &Error{Code: BadValue, Message: fmt.Sprintf("Grow: %d rows; expected a number >= 0", rows)}
+	}
+	return t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_grow(t.c, C.uint64_t(rows), &s.said) })
+}
+
+// Append adds rows with these values behind the others. The number of values is a multiple of the width.
+func (t *Table[T, I]) Append(values []T) error {
+	return t.call(func(s *scratch) C.gradstep_status {
+		return C.table_append(t.handle(), bytesAt(values), C.uint64_t(len(values)), &s.said)
+	})
+}
+
+// Keep keeps the rows whose element of the mask is true, in their order, and removes the others.
+func (t *table) Keep(mask []bool) error {
+	return t.call(func(s *scratch) C.gradstep_status {
+		return C.table_keep(t.handle(), (*C.uint8_t)(unsafe.Pointer(&orOne(mask)[0])), C.uint64_t(len(mask)), &s.said)
+	})
+}
+
+// Permute puts the rows in another order: row i becomes what was row order[i].
+func (t *Table[T, I]) Permute(order []I) error {
+	return t.call(func(s *scratch) C.gradstep_status {
+		return C.table_permute(t.handle(), bytesAt(order), dtypeOf[I](), C.uint64_t(len(order)), &s.said)
+	})
+}
+
+// Flush applies the pending steps of all rows. With "catch_up": "touch_only", the default, there are none.
+func (t *table) Flush() error {
+	return t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_flush(t.c, &s.said) })
+}
+
+// Clock returns the progress of the run: steps, samples and epoch.
+func (t *table) Clock() (Clock, error) {
+	now := C.gradstep_clock{struct_size: C.sizeof_gradstep_clock}
+	err := t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_clock(t.c, &now, &s.said) })
+	return clockOf(&now), err
+}
+
+// Config returns the complete configuration, with every default filled in, and with the present number of rows.
+func (t *table) Config() (string, error) {
+	if err := t.check(); err != nil {
+		return "", err
+	}
+	said := newError()
+	text, err := readText(func(buffer *C.char, bytes C.uint64_t, written *C.uint64_t) (C.gradstep_status, *C.gradstep_error) {
+		return C.gradstep_table_config(t.c, buffer, bytes, written, &said), &said
+	})
+	runtime.KeepAlive(t)
+	return text, err
+}
+
+// MarshalBinary serializes values, state, pending steps and clock, with a checksum, so that a run can resume bit for bit. It does
+// not include the configuration.
+func (t *table) MarshalBinary() ([]byte, error) {
+	for before := C.uint64_t(0); ; {
+		var bytes C.uint64_t
+		if err := t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_state_bytes(t.c, &bytes, &s.said) }); err != nil {
+			return nil, err
+		}
+		out := make([]byte, bytes)
+		err := t.call(func(s *scratch) C.gradstep_status {
+			return C.gradstep_table_save(t.c, unsafe.Pointer(&out[0]), C.uint64_t(len(out)), &bytes, &s.said)
+		})
+		if err == nil {
+			return out[:bytes], nil
+		}
+		if !errors.Is(err, &Error{Code: BadSize}) || bytes == before {
+			return nil, err
+		}
+		before = bytes // another goroutine took a step between the two calls, and the state has grown
+	}
+}
+
+// UnmarshalBinary restores values, state, pending steps and clock from the bytes of MarshalBinary. The table must have the same
+// type, rule, "catch_up" and width. A table with fewer rows grows. If the bytes do not match or are damaged, it returns an error
+// and nothing changes.
+func (t *table) UnmarshalBinary(data []byte) error {
+	return t.call(func(s *scratch) C.gradstep_status {
+		return C.gradstep_table_load(t.c, unsafe.Pointer(&orOne(data)[0]), C.uint64_t(len(data)), &s.said)
+	})
+}
