@@ -228,7 +228,7 @@ def simulate(*arguments: str) -> NoReturn:
 
 
 def keyed(*arguments: str) -> NoReturn:
-    dev("need", "robin-map-dev", "libboost1.81-dev")  # what stands beside the index of keyed tables
+    dev("need", "libabsl-dev", "robin-map-dev", "libboost1.81-dev")  # what stands beside the index of keyed tables
     run_built("gradstep_bench_keyed", *arguments)
 
 

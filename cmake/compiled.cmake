@@ -3,13 +3,10 @@
 # Targets that link it are compiled with GRADSTEP_COMPILED.
 file(GLOB_RECURSE definitions CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/include/*.ipp)
 list(REMOVE_ITEM definitions gradstep/adapt/libtorch.ipp # cmake/libtorch.cmake
-    gradstep/keyed/core.ipp) # needs abseil: programs with keyed tables compile it
+    gradstep/keyed/core.ipp) # code of the program's instruction set
 set(with_json "^gradstep/((json|config|configuration|runtime|checkpoint)[./]|saved/(detail/(checkpoint_files|description)|safetensors)|distributed/detail/server_checkpoint)")
 if(NOT TARGET gradstep::json)
     list(FILTER definitions EXCLUDE REGEX "${with_json}")
-endif()
-if(NOT TARGET gradstep::keyed)
-    list(FILTER definitions EXCLUDE REGEX "^gradstep/keyed")
 endif()
 # GRADSTEP_DEFINE_RUNTIME marks what gradstep::runtime defines (bindings/c/CMakeLists.txt), beside the combinations of policies.
 set(sources "")
@@ -44,7 +41,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64") # it runs on every processor t
     target_compile_options(gradstep_compiled_objects PRIVATE -march=x86-64)
 endif()
 target_link_libraries(gradstep_compiled_objects PRIVATE gradstep_fast gradstep_gradstep gradstep_warnings
-                      $<TARGET_NAME_IF_EXISTS:gradstep_json> $<TARGET_NAME_IF_EXISTS:gradstep_keyed>)
+                      $<TARGET_NAME_IF_EXISTS:gradstep_json>)
 
 add_library(gradstep_compiled STATIC $<TARGET_OBJECTS:gradstep_compiled_objects>)
 add_library(gradstep::compiled ALIAS gradstep_compiled)

@@ -20,5 +20,5 @@ set(CPACK_DEBIAN_LIBGRADSTEP-DEV_DESCRIPTION
 set(CPACK_DEBIAN_LIBGRADSTEP-DEV_PACKAGE_NAME libgradstep-dev)
 set(CPACK_DEBIAN_LIBGRADSTEP-DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_LIBGRADSTEP-DEV_PACKAGE_DEPENDS "libgradstep0 (= ${PROJECT_VERSION}), libxsimd-dev, xtl-dev, nlohmann-json3-dev")
-set(CPACK_DEBIAN_LIBGRADSTEP-DEV_PACKAGE_SUGGESTS "libabsl-dev, libeigen3-dev, libopenblas-dev, libopenmpi-dev, libtbb-dev, libthrust-dev, libxtensor-dev")
+set(CPACK_DEBIAN_LIBGRADSTEP-DEV_PACKAGE_SUGGESTS "libeigen3-dev, libopenblas-dev, libopenmpi-dev, libtbb-dev, libthrust-dev, libxtensor-dev")
 include(CPack)

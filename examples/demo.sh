@@ -10,7 +10,7 @@ case $name in
     block8) programs=(fashion_mnist/state_in_8_bits) ;;
     distributed)
         programs=(fashion_mnist/distributed_training text/distributed_ftrl) launcher=(mpirun -n 4)
-        packages=(demo text mpi) options=(-DGRADSTEP_MPI=ON -DGRADSTEP_KEYED=ON)
+        packages=(demo text mpi) options=(-DGRADSTEP_MPI=ON)
         ;;
     sparse) programs=(text/ftrl_text text/embedding_table) packages=(demo text) ;;
     *) name="" ;;

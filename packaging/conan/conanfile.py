@@ -18,9 +18,9 @@ class GradstepConan(ConanFile):
     topics = ("optimizer", "machine-learning", "sgd", "adam", "simd", "header-only")
     settings = "os", "arch", "compiler", "build_type"
     # Each adds the CMake target gradstep::<name>; with_thrust also thrust_cpp, and with_tbb beside it thrust_tbb. with_compiled compiles
-    # what contains no kernel, of json and keyed too if they are chosen, into a static library: programs of many files compile faster.
+    # what contains no kernel, of json too if it is chosen, into a static library: programs of many files compile faster.
     options = {f"with_{name}": [True, False] for name in
-               ("xtensor", "eigen", "dlib", "armadillo", "ensmallen", "blas", "json", "keyed", "openmp", "tbb", "mpi", "thrust", "cuda",
+               ("xtensor", "eigen", "dlib", "armadillo", "ensmallen", "blas", "json", "openmp", "tbb", "mpi", "thrust", "cuda",
                 "compiled")}
     default_options = {name: False for name in options}
     no_copy_source = True
@@ -54,8 +54,6 @@ class GradstepConan(ConanFile):
             self.requires("eigen/[>=3.4 <4]", transitive_headers=True)
         if self.options.with_json:
             self.requires("nlohmann_json/[>=3.11 <4]", transitive_headers=True)
-        if self.options.with_keyed:
-            self.requires("abseil/[>=20220623]", transitive_headers=True, transitive_libs=True)
         if self.options.with_tbb:
             self.requires("onetbb/[>=2021]", transitive_headers=True, transitive_libs=True)
 
@@ -73,10 +71,10 @@ class GradstepConan(ConanFile):
         toolchain = CMakeToolchain(self)
         # The headers are the same whatever the options are, as package_id says: most options are for package_info.
         for name in ("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "BUILD_TOOLS", "XTENSOR", "EIGEN", "DLIB",
-                     "ARMADILLO", "ENSMALLEN", "BLAS", "JSON", "KEYED", "OPENMP", "TBB", "MPI", "THRUST", "CUDA"):
+                     "ARMADILLO", "ENSMALLEN", "BLAS", "JSON", "OPENMP", "TBB", "MPI", "THRUST", "CUDA"):
             toolchain.cache_variables[f"GRADSTEP_{name}"] = False
         if self.options.with_compiled:
-            for name, option in (("BUILD_COMPILED", "compiled"), ("JSON", "json"), ("KEYED", "keyed")):
+            for name, option in (("BUILD_COMPILED", "compiled"), ("JSON", "json")):
                 toolchain.cache_variables[f"GRADSTEP_{name}"] = bool(self.options.get_safe(f"with_{option}"))
         toolchain.cache_variables["GRADSTEP_INSTALL"] = True
         toolchain.cache_variables["GRADSTEP_REQUIRE_ALL"] = True
@@ -129,8 +127,6 @@ class GradstepConan(ConanFile):
             self._component("blas")
         if self.options.with_json:
             self._component("json", "nlohmann_json::nlohmann_json")
-        if self.options.with_keyed:
-            self._component("keyed", "abseil::absl_flat_hash_set", "abseil::absl_hash")
         if self.options.with_tbb:
             self._component("tbb", "onetbb::libtbb")
         if self.options.with_openmp:

@@ -18,7 +18,7 @@ set(ENV{Thrust_DIR} "${THRUST_DIR}")
 
 run(${CONAN} profile detect)
 run(${CONAN} remote disable *)
-foreach(stub xsimd/8.1.0 xsimd/14.2.0 xtensor/0.24.3 eigen/3.4.0 nlohmann_json/3.11.2 onetbb/2021.8.0 abseil/20220623.1)
+foreach(stub xsimd/8.1.0 xsimd/14.2.0 xtensor/0.24.3 eigen/3.4.0 nlohmann_json/3.11.2 onetbb/2021.8.0)
     string(REPLACE "/" ";" stub ${stub})
     list(GET stub 0 name)
     list(GET stub 1 version)

@@ -19,7 +19,6 @@ vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS
         eigen   GRADSTEP_EIGEN
         ensmallen GRADSTEP_ENSMALLEN
         json    GRADSTEP_JSON
-        keyed   GRADSTEP_KEYED
         mpi     GRADSTEP_MPI
         openmp  GRADSTEP_OPENMP
         tbb     GRADSTEP_TBB
