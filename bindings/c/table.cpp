@@ -28,9 +28,9 @@ public:
         own.type = storage_of(static_cast<std::int32_t>(own.type), own.optimizer.policies);
         Table table(own);
         if (config_.concurrent && !gradstep::detail::any_table_kernels::concurrent(kernels_of(table)))
-            gradstep::detail::fail<gradstep::value_error>(
-                {is_keyed ? "keyed_table" : "table", ".concurrent"},
-                {"true, and rows that catch up by replay have one thread"}, {"exact or touch_only"});
+            gradstep::detail::fail<gradstep::value_error>({is_keyed ? "keyed_table" : "table", ".concurrent"},
+                                                          {"true, and rows that catch up by replay have one thread"},
+                                                          {"exact or touch_only"});
         type_ = own.type;
         if (config_.concurrent) shared_.emplace(std::move(table));
         else own_.emplace(std::move(table));
@@ -68,7 +68,7 @@ public:
 
 private:
     Configuration config_;
-    gradstep::scalar type_; // of the values: signed for unsigned integers
+    gradstep::scalar type_;                 // of the values: signed for unsigned integers
     std::shared_ptr<threads> pool_, given_; // of the configuration, of the host
     std::optional<Table> own_;
     std::optional<gradstep::striped<Table>> shared_;
@@ -335,8 +335,8 @@ gradstep_status gradstep_table_evict_to(gradstep_table* table, uint64_t rows, gr
         require(evicted, "evicted");
         if (score == nullptr) *evicted = of.evict_to(rows);
         else
-            *evicted = of.evict_to(
-                rows, [&](gradstep::any_keyed_row const& row) { return score(host, host_row(row).get()); });
+            *evicted =
+                of.evict_to(rows, [&](gradstep::any_keyed_row const& row) { return score(host, host_row(row).get()); });
     });
 }
 
@@ -345,8 +345,7 @@ gradstep_status gradstep_table_evict(gradstep_table* table, gradstep_row_test te
     return keyed(table, error, [&](any_keyed_table& of) {
         require(reinterpret_cast<void const*>(test), "test");
         require(evicted, "evicted");
-        *evicted =
-            of.evict([&](gradstep::any_keyed_row const& row) { return test(host, host_row(row).get()) != 0; });
+        *evicted = of.evict([&](gradstep::any_keyed_row const& row) { return test(host, host_row(row).get()) != 0; });
     });
 }
 
@@ -357,8 +356,7 @@ gradstep_status gradstep_table_changed_since(gradstep_table* table, int64_t step
         if (with_state != 0 && with_state != 1)
             refuse(GRADSTEP_BAD_VALUE, {"with_state"}, {with_state, " is out of range"}, {"0 or 1"});
         auto const content = with_state == 1 ? gradstep::row_content::state : gradstep::row_content::values;
-        *out = shells<gradstep_bytes>::add(
-            std::make_unique<std::vector<std::byte>>(of.changed_since(step, content)));
+        *out = shells<gradstep_bytes>::add(std::make_unique<std::vector<std::byte>>(of.changed_since(step, content)));
     });
 }
 

@@ -234,9 +234,8 @@ TEST_CASE("A host judges rows of a C table of keys, and holds some", "[c]") {
     CHECK(table.evict_to(0) == 2);
     auto const nothing = [](void*, gradstep_row const*) { return std::numeric_limits<double>::quiet_NaN(); };
     table.update(keys, std::vector<float>(keys.size() * width, 1.0f));
-    refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {
-        return gradstep_table_evict_to(table.handle, 2, nothing, nullptr, &evicted, e);
-    });
+    refused(GRADSTEP_BAD_VALUE,
+            [&](gradstep_error* e) { return gradstep_table_evict_to(table.handle, 2, nothing, nullptr, &evicted, e); });
     CHECK(table.keys().size() == keys.size());
 }
 
@@ -255,12 +254,12 @@ TEST_CASE("Several threads of C update a concurrent table of keys, and one evict
             std::vector<float> seen(keys.size() * width);
             std::uint64_t evicted = 0;
             for (std::size_t t = 0; t < steps; ++t) {
-                auto const updated =
-                    t % 2 == 0 ? gradstep_table_update(shared.handle, keys.data(), GRADSTEP_UINT64, keys.size(),
-                                                       g.data(), g.size(), nullptr, nullptr)
-                               : gradstep_table_update_bags(shared.handle, keys.data(), GRADSTEP_UINT64, keys.size(),
-                                                            offsets.data(), offsets.size(), pooled.data(),
-                                                            pooled.size(), nullptr, nullptr);
+                auto const updated = t % 2 == 0
+                                         ? gradstep_table_update(shared.handle, keys.data(), GRADSTEP_UINT64,
+                                                                 keys.size(), g.data(), g.size(), nullptr, nullptr)
+                                         : gradstep_table_update_bags(shared.handle, keys.data(), GRADSTEP_UINT64,
+                                                                      keys.size(), offsets.data(), offsets.size(),
+                                                                      pooled.data(), pooled.size(), nullptr, nullptr);
                 auto const read = gradstep_table_rows(shared.handle, keys.data(), GRADSTEP_UINT64, keys.size(),
                                                       seen.data(), seen.size(), nullptr);
                 auto const tidied = gradstep_table_evict_to(shared.handle, 10, nullptr, nullptr, &evicted, nullptr);
@@ -278,16 +277,17 @@ TEST_CASE("Several threads of C update a concurrent table of keys, and one evict
 
 TEST_CASE("Functions of C for tables of the other kind are refused, and so are texts of both", "[c]") {
     c_table const keyed(text_of("sgd", "")),
-        numbered(R"({"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}, "table": {"rows": 4, "width": 3}})");
+        numbered(
+            R"({"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}, "table": {"rows": 4, "width": 3}})");
     gradstep_table_info info = GRADSTEP_TABLE_INFO_INIT;
     ok([&](gradstep_error* e) { return gradstep_table_describe(keyed.handle, &info, e); });
     CHECK(info.keyed == 1);
     ok([&](gradstep_error* e) { return gradstep_table_describe(numbered.handle, &info, e); });
     CHECK(info.keyed == 0);
     std::int32_t has = -1;
-    CHECK(refused(GRADSTEP_BAD_HANDLE,
-                  [&](gradstep_error* e) { return gradstep_table_contains(numbered.handle, 1, &has, e); }) ==
-          "table: its rows have no keys; expected a table of the key keyed_table");
+    CHECK(refused(GRADSTEP_BAD_HANDLE, [&](gradstep_error* e) {
+              return gradstep_table_contains(numbered.handle, 1, &has, e);
+          }) == "table: its rows have no keys; expected a table of the key keyed_table");
     CHECK(refused(GRADSTEP_BAD_HANDLE, [&](gradstep_error* e) { return gradstep_table_grow(keyed.handle, 9, e); }) ==
           "table: its rows have keys; expected a table of the key table");
     std::int32_t const ids[] = {1};
@@ -314,8 +314,9 @@ TEST_CASE("Functions of C for tables of the other kind are refused, and so are t
 TEST_CASE("Integers of every kind take deltas in a C table, which wrap around", "[c]") {
     for (std::string const type : {"int32", "uint32", "int64", "uint64"}) {
         INFO(type);
-        c_table const table(R"({"rule": {"name": "add_delta"}, "schedule": {"name": "constant", "rate": 1}, "type": ")" +
-                            type + R"(", "table": {"rows": 4, "width": 1}})");
+        c_table const table(
+            R"({"rule": {"name": "add_delta"}, "schedule": {"name": "constant", "rate": 1}, "type": ")" + type +
+            R"(", "table": {"rows": 4, "width": 1}})");
         gradstep_table_info info = GRADSTEP_TABLE_INFO_INIT;
         ok([&](gradstep_error* e) { return gradstep_table_describe(table.handle, &info, e); });
         CHECK(info.dtype == (type == "int32"    ? GRADSTEP_INT32

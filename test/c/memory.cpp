@@ -45,8 +45,8 @@ std::string const of_table = R"({"rule": {"name": "sgd"}, "average": {"name": "e
               "max_norm": 2}, )" +
                              schedule,
                   no_table = unknown_key,
-                  of_keys = R"({"rule": {"name": "momentum"}, "keyed_table": {"width": 3, "admit_after": 1}, )" +
-                            schedule;
+                  of_keys =
+                      R"({"rule": {"name": "momentum"}, "keyed_table": {"width": 3, "admit_after": 1}, )" + schedule;
 
 void run_in_order(void*, std::uint64_t parts, gradstep_work work, void* task) {
     for (std::uint64_t part = 0; part < parts; ++part) work(task, part);

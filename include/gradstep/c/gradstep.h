@@ -395,8 +395,8 @@ GRADSTEP_API gradstep_status gradstep_parameter_apply_messages(gradstep_paramete
 
 /* ---- Tables: rows, of which a step updates those in its batch. All since ABI 0.4 ----
  *
- * The configuration of an optimizer, with the type of the values and a table (docs/how_to/c.md). Rows
- * have numbers:
+ * The configuration of an optimizer, with the type of the values and a table (docs/how_to/c.md).
+ * Rows have numbers:
  *
  *     {"rule": {"name": "adagrad"}, "schedule": {"name": "constant", "rate": 0.1},
  *      "catch_up": "exact", "type": "float32",
@@ -409,12 +409,12 @@ GRADSTEP_API gradstep_status gradstep_parameter_apply_messages(gradstep_paramete
  *
  * With "concurrent": true, any number of threads can call gradstep_table_update,
  * gradstep_table_update_bags and gradstep_table_rows of a table at once: no update is lost, and the
- * rows have the bits of the same batches one after the other, in the order of their steps. The other
- * functions then wait until no call runs. Only gradstep_table_release needs a table that no thread
- * uses.
+ * rows have the bits of the same batches one after the other, in the order of their steps. The
+ * other functions then wait until no call runs. Only gradstep_table_release needs a table that no
+ * thread uses.
  *
- * `ids` are id_count row numbers of id_dtype, int32, int64 or uint64; or keys of uint64, or of int64
- * with the same bits. Gradients and values are of the table's type, row by row. */
+ * `ids` are id_count row numbers of id_dtype, int32, int64 or uint64. For keys it is uint64, or
+ * int64 with the same bits. Gradients and values are of the table's type, row by row. */
 
 /* Creates a table. GRADSTEP_BAD_CONFIG also for a rule that updates no single rows, and for
  * "concurrent" with catch_up "replay". */

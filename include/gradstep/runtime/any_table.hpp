@@ -79,7 +79,7 @@ public:
     /// Sets the values of rows, for example to pretrained ones (gs::row_updater::set_rows).
     void set_rows(any_span ids, any_span values);
 
-    /// Uses the threads of an executor instead of those of the text. It must outlive the table.
+    /// Uses the threads of an executor, which must outlive the table, instead of the key `threads`.
     template <executor Executor> void use_threads(Executor& executor) {
         use_threads(detail::executor_reference(executor));
     }

@@ -10,9 +10,9 @@ namespace gradstep::inline GRADSTEP_ABI {
 ///      "table": {"rows": 1000, "width": 16, "duplicates": "mean", "max_norm": 1,
 ///                "initial": {"name": "uniform", "low": -0.05, "high": 0.05, "seed": 1}}}
 ///
-/// The keys inside `table` are `rows` and `width`, which are required, `concurrent`, and the members
-/// of table_options, except `id` and `on_nonfinite`, which are keys of the optimizer. `initial` is a
-/// number, or `uniform` or `normal` with their members.
+/// The keys inside `table` are `rows` and `width`, which are required, `concurrent`, and the
+/// members of table_options, except `id` and `on_nonfinite`, which are keys of the optimizer.
+/// `initial` is a number, or `uniform` or `normal` with their members.
 struct table_configuration {
     optimizer_configuration optimizer;
     scalar type = scalar::float32;

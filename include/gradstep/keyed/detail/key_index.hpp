@@ -1,8 +1,6 @@
 #pragma once
 #include <algorithm>
 #include <bit>
-#include <cstring>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -79,18 +77,18 @@ private:
 // Maps 64-bit keys to row numbers. docs/explanation/lazy_updates.md describes the index, and
 // docs/project/what_was_tried.md compares it with the hash maps of abseil, Boost and robin-map.
 //
-// A bucket is one cache line: five keys and their rows. A key that finds its bucket full goes to the
-// next one with room, and each bucket counts the keys that passed it, as in Facebook's F14 (2019): a
-// lookup that meets a bucket that no key passed ends there. So a lookup reads 1.1 lines on average,
-// a batch prefetches them all, and an erased key leaves nothing behind.
+// A bucket is one cache line: five keys and their rows. A key that finds its bucket full goes to
+// the next one with room, and each bucket counts the keys that passed it, as in Facebook's F14
+// (2019): a lookup that meets a bucket that no key passed ends there. So a lookup reads 1.1 lines
+// on average, a batch prefetches them all, and an erased key leaves nothing behind.
 //
 // At most 85 % of the places are used, and an array of buckets doubles all at once: a single one
 // would use 15 to 30 bytes per key, and stop while it grows. So the keys are spread over shards by
 // extendible hashing (Fagin, Nievergelt, Pippenger & Strong 1979): a shard with more than
 // `most_buckets` is split in two, and no growth copies more than one shard. The shards' shares of
 // the hashes range from 3/4 to 3/2 of the mean, with uniform logarithms, as in spiral storage
-// (Martin 1979). Some shard is then always about to grow and another one has just grown, which keeps
-// the memory per key between 21 and 24 bytes.
+// (Martin 1979). Some shard is then always about to grow and another one has just grown, which
+// keeps the memory per key between 21 and 24 bytes.
 //
 // The hash has a salt, the address of a variable, which differs between runs if the system
 // randomises addresses. Without knowing the salt, chosen keys spread like any others. With
@@ -199,7 +197,7 @@ class key_index {
                     if ((buckets_[i].used >> place & 1) != 0)
                         f(hashed_key(buckets_[i].keys[place]), buckets_[i].rows[place]);
         }
-        // Exchanges the keys with those of another shard. The depths do not change.
+        // Exchanges the keys with another shard. The depths do not change.
         void swap_keys(shard& other) {
             std::swap(buckets_, other.buckets_);
             std::swap(mask_, other.mask_);
