@@ -1,5 +1,5 @@
-// Two threads on handles of their own: under the thread sanitizer too, where little of the library
-// is compiled (test_c_threads).
+// Threads on handles of their own, and on one table: under the thread sanitizer too, where little
+// of the library is compiled (test_c_threads).
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -85,4 +85,41 @@ TEST_CASE("Threads with handles of their own do not meet in the C library", "[c]
     CHECK(results[0].of_updater[0] != initial[0]);
     CHECK(results[0].error.find("64000") != std::string::npos);
     CHECK(results[0].blob.size() > size * sizeof(float));
+}
+
+TEST_CASE("Threads share a concurrent table of the C library, and ask for its facts", "[c]") {
+    for (std::string const of_table : {R"("table": {"rows": 100, "concurrent": true, "width": 3})",
+                                       R"("keyed_table": {"concurrent": true, "width": 3})"}) {
+        INFO(of_table);
+        std::string const config = config_of(R"({"name": "sgd"})", of_table);
+        gradstep_table* table = nullptr;
+        ok([&](gradstep_error* e) { return gradstep_table_create(config.data(), config.size(), &table, e); });
+        constexpr std::size_t threads = 4, steps = 20;
+        std::vector<int> failures(threads);
+        std::vector<std::thread> workers;
+        for (std::size_t k = 0; k < threads; ++k)
+            workers.emplace_back([&, k] {
+                std::vector<float> const g(9, 1.0f);
+                std::vector<float> seen(9);
+                for (std::size_t t = 0; t < steps; ++t) {
+                    std::int64_t const ids[] = {1, static_cast<std::int64_t>(10 * k + t % 7), 1};
+                    gradstep_table_info info = GRADSTEP_TABLE_INFO_INIT;
+                    failures[k] += gradstep_table_update(table, ids, GRADSTEP_INT64, 3, g.data(), 9, nullptr,
+                                                         nullptr) != GRADSTEP_OK;
+                    failures[k] +=
+                        gradstep_table_rows(table, ids, GRADSTEP_INT64, 3, seen.data(), 9, nullptr) != GRADSTEP_OK;
+                    failures[k] += gradstep_table_describe(table, &info, nullptr) != GRADSTEP_OK;
+                    failures[k] += gradstep_table_set_executor(table, nullptr, nullptr) != GRADSTEP_OK;
+                }
+            });
+        for (auto& worker : workers) worker.join();
+        CHECK(failures == std::vector<int>(threads));
+        std::int64_t const one[] = {1};
+        std::vector<float> row(3);
+        ok([&](gradstep_error* e) { return gradstep_table_rows(table, one, GRADSTEP_INT64, 1, row.data(), 3, e); });
+        // A rate of 1/16, twice a step; and once more where k is 0 and t % 7 is 1.
+        float const expected = -0.0625f * (2.0f * threads * steps + 3.0f);
+        CHECK(row == std::vector<float>(3, expected));
+        gradstep_table_release(table);
+    }
 }
