@@ -122,8 +122,10 @@ template <class F> gradstep_status keyed(gradstep_table const* table, gradstep_e
 class host_row {
 public:
     explicit host_row(gradstep::any_keyed_row const& of) {
-        state_.reserve(of.state.size());
-        for (any_span const& slot : of.state) state_.push_back(slot.data);
+        for (any_span const& slot : of.state) {
+            state_.push_back(slot.data);
+            counts_.push_back(slot.size);
+        }
         row_.struct_size = sizeof row_;
         row_.age = of.age;
         row_.touch_count = of.touch_count;
@@ -132,11 +134,13 @@ public:
         row_.values = of.values.data;
         row_.slots = state_.size();
         row_.state = state_.data();
+        row_.state_counts = counts_.data();
     }
     gradstep_row const* get() const { return &row_; }
 
 private:
     std::vector<void const*> state_;
+    std::vector<std::uint64_t> counts_;
     gradstep_row row_{};
 };
 } // namespace
@@ -170,7 +174,8 @@ gradstep_status gradstep_table_describe(const gradstep_table* table, gradstep_ta
         out.concurrent = own.given_config().concurrent;
         out.keyed = own.is_keyed;
         own.alone([&](auto& of) {
-            out.state_dtype = static_cast<std::int32_t>(of.optimizer().state_type());
+            auto const state = static_cast<std::int32_t>(of.optimizer().state_type());
+            out.state_dtype = state < GRADSTEP_FLOAT32 ? out.dtype : state; // of an unsigned table it is unsigned
             out.num_rows = of.num_rows();
             out.width = of.width();
             if constexpr (requires { of.counts(); }) out.skipped = of.counts().left_out;
@@ -345,7 +350,11 @@ gradstep_status gradstep_table_evict(gradstep_table* table, gradstep_row_test te
     return keyed(table, error, [&](any_keyed_table& of) {
         require(reinterpret_cast<void const*>(test), "test");
         require(evicted, "evicted");
-        *evicted = of.evict([&](gradstep::any_keyed_row const& row) { return test(host, host_row(row).get()) != 0; });
+        *evicted = of.evict([&](gradstep::any_keyed_row const& row) {
+            std::int32_t const chosen = test(host, host_row(row).get());
+            if (chosen < 0) refuse(GRADSTEP_BAD_VALUE, {"test"}, {"returned ", chosen}, {"0, or 1 to evict the row"});
+            return chosen != 0;
+        });
     });
 }
 

@@ -191,16 +191,23 @@ TEST_CASE("A host judges rows of a C table of keys, and holds some", "[c]") {
     table.update(twice, std::vector<float>(twice.size() * width, 1.0f));
     struct seen_rows {
         std::vector<gradstep_row> rows;
+        std::vector<std::uint64_t> counts;
         std::vector<float> values, momentum;
     } seen;
     auto const judge = [](void* host, gradstep_row const* row) -> std::int32_t {
         auto& all = *static_cast<seen_rows*>(host);
         all.rows.push_back(*row);
+        all.counts.push_back(row->state_counts[0]);
         all.values.push_back(static_cast<float const*>(row->values)[1]);
         all.momentum.push_back(static_cast<float const*>(row->state[0])[1]);
         return row->key == 2;
     };
     std::uint64_t evicted = 0;
+    auto const fails = [](void*, gradstep_row const* row) -> std::int32_t { return row->key == 3 ? -2 : 1; };
+    CHECK(refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {
+              return gradstep_table_evict(table.handle, fails, nullptr, &evicted, e);
+          }) == "test: returned -2; expected 0, or 1 to evict the row");
+    CHECK(table.keys().size() == keys.size());
     ok([&](gradstep_error* e) { return gradstep_table_evict(table.handle, judge, &seen, &evicted, e); });
     CHECK(evicted == 1);
     CHECK_FALSE(table.contains(2));
@@ -212,6 +219,7 @@ TEST_CASE("A host judges rows of a C table of keys, and holds some", "[c]") {
         CHECK(seen.rows[k].touch_count == (is_twice ? 2 : 1));
         CHECK(seen.rows[k].width == width);
         CHECK(seen.rows[k].slots == 1);
+        CHECK(seen.counts[k] == width);
         CHECK(seen.momentum[k] != 0);
         keys64 const one{seen.rows[k].key};
         std::vector<float> row(width);
@@ -319,6 +327,7 @@ TEST_CASE("Integers of every kind take deltas in a C table, which wrap around", 
             R"(", "table": {"rows": 4, "width": 1}})");
         gradstep_table_info info = GRADSTEP_TABLE_INFO_INIT;
         ok([&](gradstep_error* e) { return gradstep_table_describe(table.handle, &info, e); });
+        CHECK(info.state_dtype == info.dtype);
         CHECK(info.dtype == (type == "int32"    ? GRADSTEP_INT32
                              : type == "uint32" ? GRADSTEP_UINT32
                              : type == "int64"  ? GRADSTEP_INT64

@@ -553,12 +553,14 @@ typedef struct gradstep_row {
     uint64_t key, width;
     const void* values; /* `width` elements of the table's type */
     uint64_t slots;
-    const void* const* state; /* an array for each slot, of the state's dtype; one number if it has one a row */
+    const void* const* state;     /* an array for each slot, of the state's dtype */
+    const uint64_t* state_counts; /* their elements: `width`, or 1 if the slot has one number for a row */
 } gradstep_row;
 /* Your functions that judge a row. They must not call functions of the table. */
 typedef int32_t (*gradstep_row_test)(void* host, const gradstep_row*);
 typedef double (*gradstep_row_score)(void* host, const gradstep_row*);
-/* Evicts the rows for which test(host, row) is not 0. Rows that are held stay. */
+/* Evicts the rows for which test(host, row) is positive. Rows that are held stay. If it is negative,
+ * the call returns GRADSTEP_BAD_VALUE, and nothing is evicted. */
 GRADSTEP_API gradstep_status gradstep_table_evict(gradstep_table*, gradstep_row_test test, void* host,
                                                   uint64_t* evicted, gradstep_error*);
 /* Evicts the rows with the lowest score(host, row) until there are at most `rows`. NULL score: the
