@@ -122,10 +122,7 @@ template <class F> gradstep_status keyed(gradstep_table const* table, gradstep_e
 class host_row {
 public:
     explicit host_row(gradstep::any_keyed_row const& of) {
-        for (any_span const& slot : of.state) {
-            state_.push_back(slot.data);
-            counts_.push_back(slot.size);
-        }
+        for (any_span const& slot : of.state) state_.push_back(slot.data);
         row_.struct_size = sizeof row_;
         row_.age = of.age;
         row_.touch_count = of.touch_count;
@@ -134,13 +131,11 @@ public:
         row_.values = of.values.data;
         row_.slots = state_.size();
         row_.state = state_.data();
-        row_.state_counts = counts_.data();
     }
     gradstep_row const* get() const { return &row_; }
 
 private:
     std::vector<void const*> state_;
-    std::vector<std::uint64_t> counts_;
     gradstep_row row_{};
 };
 } // namespace
@@ -151,7 +146,8 @@ gradstep_status gradstep_table_create(const char* config, size_t config_bytes, g
         require(out, "out");
         auto held = read_text(config, config_bytes, [](std::string_view text) {
             using std::in_place_index;
-            if (auto const all = gradstep::detail::parse_json(text); all.is_object() && all.find("keyed_table"))
+            auto const all = gradstep::detail::parse_json(text);
+            if (all.is_object() && all.find("keyed_table"))
                 return std::make_unique<held_table>(in_place_index<1>, gradstep::read_keyed_table(text));
             return std::make_unique<held_table>(in_place_index<0>, gradstep::read_table(text));
         });
@@ -182,6 +178,22 @@ gradstep_status gradstep_table_describe(const gradstep_table* table, gradstep_ta
             else out.skipped = of.gradients_left_out();
         });
         write_known_part(out, info, "gradstep_table_info");
+    });
+}
+
+gradstep_status gradstep_table_slot_count(const gradstep_table* table, uint64_t* count, gradstep_error* error) {
+    return alone(table, error, [&](auto& of) {
+        require(count, "count");
+        *count = of.optimizer().slots();
+    });
+}
+
+gradstep_status gradstep_table_slot(const gradstep_table* table, uint64_t index, gradstep_slot* info,
+                                    gradstep_error* error) {
+    return alone(table, error, [&](auto& of) {
+        gradstep_slot slot = slot_of(of.optimizer(), index);
+        if (slot.count == 0) slot.count = of.width();
+        write_known_part(slot, info, "gradstep_slot");
     });
 }
 

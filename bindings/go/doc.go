@@ -15,7 +15,8 @@
 //	err = weights.Update(gradient)
 //
 // A [Parameter] owns values, state and clock. A [Batch] updates several parameters, each with its own optimizer, in one call. A
-// [Table] is an embedding table, which several goroutines can update. An [Updater] updates values and state in your own memory.
+// [Table] is an embedding table, which several goroutines can update. The rows of a [KeyedTable] have 64-bit keys. An [Updater]
+// updates values and state in your own memory.
 //
 // Objects are not safe for concurrent use, unless their comments say so. Different goroutines can use different parameters,
 // different updaters, and batches that share no parameter.

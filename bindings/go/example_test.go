@@ -2,6 +2,7 @@ package gradstep_test
 
 import (
 	"fmt"
+	"hash/fnv"
 	"log"
 
 	"gradstep.org/gradstep"
@@ -112,4 +113,60 @@ func ExampleTable() {
 	// [table]
 	fmt.Println(row, err)
 	// Output: [0.5 0.5] <nil>
+}
+
+func ExampleKeyedTable() {
+	// [keyed]
+	const config = `{"rule": {"name": "adagrad"}, "schedule": {"name": "constant", "rate": 0.5}, "type": "float32",
+		"keyed_table": {"width": 2, "admit_after": 2, "max_rows": 1000000, "touch_counts": true}}`
+	features, err := gradstep.NewKeyedTable[float32](config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer features.Close()
+	hash := fnv.New64a()
+	hash.Write([]byte("word=optimizer"))
+	word := hash.Sum64()
+	for step := 0; step < 3; step++ { // the key 7 appears once, and gets no row
+		keys := [][]uint64{{word, 7}, {word, 8}, {word, 8}}[step]
+		if err := features.Update(keys, []float32{1, -1, 2, 2}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	counts, err := features.Counts()
+	// [keyed]
+	fmt.Println(counts, err)
+	// [evict]
+	now, err := features.Clock()
+	if err != nil {
+		log.Fatal(err)
+	}
+	old, err := features.EvictOlderThan(now.Step - 10000)
+	if err != nil {
+		log.Fatal(err)
+	}
+	rare, err := features.Evict(func(row gradstep.KeyedRow[float32]) bool { return row.TouchCount < 2 })
+	// [evict]
+	fmt.Println(old, rare, err)
+	// [replica]
+	replica, err := gradstep.NewKeyedTable[float32](config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	applied, err := replica.Clock()
+	if err != nil {
+		log.Fatal(err)
+	}
+	changes, err := features.ChangedSince(applied.Step, false) // []byte, which you send
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = replica.ApplyChanges(changes)
+	// [replica]
+	keys, _ := replica.Keys()
+	fmt.Println(len(keys), keys[0] == word, err)
+	// Output:
+	// {2 3 0 0 0} <nil>
+	// 0 1 <nil>
+	// 1 true <nil>
 }

@@ -148,15 +148,15 @@ const nameOfTable = "values"
 
 // SaveFile writes the table to a safetensors file, with the name "values": values, state, pending steps and clock, so that a run
 // can resume bit for bit. See the function [SaveFile].
-func (t *table) SaveFile(path string) error {
+func (t *table[T, I]) SaveFile(path string) error {
 	return t.withPath(path, func(path *C.char, said *C.gradstep_error) C.gradstep_status {
 		return C.gradstep_table_save_file(t.c, path, said)
 	})
 }
 
 // LoadFile loads a file of the method SaveFile, or of a C++ table. A table with fewer rows than the file grows, and one with more
-// rows is an error (BadSize). If it returns an error, nothing has changed.
-func (t *table) LoadFile(path string) error {
+// rows is an error (BadSize). A keyed table gets the rows of the file. If it returns an error, nothing has changed.
+func (t *table[T, I]) LoadFile(path string) error {
 	return t.withPath(path, func(path *C.char, said *C.gradstep_error) C.gradstep_status {
 		return C.gradstep_table_load_file(t.c, path, nil, nil, said)
 	})
@@ -165,7 +165,7 @@ func (t *table) LoadFile(path string) error {
 // LoadFileWith loads a file with options. To load the table from a file of several tables, which a C++ program can write, rename
 // its name there to "values", and set IgnoreUnexpected. ResizeRows has no effect: see LoadFile. If it returns an error, nothing has
 // changed.
-func (t *table) LoadFileWith(path string, options LoadOptions) (report LoadReport, err error) {
+func (t *table[T, I]) LoadFileWith(path string, options LoadOptions) (report LoadReport, err error) {
 	if err = t.check(); err != nil {
 		return report, err
 	}
@@ -194,7 +194,7 @@ func (t *table) LoadFileWith(path string, options LoadOptions) (report LoadRepor
 	return report, nil
 }
 
-func (t *table) withPath(path string, f func(*C.char, *C.gradstep_error) C.gradstep_status) error {
+func (t *table[T, I]) withPath(path string, f func(*C.char, *C.gradstep_error) C.gradstep_status) error {
 	if err := checkText("the path", path); err != nil {
 		return err
 	}

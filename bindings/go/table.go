@@ -64,10 +64,10 @@ type ID interface{ int32 | int64 | uint64 }
 //
 // Values, state and averages follow their rows in Append, Keep and Permute. If a method returns an error, nothing has changed. A
 // copy of a Table is the same table.
-type Table[T Element, I ID] struct{ *table }
+type Table[T Element, I ID] struct{ *table[T, I] }
 
-// table is what all copies of a Table share.
-type table struct {
+// table is what all copies of a Table or a KeyedTable share.
+type table[T Element, I ID] struct {
 	c     *C.gradstep_table // nil: closed
 	width int
 	state C.int32_t // the dtype of averages
@@ -78,35 +78,59 @@ type table struct {
 // type must be T: "float32", which is the default, "float64", "bfloat16", ... If the configuration is invalid, the code of the
 // error is BadConfig or NotCompiled.
 func NewTable[T Element, I ID](config string) (*Table[T, I], error) {
+	t, err := newTable[T, I](config, false)
+	if err != nil {
+		return nil, err
+	}
+	return &Table[T, I]{t}, nil
+}
+
+// newTable makes what a Table or a KeyedTable shares.
+func newTable[T Element, I ID](config string, keyed bool) (*table[T, I], error) {
 	text, said := []byte(config+"\x00"), newError()
-	t := &table{}
+	t := &table[T, I]{}
 	if status := C.gradstep_table_create((*C.char)(unsafe.Pointer(&text[0])), C.size_t(len(config)), &t.c,
 		&said); status != C.GRADSTEP_OK {
 		return nil, errorOf(status, &said)
 	}
-	runtime.SetFinalizer(t, func(t *table) { t.Close() })
+	runtime.SetFinalizer(t, func(t *table[T, I]) { t.Close() })
 	info, err := t.describe()
 	if err != nil {
 		return nil, err
 	}
-	if info.dtype != dtypeOf[T]() {
+	switch isKeyed := info.keyed != 0; {
+	case isKeyed && !keyed:
+		err = &Error{Code: BadConfig, Message: `config: has "keyed_table"; expected "table", or a call of NewKeyedTable`}
+	case !isKeyed && keyed:
+		err = &Error{Code: BadConfig, Message: `config: has "table"; expected "keyed_table", or a call of NewTable`}
+	case info.dtype != dtypeOf[T]():
+		err = &Error{Code: BadConfig, Message: fmt.Sprintf("type: the values are a %T; expected %q, the type of a %s",
+			valuesOf(info.dtype, 0, nil), strings.ToLower(nameOfElement[T]()), tableName[T, I](keyed))}
+	}
+	if err != nil {
 		t.Close()
-		name := nameOfElement[T]()
-		return nil, &Error{Code: BadConfig, Message: fmt.Sprintf("type: the values are a %T; expected %q, the type of a Table[%s, %s]",
-			valuesOf(info.dtype, 0, nil), strings.ToLower(name), name, nameOfElement[I]())}
+		return nil, err
 	}
 	complete, err := t.Config()
 	if err != nil {
 		return nil, err
 	}
 	t.width, t.state, t.rule = int(info.width), info.state_dtype, ruleIn(complete)
-	return &Table[T, I]{t}, nil
+	return t, nil
+}
+
+// tableName returns the type of a table without its package: Table[float32, int64], KeyedTable[float32].
+func tableName[T Element, I ID](keyed bool) string {
+	if keyed {
+		return "KeyedTable[" + nameOfElement[T]() + "]"
+	}
+	return "Table[" + nameOfElement[T]() + ", " + nameOfElement[I]() + "]"
 }
 
 // check returns an error if the table is closed, or if no constructor made it.
-func (t *table) check() error {
+func (t *table[T, I]) check() error {
 	if t == nil {
-		return notMade("table", "NewTable")
+		return notMade("table", "NewTable or NewKeyedTable")
 	}
 	if t.c == nil {
 		return closed("table")
@@ -115,7 +139,7 @@ func (t *table) check() error {
 }
 
 // call runs f, which calls C with t.c, and converts its status to an error. It keeps t alive until f returns.
-func (t *table) call(f func(*scratch) C.gradstep_status) error {
+func (t *table[T, I]) call(f func(*scratch) C.gradstep_status) error {
 	if err := t.check(); err != nil {
 		return err
 	}
@@ -124,18 +148,20 @@ func (t *table) call(f func(*scratch) C.gradstep_status) error {
 	return err
 }
 
-func (t *table) handle() C.uintptr_t { return C.uintptr_t(uintptr(unsafe.Pointer(t.c))) }
+func (t *table[T, I]) handle() C.uintptr_t { return C.uintptr_t(uintptr(unsafe.Pointer(t.c))) }
 
-func (t *table) describe() (C.gradstep_table_info, error) {
+func (t *table[T, I]) describe() (C.gradstep_table_info, error) {
 	info := C.gradstep_table_info{struct_size: C.sizeof_gradstep_table_info}
 	err := t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_describe(t.c, &info, &s.said) })
 	return info, err
 }
 
 // String describes the table: gradstep.Table[float32, int64]{rule: adagrad, rows: 10, width: 3}. It also works after Close.
-func (t Table[T, I]) String() string {
-	text := "gradstep.Table[" + nameOfElement[T]() + ", " + nameOfElement[I]() + "]{"
-	if t.table == nil {
+func (t Table[T, I]) String() string { return t.text(false) }
+
+func (t *table[T, I]) text(keyed bool) string {
+	text := "gradstep." + tableName[T, I](keyed) + "{"
+	if t == nil {
 		return text + "not made}"
 	}
 	info, err := t.describe()
@@ -146,13 +172,13 @@ func (t Table[T, I]) String() string {
 }
 
 // MarshalJSON always returns an error. Use MarshalBinary or SaveFile to write a table.
-func (t *table) MarshalJSON() ([]byte, error) {
+func (t *table[T, I]) MarshalJSON() ([]byte, error) {
 	return nil, noJSON("table", "MarshalBinary or SaveFile")
 }
 
 // Close releases the memory. Later calls return an error of code BadHandle; a second Close does nothing. No goroutine may use the
 // table during Close, also if it is concurrent.
-func (t *table) Close() error {
+func (t *table[T, I]) Close() error {
 	if t == nil {
 		return nil
 	}
@@ -162,7 +188,7 @@ func (t *table) Close() error {
 	return nil
 }
 
-// TableInfo contains facts of a [Table].
+// TableInfo contains facts of a [Table] or a [KeyedTable].
 type TableInfo struct {
 	Rows, Width int
 	Concurrent  bool  // several goroutines can call methods at the same time
@@ -170,7 +196,7 @@ type TableInfo struct {
 }
 
 // Info returns the size of the table and other facts.
-func (t *table) Info() (TableInfo, error) {
+func (t *table[T, I]) Info() (TableInfo, error) {
 	info, err := t.describe()
 	return TableInfo{int(info.num_rows), int(info.width), info.concurrent != 0, int64(info.skipped)}, err
 }
@@ -179,7 +205,7 @@ func (t *table) Info() (TableInfo, error) {
 // decides about an id that appears several times: the row gets the sum or the mean of its gradients, or the code of the error is
 // BadValue ("unique"). Other rows do not change, unless the configuration has "catch_up": "exact" or "replay": then they get
 // pending steps, which are applied when you update or read the row, or call Flush.
-func (t *Table[T, I]) Update(ids []I, gradients []T, options ...Option) error {
+func (t *table[T, I]) Update(ids []I, gradients []T, options ...Option) error {
 	return t.call(func(s *scratch) C.gradstep_status {
 		return C.table_update(t.handle(), bytesAt(ids), dtypeOf[I](), C.uint64_t(len(ids)), bytesAt(gradients),
 			C.uint64_t(len(gradients)), put(options, &s.options), &s.said)
@@ -189,7 +215,7 @@ func (t *Table[T, I]) Update(ids []I, gradients []T, options ...Option) error {
 // UpdateBags takes one step of the rows in embedding bags. Bag b consists of ids[offsets[b]:offsets[b+1]]; the last bag ends at
 // len(ids). The offsets ascend from 0. The slice bagGradients contains len(offsets) * width elements: row b is the gradient of
 // every id in bag b.
-func (t *Table[T, I]) UpdateBags(ids, offsets []I, bagGradients []T, options ...Option) error {
+func (t *table[T, I]) UpdateBags(ids, offsets []I, bagGradients []T, options ...Option) error {
 	return t.call(func(s *scratch) C.gradstep_status {
 		return C.table_update_bags(t.handle(), bytesAt(ids), dtypeOf[I](), C.uint64_t(len(ids)), bytesAt(offsets),
 			C.uint64_t(len(offsets)), bytesAt(bagGradients), C.uint64_t(len(bagGradients)), put(options, &s.options), &s.said)
@@ -198,14 +224,14 @@ func (t *Table[T, I]) UpdateBags(ids, offsets []I, bagGradients []T, options ...
 
 // RowsInto copies the rows in ids to out, in this order, with all pending steps applied. The slice out has len(ids) * width
 // elements.
-func (t *Table[T, I]) RowsInto(out []T, ids ...I) error {
+func (t *table[T, I]) RowsInto(out []T, ids ...I) error {
 	return t.call(func(s *scratch) C.gradstep_status {
 		return C.table_rows(t.handle(), bytesAt(ids), dtypeOf[I](), C.uint64_t(len(ids)), bytesAt(out), C.uint64_t(len(out)), &s.said)
 	})
 }
 
 // Row returns a copy of one row, with all pending steps applied. If id is out of range, the code of the error is BadValue.
-func (t *Table[T, I]) Row(id I) ([]T, error) {
+func (t *table[T, I]) Row(id I) ([]T, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
@@ -218,7 +244,7 @@ func (t *Table[T, I]) Row(id I) ([]T, error) {
 
 // Averages returns copies of the averages of the rows in ids, in this order. The key "average" sets them, or a schedule-free rule
 // has them. The result is a []float64 for a table of float64, else a []float32.
-func (t *Table[T, I]) Averages(ids ...I) (any, error) {
+func (t *table[T, I]) Averages(ids ...I) (any, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
@@ -233,12 +259,12 @@ func (t *Table[T, I]) Averages(ids ...I) (any, error) {
 }
 
 // ApplyAverage replaces the values by the averages, until Restore. Steps return an error of code BadSequence until then.
-func (t *table) ApplyAverage() error {
+func (t *table[T, I]) ApplyAverage() error {
 	return t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_apply_average(t.c, &s.said) })
 }
 
 // Restore brings back the trained values after ApplyAverage.
-func (t *table) Restore() error {
+func (t *table[T, I]) Restore() error {
 	return t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_restore(t.c, &s.said) })
 }
 
@@ -252,18 +278,25 @@ func (t *Table[T, I]) SetRows(ids []I, values []T) error {
 }
 
 // Reset lets rows begin anew, with the initial values and state of the table.
-func (t *Table[T, I]) Reset(ids ...I) error {
+func (t *table[T, I]) Reset(ids ...I) error {
 	return t.call(func(s *scratch) C.gradstep_status {
 		return C.table_reset(t.handle(), bytesAt(ids), dtypeOf[I](), C.uint64_t(len(ids)), &s.said)
 	})
 }
 
 // Grow adds rows with initial values, up to this number of rows in total. If the table has more, the code of the error is BadValue.
-func (t *table) Grow(rows int) error {
-	if rows < 0 {
-		return &Error{Code: BadValue, Message: fmt.Sprintf("Grow: %d rows; expected a number >= 0", rows)}
+func (t *Table[T, I]) Grow(rows int) error {
+	if err := notNegative("Grow", rows); err != nil {
+		return err
 	}
 	return t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_grow(t.c, C.uint64_t(rows), &s.said) })
+}
+
+func notNegative(method string, rows int) error {
+	if rows < 0 {
+		return &Error{Code: BadValue, Message: fmt.Sprintf("%s: %d rows; expected a number >= 0", method, rows)}
+	}
+	return nil
 }
 
 // Append adds rows with these values behind the others. The number of values is a multiple of the width.
@@ -274,7 +307,7 @@ func (t *Table[T, I]) Append(values []T) error {
 }
 
 // Keep keeps the rows whose element of the mask is true, in their order, and removes the others.
-func (t *table) Keep(mask []bool) error {
+func (t *Table[T, I]) Keep(mask []bool) error {
 	return t.call(func(s *scratch) C.gradstep_status {
 		return C.table_keep(t.handle(), (*C.uint8_t)(unsafe.Pointer(&orOne(mask)[0])), C.uint64_t(len(mask)), &s.said)
 	})
@@ -288,19 +321,19 @@ func (t *Table[T, I]) Permute(order []I) error {
 }
 
 // Flush applies the pending steps of all rows. With "catch_up": "touch_only", the default, there are none.
-func (t *table) Flush() error {
+func (t *table[T, I]) Flush() error {
 	return t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_flush(t.c, &s.said) })
 }
 
 // Clock returns the progress of the run: steps, samples and epoch.
-func (t *table) Clock() (Clock, error) {
+func (t *table[T, I]) Clock() (Clock, error) {
 	now := C.gradstep_clock{struct_size: C.sizeof_gradstep_clock}
 	err := t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_clock(t.c, &now, &s.said) })
 	return clockOf(&now), err
 }
 
 // Config returns the complete configuration, with every default filled in, and with the present number of rows.
-func (t *table) Config() (string, error) {
+func (t *table[T, I]) Config() (string, error) {
 	if err := t.check(); err != nil {
 		return "", err
 	}
@@ -314,7 +347,7 @@ func (t *table) Config() (string, error) {
 
 // MarshalBinary serializes values, state, pending steps and clock, with a checksum, so that a run can resume bit for bit. It does
 // not include the configuration.
-func (t *table) MarshalBinary() ([]byte, error) {
+func (t *table[T, I]) MarshalBinary() ([]byte, error) {
 	for before := C.uint64_t(0); ; {
 		var bytes C.uint64_t
 		if err := t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_state_bytes(t.c, &bytes, &s.said) }); err != nil {
@@ -335,9 +368,9 @@ func (t *table) MarshalBinary() ([]byte, error) {
 }
 
 // UnmarshalBinary restores values, state, pending steps and clock from the bytes of MarshalBinary. The table must have the same
-// type, rule, "catch_up" and width. A table with fewer rows grows. If the bytes do not match or are damaged, it returns an error
-// and nothing changes.
-func (t *table) UnmarshalBinary(data []byte) error {
+// type, rule, "catch_up" and width. A table with fewer rows grows. A keyed table gets the rows of the bytes. If the bytes do not match
+// or are damaged, it returns an error and nothing changes.
+func (t *table[T, I]) UnmarshalBinary(data []byte) error {
 	return t.call(func(s *scratch) C.gradstep_status {
 		return C.gradstep_table_load(t.c, unsafe.Pointer(&orOne(data)[0]), C.uint64_t(len(data)), &s.said)
 	})

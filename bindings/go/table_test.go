@@ -81,6 +81,8 @@ func TestTableElements(t *testing.T) {
 	t.Run("Float16", func(t *testing.T) { tableAddsOne(t, adds[Float16]{"float16", 0x4000, 0x3c00, 0x4200}) })
 	t.Run("int32", func(t *testing.T) { tableAddsOne(t, adds[int32]{"int32", -2, 1, -1}) })
 	t.Run("int64", func(t *testing.T) { tableAddsOne(t, adds[int64]{"int64", 1 << 40, 1, 1<<40 + 1}) })
+	t.Run("uint32", func(t *testing.T) { tableAddsOne(t, adds[uint32]{"uint32", math.MaxUint32, 2, 1}) })
+	t.Run("uint64", func(t *testing.T) { tableAddsOne(t, adds[uint64]{"uint64", 1 << 63, 1, 1<<63 + 1}) })
 }
 
 func tableAddsOne[T Element](t *testing.T, a adds[T]) {

@@ -448,7 +448,7 @@ def python_page() -> str:
             "Exceptions and their ids are in the [index of errors](errors.md).\n")
     names = names_of_all(modules["__init__"])
     errors = [x for x in names if x.endswith("Error") or x == "Status"]
-    main = ["Parameter", "Table", "Model", "Updater"]
+    main = ["Parameter", "Table", "KeyedTable", "Model", "Updater"]
     out += python_list("Parameters, tables, models and updaters", main, modules)
     functions = {node.name for module in modules.values() for node in module.body if isinstance(node, ast.FunctionDef)}
     out += python_list("Functions", [x for x in names if x in functions], modules)

@@ -233,6 +233,8 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_table_config, none{}, table, out.data(), bytes, &number);
     gradstep_table_info info = GRADSTEP_TABLE_INFO_INIT;
     SPOIL(gradstep_table_describe, none{}, table, &info);
+    SPOIL(gradstep_table_slot_count, none{}, table, &number);
+    SPOIL(gradstep_table_slot, none{}, table, 0u, &slot);
     SPOIL(gradstep_table_set_executor, {1}, table, host);
     SPOIL(gradstep_table_update, {6}, table, ids, i64, 1u, g.data(), width, nullptr);
     SPOIL(gradstep_table_update_bags, {8}, table, ids, i64, 1u, ids, 1u, g.data(), width, nullptr);

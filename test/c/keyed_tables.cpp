@@ -191,13 +191,11 @@ TEST_CASE("A host judges rows of a C table of keys, and holds some", "[c]") {
     table.update(twice, std::vector<float>(twice.size() * width, 1.0f));
     struct seen_rows {
         std::vector<gradstep_row> rows;
-        std::vector<std::uint64_t> counts;
         std::vector<float> values, momentum;
     } seen;
     auto const judge = [](void* host, gradstep_row const* row) -> std::int32_t {
         auto& all = *static_cast<seen_rows*>(host);
         all.rows.push_back(*row);
-        all.counts.push_back(row->state_counts[0]);
         all.values.push_back(static_cast<float const*>(row->values)[1]);
         all.momentum.push_back(static_cast<float const*>(row->state[0])[1]);
         return row->key == 2;
@@ -219,7 +217,6 @@ TEST_CASE("A host judges rows of a C table of keys, and holds some", "[c]") {
         CHECK(seen.rows[k].touch_count == (is_twice ? 2 : 1));
         CHECK(seen.rows[k].width == width);
         CHECK(seen.rows[k].slots == 1);
-        CHECK(seen.counts[k] == width);
         CHECK(seen.momentum[k] != 0);
         keys64 const one{seen.rows[k].key};
         std::vector<float> row(width);
@@ -346,5 +343,27 @@ TEST_CASE("Integers of every kind take deltas in a C table, which wrap around", 
         };
         if (type.ends_with("32")) wraps(std::uint32_t{0x90000001});
         else wraps(std::uint64_t{0x9000000000000001});
+    }
+}
+
+TEST_CASE("A C table describes the slots of a row", "[c]") {
+    std::string const rows = R"({"rule": {"name": "rowwise_adam"}, "schedule": {"name": "constant", "rate": 1},
+                                 "table": {"rows": 4, "width": 3}})";
+    for (std::string const& text : {text_of("rowwise_adam", ""), rows}) {
+        c_table const table(text);
+        std::uint64_t slots = 0;
+        ok([&](gradstep_error* e) { return gradstep_table_slot_count(table.handle, &slots, e); });
+        REQUIRE(slots == 2);
+        for (std::uint64_t i = 0; i < slots; ++i) {
+            gradstep_slot slot = GRADSTEP_SLOT_INIT;
+            ok([&](gradstep_error* e) { return gradstep_table_slot(table.handle, i, &slot, e); });
+            CHECK(slot.name == std::string(i == 0 ? "m" : "v"));
+            CHECK(slot.dtype == GRADSTEP_FLOAT32);
+            CHECK(slot.count == (i == 0 ? width : 1));
+        }
+        refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {
+            gradstep_slot slot = GRADSTEP_SLOT_INIT;
+            return gradstep_table_slot(table.handle, 2, &slot, e);
+        });
     }
 }

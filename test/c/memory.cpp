@@ -518,6 +518,9 @@ line const lines[] = {
          s.number = info.num_rows;
          return status;
      }},
+    {"gradstep_table_slot_count",
+     [](scene& s, gradstep_error* e) { return gradstep_table_slot_count(s.table, &s.number, e); }},
+    {"gradstep_table_slot", [](scene& s, gradstep_error* e) { return gradstep_table_slot(s.table, 0, &s.slot, e); }},
     {"gradstep_table_set_executor",
      [](scene& s, gradstep_error* e) { return gradstep_table_set_executor(s.table, s.host, e); }},
     {"gradstep_table_update", update_table, GRADSTEP_OK, [](scene&) {}, true},

@@ -6,7 +6,7 @@
     w.update(numpy.ones(3))
     print(w.values())
 
-- `Parameter`, `Table` and `Model` keep values and state in the library.
+- `Parameter`, `Table`, `KeyedTable` and `Model` keep values and state in the library.
 - `Updater` updates values and state in your own arrays.
 - `gradstep.torch` contains drop-in replacements for torch's optimizers.
 - `gradstep.adam` and the other rules make configurations. `schedules`, `regularizers`, `averages` and `clips` make their parts.
@@ -37,7 +37,7 @@ from ._library import (
     simd_level,
     version,
 )
-from ._parameter import LoadReport, Model, Parameter, Table, file_names
+from ._parameter import KeyCounts, KeyedRow, KeyedTable, LoadReport, Model, Parameter, Table, file_names
 from ._shared import Clock, Config, StepOptions, canonical
 from ._updater import Slot, Updater, first_nonfinite, global_norm
 from .rules import *  # noqa: F403
@@ -54,6 +54,9 @@ __all__ = [
     "FileError",
     "Ids",
     "InvalidError",
+    "KeyCounts",
+    "KeyedRow",
+    "KeyedTable",
     "LoadReport",
     "Model",
     "NotCompiledError",

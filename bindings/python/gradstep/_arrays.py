@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+import operator
 import warnings
 import weakref
 from array import array as _standard_array
@@ -292,8 +293,11 @@ def require_shape(found: View, what: str, *allowed: tuple[int, ...]) -> None:
         raise error(Status.BAD_SIZE, f"{what}: has the shape {found.shape}; expected {f'{shapes}, or ' * bool(shapes)}one dimension")
 
 
-def ids_view(ids: Ids, what: str = "ids") -> View:
-    """The memory of row ids: any integer array, a list or a range. It is converted if the library cannot read it."""
+ROWS, KEYS = 2**63, 2**64  # the limits of row numbers and of keys, which int64 can hold with the same bits
+
+
+def ids_view(ids: Ids, what: str = "ids", behind: int = ROWS) -> View:
+    """The memory of row ids below `behind`: any integer array, a list or a range. It is converted if the library cannot read it."""
     if type(ids) is numpy.ndarray:  # the usual case, without further look-ups
         found = _ID_TYPES.get(ids.dtype)
         if found is not None and ids.flags.c_contiguous:
@@ -307,25 +311,26 @@ def ids_view(ids: Ids, what: str = "ids") -> View:
         if tensor.code > 1:  # kDLInt, kDLUInt
             name = dtype.name if dtype else "bool" if tensor.code == 6 else f"DLPack's type {tensor.code}"
             raise _no_ids(name, what)
-    array = ids_array(ids, what)
+    array = ids_array(ids, what, behind)
     return View(address_of(array), _BY_NUMPY[array.dtype], array.shape, False, array)
 
 
-def ids_array(ids: Ids, what: str = "ids") -> numpy.ndarray[Any, Any]:
+def ids_array(ids: Ids, what: str = "ids", behind: int = ROWS) -> numpy.ndarray[Any, Any]:
     """Converts row ids to a contiguous numpy array of a dtype that the library can read."""
     array: numpy.ndarray[Any, Any]
     if isinstance(ids, range):
-        _require_ids((*ids[:1], *ids[-1:]), what)
+        require_ids((*ids[:1], *ids[-1:]), what, behind)
         array = numpy.empty(0, numpy.int64)
         if ids:
-            array = numpy.arange(len(ids), dtype=numpy.int64) * ids.step + ids.start
+            array = numpy.arange(len(ids), dtype=numpy.uint64)
+            array = (array * numpy.uint64(ids.step % KEYS) + numpy.uint64(ids.start % KEYS)).view(numpy.int64)
     elif isinstance(ids, numpy.ndarray):
         array = ids
     elif hasattr(ids, "__dlpack__"):
         foreign: Any = ids
         array = numpy.from_dlpack(foreign)
     elif isinstance(ids, (Sequence, _standard_array)) and not isinstance(ids, (str, bytes, bytearray)):
-        array = _ids_of_sequence(ids, what)
+        array = _ids_of_sequence(ids, what, behind)
     elif hasattr(ids, "__array__") and not isinstance(ids, numpy.generic):  # such as pandas
         array = numpy.asarray(ids)
     else:
@@ -343,7 +348,7 @@ def ids_array(ids: Ids, what: str = "ids") -> numpy.ndarray[Any, Any]:
     return numpy.ascontiguousarray(array).reshape(array.shape)
 
 
-def _ids_of_sequence(ids: Sequence[Any], what: str) -> numpy.ndarray[Any, Any]:
+def _ids_of_sequence(ids: Sequence[Any], what: str, behind: int) -> numpy.ndarray[Any, Any]:
     try:
         array = numpy.asarray(ids)
     except (ValueError, UserWarning):  # a warning of numpy before 1.24
@@ -359,19 +364,21 @@ def _ids_of_sequence(ids: Sequence[Any], what: str) -> numpy.ndarray[Any, Any]:
         for _ in range(array.ndim - 1):
             numbers = itertools.chain.from_iterable(numbers)
         numbers = list(numbers)
-        _require_ids(numbers, what)
-        return numpy.array([integer(number) for number in numbers], numpy.int64).reshape(array.shape)
+        require_ids(numbers, what, behind)
+        of_bits = numpy.array([operator.index(number) % KEYS for number in numbers], numpy.uint64)
+        return of_bits.view(numpy.int64).reshape(array.shape)
     return array
 
 
-def _require_ids(numbers: Iterable[Any], what: str) -> None:
-    """Raises unless all numbers are integers in the range of int64."""
+def require_ids(numbers: Iterable[Any], what: str, behind: int) -> None:
+    """Raises unless all numbers are integers in the range of int64, or below `behind`."""
     for number in numbers:
         row = integer(number)
         if row is None:
             raise error(Status.UNSUPPORTED_TYPE, f"{what}: {number!r} is a {type(number).__name__}; expected integers")
-        if not -(2**63) <= row < 2**63:
-            raise error(Status.BAD_VALUE, f"{what}: {number} is out of range; expected the number of a row")
+        if not -(2**63) <= row < behind:
+            allowed = "the number of a row" if behind == ROWS else "a key of 64 bits"
+            raise error(Status.BAD_VALUE, f"{what}: {number} is out of range; expected {allowed}")
 
 
 def _no_ids(dtype: str, what: str) -> Exception:

@@ -231,7 +231,43 @@ class CTableInfo(ctypes.Structure):
         ("num_rows", ctypes.c_uint64),
         ("width", ctypes.c_uint64),
         ("skipped", ctypes.c_uint64),
+        ("keyed", ctypes.c_int32),
+        ("reserved", ctypes.c_int32),
     ]
+
+
+class CKeyCounts(ctypes.Structure):
+    """gradstep_key_counts."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("reserved", ctypes.c_int32),
+        ("admitted", ctypes.c_uint64),
+        ("turned_away", ctypes.c_uint64),
+        ("no_room", ctypes.c_uint64),
+        ("skipped", ctypes.c_uint64),
+        ("evicted", ctypes.c_uint64),
+    ]
+
+
+class CRow(ctypes.Structure):
+    """gradstep_row."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("age", ctypes.c_uint32),
+        ("touch_count", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("key", ctypes.c_uint64),
+        ("width", ctypes.c_uint64),
+        ("values", ctypes.c_void_p),
+        ("slots", ctypes.c_uint64),
+        ("state", ctypes.POINTER(ctypes.c_void_p)),
+    ]
+
+
+ROW_TEST = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(CRow))
+ROW_SCORE = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.POINTER(CRow))
 
 
 _ints, _longs, _text = ctypes.c_int32, ctypes.c_uint64, ctypes.c_char_p
@@ -279,6 +315,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "table_create": (_text, ctypes.c_size_t, _at),
     "table_config": (_at, _at, _longs, _at),
     "table_describe": (_at, _at),
+    "table_slot_count": (_at, _at),
+    "table_slot": (_at, _longs, _at),
     "table_update": (_at, _at, _ints, _longs, _at, _longs, _at),
     "table_update_bags": (_at, _at, _ints, _longs, _at, _longs, _at, _longs, _at),
     "table_rows": (_at, _at, _ints, _longs, _at, _longs),
@@ -291,6 +329,18 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "table_append": (_at, _at, _longs),
     "table_keep": (_at, _at, _longs),
     "table_permute": (_at, _at, _ints, _longs),
+    "table_contains": (_at, _longs, _at),
+    "table_keys": (_at, _longs, _at, _longs, _at),
+    "table_key_counts": (_at, _at),
+    "table_reserve": (_at, _longs),
+    "table_hold": (_at, _at, _ints, _longs),
+    "table_unhold": (_at, _at, _ints, _longs),
+    "table_evict_older_than": (_at, ctypes.c_int64, _at),
+    "table_evict": (_at, _at, _at, _at),
+    "table_evict_to": (_at, _longs, _at, _at, _at),
+    "table_changed_since": (_at, ctypes.c_int64, _ints, _at),
+    "table_apply_changes": (_at, _at, _longs),
+    "bytes_view": (_at, _at, _at),
     "table_flush": (_at,),
     "table_clock": (_at, _at),
     "table_state_bytes": (_at, _at),
@@ -325,7 +375,7 @@ def _declare(library: ctypes.CDLL) -> None:
     for name, arguments in _FUNCTIONS.items():
         function = getattr(library, "gradstep_" + name)
         function.argtypes, function.restype = (*arguments, _at), ctypes.c_int32
-    for name in ("parameter_release", "table_release", "updater_release"):
+    for name in ("parameter_release", "table_release", "updater_release", "bytes_release"):
         function = getattr(library, "gradstep_" + name)
         function.argtypes, function.restype = (_at,), None
     library.gradstep_simd_level.restype = _text

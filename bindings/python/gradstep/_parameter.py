@@ -7,6 +7,7 @@ import ctypes
 import itertools
 import json
 import math
+import operator
 import os
 import threading
 import weakref
@@ -19,7 +20,11 @@ from . import _arrays
 from ._arrays import Array, Ids
 from ._hints import did_you_mean
 from ._library import (
+    ROW_SCORE,
+    ROW_TEST,
+    CKeyCounts,
     CLoadOptions,
+    CRow,
     CSlot,
     CTableInfo,
     FileError,
@@ -43,6 +48,7 @@ from ._shared import (
     integer,
     options_address,
     path_bytes,
+    real,
     shape_of,
     zeroes,
 )
@@ -55,11 +61,83 @@ _Out = TypeVar("_Out")
 _Member = TypeVar("_Member", bound="Parameter | Table")
 
 
-class _Values(Owner):
-    """The base class of parameters and tables."""
+class _State(Owner):
+    """The base class of parameters and tables: state that the library owns."""
+
+    _members = Owner._members | {"_element", "dtype", "_average_is_applied"}
+    _element: _arrays.Dtype
+
+    def _extent(self) -> tuple[int, ...]:
+        """The shape of the values."""
+        raise NotImplementedError
+
+    def _follow_rows(self, rows: int) -> None:
+        """Follows a change of the number of rows."""
+
+    def _copied(self, address: int, out: Array | None, element: _arrays.Dtype, shape: tuple[int, ...]) -> Any:
+        """Copies memory of the library to `out`, or to a new array."""
+        if out is None:
+            out = _arrays.empty(shape, element)
+        found = _arrays.checked(out, "out", element, shape, writable=True)
+        ctypes.memmove(found.address, address, found.size * element.itemsize)
+        return out
+
+    def _ids(self, ids: Ids, what: str = "ids") -> _arrays.View:
+        return _arrays.ids_view(ids, what)
+
+    def apply_average(self) -> None:
+        """Replaces the values by the average, until `restore`.
+
+        Steps raise `SequenceError` until then.
+        """
+        self._call("apply_average")
+        self._average_is_applied = True
+
+    def restore(self) -> None:
+        """Brings back the trained values after `apply_average`."""
+        self._call("restore")
+        self._average_is_applied = False
+
+    def save_state(self) -> bytes:
+        """Serializes values, state and clock, with a checksum, so that a run can resume bit for bit.
+
+        `load_state` reads the bytes. They do not contain the configuration.
+        """
+        size, written, spare = ctypes.c_uint64(), ctypes.c_uint64(), 0
+        while True:
+            self._call("state_bytes", ctypes.byref(size))
+            buffer = bytearray(size.value + spare)
+            try:
+                self._call("save", ctypes.addressof(ctypes.c_char.from_buffer(buffer)), len(buffer), ctypes.byref(written))
+            except InvalidError as refused:
+                # Another thread has updated the table since `state_bytes`, and the state has become longer.
+                if refused.code != Status.BAD_SIZE or spare > size.value:
+                    raise
+                spare = 2 * spare + 4096
+            else:
+                return bytes(memoryview(buffer)[: written.value])
+
+    def load_state(self, state: bytes | bytearray | memoryview) -> None:
+        """Restores values, state and clock from the bytes of `save_state`.
+
+        state: the bytes of a parameter with the same shape, dtype and rule.
+
+        Raises `InvalidError` if the bytes do not match this parameter or are damaged. Then nothing changes.
+        """
+        memory = numpy.frombuffer(state, numpy.uint8)
+        self._call("load", memory.ctypes.data, memory.size)
+
+    def __repr__(self) -> str:
+        if self.__dict__.get("_handle") is None:
+            return f"<gradstep.{type(self).__name__} released>"
+        return f"<gradstep.{type(self).__name__} {self._rule_name()} {self._element.name} {self._extent()}, step {self.clock.step}>"
+
+
+class _Values(_State):
+    """The base class of parameters, and of tables whose rows have numbers."""
 
     _kind = "parameter"
-    _members = Owner._members | {"_element", "shape", "dtype", "size", "_average_is_applied", "_views"}
+    _members = _State._members | {"shape", "size", "_views"}
 
     def __init__(self, config: Config, initial: Array | None, shape: Any, dtype: Any) -> None:
         if initial is not None:
@@ -104,17 +182,12 @@ class _Values(Owner):
         self._average_is_applied = False
         self._views: weakref.WeakSet[Any] = weakref.WeakSet()  # has an item for each array over the values
 
+    def _extent(self) -> tuple[int, ...]:
+        return self.shape
+
     @staticmethod
     def _rows_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
         raise NotImplementedError
-
-    def _copied(self, address: int, out: Array | None, element: _arrays.Dtype, shape: tuple[int, ...]) -> Any:
-        """Copies memory of the library to `out`, or to a new array."""
-        if out is None:
-            out = _arrays.empty(shape, element)
-        found = _arrays.checked(out, "out", element, shape, writable=True)
-        ctypes.memmove(found.address, address, found.size * element.itemsize)
-        return out
 
     def _values_address(self) -> int:
         """The address of the values, with all pending steps applied."""
@@ -221,9 +294,6 @@ class _Values(Owner):
         _arrays.require_shape(found, "rows")
         self._call("reset", found.address, found.dtype.code, found.size)
 
-    def _ids(self, ids: Ids, what: str = "ids") -> _arrays.View:
-        return _arrays.ids_view(ids, what)
-
     def _row_count(self) -> int:
         return self.shape[0] if self.shape else 1
 
@@ -290,48 +360,6 @@ class _Values(Owner):
         self._call("average", _arrays.address_of(out), out.size)
         return out
 
-    def apply_average(self) -> None:
-        """Replaces the values by the average, until `restore`.
-
-        Steps raise `SequenceError` until then.
-        """
-        self._call("apply_average")
-        self._average_is_applied = True
-
-    def restore(self) -> None:
-        """Brings back the trained values after `apply_average`."""
-        self._call("restore")
-        self._average_is_applied = False
-
-    def save_state(self) -> bytes:
-        """Serializes values, state and clock, with a checksum, so that a run can resume bit for bit.
-
-        `load_state` reads the bytes. They do not contain the configuration.
-        """
-        size, written, spare = ctypes.c_uint64(), ctypes.c_uint64(), 0
-        while True:
-            self._call("state_bytes", ctypes.byref(size))
-            buffer = bytearray(size.value + spare)
-            try:
-                self._call("save", ctypes.addressof(ctypes.c_char.from_buffer(buffer)), len(buffer), ctypes.byref(written))
-            except InvalidError as refused:
-                # Another thread has updated the table since `state_bytes`, and the state has become longer.
-                if refused.code != Status.BAD_SIZE or spare > size.value:
-                    raise
-                spare = 2 * spare + 4096
-            else:
-                return bytes(memoryview(buffer)[: written.value])
-
-    def load_state(self, state: bytes | bytearray | memoryview) -> None:
-        """Restores values, state and clock from the bytes of `save_state`.
-
-        state: the bytes of a parameter with the same shape, dtype and rule.
-
-        Raises `InvalidError` if the bytes do not match this parameter or are damaged. Then nothing changes.
-        """
-        memory = numpy.frombuffer(state, numpy.uint8)
-        self._call("load", memory.ctypes.data, memory.size)
-
     def _saved(self) -> dict[str, Any]:
         return {"config": self._config_text(), "shape": self.shape, "dtype": self.dtype, "state": self.save_state()}
 
@@ -339,11 +367,6 @@ class _Values(Owner):
         kind = Table if isinstance(self, Table) else Parameter  # not the subclass, whose constructor can have other arguments
         kind.__init__(self, saved["config"], shape=saved["shape"], dtype=saved["dtype"])  # type: ignore[arg-type]
         kind.load_state(self, saved["state"])  # type: ignore[arg-type]
-
-    def __repr__(self) -> str:
-        if self.__dict__.get("_handle") is None:
-            return f"<gradstep.{type(self).__name__} released>"
-        return f"<gradstep.{type(self).__name__} {self._rule_name()} {self.dtype} {self.shape}, step {self.clock.step}>"
 
 
 class Parameter(_Values):
@@ -461,25 +484,201 @@ def _no_row(row: int, first: int, behind: int) -> Exception:
 
 _KEPT = 1  # GRADSTEP_KEPT
 # Methods of a table whose functions have another name.
-_METHODS = {"values": "view", "slot_count": "slots", "describe": "skipped", "save_file": "save", "load_file": "load"}
+_METHODS = {"values": "view", "describe": "skipped", "save_file": "save", "load_file": "load"}
 
 
-def _contains_table(config: bytes) -> bool:
-    """Whether a configuration contains the key "table"."""
-    if b'"table"' not in config:
-        return False
+def _key_of_table(config: bytes) -> str | None:
+    """The key of a configuration that contains the size of a table: "table", "keyed_table" or None."""
+    if b'table"' not in config:
+        return None
     try:
         document = json.loads(config)
     except (ValueError, RecursionError):
-        return True  # the library says what is wrong
-    return isinstance(document, dict) and "table" in document
+        return "table"  # the library says what is wrong
+    return next((key for key in ("table", "keyed_table") if isinstance(document, dict) and key in document), None)
 
 
-def _ids_of_64_bits(ids: Ids, what: str) -> _arrays.View:
-    return _arrays.ids_view(_arrays.ids_array(ids, what).astype(numpy.int64), what)
+def _row_number(rows: Any, what: str, least: int = 0) -> int:
+    """Checks a number of rows for the library, which checks that it is not less than `least`."""
+    number = int64(rows, what)
+    if number < 0:
+        raise error(Status.BAD_VALUE, f"{what}: {number} is out of range; expected >= {least}")
+    return number
 
 
-class Table(_Values):
+def _ids_of_64_bits(ids: Ids, what: str, behind: int = _arrays.ROWS) -> _arrays.View:
+    return _arrays.ids_view(_arrays.ids_array(ids, what, behind).astype(numpy.int64), what)
+
+
+class _Rows(_State):
+    """The base class of tables: steps of some rows, by numbers or by keys. The C functions are the same for both."""
+
+    _kind, _key = "table", "table"
+    _members = _State._members | {"width", "concurrent"}
+
+    def __init__(self, text: bytes) -> None:
+        self.concurrent = False  #: whether several threads can update and read the table at once
+        out, failure = ctypes.c_void_p(), new_error()
+        check(library.gradstep_table_create(text, len(text), ctypes.byref(out), ctypes.byref(failure)), failure)
+        Owner.__init__(self, out.value or 0)
+        facts = self._facts()
+        found, kind = (("table", "Table"), ("keyed_table", "KeyedTable"))[facts.keyed]
+        if found != self._key:
+            raise error(Status.BAD_CONFIG, f'config: contains the key "{found}"; expected "{self._key}", or gradstep.{kind}(config)')
+        self._element = _arrays.dtype_of_code(facts.dtype)
+        self.dtype = self._element.name  #: the dtype of values and gradients: "float32", "float64", "float16", "bfloat16", ...
+        self.width = int(facts.width)  #: the number of elements of a row
+        self.concurrent = bool(facts.concurrent)
+        self._average_is_applied = False
+
+    def _call(self, function: str, *arguments: Any) -> None:
+        called = getattr(library, f"gradstep_{self._kind}_{function}", None)
+        if called is None:
+            raise self._no_call(function)
+        # `owned` keeps the table alive during the call, even if another thread calls `release`.
+        owned, failure = self._owned, new_error() if self.concurrent else self._failure
+        status = called(owned and owned.address, *arguments, ctypes.byref(failure))
+        if status:
+            self._fail(status, failure)
+
+    def _no_call(self, function: str) -> Exception:
+        name = _METHODS.get(function, function)
+        if self._kind == "table":
+            allowed = f'the configuration contains the key "{self._key}"; expected a table that was made with shape or initial'
+        else:
+            allowed = 'the configuration does not contain the key "table"; expected a table that was made with it'
+        return error(Status.BAD_VALUE, f"{name}: {allowed}")
+
+    def _facts(self) -> CTableInfo:
+        facts = CTableInfo(ctypes.sizeof(CTableInfo))
+        self._call("describe", ctypes.byref(facts))
+        return facts
+
+    def update(self, ids: Ids, gradient_rows: Array, **options: Unpack[StepOptions]) -> None:
+        """Updates the rows in `ids`: one step.
+
+        ids: the indices of the rows, from 0, or the keys of a `KeyedTable`: an integer array, a list or a range.
+        gradient_rows: a row of `width` elements for each id, of the values' dtype. The shape is (number of ids, width) or
+            (*ids.shape, width), or the array is flat. The gradients of a duplicate id are added, unless the configuration of the
+            table has another choice for "duplicates".
+
+        The options are the members of `StepOptions`. Raises `InvalidError` if an id is out of range; then nothing changes.
+        """
+        rows = self._ids(ids)
+        shapes = (rows.size, self.width), (*rows.shape, self.width)
+        found = _arrays.checked(gradient_rows, "gradient_rows", self._element, shapes[0], zeroes(options), shapes[1])
+        function = "update" if self._kind == "table" else "update_rows"
+        self._call(function, rows.address, rows.dtype.code, rows.size, found.address, found.size, options_address(options))
+
+    def update_bags(self, ids: Ids, offsets: Ids, bag_rows: Array, **options: Unpack[StepOptions]) -> None:
+        """Updates the rows of embedding bags: one step, like `update` with the gradient of a bag for each of its ids.
+
+        ids: the indices or keys of the rows of all bags, bag after bag, in one dimension.
+        offsets: where each bag begins in `ids`, ascending from 0. The last bag ends with `ids`. Bags can be empty.
+        bag_rows: a gradient of `width` elements for each bag, of the values' dtype; of the shape (number of bags, width), or flat.
+
+        The options are the members of `StepOptions`. Raises `InvalidError` if an id or an offset is out of range; then nothing
+        changes.
+        """
+        rows, begins = self._ids(ids), self._ids(offsets, "offsets")
+        if rows.dtype is not begins.dtype:
+            rows, begins = _ids_of_64_bits(ids, "ids"), _ids_of_64_bits(offsets, "offsets")
+        for what, each in (("ids", rows), ("offsets", begins)):
+            _arrays.require_shape(each, what)
+        shape = (begins.size, self.width)
+        found = _arrays.checked(bag_rows, "bag_rows", self._element, shape, zeroes(options))
+        self._call(
+            "update_bags",
+            rows.address,
+            rows.dtype.code,
+            rows.size,
+            begins.address,
+            begins.size,
+            found.address,
+            found.size,
+            options_address(options),
+        )
+
+    @overload
+    def rows(self, ids: Ids, out: None = None) -> numpy.ndarray[Any, Any]: ...
+    @overload
+    def rows(self, ids: Ids, out: _Out) -> _Out: ...
+    def rows(self, ids: Ids, out: Any = None) -> Any:
+        """Copies the rows in `ids`, in this order, to `out`, or to a new numpy array, and returns it.
+
+        out: a writable array of the values' dtype, with a row for each id. Its shape is as in `update`.
+        """
+        return self._read("rows", ids, out, self._element)
+
+    @overload
+    def averages(self, ids: Ids, out: None = None) -> numpy.ndarray[Any, Any]: ...
+    @overload
+    def averages(self, ids: Ids, out: _Out) -> _Out: ...
+    def averages(self, ids: Ids, out: Any = None) -> Any:
+        """Copies the averages of the rows in `ids`, in this order, to `out`, or to a new numpy array, and returns it.
+
+        out: a writable array as in `rows`, of float64 for float64 values, else of float32.
+
+        The key "average" of the configuration sets the average.
+        """
+        return self._read("averages", ids, out, _arrays.dtype_of("float64" if self.dtype == "float64" else "float32"))
+
+    def _read(self, function: str, ids: Ids, out: Any, element: _arrays.Dtype) -> Any:
+        rows = self._ids(ids)
+        shape = (*rows.shape, self.width)
+        if out is None:
+            out = _arrays.empty(shape, element)
+        found = _arrays.checked(out, "out", element, shape, True, (rows.size, self.width))
+        self._call(function, rows.address, rows.dtype.code, rows.size, found.address, found.size)
+        return out
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Saves values, state and clock to a safetensors file, so that a run can resume bit for bit. Its name there is "values".
+
+        The file replaces the previous one when it is complete and on the disk. Raises `FileError` if the system cannot write it,
+        and `SequenceError` while averages replace the values.
+        """
+        self._call_with_file("save_file", path)
+
+    def load(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        missing: Literal["error", "keep"] = "error",
+        unexpected: Literal["error", "ignore"] = "error",
+        rename: Mapping[str, str] | Callable[[str], str] | None = None,
+    ) -> bool:
+        """Loads a file of `save`, or of a table in C++. Returns False if `missing` is "keep" and the file has no such table.
+
+            table.load("model.safetensors", rename={"embeddings": "values"}, unexpected="ignore")
+
+        The options are as in `Model.load`. The name of the table is "values"; `rename` selects another table of a file.
+
+        Width, dtype and rule must match. A table with fewer rows than the file grows; a `KeyedTable` gets the rows of the file. If
+        the call raises, nothing changes.
+        """
+        outcome = ctypes.c_int32()
+        options = _load_options(path, missing, unexpected, "error", rename)
+        self._call_with_file("load_file", path, ctypes.byref(options), ctypes.byref(outcome))
+        self._follow_rows(0)
+        return outcome.value != _KEPT
+
+    def _call_with_file(self, function: str, path: str | os.PathLike[str], *arguments: Any) -> None:
+        try:
+            self._call(function, path_bytes(path), *arguments)
+        except FileError as refused:
+            refused.filename = os.fsdecode(path)
+            raise
+
+    def flush(self) -> None:
+        """Applies the pending steps of all rows.
+
+        With "catch_up": "touch_only", the default, there are none.
+        """
+        self._call("flush")
+
+
+class Table(_Rows, _Values):
     """A table of rows that you update by index, such as an embedding table.
 
         table = gradstep.Table(config, shape=(1_000_000, 64))
@@ -506,63 +705,29 @@ class Table(_Values):
     methods wait until no call runs. Other tables are not thread-safe.
     """
 
-    _members = _Values._members | {"width", "concurrent", "_kind", "_lock"}
+    _members = _Values._members | _Rows._members | {"_kind", "_lock"}
 
     def __init__(
         self, config: Config, initial: Array | None = None, *, shape: Sequence[int] | None = None, dtype: Any = None
     ) -> None:
-        self.concurrent = False  #: whether several threads can update and read the table at once
+        self.concurrent = False
         self._lock = threading.Lock()  # of `shape` and `size`, after a change of the rows
         self._kind = "parameter"
         text = config_bytes(config)
-        if _contains_table(text):
+        if (key := _key_of_table(text)) is not None:
             for name, given in (("initial", initial), ("shape", shape), ("dtype", dtype)):
                 if given is not None:
                     raise error(
-                        Status.BAD_VALUE, f'{name}: is given; expected None, since the configuration contains the key "table"'
+                        Status.BAD_VALUE, f'{name}: is given; expected None, since the configuration contains the key "{key}"'
                     )
             self._kind = "table"
-            self._create(text)
+            _Rows.__init__(self, text)
+            self._views = weakref.WeakSet()
+            self.shape = (0, self.width)
+            self._follow_rows(0)
         else:
-            super().__init__(config, initial, shape, dtype)
-        self.width = self.shape[1]  #: the number of elements of a row
-
-    def _create(self, text: bytes) -> None:
-        """The part of the constructor for a configuration with the key "table"."""
-        out, failure = ctypes.c_void_p(), new_error()
-        check(library.gradstep_table_create(text, len(text), ctypes.byref(out), ctypes.byref(failure)), failure)
-        Owner.__init__(self, out.value or 0)
-        facts = self._facts()
-        self._element = _arrays.dtype_of_code(facts.dtype)
-        self.dtype = self._element.name
-        self.shape = (facts.num_rows, facts.width)
-        self.size = math.prod(self.shape)
-        self._average_is_applied = False
-        self._views = weakref.WeakSet()
-        self.concurrent = bool(facts.concurrent)
-
-    def _call(self, function: str, *arguments: Any) -> None:
-        called = getattr(library, f"gradstep_{self._kind}_{function}", None)
-        if called is None:
-            raise self._no_call(function)
-        # `owned` keeps the table alive during the call, even if another thread calls `release`.
-        owned, failure = self._owned, new_error() if self.concurrent else self._failure
-        status = called(owned and owned.address, *arguments, ctypes.byref(failure))
-        if status:
-            self._fail(status, failure)
-
-    def _no_call(self, function: str) -> Exception:
-        name = _METHODS.get(function, function)
-        if self._kind == "table":
-            allowed = 'the configuration contains the key "table"; expected a table that was made with shape or initial'
-        else:
-            allowed = 'the configuration does not contain the key "table"; expected a table that was made with it'
-        return error(Status.BAD_VALUE, f"{name}: {allowed}")
-
-    def _facts(self) -> CTableInfo:
-        facts = CTableInfo(ctypes.sizeof(CTableInfo))
-        self._call("describe", ctypes.byref(facts))
-        return facts
+            _Values.__init__(self, config, initial, shape, dtype)
+            self.width = self.shape[1]
 
     def _ids(self, ids: Ids, what: str = "ids") -> _arrays.View:
         found = super()._ids(ids, what)
@@ -592,6 +757,11 @@ class Table(_Values):
         if self._kind == "parameter":
             return super().average()
         return self.averages(range(len(self)))
+
+    def slots(self) -> dict[str, numpy.ndarray[Any, Any]]:
+        if self._kind == "table":
+            raise self._no_call("slots")
+        return super().slots()
 
     def reset(self, rows: Ids) -> None:
         """Lets the state of these rows begin anew. With the key "table" in the configuration, the rows also get their initial
@@ -623,51 +793,6 @@ class Table(_Values):
             raise error(Status.BAD_SIZE, f"shape: {shape} has {len(shape)} dimensions; expected (rows, width)")
         return shape[0], shape[1]
 
-    def update(self, ids: Ids, gradient_rows: Array, **options: Unpack[StepOptions]) -> None:
-        """Updates the rows in `ids`: one step.
-
-        ids: the indices of the rows, from 0: an integer array, a list or a range.
-        gradient_rows: a row of `width` elements for each id, of the values' dtype. The shape is (number of ids, width) or
-            (*ids.shape, width), or the array is flat. The gradients of a duplicate id are added, unless the key "table" has
-            another choice for "duplicates".
-
-        The options are the members of `StepOptions`. Raises `InvalidError` if an id is out of range; then nothing changes.
-        """
-        rows = self._ids(ids)
-        shapes = (rows.size, self.width), (*rows.shape, self.width)
-        found = _arrays.checked(gradient_rows, "gradient_rows", self._element, shapes[0], zeroes(options), shapes[1])
-        function = "update" if self._kind == "table" else "update_rows"
-        self._call(function, rows.address, rows.dtype.code, rows.size, found.address, found.size, options_address(options))
-
-    def update_bags(self, ids: Ids, offsets: Ids, bag_rows: Array, **options: Unpack[StepOptions]) -> None:
-        """Updates the rows of embedding bags: one step, like `update` with the gradient of a bag for each of its ids.
-
-        ids: the indices of the rows of all bags, bag after bag, in one dimension.
-        offsets: where each bag begins in `ids`, ascending from 0. The last bag ends with `ids`. Bags can be empty.
-        bag_rows: a gradient of `width` elements for each bag, of the values' dtype; of the shape (number of bags, width), or flat.
-
-        The options are the members of `StepOptions`. Raises `InvalidError` if an id or an offset is out of range; then nothing
-        changes.
-        """
-        rows, begins = self._ids(ids), self._ids(offsets, "offsets")
-        if rows.dtype is not begins.dtype:
-            rows, begins = _ids_of_64_bits(ids, "ids"), _ids_of_64_bits(offsets, "offsets")
-        for what, each in (("ids", rows), ("offsets", begins)):
-            _arrays.require_shape(each, what)
-        shape = (begins.size, self.width)
-        found = _arrays.checked(bag_rows, "bag_rows", self._element, shape, zeroes(options))
-        self._call(
-            "update_bags",
-            rows.address,
-            rows.dtype.code,
-            rows.size,
-            begins.address,
-            begins.size,
-            found.address,
-            found.size,
-            options_address(options),
-        )
-
     def row(self, row: int) -> numpy.ndarray[Any, Any]:
         """Returns a copy of one row. Raises `OutOfRangeError` if the row does not exist."""
         number = int64(row, "row")
@@ -678,37 +803,6 @@ class Table(_Values):
             return only
         out = _arrays.empty((self.width,), self._element)
         self._call("row", number, _arrays.address_of(out), self.width)
-        return out
-
-    @overload
-    def rows(self, ids: Ids, out: None = None) -> numpy.ndarray[Any, Any]: ...
-    @overload
-    def rows(self, ids: Ids, out: _Out) -> _Out: ...
-    def rows(self, ids: Ids, out: Any = None) -> Any:
-        """Copies the rows in `ids`, in this order, to `out`, or to a new numpy array, and returns it.
-
-        out: a writable array of the values' dtype, with a row for each id. Its shape is as in `update`.
-        """
-        return self._read("rows", ids, out, self._element)
-
-    @overload
-    def averages(self, ids: Ids, out: None = None) -> numpy.ndarray[Any, Any]: ...
-    @overload
-    def averages(self, ids: Ids, out: _Out) -> _Out: ...
-    def averages(self, ids: Ids, out: Any = None) -> Any:
-        """Copies the averages of the rows in `ids`, in this order, to `out`, or to a new numpy array, and returns it. See `average`.
-
-        out: a writable array as in `rows`, of the dtype of `average`.
-        """
-        return self._read("averages", ids, out, _arrays.dtype_of("float64" if self.dtype == "float64" else "float32"))
-
-    def _read(self, function: str, ids: Ids, out: Any, element: _arrays.Dtype) -> Any:
-        rows = self._ids(ids)
-        shape = (*rows.shape, self.width)
-        if out is None:
-            out = _arrays.empty(shape, element)
-        found = _arrays.checked(out, "out", element, shape, True, (rows.size, self.width))
-        self._call(function, rows.address, rows.dtype.code, rows.size, found.address, found.size)
         return out
 
     def set_rows(self, ids: Ids, values: Array) -> None:
@@ -728,9 +822,7 @@ class Table(_Values):
 
         Raises `InvalidError` if the table has more rows already.
         """
-        number = int64(num_rows, "num_rows")
-        if number < 0:
-            raise error(Status.BAD_VALUE, f"num_rows: {number} is out of range; expected >= {len(self)}")
+        number = _row_number(num_rows, "num_rows", len(self))
         self._call("grow", number)
         self._follow_rows(number)
 
@@ -738,43 +830,6 @@ class Table(_Values):
     def skipped(self) -> int:
         """The number of gradient rows that "on_nonfinite": "skip" has left out so far."""
         return int(self._facts().skipped)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Saves values, state and clock to a safetensors file, so that a run can resume bit for bit. Its name there is "values".
-
-        The file replaces the previous one when it is complete and on the disk. Raises `FileError` if the system cannot write it,
-        and `SequenceError` while averages replace the values.
-        """
-        self._call_with_file("save_file", path)
-
-    def load(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        missing: Literal["error", "keep"] = "error",
-        unexpected: Literal["error", "ignore"] = "error",
-        rename: Mapping[str, str] | Callable[[str], str] | None = None,
-    ) -> bool:
-        """Loads a file of `save`, or of a table in C++. Returns False if `missing` is "keep" and the file has no such table.
-
-            table.load("model.safetensors", rename={"embeddings": "values"}, unexpected="ignore")
-
-        The options are as in `Model.load`. The name of the table is "values"; `rename` selects another table of a file.
-
-        Width, dtype and rule must match. A table with fewer rows than the file grows. If the call raises, nothing changes.
-        """
-        outcome = ctypes.c_int32()
-        options = _load_options(path, missing, unexpected, "error", rename)
-        self._call_with_file("load_file", path, ctypes.byref(options), ctypes.byref(outcome))
-        self._follow_rows(0)
-        return outcome.value != _KEPT
-
-    def _call_with_file(self, function: str, path: str | os.PathLike[str], *arguments: Any) -> None:
-        try:
-            self._call(function, path_bytes(path), *arguments)
-        except FileError as refused:
-            refused.filename = os.fsdecode(path)
-            raise
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -809,12 +864,232 @@ class Table(_Values):
 
     __contains__ = None  # rows are arrays, which `in` cannot compare
 
-    def flush(self) -> None:
-        """Applies the pending steps of all rows.
 
-        With "catch_up": "touch_only", the default, there are none.
+class KeyCounts(NamedTuple):
+    """Counts of events of a `KeyedTable` since it was made, including the time before a checkpoint."""
+
+    admitted: int  #: new rows
+    turned_away: int  #: gradient rows that were dropped because their key was not admitted yet
+    no_room: int  #: gradient rows that were dropped because the table had "max_rows" rows
+    skipped: int  #: gradient rows that "on_nonfinite": "skip" left out
+    evicted: int  #: rows that were evicted
+
+
+class KeyedRow(NamedTuple):
+    """A row of a `KeyedTable` for your functions, with all steps applied. The arrays are copies."""
+
+    key: int  #: the key, from 0 to 2^64 - 1
+    age: int  #: steps since the last step that contained the row; 0 with "last_touches": false
+    touch_count: int  #: steps that contained the row; 0 without "touch_counts": true
+    values: numpy.ndarray[Any, Any]  #: the values
+    state: dict[str, numpy.ndarray[Any, Any]]  #: the optimizer's state by slot name, such as {"m": ..., "v": ...}
+
+
+def _checked_key(key: Any) -> int:
+    _arrays.require_ids((key,), "key", _arrays.KEYS)
+    return operator.index(key) % _arrays.KEYS
+
+
+class KeyedTable(_Rows):
+    """A table whose rows have 64-bit keys, such as hashed features. A key gets a row when updates contain it often enough.
+
+        table = gradstep.KeyedTable({**gradstep.adagrad(lr=0.1), "keyed_table": {"width": 16, "admit_after": 3}})
+        table.update(keys, gradient_rows)
+        table.rows(keys)                        # a key without a row has initial values
+        key in table, len(table), list(table)   # the keys that have rows
+
+    config: the optimizer with the key "keyed_table", a dict or a str of JSON. docs/how_to/python.md#keyed-tables lists the options.
+
+    Keys are integers from 0 to 2^64 - 1. Arrays of int64, and negative numbers, are keys with the same bits.
+
+    With "concurrent": true, any number of threads can call `update`, `update_bags`, `row` and `rows` of a table at once. The other
+    methods wait until no call runs. Other tables are not thread-safe. You can copy and pickle tables; copies have no holds. While
+    averages replace the values, you cannot save or copy a table. `seek` and `set_numbers` raise `InvalidError`.
+    """
+
+    _key = "keyed_table"
+    _members = _Rows._members | {"_judging"}
+
+    def __init__(self, config: Config) -> None:
+        self._judging: set[int] = set()  # threads in which a function judges rows
+        super().__init__(config_bytes(config))
+
+    def _call(self, function: str, *arguments: Any) -> None:
+        if threading.get_ident() in self._judging:
+            raise error(
+                Status.BAD_SEQUENCE, f"{function}: is called by your function of a row; expected calls after it has returned"
+            )
+        super()._call(function, *arguments)
+
+    def _ids(self, ids: Ids, what: str = "ids") -> _arrays.View:
+        found = _arrays.ids_view(ids, what, _arrays.KEYS)
+        if found.dtype.itemsize != 8:
+            found = _ids_of_64_bits(ids, what, _arrays.KEYS)
+        return found._replace(dtype=_arrays.DTYPES["uint64"])
+
+    def _call_with_keys(self, function: str, keys: Ids) -> None:
+        found = self._ids(keys, "keys")
+        self._call(function, found.address, found.dtype.code, found.size)
+
+    def _extent(self) -> tuple[int, ...]:
+        return len(self), self.width
+
+    def _saved(self) -> dict[str, Any]:
+        return {"config": self._config_text(), "state": self.save_state()}
+
+    def _restore(self, saved: dict[str, Any]) -> None:
+        KeyedTable.__init__(self, saved["config"])  # not the subclass, whose constructor can have other arguments
+        KeyedTable.load_state(self, saved["state"])
+
+    def load_state(self, state: bytes | bytearray | memoryview) -> None:
+        """Restores rows, counts and clock from the bytes of `save_state`. The table gets the rows of the bytes.
+
+        state: the bytes of a table with the same width, dtype and rule.
+
+        Raises `InvalidError` if the bytes do not match this table or are damaged. Then nothing changes.
         """
-        self._call("flush")
+        super().load_state(state)
+
+    def row(self, key: int) -> numpy.ndarray[Any, Any]:
+        """Returns a copy of the row of a key, or the initial values if it has no row."""
+        only: numpy.ndarray[Any, Any] = self.rows([_checked_key(key)])[0]
+        return only
+
+    def __contains__(self, key: int) -> bool:
+        """Whether the key has a row."""
+        contains = ctypes.c_int32()
+        self._call("contains", _checked_key(key), ctypes.byref(contains))
+        return bool(contains.value)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return int(self._facts().num_rows)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.keys().tolist())
+
+    def keys(self) -> numpy.ndarray[Any, Any]:
+        """Returns the keys that have rows, as an array of uint64. Their order changes when rows are evicted."""
+        written = ctypes.c_uint64()
+        while True:
+            out = numpy.empty(len(self) + 1, numpy.uint64)
+            self._call("keys", 0, _arrays.address_of(out), out.size, ctypes.byref(written))
+            if written.value < out.size:  # otherwise another thread has added rows
+                return out[: written.value]
+
+    @property
+    def counts(self) -> KeyCounts:
+        """What happened to keys so far: admissions, dropped gradients and evictions."""
+        counts = CKeyCounts(ctypes.sizeof(CKeyCounts))
+        self._call("key_counts", ctypes.byref(counts))
+        return KeyCounts(*(getattr(counts, name) for name in KeyCounts._fields))
+
+    def reset(self, keys: Ids) -> None:
+        """Gives the rows of these keys their initial values and state."""
+        self._call_with_keys("reset", keys)
+
+    def reserve(self, rows: int) -> None:
+        """Allocates memory for this many rows in total. Then steps up to there allocate none."""
+        self._call("reserve", _row_number(rows, "rows"))
+
+    def hold(self, keys: Ids) -> None:
+        """Protects the rows of these keys from eviction, until as many calls of `unhold`."""
+        self._call_with_keys("hold", keys)
+
+    def unhold(self, keys: Ids) -> None:
+        """Ends one `hold` of each of these keys."""
+        self._call_with_keys("unhold", keys)
+
+    def evict_older_than(self, step: int) -> int:
+        """Evicts the rows whose last step was before `step`. Returns their number."""
+        evicted = ctypes.c_uint64()
+        self._call("evict_older_than", int64(step, "step"), ctypes.byref(evicted))
+        return evicted.value
+
+    def evict(self, chosen: Callable[[KeyedRow], object]) -> int:
+        """Evicts the rows for which chosen(row) is true, except held ones. Returns their number.
+
+            table.evict(lambda row: row.touch_count < 3 and row.age > 1000)
+
+        chosen: a function of a `KeyedRow`. It must not call methods of the table: they raise `SequenceError`.
+
+        If the function raises, nothing is evicted, and `evict` raises its exception.
+        """
+        return self._judge("evict", ROW_TEST, lambda row: bool(chosen(row)), -1)
+
+    def evict_to(self, rows: int, score: Callable[[KeyedRow], float] | None = None) -> int:
+        """Evicts the rows with the lowest score(row) until there are at most `rows`. Returns the number of evicted rows.
+
+        score: a function of a `KeyedRow`, as in `evict`. None: the least recently updated rows are evicted.
+
+        If the function raises or returns NaN, nothing is evicted, and `evict_to` raises its exception or `InvalidError`.
+        """
+        number = _row_number(rows, "rows")
+        if score is None:
+            evicted = ctypes.c_uint64()
+            self._call("evict_to", number, None, None, ctypes.byref(evicted))
+            return evicted.value
+        function = score
+        return self._judge("evict_to", ROW_SCORE, lambda row: real(function(row), "score"), math.nan, number)
+
+    def _row(self, row: CRow, slots: list[CSlot]) -> KeyedRow:
+        state = {
+            slot.name.decode(): self._copied(row.state[k], None, _arrays.dtype_of_code(slot.dtype), (slot.count,))
+            for k, slot in enumerate(slots)
+        }
+        return KeyedRow(row.key, row.age, row.touch_count, self._copied(row.values, None, self._element, (row.width,)), state)
+
+    def _judge(self, call: str, kind: Any, judge: Callable[[KeyedRow], float], failed: float, *arguments: Any) -> int:
+        """Calls a function of C that evicts rows by judge(row). After an exception of `judge`, the library gets `failed`, with which
+        it evicts nothing, and this function raises the exception."""
+        slots, failures = self._described_slots(), list[BaseException]()
+
+        def judged(_: object, row: Any) -> float:
+            if not failures:
+                try:
+                    return judge(self._row(row.contents, slots))
+                except BaseException as failure:  # ctypes would print it and go on
+                    failures.append(failure)
+            return failed
+
+        evicted, thread = ctypes.c_uint64(), threading.get_ident()
+        function = kind(judged)
+        self._judging.add(thread)
+        try:
+            super()._call(call, *arguments, function, None, ctypes.byref(evicted))
+        except InvalidError:  # because of `failed`, or of the score NaN
+            if not failures:
+                raise
+        finally:
+            self._judging.discard(thread)
+        if failures:
+            raise failures.pop()
+        return evicted.value
+
+    def changed_since(self, step: int, *, with_state: bool = False) -> bytes:
+        """Returns the rows that steps after `step` have updated or evicted, as bytes for `apply_changes` of a replica.
+
+        with_state: whether to send the state, too, for a replica that trains.
+
+        Raises `InvalidError` if the table no longer knows all evictions since `step`. Then send `changed_since(0)`.
+        """
+        changes, data, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+        self._call("changed_since", int64(step, "step"), bool(with_state), ctypes.byref(changes))
+        try:
+            failure = new_error()
+            check(library.gradstep_bytes_view(changes, ctypes.byref(data), ctypes.byref(size), ctypes.byref(failure)), failure)
+            return (ctypes.c_char * size.value).from_address(data.value or 0).raw
+        finally:
+            library.gradstep_bytes_release(changes)
+
+    def apply_changes(self, changes: bytes | bytearray | memoryview) -> None:
+        """Applies the bytes of `changed_since` of a table with the same configuration.
+
+        The clock of this table must have reached the step that you passed to `changed_since`. Raises `InvalidError` or
+        `SequenceError` if the bytes do not match this table or are damaged. Then nothing changes.
+        """
+        memory = numpy.frombuffer(changes, numpy.uint8)
+        self._call("apply_changes", memory.ctypes.data, memory.size)
 
 
 class LoadReport(NamedTuple):

@@ -22,6 +22,7 @@ from ._library import (
     GIVEN_RATE,
     CClock,
     CError,
+    CSlot,
     CStepOptions,
     InvalidError,
     Status,
@@ -366,6 +367,15 @@ class Owner:
         status = getattr(library, f"gradstep_{self._kind}_{function}")(self._handle, *arguments, self._failure_at)
         if status:
             self._fail(status)
+
+    def _described_slots(self) -> list[CSlot]:
+        """The slots of the state of an updater or a keyed table."""
+        number = ctypes.c_uint64()
+        self._call("slot_count", ctypes.byref(number))
+        slots = [CSlot(ctypes.sizeof(CSlot)) for _ in range(number.value)]
+        for index, slot in enumerate(slots):
+            self._call("slot", index, ctypes.byref(slot))
+        return slots
 
     def release(self) -> None:
         """Releases the memory now, before the object is garbage-collected.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _arrays
 from ._arrays import Array
-from ._library import CSlot, CTensorOptions, Status, check, check_created, error, library, new_error
+from ._library import CTensorOptions, Status, check, check_created, error, library, new_error
 from ._shared import Clock, Config, Owner, StepOptions, c_options, config_bytes, zeroes
 
 if TYPE_CHECKING:
@@ -52,14 +52,9 @@ class Updater(Owner):
             failure,
         )
         super().__init__(out.value or 0)
-        number = ctypes.c_uint64()
-        self._call("slot_count", ctypes.byref(number))
-        slots = []
-        for index in range(number.value):
-            slot = CSlot(ctypes.sizeof(CSlot))
-            self._call("slot", index, ctypes.byref(slot))
-            slots.append(Slot(slot.name.decode(), _arrays.dtype_of_code(slot.dtype).name, slot.count == 1))
-        self.slots = tuple(slots)  #: the slots of the state, in the order of the rule
+        self.slots = tuple(
+            Slot(x.name.decode(), _arrays.dtype_of_code(x.dtype).name, x.count == 1) for x in self._described_slots()
+        )  #: the slots of the state, in the order of the rule
         self._needs_matrix = self._rule_name() == "muon"
         self._factors = [size in (2, 3) for size in self._sizes(2, 3)]  # which slots have a number for each row or column
         self._is_factored = any(self._factors)

@@ -54,6 +54,10 @@ def of_text(rule: str, rate: float, shape: tuple, more: dict = {}, **options: ob
     return gradstep.Table({**config(rule, rate, **more), "table": {"rows": rows, "width": width, **options}})
 
 
+def of_keys(rule: str, rate: float, width: int, more: dict = {}, **options: object) -> gradstep.KeyedTable:
+    return gradstep.KeyedTable({**config(rule, rate, **more), "keyed_table": {"width": width, **options}})
+
+
 class Foreign:
     """A tensor of another library: it has __dlpack__ and nothing else."""
 
@@ -132,7 +136,7 @@ class Contract(unittest.TestCase):
         for name, arguments in re.findall(r"gradstep_status gradstep_(\w+)\(([^;]*?)\)\s*;", text):
             each = [" ".join(x.split()) for x in arguments.split(",")][:-1]  # without the error
             declared[name] = tuple(
-                "pointer" if "*" in x or x.startswith("gradstep_run") else kinds[re.sub(r"^const ", "", x).split()[0]]
+                "pointer" if "*" in x or x.startswith(("gradstep_run", "gradstep_row")) else kinds[re.sub(r"^const ", "", x).split()[0]]
                 for x in each
             )
         not_used = {"executor_from_callback", "parameter_set_executor", "table_set_executor", "updater_set_executor"}
@@ -151,6 +155,8 @@ class Contract(unittest.TestCase):
             _library.CClock,
             _library.CLoadOptions,
             _library.CTableInfo,
+            _library.CKeyCounts,
+            _library.CRow,
         ):
             name = re.sub(r"(?<!^)(?=[A-Z])", "_", ours.__name__[1:]).lower()
             body = re.search(r"typedef struct gradstep_%s \{(.*?)\}" % name, text, flags=re.DOTALL)[1]
@@ -1435,6 +1441,234 @@ class Tables(unittest.TestCase):
             table.update([1, 2], ones)
 
 
+class KeyedTables(unittest.TestCase):
+    """Tables whose rows have keys."""
+
+    def test_they_give_the_bits_of_tables_with_numbers(self):
+        decay = {"regularizer": {"name": "l2", "rate": 0.5}, "catch_up": "exact"}
+        for rule, more in (("adam", {"average": {"name": "ema", "decay": 0.5}}), ("momentum", decay)):
+            table, same = of_keys(rule, 0.125, 4, more, initial=0.5), of_text(rule, 0.125, (9, 4), more, initial=0.5)
+            for each in (table, same):
+                each.update(range(9), gradients(1, 36)[0])
+            for g, kind in zip(gradients(5, 12), (numpy.int32, numpy.uint32, numpy.int64, numpy.uint64, list)):
+                ids = [5, 0, 5] if kind is list else numpy.array([5, 0, 5], kind)
+                for each in (table, same):
+                    each.update(ids, g.reshape(3, 4), rate_scale=0.5, samples=3)
+                    each.update_bags(ids, [0, 2], g[:8])
+            numpy.testing.assert_array_equal(table.rows(range(9)), same.values())
+            numpy.testing.assert_array_equal(table.row(5), same.row(5))
+            self.assertEqual((table.clock, table.width, table.dtype), (same.clock, same.width, same.dtype))
+            if "average" in more:
+                numpy.testing.assert_array_equal(table.averages([5, 2]), same.averages([5, 2]))
+                table.apply_average()
+                numpy.testing.assert_array_equal(table.row(5), same.averages([5])[0])
+                table.restore()
+            table.flush()
+        self.assertEqual(gradstep.KeyedTable(json.dumps(table.config)).config, table.config)
+
+    def test_admission(self):
+        table = of_keys("sgd", 1.0, 2, {"on_nonfinite": "skip"}, admit_after=2, max_rows=2, initial=0.5)
+        table.reserve(2)
+        ones = numpy.ones((4, 2), numpy.float32)
+        table.update([-1, 7, 2**63, 2**64 - 1], ones)  # the last one is -1
+        self.assertEqual((len(table), list(table), table.rows([7, -1]).tolist()), (1, [2**64 - 1], [[0.5, 0.5], [-0.5, -0.5]]))
+        table.update([7, 2**63, 5, 5], ones)
+        self.assertEqual(table.keys().tolist(), [2**64 - 1, 7])
+        self.assertEqual([key in table for key in (7, -1, 2**64 - 1, 2**63, 5)], [True, True, True, False, False])
+        table.update([7], numpy.full((1, 2), numpy.nan, numpy.float32))
+        self.assertEqual(table.counts, gradstep.KeyCounts(admitted=2, turned_away=4, no_room=2, skipped=1, evicted=0))
+        table.reset([7])
+        self.assertEqual((table.row(7).tolist(), table.row(2**64 - 1).tolist()), ([0.5, 0.5], [-0.5, -0.5]))
+
+    def test_eviction(self):
+        table, one = of_keys("sgd", 1.0, 1, touch_counts=True), numpy.ones(1, numpy.float32)
+        for key in (1, 2, 3, 4, 5, 6, 7, 3):
+            table.update([key], one)
+        self.assertEqual(table.evict_older_than(2), 1)
+        table.hold([2, 4])
+        self.assertEqual((table.evict_to(5), sorted(table)), (1, [2, 3, 4, 6, 7]))
+        seen = []
+        self.assertEqual(table.evict(lambda row: seen.append(row) or row.touch_count == 2), 1)
+        self.assertEqual(sorted((row.key, row.age, row.touch_count, *row.values) for row in seen),
+                         [(3, 0, 2, -2), (6, 2, 1, -1), (7, 1, 1, -1)])  # fmt: skip
+        table.unhold([4, 2])
+        self.assertEqual((table.evict_to(2, lambda row: -row.key), sorted(table)), (2, [2, 4]))
+        self.assertEqual((table.evict(lambda row: False), table.evict(lambda row: numpy.bool_(True)), len(table)), (0, 2, 0))
+        self.assertEqual(table.counts.evicted, 7)
+
+    def test_the_state_of_a_row(self):
+        average = {"average": {"name": "ema", "decay": 0.5}}
+        for rule, more, shapes in (
+            ("adam", average, {"m": (3,), "v": (3,), "average": (3,)}),
+            ("rowwise_adagrad", {"catch_up": "exact"}, {"n": (1,)}),
+            ("sgd", {"threads": 2}, {}),
+        ):
+            table, same = of_keys(rule, 0.5, 3, more), gradstep.Parameter(config(rule, 0.5, **{**more, "catch_up": "touch_only"}), shape=3)
+            seen, g = [], numpy.array([1, 2, 4], numpy.float32)
+            table.update([9], g)
+            same.update(g)
+            table.evict(seen.append)
+            self.assertEqual({name: slot.shape for name, slot in seen[0].state.items()}, shapes)
+            table.release()  # the arrays are copies
+            if rule == "adam":
+                for name, slot in same.slots().items():
+                    numpy.testing.assert_array_equal(seen[0].state[name], slot)
+                numpy.testing.assert_array_equal(seen[0].values, same.values())
+
+    def test_functions_of_a_row_that_fail_evict_nothing(self):
+        def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        table = of_keys("sgd", 1.0, 1)
+        table.update([1, 2, 3], numpy.ones(3, numpy.float32))
+        for number, (kind, message, fails) in enumerate((
+            (ZeroDivisionError, "division", lambda: 1 / 0),
+            (KeyboardInterrupt, "", interrupt),
+            (gradstep.SequenceError, "rows: is called by your function of a row", lambda: table.row(1)),
+            (gradstep.SequenceError, "evict_older_than: is called by", lambda: table.evict_older_than(1)),
+            (gradstep.SequenceError, "slot_count: is called by", lambda: table.evict(lambda row: True)),
+            (gradstep.DtypeError, "score: 'x' is a str; expected a number", lambda: "x"),
+            (gradstep.InvalidError, "the score of key . is NaN; expected a number", lambda: math.nan),
+        )):  # fmt: skip
+            calls = [lambda judge: table.evict_to(0, judge)]
+            if number < 5:
+                calls.append(table.evict)
+            for call in calls:
+                seen = []
+                with self.assertRaisesRegex(kind, message):
+                    call(lambda row: seen.append(row) or (fails() if len(seen) == 2 else 1.0))
+                self.assertEqual((len(table), table.counts.evicted), (3, 0))
+                if number < 6:
+                    self.assertEqual(len(seen), 2)  # no call after the failure
+        self.assertEqual(table.evict_to(1), 2)
+
+    def test_changes_for_a_replica(self):
+        for with_state in (False, True):
+            table, replica = of_keys("momentum", 0.5, 2), of_keys("momentum", 0.5, 2)
+            for step, g in enumerate(gradients(6, 4)):
+                table.update([step, 9], g)
+                if step % 3 == 2:
+                    table.evict_older_than(step)
+                    changes = table.changed_since(replica.clock.step, with_state=with_state)
+                    self.assertIs(type(changes), bytes)
+                    replica.apply_changes(memoryview(changes) if step == 2 else changes)
+            self.assertEqual((sorted(replica), replica.clock), (sorted(table), table.clock))
+            numpy.testing.assert_array_equal(replica.rows(table.keys()), table.rows(table.keys()))
+            for each in (table, replica):
+                each.update([9], numpy.ones(2, numpy.float32))
+            self.assertEqual(numpy.array_equal(replica.row(9), table.row(9)), with_state)
+        with self.assertRaisesRegex(gradstep.SequenceError, "apply"):
+            of_keys("momentum", 0.5, 2).apply_changes(table.changed_since(3))
+        damaged = bytearray(changes)
+        damaged[-1] ^= 1
+        for wrong in (damaged, b""):
+            with self.assertRaises(gradstep.InvalidError):
+                replica.apply_changes(wrong)
+
+    def test_a_run_that_was_stopped_goes_on_with_the_same_bits(self):
+        def made() -> gradstep.KeyedTable:
+            initial = {"name": "uniform", "low": -1, "high": 1, "seed": 5}
+            return of_keys("adam", 0.125, 2, {"catch_up": {"name": "replay", "max_steps": 9}}, admit_after=2, initial=initial)
+
+        def train(table: gradstep.KeyedTable, begin: int, end: int) -> None:
+            for number in range(begin, end):
+                table.update([number % 3, 2**63 + number % 2], steps[number].reshape(2, 2))
+
+        steps, once, first, of_memory, of_file = gradients(10, 4), made(), made(), made(), made()
+        train(once, 0, 10)
+        train(first, 0, 5)
+        of_memory.load_state(first.save_state())
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch, "table.safetensors")
+            first.save(path)
+            self.assertTrue(of_file.load(path))
+            self.assertFalse(of_file.load(path, missing="keep", unexpected="ignore", rename={"values": "other"}))
+            with self.assertRaises(FileNotFoundError):
+                first.load(Path(scratch, "nothing"))
+        for each in (of_memory, of_file, pickle.loads(pickle.dumps(first)), copy.copy(first)):
+            self.assertEqual(each.counts, first.counts)
+            train(each, 5, 10)
+            self.assertEqual((each.keys().tolist(), each.clock, each.counts), (once.keys().tolist(), once.clock, once.counts))
+            numpy.testing.assert_array_equal(each.rows(once.keys()), once.rows(once.keys()))
+
+    def test_several_threads(self):
+        """No update is lost: the sums of ones are exact. Other threads read, evict and save meanwhile."""
+        table = of_keys("sgd", 1.0, 2, concurrent=True)
+        self.assertTrue(table.concurrent)
+        steps = 200
+
+        def run(number: int) -> None:
+            ones = numpy.ones((2, 2), numpy.float32)
+            for step in range(steps):
+                if number % 2:
+                    table.update([0, number], ones)
+                else:
+                    table.update_bags([0, 0, number], [0, 2], ones)
+                row = table.row(0)
+                self.assertEqual(row[0], row[1])  # no half of an update
+                table.update([1000 * number + step], ones[:1])
+                if step % 50 == number:
+                    self.assertGreater(table.evict(lambda row: 1000 * number <= row.key < 1000 * (number + 1)), 0)
+                    table.evict_to(100, lambda row: row.values[0])
+                    self.assertIn(0, table.keys())
+                    gradstep.KeyedTable(table.config).load_state(table.save_state())
+
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            for done in [pool.submit(run, number) for number in (1, 2, 3)]:
+                done.result()
+        self.assertEqual(table.rows(range(4))[:, 0].tolist(), [-4.0 * steps, -1.0 * steps, -1.0 * steps, -1.0 * steps])
+        self.assertEqual(table.clock.step, 6 * steps)
+
+    def test_integers(self):
+        for kind in ("int32", "uint32", "int64", "uint64"):
+            table = of_keys("add_delta", 1.0, 1, {"type": kind})
+            most = numpy.full(1, numpy.iinfo(kind).max, kind)
+            table.update([3], most)
+            table.update([3], most)
+            seen = []
+            table.evict(seen.append)
+            self.assertEqual((seen[0].values.tolist(), seen[0].state, table.dtype), ((most + most).tolist(), {}, kind))
+
+    def test_what_is_refused(self):
+        table, ones = of_keys("sgd", 1.0, 2), numpy.ones((2, 2), numpy.float32)
+        has = 'the configuration contains the key "keyed_table"'
+        numbers = {**config("sgd", 1.0), "table": {"rows": 5, "width": 2}}
+        for message, call in (
+            (rf"ids: {2**64} is out of range; expected a key of 64 bits", lambda: table.rows([1, 2**64])),
+            (rf"ids: {-(2**63) - 1} is out of range", lambda: table.rows([-(2**63) - 1])),
+            ("ids: 1.5 is a float", lambda: table.update([1, 1.5], ones)),
+            ("ids: are of float64", lambda: table.update(numpy.ones(2), ones)),
+            ("key: 'x' is a str; expected integers", lambda: "x" in table),
+            (r"key: \[\] is a list; expected integers", lambda: [] in table),
+            (rf"key: {2**64} is out of range", lambda: table.row(2**64)),
+            (r"offsets\[0\]: 1 is out of range; expected 0", lambda: table.update_bags([1, 2], [1, 2], ones)),
+            ("gradient_rows: is of float64; expected float32", lambda: table.update([1], numpy.ones((1, 2)))),
+            ("rows: -1 is out of range; expected >= 0", lambda: table.reserve(-1)),
+            ("rows: -1 is out of range; expected >= 0", lambda: table.evict_to(-1)),
+            ("step: 1.0 is a float", lambda: table.evict_older_than(1.0)),
+            ("is not held", lambda: table.unhold([1])),
+            ("changed_since: step 1; expected", lambda: table.changed_since(1)),
+            ("no average is kept", lambda: table.averages([1])),
+            ("keyed_table.wdth: unknown key", lambda: of_keys("sgd", 1.0, 2, wdth=3)),
+            ("table: is missing; expected .* the key keyed_table", lambda: gradstep.KeyedTable(config("sgd", 1.0))),
+            ("is not JSON", lambda: gradstep.KeyedTable('{"keyed_table": 1,}')),
+            (r'the key "table"; expected "keyed_table", or gradstep.Table\(config\)', lambda: gradstep.KeyedTable(numbers)),
+            (r'the key "keyed_table"; expected "table", or gradstep.KeyedTable\(config\)', lambda: gradstep.Table(table.config)),
+            (f"shape: is given; expected None, since {has}", lambda: gradstep.Table(table.config, shape=(5, 2))),
+            (f"seek: {has}", lambda: table.seek(table.clock)),
+            (f"set_numbers: {has}", lambda: table.set_numbers({"schedule.rate": 1.0})),
+            ("rows: is a KeyedTable; expected a Parameter or a Table", lambda: gradstep.Model({"rows": table})),
+        ):
+            with self.assertRaisesRegex(gradstep.Error, message):
+                call()
+        for name in ("set_rows", "grow", "append", "keep", "permute", "values", "view", "slots", "__getitem__"):
+            self.assertFalse(hasattr(table, name), name)
+        self.assertEqual((table.clock.step, len(table)), (0, 0))
+        table.release()
+        with self.assertRaisesRegex(gradstep.ReleasedError, "this KeyedTable has been released"):
+            table.update([1, 2], ones)
+
+
 class Processes(unittest.TestCase):
     """Children of fork, and processes that may use one core."""
 
@@ -1834,7 +2068,7 @@ class Checkpoints(unittest.TestCase):
             copy.copy(gradstep.Updater(config("sgd", 1.0))._owned)
 
     def test_copies_of_subclasses(self):
-        for made in (Named("w", [1]), NamedTable("w", [1]), NamedUpdater("w", [1]), NamedModel("w", [1])):
+        for made in (Named("w", [1]), NamedTable("w", [1]), NamedKeyedTable("w", [1]), NamedUpdater("w", [1]), NamedModel("w", [1])):
             made.note = "of a user"
             for way in (copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))):
                 again = way(made)
@@ -1848,6 +2082,7 @@ class Checkpoints(unittest.TestCase):
             gradstep.Parameter(config("sgd", 1.0), shape=3),
             gradstep.Table(config("sgd", 1.0), shape=(2, 3)),
             of_text("sgd", 1.0, (2, 3)),
+            of_keys("sgd", 1.0, 3),
             gradstep.Updater(config("sgd", 1.0)),
             gradstep.Model(),
         ):
@@ -2129,6 +2364,12 @@ class Named(Tagged, gradstep.Parameter):
 class NamedTable(Tagged, gradstep.Table):
     def __init__(self, name, tags):
         super().__init__(config("sgd", 1.0), shape=(2, 3))
+        self.name, self.tags = name, tags
+
+
+class NamedKeyedTable(Tagged, gradstep.KeyedTable):
+    def __init__(self, name, tags):
+        super().__init__({**config("sgd", 1.0), "keyed_table": {"width": 3}})
         self.name, self.tags = name, tags
 
 

@@ -20,6 +20,7 @@
 //!
 //! A [`Parameter`] owns values, state and clock. [`update_all`] updates several parameters, each with its own optimizer, in one
 //! call. An [`Updater`] updates values and state in your own memory. A [`Table`] has rows, of which a step updates some.
+//! In a [`KeyedTable`] the rows have 64-bit keys.
 //!
 //! You can send objects to other threads (`Send`), but only one thread can use an object at a time, except a [`SharedTable`].
 //! A failed call changes nothing, unless the documentation of the function says otherwise.
@@ -30,6 +31,7 @@ mod error;
 mod executor;
 mod files;
 mod gradients;
+mod keyed_table;
 mod parameter;
 mod step;
 #[allow(missing_docs)]
@@ -43,8 +45,9 @@ pub use error::{Code, Error};
 pub use executor::{Executor, Work};
 pub use files::{file_names, load_file, load_file_with, save_file, LoadOptions, LoadReport};
 pub use gradients::{first_nonfinite, global_norm, NonFinite};
+pub use keyed_table::{KeyCounts, KeyedRow, KeyedTable, SharedKeyedTable};
 pub use parameter::{update_all, AnyParameter, Parameter, Slot, Update};
 pub use step::{Clock, StepOptions, TensorOptions};
-pub use table::{SharedTable, Table, TableInfo};
+pub use table::{Keyed, Numbered, RowKind, SharedTable, Table, TableInfo};
 pub use text::{canonical_config, simd_level, version};
 pub use updater::{State, Step, Tensor, Updater};

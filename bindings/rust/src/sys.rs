@@ -126,6 +126,32 @@ pub struct gradstep_table_info {
     pub num_rows: u64,
     pub width: u64,
     pub skipped: u64,
+    pub keyed: i32,
+    pub reserved: i32,
+}
+
+#[repr(C)]
+pub struct gradstep_key_counts {
+    pub struct_size: u32,
+    pub reserved: i32,
+    pub admitted: u64,
+    pub turned_away: u64,
+    pub no_room: u64,
+    pub skipped: u64,
+    pub evicted: u64,
+}
+
+#[repr(C)]
+pub struct gradstep_row {
+    pub struct_size: u32,
+    pub age: u32,
+    pub touch_count: u32,
+    pub reserved: u32,
+    pub key: u64,
+    pub width: u64,
+    pub values: *const c_void,
+    pub slots: u64,
+    pub state: *const *const c_void,
 }
 
 #[repr(C)]
@@ -134,6 +160,10 @@ pub struct gradstep_parameter {
 }
 #[repr(C)]
 pub struct gradstep_table {
+    _private: [u8; 0],
+}
+#[repr(C)]
+pub struct gradstep_bytes {
     _private: [u8; 0],
 }
 #[repr(C)]
@@ -148,6 +178,8 @@ pub struct gradstep_executor {
 pub type gradstep_work = Option<unsafe extern "C" fn(task: *mut c_void, part: u64)>;
 pub type gradstep_run =
     Option<unsafe extern "C" fn(host: *mut c_void, parts: u64, work: gradstep_work, task: *mut c_void)>;
+pub type gradstep_row_test = Option<unsafe extern "C" fn(host: *mut c_void, row: *const gradstep_row) -> i32>;
+pub type gradstep_row_score = Option<unsafe extern "C" fn(host: *mut c_void, row: *const gradstep_row) -> f64>;
 
 extern "C" {
     pub fn gradstep_abi_version() -> u32;
@@ -437,6 +469,17 @@ extern "C" {
         info: *mut gradstep_table_info,
         error: *mut gradstep_error,
     ) -> gradstep_status;
+    pub fn gradstep_table_slot_count(
+        table: *const gradstep_table,
+        count: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_slot(
+        table: *const gradstep_table,
+        index: u64,
+        info: *mut gradstep_slot,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
     pub fn gradstep_table_set_executor(
         table: *mut gradstep_table,
         executor: *mut gradstep_executor,
@@ -561,6 +604,82 @@ extern "C" {
         error: *mut gradstep_error,
     ) -> gradstep_status;
     pub fn gradstep_table_release(table: *mut gradstep_table);
+    pub fn gradstep_table_contains(
+        table: *const gradstep_table,
+        key: u64,
+        contains: *mut i32,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_keys(
+        table: *const gradstep_table,
+        first: u64,
+        keys: *mut u64,
+        count: u64,
+        written: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_key_counts(
+        table: *const gradstep_table,
+        counts: *mut gradstep_key_counts,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_reserve(table: *mut gradstep_table, rows: u64, error: *mut gradstep_error)
+        -> gradstep_status;
+    pub fn gradstep_table_hold(
+        table: *mut gradstep_table,
+        ids: *const c_void,
+        id_dtype: i32,
+        id_count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_unhold(
+        table: *mut gradstep_table,
+        ids: *const c_void,
+        id_dtype: i32,
+        id_count: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_evict_older_than(
+        table: *mut gradstep_table,
+        step: i64,
+        evicted: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_evict(
+        table: *mut gradstep_table,
+        test: gradstep_row_test,
+        host: *mut c_void,
+        evicted: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_evict_to(
+        table: *mut gradstep_table,
+        rows: u64,
+        score: gradstep_row_score,
+        host: *mut c_void,
+        evicted: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_bytes_view(
+        bytes: *const gradstep_bytes,
+        data: *mut *const c_void,
+        size: *mut u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_bytes_release(bytes: *mut gradstep_bytes);
+    pub fn gradstep_table_changed_since(
+        table: *mut gradstep_table,
+        step: i64,
+        with_state: i32,
+        out: *mut *mut gradstep_bytes,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
+    pub fn gradstep_table_apply_changes(
+        table: *mut gradstep_table,
+        changes: *const c_void,
+        bytes: u64,
+        error: *mut gradstep_error,
+    ) -> gradstep_status;
     pub fn gradstep_updater_create(
         config: *const c_char,
         config_bytes: usize,

@@ -1,4 +1,4 @@
-use crate::element::{name_of_dtype, name_of_element};
+use crate::element::{name_of_dtype, name_of_element, size_of_dtype};
 use crate::error::{call, made};
 use crate::files::{file_names, path_in_c, with_options};
 use crate::parameter::ShownConfig;
@@ -30,10 +30,44 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// Ids are `i32`, `i64` or `u64`. For `u32` the code of the error is `Code::BadValue`. There is no `Clone`; use `save` and `load`
 /// to copy the state. A table is `Send` and not `Sync`. For several threads use a [`SharedTable`].
-pub struct Table<T: Element> {
+///
+/// The parameter `K` is [`Numbered`], or [`Keyed`] for a `KeyedTable`.
+pub struct Table<T: Element, K: RowKind = Numbered> {
     handle: Arc<Handle>,
     width: usize,
-    of: PhantomData<Cell<T>>, // not Sync: only one thread can use a table without "concurrent"
+    of: PhantomData<Cell<(T, K)>>, // not Sync: only one thread can use a table without "concurrent"
+}
+
+pub(crate) mod sealed {
+    pub trait Rows {
+        const IS_KEYED: bool;
+        const KEY: &'static str; // of the table in configurations
+        const TYPE: &'static str;
+    }
+}
+
+/// What identifies a row of a table: [`Numbered`] or [`Keyed`].
+pub trait RowKind: sealed::Rows + fmt::Debug + Send {}
+
+/// Rows have numbers from 0: a [`Table`], the key "table" of the configuration.
+#[derive(Debug)]
+pub enum Numbered {}
+
+/// Rows have 64-bit keys: a `KeyedTable`, the key "keyed_table" of the configuration.
+#[derive(Debug)]
+pub enum Keyed {}
+
+impl RowKind for Numbered {}
+impl sealed::Rows for Numbered {
+    const IS_KEYED: bool = false;
+    const KEY: &'static str = "table";
+    const TYPE: &'static str = "Table";
+}
+impl RowKind for Keyed {}
+impl sealed::Rows for Keyed {
+    const IS_KEYED: bool = true;
+    const KEY: &'static str = "keyed_table";
+    const TYPE: &'static str = "KeyedTable";
 }
 
 struct Handle {
@@ -52,9 +86,9 @@ impl Drop for Handle {
     }
 }
 
-impl<T: Element> fmt::Debug for Table<T> {
+impl<T: Element, K: RowKind> fmt::Debug for Table<T, K> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.debug_struct("Table")
+        to.debug_struct(K::TYPE)
             .field("element", &format_args!("{}", name_of_element::<T>()))
             .field("config", &ShownConfig(self.config()))
             .finish()
@@ -75,16 +109,16 @@ pub struct TableInfo {
     pub skipped: u64,
 }
 
-impl<T: Element> Table<T> {
+impl<T: Element, K: RowKind> Table<T, K> {
     /// Makes a table with the initial values that the key "initial" sets; 0 by default.
     ///
     /// If the configuration is invalid, the code of the error is `Code::BadConfig` or `Code::NotCompiled`: for example, if "type"
-    /// is not the type `T`, or if the rule updates no single rows.
+    /// is not the type `T`, if the rule updates no single rows, or if the configuration is one for the other kind of rows.
     pub fn new(config: &str) -> Result<Self, Error> {
         let mut out = null_mut();
         call(|said| unsafe { sys::gradstep_table_create(config.as_ptr().cast(), config.len(), &mut out, said) })?;
         let handle = Handle {
-            c: made(out, "Table")?,
+            c: made(out, K::TYPE)?,
             executor: Mutex::new(None),
         };
         let mut table = Table {
@@ -93,17 +127,26 @@ impl<T: Element> Table<T> {
             of: PhantomData,
         };
         let info = table.info()?;
-        if (info.dtype, info.state_dtype) != (T::DTYPE, T::State::DTYPE) {
+        if (info.keyed != 0) != K::IS_KEYED {
+            let kinds = ["numbers; expected a Table", "keys; expected a KeyedTable"];
+            let sentence = format!("{}: its rows have {}", K::TYPE, kinds[usize::from(!K::IS_KEYED)]);
+            return Err(Error::new(Code::BadConfig, sentence));
+        }
+        let same_size = size_of_dtype(info.state_dtype) == size_of_dtype(T::State::DTYPE); // the state of u64 is i64
+        if info.dtype != T::DTYPE || !same_size {
             let (given, name) = (name_of_dtype(info.dtype), name_of_dtype(T::DTYPE));
             let element = name_of_element::<T>();
-            let sentence = format!("type: {given} is not the type of a Table<{element}>; expected {name}");
+            let sentence = format!(
+                "type: {given} is not the type of a {}<{element}>; expected {name}",
+                K::TYPE
+            );
             return Err(Error::new(Code::BadConfig, sentence));
         }
         table.width = info.width as usize;
         Ok(table)
     }
 
-    fn c(&self) -> *mut sys::gradstep_table {
+    pub(crate) fn c(&self) -> *mut sys::gradstep_table {
         self.handle.c.as_ptr()
     }
 
@@ -116,6 +159,8 @@ impl<T: Element> Table<T> {
             num_rows: 0,
             width: 0,
             skipped: 0,
+            keyed: 0,
+            reserved: 0,
         };
         call(|said| unsafe { sys::gradstep_table_describe(self.c(), &mut info, said) })?;
         Ok(info)
@@ -142,7 +187,8 @@ impl<T: Element> Table<T> {
     ///
     /// A row that appears several times gets the sum or the mean of its gradients ("duplicates": "sum", "mean"), or its id is an
     /// error ("unique"). Other rows do not change, unless the configuration has "catch_up": "exact" or "replay": then they get
-    /// pending steps. If an id is out of range, the code of the error is `Code::BadValue`.
+    /// pending steps. If an id is out of range, the code of the error is `Code::BadValue`. A key gets its row when the table admits
+    /// it; until then its gradients are dropped.
     pub fn update<I: RowId>(&mut self, ids: &[I], gradients: &[T], options: &StepOptions) -> Result<(), Error> {
         let (data, count, options) = (gradients.as_ptr().cast(), gradients.len() as u64, options.to_c(false));
         call(|said| unsafe {
@@ -170,6 +216,7 @@ impl<T: Element> Table<T> {
     }
 
     /// Copies the rows in `ids` to `out`, in this order, with all pending steps applied. `out` has `ids.len() * width` elements.
+    /// A key without a row reads as its initial values.
     pub fn rows_into<I: RowId>(&self, ids: &[I], out: &mut [T]) -> Result<(), Error> {
         let (to, count) = (out.as_mut_ptr().cast(), out.len() as u64);
         call(|said| unsafe {
@@ -204,44 +251,10 @@ impl<T: Element> Table<T> {
         call(|said| unsafe { sys::gradstep_table_restore(self.c(), said) })
     }
 
-    /// Sets the rows in `ids` to values, for example pretrained ones: `ids.len() * width` elements. State that contains weights
-    /// follows the new values. Moments and the clock do not change.
-    pub fn set_rows<I: RowId>(&mut self, ids: &[I], values: &[T]) -> Result<(), Error> {
-        let (data, count) = (values.as_ptr().cast(), values.len() as u64);
-        call(|said| unsafe {
-            let (names, id_count) = (ids.as_ptr().cast(), ids.len() as u64);
-            sys::gradstep_table_set_rows(self.c(), names, I::DTYPE, id_count, data, count, said)
-        })
-    }
-
     /// Lets the rows in `ids` begin anew, with the initial values and state of the table.
     pub fn reset<I: RowId>(&mut self, ids: &[I]) -> Result<(), Error> {
         let (names, count) = (ids.as_ptr().cast(), ids.len() as u64);
         call(|said| unsafe { sys::gradstep_table_reset(self.c(), names, I::DTYPE, count, said) })
-    }
-
-    /// Adds rows with initial values, up to `rows` in total. If the table has more rows, the code of the error is
-    /// `Code::BadValue`.
-    pub fn grow(&mut self, rows: usize) -> Result<(), Error> {
-        call(|said| unsafe { sys::gradstep_table_grow(self.c(), rows as u64, said) })
-    }
-
-    /// Adds rows with these values behind the others: a multiple of `width` elements.
-    pub fn append(&mut self, values: &[T]) -> Result<(), Error> {
-        let (data, count) = (values.as_ptr().cast(), values.len() as u64);
-        call(|said| unsafe { sys::gradstep_table_append(self.c(), data, count, said) })
-    }
-
-    /// Keeps the rows whose element of the mask is true, in their order, and removes the others. State moves with its row.
-    pub fn keep(&mut self, mask: &[bool]) -> Result<(), Error> {
-        let rows = mask.len() as u64; // a bool is a byte that is 0 or 1
-        call(|said| unsafe { sys::gradstep_table_keep(self.c(), mask.as_ptr().cast(), rows, said) })
-    }
-
-    /// Puts the rows in another order: row i becomes what was row `order[i]`.
-    pub fn permute<I: RowId>(&mut self, order: &[I]) -> Result<(), Error> {
-        let (data, rows) = (order.as_ptr().cast(), order.len() as u64);
-        call(|said| unsafe { sys::gradstep_table_permute(self.c(), data, I::DTYPE, rows, said) })
     }
 
     /// Applies the pending steps of all rows. With "catch_up": "touch_only", the default, there are none.
@@ -277,7 +290,8 @@ impl<T: Element> Table<T> {
     }
 
     /// Restores the table from the bytes of `save`. It must have the same element type, rule, catch-up policy and width. A table
-    /// with fewer rows grows. If the bytes do not match or are damaged, it returns an error and nothing changes.
+    /// with fewer rows grows, and a `KeyedTable` gets the rows of the bytes. If the bytes do not match or are damaged, it returns
+    /// an error and nothing changes.
     pub fn load(&mut self, state: &[u8]) -> Result<(), Error> {
         let (data, bytes) = (state.as_ptr().cast(), state.len() as u64);
         call(|said| unsafe { sys::gradstep_table_load(self.c(), data, bytes, said) })
@@ -296,7 +310,7 @@ impl<T: Element> Table<T> {
 
     /// Loads a file with options, as the function `load_file_with` of the crate. The name of the table is "values". With `rename`
     /// and `ignore_unexpected` you can load one table from a C++ file of many. `resize_rows` does nothing: a table grows to the
-    /// rows of the file, and rejects a file with fewer rows.
+    /// rows of the file, and rejects a file with fewer rows. A `KeyedTable` gets the rows of the file.
     pub fn load_file_with(&mut self, path: impl AsRef<Path>, options: &LoadOptions<'_>) -> Result<LoadReport, Error> {
         const NAME: &str = "values";
         let (mut in_file, path_in_c) = (file_names(&path)?, path_in_c(path.as_ref())?);
@@ -313,6 +327,42 @@ impl<T: Element> Table<T> {
         };
         report.add(NAME, outcome);
         Ok(report)
+    }
+}
+
+impl<T: Element> Table<T> {
+    /// Sets the rows in `ids` to values, for example pretrained ones: `ids.len() * width` elements. State that contains weights
+    /// follows the new values. Moments and the clock do not change.
+    pub fn set_rows<I: RowId>(&mut self, ids: &[I], values: &[T]) -> Result<(), Error> {
+        let (data, count) = (values.as_ptr().cast(), values.len() as u64);
+        call(|said| unsafe {
+            let (names, id_count) = (ids.as_ptr().cast(), ids.len() as u64);
+            sys::gradstep_table_set_rows(self.c(), names, I::DTYPE, id_count, data, count, said)
+        })
+    }
+
+    /// Adds rows with initial values, up to `rows` in total. If the table has more rows, the code of the error is
+    /// `Code::BadValue`.
+    pub fn grow(&mut self, rows: usize) -> Result<(), Error> {
+        call(|said| unsafe { sys::gradstep_table_grow(self.c(), rows as u64, said) })
+    }
+
+    /// Adds rows with these values behind the others: a multiple of `width` elements.
+    pub fn append(&mut self, values: &[T]) -> Result<(), Error> {
+        let (data, count) = (values.as_ptr().cast(), values.len() as u64);
+        call(|said| unsafe { sys::gradstep_table_append(self.c(), data, count, said) })
+    }
+
+    /// Keeps the rows whose element of the mask is true, in their order, and removes the others. State moves with its row.
+    pub fn keep(&mut self, mask: &[bool]) -> Result<(), Error> {
+        let rows = mask.len() as u64; // a bool is a byte that is 0 or 1
+        call(|said| unsafe { sys::gradstep_table_keep(self.c(), mask.as_ptr().cast(), rows, said) })
+    }
+
+    /// Puts the rows in another order: row i becomes what was row `order[i]`.
+    pub fn permute<I: RowId>(&mut self, order: &[I]) -> Result<(), Error> {
+        let (data, rows) = (order.as_ptr().cast(), order.len() as u64);
+        call(|said| unsafe { sys::gradstep_table_permute(self.c(), data, I::DTYPE, rows, said) })
     }
 }
 
@@ -337,22 +387,22 @@ impl<T: Element> Table<T> {
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct SharedTable<T: Element> {
-    table: Table<T>,
+pub struct SharedTable<T: Element, K: RowKind = Numbered> {
+    table: Table<T, K>,
 }
 
 // With "concurrent": true the library allows every function at once. Methods use the table only through `table()`, which
 // copies the address of the handle.
-unsafe impl<T: Element> Sync for SharedTable<T> {}
+unsafe impl<T: Element, K: RowKind> Sync for SharedTable<T, K> {}
 
-impl<T: Element> SharedTable<T> {
+impl<T: Element, K: RowKind> SharedTable<T, K> {
     /// Makes a table as [`Table::new`]. Without "concurrent": true, or with "catch_up": "replay", the code of the error is
     /// `Code::BadConfig`.
     pub fn new(config: &str) -> Result<Self, Error> {
         let table = Table::new(config)?;
         if !table.describe()?.concurrent {
-            let sentence = "table.concurrent: false; expected true, for a SharedTable";
-            return Err(Error::new(Code::BadConfig, sentence.into()));
+            let sentence = format!("{}.concurrent: false; expected true, for a SharedTable", K::KEY);
+            return Err(Error::new(Code::BadConfig, sentence));
         }
         Ok(SharedTable { table })
     }
@@ -360,7 +410,7 @@ impl<T: Element> SharedTable<T> {
     /// Returns another owner of the same rows, for the functions that `SharedTable` does not have. Each thread can have its own.
     ///
     /// Except `update`, `update_bags` and the readers of rows, its functions wait until no call of other threads runs.
-    pub fn table(&self) -> Table<T> {
+    pub fn table(&self) -> Table<T, K> {
         Table {
             handle: self.table.handle.clone(),
             width: self.table.width,

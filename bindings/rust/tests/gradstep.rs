@@ -15,6 +15,8 @@ macro_rules! has_not {
     }};
 }
 
+#[path = "gradstep/keyed_tables.rs"]
+mod keyed_tables;
 #[path = "gradstep/tables.rs"]
 mod tables;
 

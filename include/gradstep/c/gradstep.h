@@ -438,6 +438,12 @@ typedef struct gradstep_table_info {
     { sizeof(gradstep_table_info), 0, 0, 0, 0, 0, 0, 0, 0 }
 /* Returns the facts of the table. */
 GRADSTEP_API gradstep_status gradstep_table_describe(const gradstep_table*, gradstep_table_info*, gradstep_error*);
+/* Returns the number of slots of the state. */
+GRADSTEP_API gradstep_status gradstep_table_slot_count(const gradstep_table*, uint64_t* count, gradstep_error*);
+/* Returns the name and the dtype of a slot. Its count is the number of its elements in a row: `width`,
+ * or 1 if the rule keeps one number for each row. */
+GRADSTEP_API gradstep_status gradstep_table_slot(const gradstep_table*, uint64_t index, gradstep_slot* info,
+                                                 gradstep_error*);
 /* Uses the executor instead of "threads", as gradstep_parameter_set_executor. Concurrent calls run
  * on the threads that call. */
 GRADSTEP_API gradstep_status gradstep_table_set_executor(gradstep_table*, gradstep_executor*, gradstep_error*);
@@ -553,8 +559,7 @@ typedef struct gradstep_row {
     uint64_t key, width;
     const void* values; /* `width` elements of the table's type */
     uint64_t slots;
-    const void* const* state;     /* an array for each slot, of the state's dtype */
-    const uint64_t* state_counts; /* their elements: `width`, or 1 if the slot has one number for a row */
+    const void* const* state; /* an array for each slot, as gradstep_table_slot describes it */
 } gradstep_row;
 /* Your functions that judge a row. They must not call functions of the table. */
 typedef int32_t (*gradstep_row_test)(void* host, const gradstep_row*);

@@ -5,8 +5,8 @@ use super::*;
 fn text(optimizer: &str, of_table: &str) -> String {
     format!(r#"{{{optimizer}, "table": {{"rows": 10, "width": 3{of_table}}}}}"#)
 }
-const SGD: &str = r#""rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}"#;
-const EXACT: &str =
+pub const SGD: &str = r#""rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1}"#;
+pub const EXACT: &str =
     r#""rule": {"name": "momentum"}, "schedule": {"name": "constant", "rate": 0.125}, "catch_up": "exact""#;
 
 fn all_rows<T: Element>(table: &Table<T>) -> Vec<T> {
@@ -51,7 +51,7 @@ fn a_table_is_a_parameter() -> Result<(), Error> {
     is_a_parameter(adam, "bfloat16", &[1i64, 2, 3, 0], &[BFloat16(0x3f80); 18])
 }
 
-/// A bag's gradient is that of each of its ids.
+/// Each id of a bag gets the gradient of the bag.
 #[test]
 fn bags_of_a_table() -> Result<(), Error> {
     let config = text(EXACT, r#", "duplicates": "mean""#);
@@ -110,6 +110,18 @@ fn options_of_a_table() -> Result<(), Error> {
         (10, 3, false, 1)
     );
     assert_eq!(all_rows(&skips)[3..9], [0.0, 0.0, 0.0, -1.0, -1.0, -1.0]);
+    Ok(())
+}
+
+#[test]
+fn deltas_of_unsigned_integers() -> Result<(), Error> {
+    let of = |name: &str| text(&format!(r#"{}, "type": "{name}""#, SGD.replace("sgd", "add_delta")), "");
+    let mut small = Table::<u32>::new(&of("uint32"))?;
+    small.update(&[2i32, 2], &[u32::MAX, 1, 2, 2, 1, 2], &default())?;
+    assert_eq!(small.row(2i32)?, [1, 2, 4]); // sums wrap around
+    let mut large = Table::<u64>::new(&of("uint64"))?;
+    large.update(&[2i32], &[u64::MAX, 1, 2], &default())?;
+    assert_eq!(large.row(2i32)?, [u64::MAX, 1, 2]);
     Ok(())
 }
 
