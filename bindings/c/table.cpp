@@ -35,21 +35,27 @@ public:
         if (config_.concurrent) shared_.emplace(std::move(table));
         else own_.emplace(std::move(table));
         pool_ = threads_for(config_.optimizer.options.threads);
-        set_executor(nullptr);
+        if (own_) own_->use_threads(executor());
     }
     static constexpr bool is_keyed = std::is_same_v<Table, any_keyed_table>;
 
-    // f(table), for functions of one thread.
-    template <class F> decltype(auto) alone(F const& f) { return shared_ ? shared_->alone(f) : f(*own_); }
+    // f(table), for functions of one thread. A concurrent table has an executor only then: other
+    // calls hold locks, for which a pool of the host could wait in vain.
+    template <class F> decltype(auto) alone(F const& f) {
+        if (!shared_) return f(*own_);
+        return shared_->alone([&](Table& table) -> decltype(auto) {
+            gradstep::detail::rollback_guard const by_caller([&] { table.use_threads(callers()); });
+            table.use_threads(executor());
+            return f(table);
+        });
+    }
     // f(table) or f(striped table), for functions of several threads.
     template <class F> decltype(auto) call(F const& f) { return shared_ ? f(*shared_) : f(*own_); }
 
     void set_executor(std::shared_ptr<threads> given) {
-        static gradstep::serial_executor callers;
         alone([&](Table& table) { // those before stay until the table uses the others
             given_.swap(given);
-            auto const& now = given_ != nullptr ? given_ : pool_;
-            table.use_threads(now != nullptr ? now->reference() : gradstep::detail::executor_reference(callers));
+            table.use_threads(executor());
         });
     }
     // The configuration of a table as it is now.
@@ -67,6 +73,15 @@ public:
     }
 
 private:
+    static gradstep::detail::executor_reference callers() {
+        static gradstep::serial_executor callers_thread;
+        return gradstep::detail::executor_reference(callers_thread);
+    }
+    gradstep::detail::executor_reference executor() const {
+        auto const& now = given_ != nullptr ? given_ : pool_;
+        return now != nullptr ? now->reference() : callers();
+    }
+
     Configuration config_;
     gradstep::scalar type_;                 // of the values: signed for unsigned integers
     std::shared_ptr<threads> pool_, given_; // of the configuration, of the host
@@ -100,7 +115,7 @@ template <class F> gradstep_status with(gradstep_table const* table, gradstep_er
 template <class F> gradstep_status alone(gradstep_table const* table, gradstep_error* error, F const& f) {
     return with(table, error, [&](auto& own) { own.alone(f); });
 }
-// The same for tables of one kind. `given`, `expected`: what a table of the other kind is told.
+// The same for tables of one kind. `given`, `expected`: of the error for tables of the other kind.
 template <class Table, class F>
 gradstep_status only(gradstep_table const* table, gradstep_error* error, char const* given, char const* expected,
                      F const& f) {
@@ -112,10 +127,10 @@ gradstep_status only(gradstep_table const* table, gradstep_error* error, char co
     });
 }
 template <class F> gradstep_status numbered(gradstep_table const* table, gradstep_error* error, F const& f) {
-    return only<any_table>(table, error, "its rows have keys", "a table of the key table", f);
+    return only<any_table>(table, error, "its rows have keys", "a table made with \"table\"", f);
 }
 template <class F> gradstep_status keyed(gradstep_table const* table, gradstep_error* error, F const& f) {
-    return only<any_keyed_table>(table, error, "its rows have no keys", "a table of the key keyed_table", f);
+    return only<any_keyed_table>(table, error, "its rows have no keys", "a table made with \"keyed_table\"", f);
 }
 
 // A row as functions of the host see it.

@@ -90,10 +90,8 @@ func LoadFileWith(path string, parameters map[string]AnyParameter, options LoadO
 	for _, name := range from {
 		bytes += len(name) + 1
 	}
-	fromC, freeFrom := cTexts(from)
-	defer freeFrom()
-	toC, freeTo := cTexts(to)
-	defer freeTo()
+	renamed, fromC, toC, free := renames(from, to)
+	defer free()
 	ignored := make([]byte, bytes)
 	var written C.uint64_t
 	var outcomes []C.int32_t
@@ -103,7 +101,7 @@ func LoadFileWith(path string, parameters map[string]AnyParameter, options LoadO
 		outcomes = make([]C.int32_t, n+1)
 		return C.load_file_with(handles, names, n, path, toggle(options.KeepMissing, C.GRADSTEP_MISSING_KEEP),
 			toggle(options.IgnoreUnexpected, C.GRADSTEP_UNEXPECTED_IGNORE), toggle(options.ResizeRows, C.GRADSTEP_ROWS_RESIZE),
-			C.uint64_t(len(from)), &fromC[0], &toC[0], &outcomes[0], (*C.char)(unsafe.Pointer(&ignored[0])), C.uint64_t(bytes), &written,
+			renamed, &fromC[0], &toC[0], &outcomes[0], (*C.char)(unsafe.Pointer(&ignored[0])), C.uint64_t(bytes), &written,
 			said)
 	})
 	if err != nil {
@@ -143,6 +141,19 @@ func (o LoadOptions) names(path string) (inFile, here []string, err error) {
 	return inFile, here, nil
 }
 
+// renames returns the pairs of names that differ, for C: their number, two arrays, and a function that frees them.
+func renames(from, to []string) (C.uint64_t, []*C.char, []*C.char, func()) {
+	var before, after []string
+	for i := range from {
+		if from[i] != to[i] {
+			before, after = append(before, from[i]), append(after, to[i])
+		}
+	}
+	fromC, freeFrom := cTexts(before)
+	toC, freeTo := cTexts(after)
+	return C.uint64_t(len(before)), fromC, toC, func() { freeFrom(); freeTo() }
+}
+
 // nameOfTable is the name of a table in its file.
 const nameOfTable = "values"
 
@@ -173,15 +184,13 @@ func (t *table[T, I]) LoadFileWith(path string, options LoadOptions) (report Loa
 	if err != nil {
 		return report, err
 	}
-	fromC, freeFrom := cTexts(from)
-	defer freeFrom()
-	toC, freeTo := cTexts(to)
-	defer freeTo()
+	renamed, fromC, toC, free := renames(from, to)
+	defer free()
 	var outcome C.int32_t
 	if err = t.withPath(path, func(path *C.char, said *C.gradstep_error) C.gradstep_status {
 		return C.load_table_with(t.c, path, toggle(options.KeepMissing, C.GRADSTEP_MISSING_KEEP),
 			toggle(options.IgnoreUnexpected, C.GRADSTEP_UNEXPECTED_IGNORE), toggle(options.ResizeRows, C.GRADSTEP_ROWS_RESIZE),
-			C.uint64_t(len(from)), &fromC[0], &toC[0], &outcome, said)
+			renamed, &fromC[0], &toC[0], &outcome, said)
 	}); err != nil {
 		return report, err
 	}

@@ -215,6 +215,8 @@ func (t *KeyedTable[T]) judge(score func(KeyedRow[T]) float64,
 		return out
 	}))
 	defer host.Delete()
+	t.judging.Add(1)
+	defer t.judging.Add(-1)
 	evicted, err := t.evict(func(evicted *C.uint64_t, said *C.gradstep_error) C.gradstep_status {
 		return f(C.uintptr_t(host), evicted, said)
 	})

@@ -43,6 +43,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -68,10 +69,11 @@ type Table[T Element, I ID] struct{ *table[T, I] }
 
 // table is what all copies of a Table or a KeyedTable share.
 type table[T Element, I ID] struct {
-	c     *C.gradstep_table // nil: closed
-	width int
-	state C.int32_t // the dtype of averages
-	rule  string
+	c       *C.gradstep_table // nil: closed
+	width   int
+	state   C.int32_t // the dtype of averages
+	rule    string
+	judging atomic.Int32 // calls of Evict and EvictTo that have not returned
 }
 
 // NewTable makes a table. config is the JSON of the optimizer with the keys "type" and "table" (docs/how_to/go.md#tables). The
@@ -181,6 +183,9 @@ func (t *table[T, I]) MarshalJSON() ([]byte, error) {
 func (t *table[T, I]) Close() error {
 	if t == nil {
 		return nil
+	}
+	if t.judging.Load() != 0 {
+		return &Error{Code: BadSequence, Message: "Close: an eviction is at work; expected a call after it has returned"}
 	}
 	C.gradstep_table_release(t.c)
 	t.c = nil
@@ -348,22 +353,21 @@ func (t *table[T, I]) Config() (string, error) {
 // MarshalBinary serializes values, state, pending steps and clock, with a checksum, so that a run can resume bit for bit. It does
 // not include the configuration.
 func (t *table[T, I]) MarshalBinary() ([]byte, error) {
-	for before := C.uint64_t(0); ; {
+	for room := C.uint64_t(0); ; room = 2*room + 4096 {
 		var bytes C.uint64_t
 		if err := t.call(func(s *scratch) C.gradstep_status { return C.gradstep_table_state_bytes(t.c, &bytes, &s.said) }); err != nil {
 			return nil, err
 		}
-		out := make([]byte, bytes)
+		out := make([]byte, bytes+room)
 		err := t.call(func(s *scratch) C.gradstep_status {
 			return C.gradstep_table_save(t.c, unsafe.Pointer(&out[0]), C.uint64_t(len(out)), &bytes, &s.said)
 		})
 		if err == nil {
 			return out[:bytes], nil
 		}
-		if !errors.Is(err, &Error{Code: BadSize}) || bytes == before {
+		if !errors.Is(err, &Error{Code: BadSize}) {
 			return nil, err
-		}
-		before = bytes // another goroutine took a step between the two calls, and the state has grown
+		} // other goroutines took steps between the two calls, and the state has grown
 	}
 }
 

@@ -292,9 +292,9 @@ TEST_CASE("Functions of C for tables of the other kind are refused, and so are t
     std::int32_t has = -1;
     CHECK(refused(GRADSTEP_BAD_HANDLE, [&](gradstep_error* e) {
               return gradstep_table_contains(numbered.handle, 1, &has, e);
-          }) == "table: its rows have no keys; expected a table of the key keyed_table");
+          }) == "table: its rows have no keys; expected a table made with \"keyed_table\"");
     CHECK(refused(GRADSTEP_BAD_HANDLE, [&](gradstep_error* e) { return gradstep_table_grow(keyed.handle, 9, e); }) ==
-          "table: its rows have keys; expected a table of the key table");
+          "table: its rows have keys; expected a table made with \"table\"");
     std::int32_t const ids[] = {1};
     std::vector<float> const g(width);
     CHECK(refused(GRADSTEP_BAD_VALUE, [&](gradstep_error* e) {

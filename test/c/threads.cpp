@@ -87,13 +87,14 @@ TEST_CASE("Threads with handles of their own do not meet in the C library", "[c]
     CHECK(results[0].blob.size() > size * sizeof(float));
 }
 
-TEST_CASE("Threads share a concurrent table of the C library, and ask for its facts", "[c]") {
+TEST_CASE("Threads share a concurrent table of the C library and its replica", "[c]") {
     for (std::string const of_table : {R"("table": {"rows": 100, "concurrent": true, "width": 3})",
                                        R"("keyed_table": {"concurrent": true, "width": 3})"}) {
         INFO(of_table);
         std::string const config = config_of(R"({"name": "sgd"})", of_table);
-        gradstep_table* table = nullptr;
-        ok([&](gradstep_error* e) { return gradstep_table_create(config.data(), config.size(), &table, e); });
+        gradstep_table *table = nullptr, *replica = nullptr;
+        for (auto* const each : {&table, &replica})
+            ok([&](gradstep_error* e) { return gradstep_table_create(config.data(), config.size(), each, e); });
         constexpr std::size_t threads = 4, steps = 20;
         std::vector<int> failures(threads);
         std::vector<std::thread> workers;
@@ -110,6 +111,17 @@ TEST_CASE("Threads share a concurrent table of the C library, and ask for its fa
                         gradstep_table_rows(table, ids, GRADSTEP_INT64, 3, seen.data(), 9, nullptr) != GRADSTEP_OK;
                     failures[k] += gradstep_table_describe(table, &info, nullptr) != GRADSTEP_OK;
                     failures[k] += gradstep_table_set_executor(table, nullptr, nullptr) != GRADSTEP_OK;
+                    if (info.keyed == 1)
+                        failures[k] += gradstep_table_rows(replica, ids, GRADSTEP_INT64, 3, seen.data(), 9, nullptr) !=
+                                       GRADSTEP_OK;
+                    if (info.keyed == 0 || k != 0) continue;
+                    gradstep_bytes* changes = nullptr; // all rows, which replace those of the replica
+                    void const* data = nullptr;
+                    std::uint64_t bytes = 0;
+                    failures[k] += gradstep_table_changed_since(table, 0, 1, &changes, nullptr) != GRADSTEP_OK;
+                    failures[k] += gradstep_bytes_view(changes, &data, &bytes, nullptr) != GRADSTEP_OK;
+                    failures[k] += gradstep_table_apply_changes(replica, data, bytes, nullptr) != GRADSTEP_OK;
+                    gradstep_bytes_release(changes);
                 }
             });
         for (auto& worker : workers) worker.join();
@@ -120,6 +132,6 @@ TEST_CASE("Threads share a concurrent table of the C library, and ask for its fa
         // A rate of 1/16, twice a step; and once more where k is 0 and t % 7 is 1.
         float const expected = -0.0625f * (2.0f * threads * steps + 3.0f);
         CHECK(row == std::vector<float>(3, expected));
-        gradstep_table_release(table);
+        for (auto* const each : {table, replica}) gradstep_table_release(each);
     }
 }

@@ -124,7 +124,7 @@ TEST_CASE("key_index: what it answers is what a map answers, in random operation
     }
     CHECK(wrong == 0);
     CHECK(index.size() == map.size());
-    CHECK(map.size() > many / 10); // several shards, which hold 28 672 keys each
+    CHECK(map.size() > many / 10); // several shards, which hold 34 816 keys each
     wrong = 0;
     for (auto const& [k, slot] : map) wrong += index.find(k) != slot;
     for (std::uint64_t const k : known) wrong += index.find(k) != slot_in_map(k);

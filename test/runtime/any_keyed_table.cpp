@@ -246,14 +246,14 @@ TEST_CASE("a keyed table whose policies are chosen at run time refuses what it c
 TEST_CASE("one text makes a table or a keyed table, and writing it gives the same text") {
     std::string const policies = R"("rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 0.25}, )"
                                  R"("id": 7, "on_nonfinite": "raise", "type": "float64", )";
-    auto const by_number = gs::read_table("{" + policies + R"("table": {"rows": 40, "width": 5, "duplicates": "mean",
+    auto by_number = gs::read_table("{" + policies + R"("table": {"rows": 40, "width": 5, "duplicates": "mean",
         "initial": {"name": "uniform", "low": -1, "high": 1, "seed": 3}, "row_steps": true, "ignore_id": -1,
-        "max_norm": 2, "max_history": 16}})");
-    auto const keyed = gs::read_keyed_table("{" + policies + R"("keyed_table": {"width": 5, "duplicates": "unique",
+        "max_norm": 2, "max_history": 16, "concurrent": true}})");
+    auto keyed = gs::read_keyed_table("{" + policies + R"("keyed_table": {"width": 5, "duplicates": "unique",
         "initial": {"name": "normal", "mean": 1, "deviation": 2, "seed": 18446744073709551615}, "row_steps": true,
         "ignore_key": 18446744073709551615, "max_norm": 2, "max_history": 16, "admit_after": 3, "admit_seed": 9,
         "admit_probability": 0.5, "sketch_bytes": 4096, "sketch_half_life": 10, "max_rows": 100,
-        "last_touches": true, "touch_counts": true}})");
+        "last_touches": true, "touch_counts": true, "concurrent": true}})");
 
     CHECK(by_number.options.initial.visit([]<class Given>(Given const& x) {
         if constexpr (std::is_same_v<Given, gs::uniform>) return x.low == -1 && x.high == 1 && x.seed == 3;
@@ -278,6 +278,12 @@ TEST_CASE("one text makes a table or a keyed table, and writing it gives the sam
         }
     }
 
+    // `concurrent` is for owners that make the table a striped one.
+    CHECK(refusal<gs::value_error>([&] { gs::any_table{by_number}; }) ==
+          "table.concurrent: true; expected false, and gs::striped around the table");
+    CHECK(refusal<gs::value_error>([&] { gs::any_keyed_table{keyed}; }) ==
+          "keyed_table.concurrent: true; expected false, and gs::striped around the table");
+    by_number.concurrent = keyed.concurrent = false;
     gs::any_table table{by_number};
     gs::any_table const same{by_number.optimizer, gs::scalar::float64, 40, 5, by_number.options};
     CHECK(table.num_rows() == 40);

@@ -785,7 +785,11 @@ class Table(_Rows, _Values):
 
     def _saved(self) -> dict[str, Any]:
         saved = super()._saved()
-        return saved if self._kind == "parameter" else {**saved, "shape": None, "dtype": None}
+        if self._kind == "parameter":
+            return saved
+        config = json.loads(saved["config"])
+        config["table"]["rows"] = 0  # the state has the rows, of which other threads can have changed the number since
+        return {**saved, "config": json.dumps(config), "shape": None, "dtype": None}
 
     @staticmethod
     def _rows_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -970,12 +974,13 @@ class KeyedTable(_Rows):
 
     def keys(self) -> numpy.ndarray[Any, Any]:
         """Returns the keys that have rows, as an array of uint64. Their order changes when rows are evicted."""
-        written = ctypes.c_uint64()
+        written, room = ctypes.c_uint64(), len(self) + 1
         while True:
-            out = numpy.empty(len(self) + 1, numpy.uint64)
-            self._call("keys", 0, _arrays.address_of(out), out.size, ctypes.byref(written))
-            if written.value < out.size:  # otherwise another thread has added rows
+            out = numpy.empty(room, numpy.uint64)
+            self._call("keys", 0, _arrays.address_of(out), room, ctypes.byref(written))
+            if written.value < room:  # otherwise other threads have added rows
                 return out[: written.value]
+            room *= 2
 
     @property
     def counts(self) -> KeyCounts:

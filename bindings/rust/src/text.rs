@@ -66,7 +66,7 @@ pub(crate) fn read_text(
 /// Calls a function for the size of a state, then one that writes the state.
 ///
 /// The state of a shared table can become larger in between. Then it tries again with more room, so that steps of other threads
-/// cannot keep it from an end.
+/// cannot keep it waiting for ever.
 pub(crate) fn read_state(
     size: impl Fn(*mut u64, *mut sys::gradstep_error) -> sys::gradstep_status,
     save: impl Fn(*mut c_void, u64, *mut u64, *mut sys::gradstep_error) -> sys::gradstep_status,

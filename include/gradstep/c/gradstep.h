@@ -499,7 +499,7 @@ GRADSTEP_API gradstep_status gradstep_table_load_file(gradstep_table*, const cha
 /* Releases the table. NULL is allowed. */
 GRADSTEP_API void gradstep_table_release(gradstep_table*);
 
-/* Of tables whose rows have numbers; of others: GRADSTEP_BAD_HANDLE. */
+/* For tables whose rows have numbers. For other tables these functions return GRADSTEP_BAD_HANDLE. */
 
 /* Sets rows to values, for example pretrained ones: count = id_count * width elements. State follows
  * as in gradstep_parameter_set_values. */
@@ -517,7 +517,8 @@ GRADSTEP_API gradstep_status gradstep_table_keep(gradstep_table*, const uint8_t*
 GRADSTEP_API gradstep_status gradstep_table_permute(gradstep_table*, const void* order, int32_t id_dtype, uint64_t rows,
                                                     gradstep_error*);
 
-/* Of tables whose rows have keys (docs/how_to/keyed_tables.md); of others: GRADSTEP_BAD_HANDLE. */
+/* For tables whose rows have keys (docs/how_to/keyed_tables.md). For other tables these functions
+ * return GRADSTEP_BAD_HANDLE. */
 
 /* Writes 1 if the key has a row, else 0. */
 GRADSTEP_API gradstep_status gradstep_table_contains(const gradstep_table*, uint64_t key, int32_t* contains,
@@ -540,14 +541,17 @@ typedef struct gradstep_key_counts {
     { sizeof(gradstep_key_counts), 0, 0, 0, 0, 0, 0 }
 /* Returns the counts. */
 GRADSTEP_API gradstep_status gradstep_table_key_counts(const gradstep_table*, gradstep_key_counts*, gradstep_error*);
-/* Allocates memory for this many rows in total. Then steps up to there allocate none. */
+/* Allocates memory for this many rows in total, so that no update waits while rows are allocated.
+ * The index of the keys still grows with them. */
 GRADSTEP_API gradstep_status gradstep_table_reserve(gradstep_table*, uint64_t rows, gradstep_error*);
 /* Protects the rows of keys from eviction, until as many calls of `unhold`. */
 GRADSTEP_API gradstep_status gradstep_table_hold(gradstep_table*, const void* ids, int32_t id_dtype, uint64_t id_count,
                                                  gradstep_error*);
 GRADSTEP_API gradstep_status gradstep_table_unhold(gradstep_table*, const void* ids, int32_t id_dtype,
                                                    uint64_t id_count, gradstep_error*);
-/* Evicts the rows whose last step was before `step`. `evicted` gets their number. */
+/* Evicts the rows whose last step was before `step`. `evicted` gets their number. It returns
+ * GRADSTEP_BAD_SEQUENCE with "last_touches": false, and so do changed_since, and evict_to without a
+ * score. */
 GRADSTEP_API gradstep_status gradstep_table_evict_older_than(gradstep_table*, int64_t step, uint64_t* evicted,
                                                              gradstep_error*);
 /* A row, with all steps applied. The memory is valid during the call of your function. */
@@ -580,12 +584,14 @@ GRADSTEP_API gradstep_status gradstep_bytes_view(const gradstep_bytes*, const vo
 /* Releases the bytes. NULL is allowed. */
 GRADSTEP_API void gradstep_bytes_release(gradstep_bytes*);
 /* Makes bytes of the rows that steps after `step` have updated or evicted, for a replica. with_state
- * is 1 to send the state, too, for a replica that trains. GRADSTEP_BAD_VALUE if the table no longer
- * knows all evictions since `step`: then send a saved state. */
+ * is 1 to send the state, too, for a replica that trains. From step 0 on they are all rows, and
+ * replace the rows of the replica. GRADSTEP_BAD_VALUE if the table no longer knows all evictions
+ * since `step`: then send the changes since step 0. */
 GRADSTEP_API gradstep_status gradstep_table_changed_since(gradstep_table*, int64_t step, int32_t with_state,
                                                           gradstep_bytes** out, gradstep_error*);
-/* Applies the bytes of changed_since of another table with the same element, rule and width. After
- * an error the table is unchanged. */
+/* Applies the bytes of changed_since of another table with the same element, rule and width. Its step
+ * must be between `step` and the step of the sender, else GRADSTEP_BAD_SEQUENCE. After an error the
+ * table is unchanged. */
 GRADSTEP_API gradstep_status gradstep_table_apply_changes(gradstep_table*, const void* changes, uint64_t bytes,
                                                           gradstep_error*);
 

@@ -54,7 +54,8 @@ public:
     template <class Keys, class Gradients>
     void update(Keys&& keys, Gradients&& gradient_rows, step_options const& options = {}) {
         auto const names = its_.keys(keys);
-        apply(names, its_.gradients(gradient_rows), names.size(), "keys", nullptr, options);
+        auto const given = with_table([&] { return its_.gradients(gradient_rows); });
+        apply(names, given, names.size(), "keys", nullptr, options);
     }
     /// keyed_table::update with pooled gradients, from any thread.
     template <class Keys, class Offsets, class Gradients>
@@ -62,8 +63,13 @@ public:
         Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
         auto const names = its_.keys(keys);
         detail::given_ids const begins = its_.ids(offsets);
-        auto const given = its_.gradients(bag_rows);
-        apply(names, given, given.size / width(), "bags", &begins, options);
+        std::size_t bags = 0;
+        auto const given = with_table([&] {
+            auto const rows = its_.gradients(bag_rows);
+            bags = rows.size / its_.table.width();
+            return rows;
+        });
+        apply(names, given, bags, "bags", &begins, options);
     }
 
     /// Returns a copy of the row of `key` with all steps applied, or its initial values, from any
@@ -82,7 +88,7 @@ public:
     template <class Keys, class Out> void rows(Keys&& keys, Out&& out) const {
         detail::require_lasting<Out>();
         auto const names = its_.keys(keys);
-        detail::extent const to = its_.room(out);
+        detail::extent const to = with_table([&] { return its_.room(out); });
         core().with_memory(names.size(), [&] { read(names, to); });
     }
 
@@ -104,7 +110,9 @@ public:
         auto const lock = turns_.ordering();
         return its_.table.num_rows();
     }
-    std::size_t width() const { return its_.table.width(); } // never changes
+    std::size_t width() const {
+        return with_table([&] { return its_.table.width(); });
+    }
     gradstep::clock clock() const {
         shared_guard const entered(turns_.phase);
         auto const lock = turns_.ordering();
@@ -112,6 +120,11 @@ public:
     }
 
 private:
+    // f(), while no call has exclusive access: a load replaces the parts of the table.
+    template <class F> auto with_table(F const& f) const {
+        shared_guard const entered(turns_.phase);
+        return f();
+    }
     detail::keyed_core& core() { return its_.table.core(); }
     detail::keyed_core const& core() const { return its_.table.core(); }
 
@@ -136,7 +149,7 @@ private:
         ids.resize(keys.size());
         find(keys, ids);
         auto* const to = static_cast<std::byte*>(const_cast<void*>(out.data));
-        std::size_t const bytes = width() * stored.rows().facts().storage_bytes;
+        std::size_t const bytes = stored.width() * stored.rows().facts().storage_bytes;
         for (std::size_t k = 0; k < keys.size(); ++k)
             if (ids[k] == detail::keyed_core::no_row) its_.fill(keys[k], to + k * bytes);
         turns_.read(stored.rows(), stored.place(), *lent, std::span<std::int32_t const>(ids),

@@ -17,9 +17,9 @@ struct table_configuration {
     optimizer_configuration optimizer;
     scalar type = scalar::float32;
     std::uint64_t rows = 0, width = 0;
+    table_options options = {};
     /// Whether several threads can call the table. The C library obeys it. In C++ use gs::striped.
     bool concurrent = false;
-    table_options options = {};
 };
 
 /// A keyed table of one JSON text, as table_configuration. The key is `keyed_table`. It has the
@@ -31,8 +31,8 @@ struct keyed_table_configuration {
     optimizer_configuration optimizer;
     scalar type = scalar::float32;
     std::uint64_t width = 0;
-    bool concurrent = false; ///< as in table_configuration
     keyed_options options = {};
+    bool concurrent = false; ///< as in table_configuration
 };
 
 /// Reads a table from JSON text: `gs::any_table embeddings{gs::read_table(text)}`. Throws
