@@ -455,8 +455,9 @@ GRADSTEP_API gradstep_status gradstep_table_update(gradstep_table*, const void* 
                                                    uint64_t id_count, const void* gradient_rows, uint64_t count,
                                                    const gradstep_step_options*, gradstep_error*);
 /* The same for embedding bags. Bag b consists of ids[offsets[b]] to ids[offsets[b + 1] - 1]; the last
- * one ends at id_count. `offsets` are bag_count numbers of id_dtype, ascending from 0. Row b of
- * bag_rows, count = bag_count * width elements, is the gradient of every id in bag b. */
+ * one ends at id_count, which can follow as one more offset. `offsets` are bag_count numbers of
+ * id_dtype, ascending from 0; a bag can be empty. Row b of bag_rows, count = bag_count * width
+ * elements, is the gradient of every id in bag b. */
 GRADSTEP_API gradstep_status gradstep_table_update_bags(gradstep_table*, const void* ids, int32_t id_dtype,
                                                         uint64_t id_count, const void* offsets, uint64_t bag_count,
                                                         const void* bag_rows, uint64_t count,
