@@ -119,8 +119,9 @@ template <class F> decltype(auto) of_config(F const& f) {
         refuse(GRADSTEP_BAD_CONFIG, wrong.what());
     }
 }
-/// read(text), for the text of a create function: errors of it are GRADSTEP_BAD_CONFIG.
+/// Throws GRADSTEP_BAD_CONFIG if GRADSTEP_SIMD names no instruction set that runs here.
 void require_instruction_set();
+/// read(text), for the text of a create function: errors of it are GRADSTEP_BAD_CONFIG.
 template <class Read> auto read_text(char const* text, std::size_t bytes, Read const& read) {
     require(text, "config");
     require_instruction_set();

@@ -44,7 +44,8 @@ public:
     template <class F> decltype(auto) alone(F const& f) {
         if (!shared_) return f(*own_);
         return shared_->alone([&](Table& table) -> decltype(auto) {
-            gradstep::detail::rollback_guard const by_caller([&] { table.use_threads(callers()); });
+            gradstep::detail::rollback_guard const by_caller(
+                [&] { table.use_threads(gradstep::detail::callers_thread()); });
             table.use_threads(executor());
             return f(table);
         });
@@ -73,13 +74,9 @@ public:
     }
 
 private:
-    static gradstep::detail::executor_reference callers() {
-        static gradstep::serial_executor callers_thread;
-        return gradstep::detail::executor_reference(callers_thread);
-    }
     gradstep::detail::executor_reference executor() const {
         auto const& now = given_ != nullptr ? given_ : pool_;
-        return now != nullptr ? now->reference() : callers();
+        return now != nullptr ? now->reference() : gradstep::detail::callers_thread();
     }
 
     Configuration config_;
@@ -133,21 +130,16 @@ template <class F> gradstep_status keyed(gradstep_table const* table, gradstep_e
     return only<any_keyed_table>(table, error, "its rows have no keys", "a table made with \"keyed_table\"", f);
 }
 
-// A row as functions of the host see it.
+// Rows as functions of the host see them, in memory for one.
 class host_row {
 public:
-    explicit host_row(gradstep::any_keyed_row const& of) {
+    gradstep_row const* show(gradstep::any_keyed_row const& of) {
+        state_.clear();
         for (any_span const& slot : of.state) state_.push_back(slot.data);
-        row_.struct_size = sizeof row_;
-        row_.age = of.age;
-        row_.touch_count = of.touch_count;
-        row_.key = of.key;
-        row_.width = of.values.size;
-        row_.values = of.values.data;
-        row_.slots = state_.size();
-        row_.state = state_.data();
+        row_ = {sizeof row_,    of.age,        of.touch_count, 0, of.key, of.values.size,
+                of.values.data, state_.size(), state_.data()};
+        return &row_;
     }
-    gradstep_row const* get() const { return &row_; }
 
 private:
     std::vector<void const*> state_;
@@ -365,10 +357,9 @@ gradstep_status gradstep_table_evict_to(gradstep_table* table, uint64_t rows, gr
                                         uint64_t* evicted, gradstep_error* error) {
     return keyed(table, error, [&](any_keyed_table& of) {
         require(evicted, "evicted");
-        if (score == nullptr) *evicted = of.evict_to(rows);
-        else
-            *evicted =
-                of.evict_to(rows, [&](gradstep::any_keyed_row const& row) { return score(host, host_row(row).get()); });
+        host_row seen;
+        auto const scored = [&](gradstep::any_keyed_row const& row) { return score(host, seen.show(row)); };
+        *evicted = score == nullptr ? of.evict_to(rows) : of.evict_to(rows, scored);
     });
 }
 
@@ -377,8 +368,9 @@ gradstep_status gradstep_table_evict(gradstep_table* table, gradstep_row_test te
     return keyed(table, error, [&](any_keyed_table& of) {
         require(reinterpret_cast<void const*>(test), "test");
         require(evicted, "evicted");
+        host_row seen;
         *evicted = of.evict([&](gradstep::any_keyed_row const& row) {
-            std::int32_t const chosen = test(host, host_row(row).get());
+            std::int32_t const chosen = test(host, seen.show(row));
             if (chosen < 0) refuse(GRADSTEP_BAD_VALUE, {"test"}, {"returned ", chosen}, {"0, or 1 to evict the row"});
             return chosen != 0;
         });

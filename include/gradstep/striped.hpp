@@ -13,6 +13,9 @@ template <class Updater, class CatchUp> constexpr bool require_concurrent() {
     return true;
 }
 
+// For calls whose third argument is gradients, or the options of a call without offsets.
+template <class T> concept is_no_option = !std::is_same_v<std::remove_cvref_t<T>, step_options>;
+
 // What striped<Table> owns, with the rows and their place for row_turns: a table, or a row_updater
 // with the memory of its rows.
 template <class Table> struct striped_rows;
@@ -138,8 +141,8 @@ public:
     }
     /// table::update with pooled gradients, from any thread.
     template <class Ids, class Offsets, class Gradients>
-    requires(!std::is_same_v<std::remove_cvref_t<Gradients>, step_options>) void update(
-        Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
+    requires detail::is_no_option<Gradients>
+    void update(Ids&& ids, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
         shared_guard const entered(turns_.phase);
         detail::given_ids const which = table_.ids(ids), begins = table_.ids(offsets);
         auto const given = table_.gradients(bag_rows);

@@ -115,7 +115,7 @@ TEST_CASE("Threads share a concurrent table of the C library and its replica", "
                         failures[k] += gradstep_table_rows(replica, ids, GRADSTEP_INT64, 3, seen.data(), 9, nullptr) !=
                                        GRADSTEP_OK;
                     if (info.keyed == 0 || k != 0) continue;
-                    gradstep_bytes* changes = nullptr; // all rows, which replace those of the replica
+                    gradstep_bytes* changes = nullptr; // all rows, which replace the rows of the replica
                     void const* data = nullptr;
                     std::uint64_t bytes = 0;
                     failures[k] += gradstep_table_changed_since(table, 0, 1, &changes, nullptr) != GRADSTEP_OK;

@@ -1,6 +1,6 @@
 #pragma once
-/// Parameter servers of one JSON text, which has their parameters and tables. Needs
-/// nlohmann-json (gradstep::json) and compiled combinations of policies, as gradstep/runtime.hpp.
+/// Parameter servers of one JSON text, which has their parameters and tables. Needs nlohmann-json
+/// (gradstep::json) and compiled combinations of policies, as gradstep/runtime.hpp.
 #include <gradstep/configuration/detail/text_file.hpp>
 #include <gradstep/distributed/server.hpp>
 #include <gradstep/runtime/any_keyed_table.hpp>

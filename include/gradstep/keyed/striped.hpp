@@ -59,8 +59,8 @@ public:
     }
     /// keyed_table::update with pooled gradients, from any thread.
     template <class Keys, class Offsets, class Gradients>
-    requires(!std::is_same_v<std::remove_cvref_t<Gradients>, step_options>) void update(
-        Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
+    requires detail::is_no_option<Gradients>
+    void update(Keys&& keys, Offsets&& offsets, Gradients&& bag_rows, step_options const& options = {}) {
         auto const names = its_.keys(keys);
         detail::given_ids const begins = its_.ids(offsets);
         std::size_t bags = 0;

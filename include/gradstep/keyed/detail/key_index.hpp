@@ -82,7 +82,7 @@ private:
 // (2019): a lookup that meets a bucket that no key passed ends there. So a lookup reads 1.1 lines
 // on average, a batch prefetches them all, and an erased key leaves nothing behind.
 //
-// At most 85 % of the places are used, and an array of buckets doubles all at once: a single one
+// At most 7/8 of the places are used, and an array of buckets doubles all at once: a single one
 // would use 15 to 30 bytes per key, and stop while it grows. So the keys are spread over shards by
 // extendible hashing (Fagin, Nievergelt, Pippenger & Strong 1979): a shard with more than
 // `most_buckets` is split in two, and no growth copies more than one shard. The shards' shares of
@@ -125,7 +125,7 @@ class key_index {
     static_assert(sizeof(bucket) == 64);
 
     static constexpr std::size_t fewest_buckets = 4, most_buckets = std::size_t{1} << 13;
-    static constexpr std::size_t most_in(std::size_t buckets) { return buckets * 17 / 4; }
+    static constexpr std::size_t most_in(std::size_t buckets) { return buckets * bucket::places * 7 / 8; }
     using pool = buffer_pool<most_buckets * sizeof(bucket)>;
 
     // A hash set whose size is fixed.

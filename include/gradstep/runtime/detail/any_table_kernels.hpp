@@ -25,6 +25,8 @@ std::span<std::uint64_t const> checked_keys(any_span const& keys); // of uint64 
 given_values checked_values(any_updater const& of, char const* name, any_span const& values);
 extent checked_room(any_span const& out, scalar type);
 
+executor_reference callers_thread();
+
 // The kernels of a table whose policies are chosen at run time. Under `touch_only`, and if inactive
 // rows do not change, it updates rows by the compiled updater of the policies. Under `exact` and
 // `replay` it drives the compiled kernels of a typed table: they take the rate and the numbers of
