@@ -15,7 +15,7 @@ const char* gradstep_version(void) {
 
 uint64_t gradstep_features(void) {
     return GRADSTEP_FEATURE_ROWS | GRADSTEP_FEATURE_FILES | GRADSTEP_FEATURE_COMPRESSION | GRADSTEP_FEATURE_CATCH_UP |
-           GRADSTEP_FEATURE_TABLES;
+           GRADSTEP_FEATURE_TABLES | GRADSTEP_FEATURE_SERVERS;
 }
 
 const char* gradstep_simd_level(void) { return gradstep::c::chosen_instruction_set().name; }

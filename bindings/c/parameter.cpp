@@ -11,35 +11,10 @@
 #include <gradstep/compression.hpp>
 #include <gradstep/saved/blob.hpp>
 
-#include "support.hpp"
+#include "parameter.hpp"
 
 using namespace gradstep::c;
 using gradstep::any_parameter, gradstep::any_span, gradstep::optimizer_configuration;
-
-namespace {
-
-struct held_parameter {
-    optimizer_configuration config;
-    any_parameter parameter;
-    std::shared_ptr<threads> pool, given = nullptr; // of the configuration, of the host
-
-    void use(std::shared_ptr<threads> const& which) {
-        if (which == nullptr) return parameter.use_callers_thread();
-        parameter.use_threads(which->reference());
-    }
-    // Memory of the caller's, of the type of the values: C has no type that says whether a gradient
-    // may be written.
-    any_span span(void const* data, std::uint64_t count) const {
-        return {parameter.optimizer().storage(), const_cast<void*>(data), static_cast<std::size_t>(count)};
-    }
-};
-
-} // namespace
-
-struct gradstep_parameter : shell<held_parameter> {
-    static constexpr std::uint64_t living = 0x6772616473746570;
-    static constexpr char const* kind = "parameter";
-};
 
 namespace {
 held_parameter& held(gradstep_parameter const* parameter) {
@@ -50,7 +25,7 @@ std::vector<any_parameter*> all_of(gradstep_parameter* const* parameters, std::u
     require(parameters, "parameters", n);
     std::vector<any_parameter*> out;
     out.reserve(n);
-    for (std::uint64_t k = 0; k < n; ++k) out.push_back(&held(parameters[k]).parameter);
+    for (std::uint64_t k = 0; k < n; ++k) out.push_back(&held(parameters[k]).parameter());
     return out;
 }
 // Copies n names. Throws GRADSTEP_BAD_VALUE if two are equal.
@@ -121,10 +96,7 @@ gradstep_status gradstep_parameter_create(const char* config, size_t config_byte
             on_caller.options.threads = 1;
             return any_parameter(on_caller, any_span(storage, initial, size), rows, static_cast<std::size_t>(width));
         });
-        auto pool = threads_for(read.options.threads);
-        auto held = std::make_unique<held_parameter>(std::move(read), std::move(parameter), std::move(pool));
-        held->use(held->pool);
-        *out = shells<gradstep_parameter>::add(std::move(held));
+        *out = shells<gradstep_parameter>::add(std::make_unique<held_parameter>(std::move(read), std::move(parameter)));
     });
 }
 
@@ -133,7 +105,7 @@ gradstep_status gradstep_parameter_update(gradstep_parameter* parameter, const v
     return guarded(error, [&] {
         auto& own = held(parameter);
         require(gradient, "gradient", count);
-        own.parameter.update(own.span(gradient, count), options_of(options));
+        own.parameter().update(own.span(gradient, count), options_of(options));
     });
 }
 
@@ -144,8 +116,8 @@ gradstep_status gradstep_parameter_update_rows(gradstep_parameter* parameter, co
         auto& own = held(parameter);
         require(ids, "ids", id_count);
         require(gradient_rows, "gradient_rows", count);
-        own.parameter.update_rows(any_span(scalar_of(id_dtype, "id_dtype"), ids, id_count),
-                                  own.span(gradient_rows, count), options_of(options));
+        own.parameter().update_rows(any_span(scalar_of(id_dtype, "id_dtype"), ids, id_count),
+                                    own.span(gradient_rows, count), options_of(options));
     });
 }
 
@@ -172,7 +144,7 @@ gradstep_status gradstep_parameter_message_bound(const gradstep_parameter* param
     return guarded(error, [&] {
         auto const& own = held(parameter);
         require(bytes, "bytes");
-        *bytes = own.parameter.message_bound();
+        *bytes = own.parameter().message_bound();
     });
 }
 
@@ -184,13 +156,13 @@ gradstep_status gradstep_parameter_compress(gradstep_parameter* parameter, const
         require(gradient, "gradient", count);
         require(written, "written");
         require(buffer, "buffer", bytes);
-        std::size_t const most = own.parameter.message_bound();
+        std::size_t const most = own.parameter().message_bound();
         if (bytes < most) { // before the state has given the message away
             *written = most;
             refuse(GRADSTEP_BAD_SIZE, {"buffer"}, {"has ", bytes, " bytes"}, {"at least ", most});
         }
-        own.parameter.require_apart({"buffer", buffer, most, most});
-        auto const message = own.parameter.compress(own.span(gradient, count), options_of(options));
+        own.parameter().require_apart({"buffer", buffer, most, most});
+        auto const message = own.parameter().compress(own.span(gradient, count), options_of(options));
         message.encode(std::span(static_cast<std::byte*>(buffer), most));
         *written = message.encoded_bytes();
     });
@@ -212,14 +184,14 @@ gradstep_status gradstep_parameter_apply_messages(gradstep_parameter* parameter,
                                                    {static_cast<std::byte const*>(messages[r]), message_bytes[r]}));
                                            });
         }
-        own.parameter.apply(all);
+        own.parameter().apply(all);
     });
 }
 
 gradstep_status gradstep_parameter_values(gradstep_parameter* parameter, const void** data, uint64_t* count,
                                           gradstep_error* error) {
     return guarded(error, [&] {
-        auto& own = held(parameter).parameter;
+        auto& own = held(parameter).parameter();
         require(data, "data");
         require(count, "count");
         auto const values = own.values();
@@ -233,7 +205,7 @@ gradstep_status gradstep_parameter_set_values(gradstep_parameter* parameter, con
     return guarded(error, [&] {
         auto& own = held(parameter);
         require(values, "values", count);
-        own.parameter.set_values(own.span(values, count));
+        own.parameter().set_values(own.span(values, count));
     });
 }
 
@@ -248,12 +220,12 @@ gradstep_status gradstep_parameter_rows(gradstep_parameter* parameter, const voi
         auto& own = held(parameter);
         require(ids, "ids", id_count);
         require(out, "out", count);
-        own.parameter.read_rows(any_span(scalar_of(id_dtype, "id_dtype"), ids, id_count), own.span(out, count));
+        own.parameter().read_rows(any_span(scalar_of(id_dtype, "id_dtype"), ids, id_count), own.span(out, count));
     });
 }
 
 gradstep_status gradstep_parameter_flush(gradstep_parameter* parameter, gradstep_error* error) {
-    return guarded(error, [&] { held(parameter).parameter.flush(); });
+    return guarded(error, [&] { held(parameter).parameter().flush(); });
 }
 
 gradstep_status gradstep_parameter_append(gradstep_parameter* parameter, const void* values, uint64_t count,
@@ -261,7 +233,7 @@ gradstep_status gradstep_parameter_append(gradstep_parameter* parameter, const v
     return guarded(error, [&] {
         auto& own = held(parameter);
         require(values, "values", count);
-        own.parameter.append(own.span(values, count));
+        own.parameter().append(own.span(values, count));
     });
 }
 
@@ -270,7 +242,7 @@ gradstep_status gradstep_parameter_keep(gradstep_parameter* parameter, const uin
     return guarded(error, [&] {
         auto& own = held(parameter);
         require(mask, "mask", rows);
-        own.parameter.keep(std::span<std::uint8_t const>(mask, rows));
+        own.parameter().keep(std::span<std::uint8_t const>(mask, rows));
     });
 }
 
@@ -279,7 +251,7 @@ gradstep_status gradstep_parameter_permute(gradstep_parameter* parameter, const 
     return guarded(error, [&] {
         auto& own = held(parameter);
         require(order, "order", rows);
-        own.parameter.permute(any_span(scalar_of(id_dtype, "id_dtype"), order, rows));
+        own.parameter().permute(any_span(scalar_of(id_dtype, "id_dtype"), order, rows));
     });
 }
 
@@ -288,7 +260,7 @@ gradstep_status gradstep_parameter_reset(gradstep_parameter* parameter, const vo
     return guarded(error, [&] {
         auto& own = held(parameter);
         require(ids, "ids", id_count);
-        own.parameter.reset(any_span(scalar_of(id_dtype, "id_dtype"), ids, id_count));
+        own.parameter().reset(any_span(scalar_of(id_dtype, "id_dtype"), ids, id_count));
     });
 }
 
@@ -297,14 +269,14 @@ gradstep_status gradstep_parameter_slot_count(const gradstep_parameter* paramete
     return guarded(error, [&] {
         auto const& own = held(parameter);
         require(count, "count");
-        *count = own.parameter.optimizer().slots();
+        *count = own.parameter().optimizer().slots();
     });
 }
 
 gradstep_status gradstep_parameter_slot(gradstep_parameter* parameter, uint64_t index, gradstep_slot* info,
                                         const void** data, gradstep_error* error) {
     return guarded(error, [&] {
-        auto const& of = held(parameter).parameter;
+        auto const& of = held(parameter).parameter();
         gradstep_slot const slot = slot_of(of.optimizer(), index);
         auto const memory = of.state(static_cast<std::size_t>(index));
         if (info != nullptr) {
@@ -319,12 +291,12 @@ gradstep_status gradstep_parameter_slot(gradstep_parameter* parameter, uint64_t 
 gradstep_status gradstep_parameter_clock(const gradstep_parameter* parameter, gradstep_clock* clock,
                                          gradstep_error* error) {
     return guarded(error,
-                   [&] { write_known_part(clock_of(held(parameter).parameter.clock()), clock, "gradstep_clock"); });
+                   [&] { write_known_part(clock_of(held(parameter).parameter().clock()), clock, "gradstep_clock"); });
 }
 
 gradstep_status gradstep_parameter_seek(gradstep_parameter* parameter, const gradstep_clock* clock,
                                         gradstep_error* error) {
-    return guarded(error, [&] { held(parameter).parameter.seek(clock_of(clock)); });
+    return guarded(error, [&] { held(parameter).parameter().seek(clock_of(clock)); });
 }
 
 gradstep_status gradstep_parameter_config(const gradstep_parameter* parameter, char* buffer, uint64_t bytes,
@@ -334,9 +306,9 @@ gradstep_status gradstep_parameter_config(const gradstep_parameter* parameter, c
         optimizer_configuration config = own.config;
         // A loaded state can have changed them. Ids of names and of calls are hashes, in the state
         // alone.
-        if (std::uint64_t const id = own.parameter.options().id; id < std::uint64_t{1} << 53)
+        if (std::uint64_t const id = own.parameter().options().id; id < std::uint64_t{1} << 53)
             config.options.id = static_cast<std::int64_t>(id);
-        config.options.seed = static_cast<std::int64_t>(own.parameter.seed());
+        config.options.seed = static_cast<std::int64_t>(own.parameter().seed());
         write_text(gradstep::to_json(config), buffer, bytes, written);
     });
 }
@@ -346,7 +318,7 @@ gradstep_status gradstep_parameter_set_numbers(gradstep_parameter* parameter, co
     return guarded(error, [&] {
         auto& own = held(parameter);
         auto next = with_numbers(own.config, paths, values, n);
-        of_config([&] { own.parameter.change_numbers(next); });
+        of_config([&] { own.parameter().change_numbers(next); });
         std::swap(own.config, next);
     });
 }
@@ -354,23 +326,23 @@ gradstep_status gradstep_parameter_set_numbers(gradstep_parameter* parameter, co
 gradstep_status gradstep_parameter_average(gradstep_parameter* parameter, void* out, uint64_t count,
                                            gradstep_error* error) {
     return guarded(error, [&] {
-        auto& own = held(parameter).parameter;
+        auto& own = held(parameter).parameter();
         require(out, "out", count);
         own.average(any_span(own.optimizer().state_type(), out, count));
     });
 }
 
 gradstep_status gradstep_parameter_apply_average(gradstep_parameter* parameter, gradstep_error* error) {
-    return guarded(error, [&] { held(parameter).parameter.apply_average().dismiss(); });
+    return guarded(error, [&] { held(parameter).parameter().apply_average().dismiss(); });
 }
 
 gradstep_status gradstep_parameter_restore(gradstep_parameter* parameter, gradstep_error* error) {
-    return guarded(error, [&] { held(parameter).parameter.restore(); });
+    return guarded(error, [&] { held(parameter).parameter().restore(); });
 }
 
 gradstep_status gradstep_parameter_state_bytes(gradstep_parameter* parameter, uint64_t* bytes, gradstep_error* error) {
     return guarded(error, [&] {
-        auto const& own = held(parameter).parameter;
+        auto const& own = held(parameter).parameter();
         require(bytes, "bytes");
         *bytes = gradstep::state_bytes(own);
     });
@@ -379,7 +351,7 @@ gradstep_status gradstep_parameter_state_bytes(gradstep_parameter* parameter, ui
 gradstep_status gradstep_parameter_save(gradstep_parameter* parameter, void* buffer, uint64_t bytes, uint64_t* written,
                                         gradstep_error* error) {
     return guarded(error, [&] {
-        auto const& own = held(parameter).parameter;
+        auto const& own = held(parameter).parameter();
         require(written, "written");
         require(buffer, "buffer", bytes);
         std::uint64_t const needed = gradstep::state_bytes(own);
@@ -393,7 +365,7 @@ gradstep_status gradstep_parameter_save(gradstep_parameter* parameter, void* buf
 gradstep_status gradstep_parameter_load(gradstep_parameter* parameter, const void* buffer, uint64_t bytes,
                                         gradstep_error* error) {
     return guarded(error, [&] {
-        auto& own = held(parameter).parameter;
+        auto& own = held(parameter).parameter();
         require(buffer, "buffer");
         gradstep::load_state(own, std::span(static_cast<std::byte const*>(buffer), bytes));
     });
@@ -492,7 +464,7 @@ gradstep_status gradstep_file_names(const char* path, char* buffer, uint64_t byt
 gradstep_status gradstep_parameter_set_shape(gradstep_parameter* parameter, const uint64_t* extents,
                                              uint64_t dimensions, gradstep_error* error) {
     return guarded(error, [&] {
-        auto& own = held(parameter).parameter;
+        auto& own = held(parameter).parameter();
         require(extents, "extents", dimensions);
         if (dimensions > 64)
             refuse(GRADSTEP_BAD_VALUE, {"dimensions"}, {dimensions, " is out of range"}, {"at most 64"});

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include <gradstep/distributed/communicator.hpp>
 #include <gradstep/runtime/set_number.hpp>
 
 namespace gradstep::c {
@@ -59,6 +60,8 @@ gradstep_status tell_current(gradstep_error* to) noexcept {
         return told(GRADSTEP_IO_ERROR, e.what(), e.system_code);
     } catch (executor_error const& e) {
         return told(GRADSTEP_EXECUTOR_FAILED, e.what());
+    } catch (distributed::rank_error const& e) {
+        return told(GRADSTEP_RANK_FAILED, e.what());
     } catch (memory_error const& e) {
         return told(GRADSTEP_OUT_OF_MEMORY, e.what());
     } catch (std::bad_alloc const&) {

@@ -73,13 +73,14 @@ const (
 	IOError         Code = C.GRADSTEP_IO_ERROR         // the system could not read or write a file
 	ExecutorFailed  Code = C.GRADSTEP_EXECUTOR_FAILED  // the system did not start the threads
 	InternalError   Code = C.GRADSTEP_INTERNAL_ERROR   // a bug: please report it
+	RankFailed      Code = C.GRADSTEP_RANK_FAILED      // another rank does not answer, or the transport failed
 )
 
 var codeNames = map[Code]string{
 	NullArgument: "NullArgument", BadHandle: "BadHandle", BadConfig: "BadConfig", NotCompiled: "NotCompiled",
 	UnsupportedType: "UnsupportedType", BadSize: "BadSize", BadBuffer: "BadBuffer", BadValue: "BadValue", NotFinite: "NotFinite",
 	BadSequence: "BadSequence", OutOfMemory: "OutOfMemory", IOError: "IOError", ExecutorFailed: "ExecutorFailed",
-	InternalError: "InternalError",
+	InternalError: "InternalError", RankFailed: "RankFailed",
 }
 
 // String returns the name of the constant, such as "BadConfig".

@@ -14,6 +14,7 @@
 
 #include "c/functions.hpp"
 #include "c/handles.hpp"
+#include "c/serving.hpp"
 #include "support/folder.hpp"
 #include "support/numbers.hpp"
 
@@ -26,12 +27,15 @@ constexpr int kind_of = std::is_same_v<T, gradstep_parameter>  ? 0
                         : std::is_same_v<T, gradstep_executor> ? 2
                         : std::is_same_v<T, gradstep_table>    ? 3
                         : std::is_same_v<T, gradstep_bytes>    ? 4
+                        : std::is_same_v<T, gradstep_server>   ? 5
+                        : std::is_same_v<T, gradstep_worker>   ? 6
+                        : std::is_same_v<T, gradstep_geo>      ? 7
                                                                : -1;
 
 class spoiler {
 public:
     // `released`: a handle of each kind.
-    spoiler(void* another, std::array<void*, 5> const& released) : another_(another), released_(released) {}
+    spoiler(void* another, std::array<void*, 8> const& released) : another_(another), released_(released) {}
 
     // Calls function(arguments..., &error) with one argument spoilt at a time. Arguments in
     // `optional` may be NULL.
@@ -72,11 +76,12 @@ public:
 
 private:
     void* another_; // memory that is no handle
-    std::array<void*, 5> released_;
+    std::array<void*, 8> released_;
 };
 std::int32_t keep_all(void*, gradstep_row const*) { return 0; }
 double score_none(void*, gradstep_row const*) { return 0; }
 void run_nothing(void*, std::uint64_t, gradstep_work, void*) {}
+std::int32_t no_task(void*, gradstep_server*) { return 0; }
 
 } // namespace
 
@@ -158,8 +163,29 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     constexpr std::int32_t f32 = GRADSTEP_FLOAT32, i64 = GRADSTEP_INT64;
 
     std::uint64_t to_keys[1] = {};
+    std::string const of_server = R"({"tensors": {"w": {"rule": {"name": "add_delta"}, "schedule": {"name": "constant",
+        "rate": 1}, "parameter": {"size": 12}}, "t": {"rule": {"name": "sgd"}, "schedule": {"name": "constant", "rate": 1},
+        "table": {"rows": 4, "width": 3}}}})";
+    gradstep_server *released_server = nullptr, *new_server = nullptr;
+    gradstep_worker *released_worker = nullptr, *new_worker = nullptr;
+    gradstep_geo *geo = nullptr, *released_geo = nullptr, *new_geo = nullptr;
+    c_serving::server const server(of_server, 0, 2);
+    c_serving::one_thread by(server);
+    c_serving::worker const worker(by.transport(), 1);
+    c_parameter const local = make(plain, initial);
+    for (auto* const each : {&geo, &released_geo})
+        ok([&](gradstep_error* e) { return gradstep_geo_create(worker, "w", local, each, e); });
+    gradstep_geo_release(released_geo);
+    {
+        c_serving::server const dying_server(of_server, 0, 2);
+        c_serving::one_thread once(dying_server);
+        c_serving::worker const dying_worker(once.transport(), 1);
+        released_server = dying_server;
+        released_worker = dying_worker;
+    }
     spoiler spoilt(const_cast<std::uint64_t*>(another.data()),
-                   {released, released_updater, released_executor, released_table, released_bytes});
+                   {released, released_updater, released_executor, released_table, released_bytes, released_server,
+                    released_worker, released_geo});
 #define SPOIL(function, ...) spoilt(#function, function, __VA_ARGS__)
     using none = std::initializer_list<std::size_t>;
     SPOIL(gradstep_config_canonical, none{}, config.data(), config.size(), out.data(), bytes, &number);
@@ -269,6 +295,43 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     SPOIL(gradstep_table_changed_since, none{}, keyed, 0, 0, &new_bytes);
     SPOIL(gradstep_table_apply_changes, none{}, keyed, g.data(), bytes);
 
+    gradstep_server* const s = server;
+    gradstep_worker* const k = worker;
+    gradstep_server_info of = GRADSTEP_SERVER_INFO_INIT;
+    gradstep_worker_info facts = GRADSTEP_WORKER_INFO_INIT;
+    gradstep_message reply = GRADSTEP_MESSAGE_INIT;
+    SPOIL(gradstep_server_create, none{}, of_server.data(), of_server.size(), 0, 2, &new_server);
+    SPOIL(gradstep_server_describe, none{}, s, &of);
+    SPOIL(gradstep_server_table, none{}, s, "t", &new_table);
+    SPOIL(gradstep_server_parameter, {3}, s, "w", &new_parameter, &number);
+    SPOIL(gradstep_server_begin, none{}, s, &number);
+    SPOIL(gradstep_server_handle, none{}, s, 1, out.data(), bytes, &number);
+    SPOIL(gradstep_server_message, none{}, s, 0u, &reply);
+    SPOIL(gradstep_server_run, none{}, s, &by.transport());
+    SPOIL(gradstep_server_after_every, {3}, s, 1u, no_task, nullptr);
+    SPOIL(gradstep_server_checkpoint, none{}, s, path.c_str(), 1u);
+    SPOIL(gradstep_server_save_file, none{}, s, path.c_str());
+    SPOIL(gradstep_server_load_file, none{}, s, path.c_str());
+    SPOIL(gradstep_server_reopen, none{}, s);
+    SPOIL(gradstep_worker_create, {1}, &by.transport(), nullptr, &new_worker);
+    SPOIL(gradstep_worker_describe, none{}, k, &facts);
+    SPOIL(gradstep_worker_size, none{}, k, "w", &number);
+    SPOIL(gradstep_worker_pull, none{}, k, "w", f32, out.data(), size);
+    SPOIL(gradstep_worker_pull_rows, none{}, k, "t", ids, i64, 1u, f32, out.data(), width);
+    SPOIL(gradstep_worker_push, none{}, k, "w", f32, g.data(), size);
+    SPOIL(gradstep_worker_push_rows, none{}, k, "t", ids, i64, 1u, f32, g.data(), width);
+    SPOIL(gradstep_worker_barrier, none{}, k);
+    SPOIL(gradstep_worker_go_on_from, none{}, k, 0u);
+    SPOIL(gradstep_worker_stop, none{}, k);
+    SPOIL(gradstep_geo_create, none{}, k, "w", p, &new_geo);
+    SPOIL(gradstep_geo_exchange, none{}, geo);
+    CHECK(gradstep_inbox_allocate(nullptr, 0, 1) == nullptr);
+
+    CHECK(new_server == nullptr);
+    CHECK(new_worker == nullptr);
+    CHECK(new_geo == nullptr);
+    CHECK(server.info().pushes == 0);
+    CHECK(worker.info().position == 0);
     CHECK(new_parameter == nullptr);
     CHECK(new_bytes == nullptr);
     CHECK(new_table == nullptr);
@@ -284,6 +347,7 @@ TEST_CASE("Every function of the C library refuses each pointer that is NULL, an
     CHECK(all(trainer) == trainer_before);
     CHECK(spoilt.called == functions_that_fail());
     for (auto* const each : {table, keyed}) gradstep_table_release(each);
+    gradstep_geo_release(geo);
     gradstep_bytes_release(changes);
     gradstep_updater_release(u);
     gradstep_executor_release(host);

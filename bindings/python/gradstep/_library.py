@@ -29,6 +29,7 @@ class Status(enum.IntEnum):
     IO_ERROR = -12
     EXECUTOR_FAILED = -13
     INTERNAL_ERROR = -14
+    RANK_FAILED = -15
 
 
 class Error(Exception):
@@ -103,6 +104,10 @@ class FileError(Error, OSError):
         return _file_error, (self.args[0], self.errno or 0, self.filename)
 
 
+class RankError(Error, ConnectionError):
+    """Another rank of a job does not answer, or the transport has failed."""
+
+
 _file_errors: dict[type[OSError], type[FileError]] = {OSError: FileError}
 
 
@@ -128,6 +133,7 @@ _KINDS: dict[Status, type[Error]] = {
     Status.BAD_SEQUENCE: SequenceError,
     Status.OUT_OF_MEMORY: OutOfMemoryError,
     Status.IO_ERROR: FileError,
+    Status.RANK_FAILED: RankError,
 }
 
 

@@ -35,6 +35,8 @@ pub enum Code {
     ExecutorFailed,
     /// A bug: please report it.
     Internal,
+    /// Another rank does not answer, or the transport failed.
+    RankFailed,
 }
 
 impl fmt::Display for Code {
@@ -105,6 +107,7 @@ pub(crate) fn call(f: impl FnOnce(*mut sys::gradstep_error) -> sys::gradstep_sta
         sys::GRADSTEP_OUT_OF_MEMORY => Code::OutOfMemory,
         sys::GRADSTEP_IO_ERROR => Code::Io,
         sys::GRADSTEP_EXECUTOR_FAILED => Code::ExecutorFailed,
+        sys::GRADSTEP_RANK_FAILED => Code::RankFailed,
         _ => Code::Internal,
     };
     // The message ends with 0 within its 240 bytes.

@@ -24,6 +24,7 @@ pub const GRADSTEP_OUT_OF_MEMORY: i32 = -11;
 pub const GRADSTEP_IO_ERROR: i32 = -12;
 pub const GRADSTEP_EXECUTOR_FAILED: i32 = -13;
 pub const GRADSTEP_INTERNAL_ERROR: i32 = -14;
+pub const GRADSTEP_RANK_FAILED: i32 = -15;
 
 pub const GRADSTEP_INT32: i32 = 0;
 pub const GRADSTEP_UINT32: i32 = 1;

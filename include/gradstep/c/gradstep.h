@@ -65,7 +65,8 @@ enum gradstep_status_code {
     GRADSTEP_OUT_OF_MEMORY = -11,
     GRADSTEP_IO_ERROR = -12,        /* the system could not read or write a file */
     GRADSTEP_EXECUTOR_FAILED = -13, /* your pool did not run every part once, or no more threads exist */
-    GRADSTEP_INTERNAL_ERROR = -14   /* a bug: please report it */
+    GRADSTEP_INTERNAL_ERROR = -14,  /* a bug: please report it */
+    GRADSTEP_RANK_FAILED = -15 /* another rank does not answer, or your transport failed; since ABI 0.4 */
 };
 
 /* The types of elements in memory. */
@@ -174,7 +175,8 @@ enum gradstep_feature {
     GRADSTEP_FEATURE_FILES = 2,       /* gradstep_parameters_save_file */
     GRADSTEP_FEATURE_COMPRESSION = 4, /* gradstep_parameter_compress */
     GRADSTEP_FEATURE_CATCH_UP = 8,    /* catch_up "exact" and "replay" */
-    GRADSTEP_FEATURE_TABLES = 16      /* gradstep_table_create, of numbers and keys */
+    GRADSTEP_FEATURE_TABLES = 16,     /* gradstep_table_create, of numbers and keys */
+    GRADSTEP_FEATURE_SERVERS = 32     /* gradstep_server_create, gradstep_worker_create */
 };
 /* Returns the sum of the features that the library has. */
 GRADSTEP_API uint64_t gradstep_features(void);
@@ -595,6 +597,194 @@ GRADSTEP_API gradstep_status gradstep_table_changed_since(gradstep_table*, int64
  * table is unchanged. */
 GRADSTEP_API gradstep_status gradstep_table_apply_changes(gradstep_table*, const void* changes, uint64_t bytes,
                                                           gradstep_error*);
+
+/* ---- Servers and workers: parameters and tables on several machines. All since ABI 0.4 ----
+ *
+ * Servers store weights and update them by the gradients that workers push
+ * (docs/how_to/parameter_servers.md). A job has ranks: the first ones are servers, the others
+ * workers. The messages go over your transport, or you pass them to the server yourself:
+ *
+ *     gradstep_server_begin(server, &count, &error);    send the messages 0 to count - 1, then
+ *     gradstep_server_handle(server, from, bytes, size, &count, &error);    for each that arrives
+ *
+ * Each push is applied exactly once, also after a restart of a server or a worker. */
+
+/* A message that arrived, which your receive function fills in. */
+typedef struct gradstep_inbox gradstep_inbox;
+/* Returns memory for the `size` bytes of a message from rank `from`, to write them there. Call it at
+ * most once in each call of your receive function. NULL if there is no memory: return -1 then. */
+GRADSTEP_API void* gradstep_inbox_allocate(gradstep_inbox*, int32_t from, uint64_t size);
+/* Your function that queues a message to rank `to`, and returns without waiting for the receiver.
+ * Messages between two ranks must keep their order. A rank can send to itself, as every worker
+ * does. The memory is valid during the call. Return 0, or another number if you cannot send. */
+typedef int32_t (*gradstep_send)(void* host, int32_t to, const void* bytes, uint64_t size);
+/* Your function that waits for the next message of any rank, at most so many milliseconds, and with 0
+ * not at all. Copy it to gradstep_inbox_allocate; without a message, do not call that. Return 0, or
+ * another number to end the call that waits. */
+typedef int32_t (*gradstep_receive)(void* host, int64_t milliseconds, gradstep_inbox*);
+/* Your transport. */
+typedef struct gradstep_transport {
+    uint32_t struct_size;
+    int32_t rank, ranks;    /* this rank, from 0, and the number of servers and workers together */
+    int32_t concurrent;     /* 1: several threads can call both functions at once. Else a worker polls, with 0 ms */
+    int64_t timeout_ms;     /* how long to wait for another rank before GRADSTEP_RANK_FAILED; > 0 */
+    gradstep_send send;
+    gradstep_receive receive;
+    void* host;             /* the first argument of your functions */
+} gradstep_transport;
+#define GRADSTEP_TRANSPORT_INIT                                                                                        \
+    { sizeof(gradstep_transport), 0, 0, 0, 60000, NULL, NULL, NULL }
+
+typedef struct gradstep_server gradstep_server;
+typedef struct gradstep_worker gradstep_worker;
+typedef struct gradstep_geo gradstep_geo;
+
+/* Creates the server with rank `rank` in a job of `ranks` ranks, with its parts of all tensors:
+ *
+ *     {"mode": "asynchronous", "num_servers": 2, "split_from": 65536, "check_elements": false, "job": 0,
+ *      "tensors": {
+ *         "deep": {"rule": {"name": "adagrad"}, "schedule": {"name": "constant", "rate": 0.1},
+ *                  "type": "float32", "parameter": {"size": 4096, "delay_compensation": 0}},
+ *         "features": {"rule": {"name": "ftrl"}, "schedule": {"name": "constant", "rate": 0.1},
+ *                      "keyed_table": {"width": 8, "evict": {"every": 10000, "rows": 50000000}}}}}
+ *
+ * Modes are "synchronous", "asynchronous" and "geo". A tensor has the keys of an optimizer, and one
+ * of "parameter", "table" and "keyed_table"; a table is as in gradstep_table_create, without
+ * "concurrent". All servers of a job get the same text. Use a server from one thread. */
+GRADSTEP_API gradstep_status gradstep_server_create(const char* config, size_t config_bytes, int32_t rank,
+                                                    int32_t ranks, gradstep_server** out, gradstep_error*);
+/* Facts of a server. */
+typedef struct gradstep_server_info {
+    uint32_t struct_size;
+    int32_t finished; /* 1: every worker has stopped */
+    uint64_t tensors; /* parameters and tables on this server, shards included */
+    uint64_t pushes;  /* applied since this server started */
+    double staleness; /* the average number of steps of a parameter between the pull and the push of a worker */
+} gradstep_server_info;
+#define GRADSTEP_SERVER_INFO_INIT                                                                                      \
+    { sizeof(gradstep_server_info), 0, 0, 0, 0 }
+/* Returns the facts of the server. */
+GRADSTEP_API gradstep_status gradstep_server_describe(const gradstep_server*, gradstep_server_info*, gradstep_error*);
+/* Return a table or a dense parameter of this server, to read it, to evict rows, to send changes, or
+ * to set values before the first worker connects. Call its functions between calls of `handle`, or
+ * in a task. The handle belongs to the server, and is valid until the server is released: do not
+ * release it. `first` gets the number of the first element of this server's shard, or 0 for a whole
+ * parameter; NULL is allowed. GRADSTEP_BAD_VALUE if this server has none of this name. */
+GRADSTEP_API gradstep_status gradstep_server_table(gradstep_server*, const char* name, gradstep_table** out,
+                                                   gradstep_error*);
+GRADSTEP_API gradstep_status gradstep_server_parameter(gradstep_server*, const char* name, gradstep_parameter** out,
+                                                       uint64_t* first, gradstep_error*);
+/* Makes the first messages of the server; `count` gets their number. */
+GRADSTEP_API gradstep_status gradstep_server_begin(gradstep_server*, uint64_t* count, gradstep_error*);
+/* Handles a message of rank `from`, and makes the messages to send; `count` gets their number. An
+ * invalid message changes nothing: its sender gets an error message. Fails with the error of a
+ * checkpoint or of a task. */
+GRADSTEP_API gradstep_status gradstep_server_handle(gradstep_server*, int32_t from, const void* bytes, uint64_t size,
+                                                    uint64_t* count, gradstep_error*);
+/* A message to send. */
+typedef struct gradstep_message {
+    uint32_t struct_size;
+    int32_t to; /* the rank of its receiver */
+    const void* bytes;
+    uint64_t size;
+} gradstep_message;
+#define GRADSTEP_MESSAGE_INIT                                                                                          \
+    { sizeof(gradstep_message), 0, NULL, 0 }
+/* Returns message `index` of the last `begin` or `handle`. Its memory is valid until the next one. */
+GRADSTEP_API gradstep_status gradstep_server_message(const gradstep_server*, uint64_t index, gradstep_message*,
+                                                     gradstep_error*);
+/* Serves over a transport until every worker has stopped. Unlike your own loop with `handle`, it
+ * also detects silent workers (GRADSTEP_RANK_FAILED), and tells all ranks why it fails. If your
+ * receive function ends it, all ranks get an error. */
+GRADSTEP_API gradstep_status gradstep_server_run(gradstep_server*, const gradstep_transport*, gradstep_error*);
+/* Your function between two messages. Return 0, or another number to end the run with
+ * GRADSTEP_BAD_VALUE. It must not call `handle`, `run` or `release` of the server. */
+typedef int32_t (*gradstep_task)(void* host, gradstep_server*);
+/* Calls task(host, server) after every so many pushes, in `handle` and `run`: to evict rows, to send
+ * changes to replicas, or to log. Rows that workers have pulled and not pushed since stay. */
+GRADSTEP_API gradstep_status gradstep_server_after_every(gradstep_server*, uint64_t pushes, gradstep_task, void* host,
+                                                         gradstep_error*);
+/* Continues from the file if it exists, and then writes it after every `every` pushes (0: never for
+ * their number), and when all workers have stopped. Each server needs its own file. Call it before
+ * the first message. */
+GRADSTEP_API gradstep_status gradstep_server_checkpoint(gradstep_server*, const char* path, uint64_t every,
+                                                        gradstep_error*);
+/* Save and load everything, with the positions of the workers, as a safetensors file. */
+GRADSTEP_API gradstep_status gradstep_server_save_file(gradstep_server*, const char* path, gradstep_error*);
+GRADSTEP_API gradstep_status gradstep_server_load_file(gradstep_server*, const char* path, gradstep_error*);
+/* Lets workers start again after all have stopped, to continue from a final checkpoint. */
+GRADSTEP_API gradstep_status gradstep_server_reopen(gradstep_server*, gradstep_error*);
+/* Releases the server with its tables and parameters. NULL is allowed. */
+GRADSTEP_API void gradstep_server_release(gradstep_server*);
+
+/* The options of a worker. */
+typedef struct gradstep_worker_options {
+    uint32_t struct_size;
+    int32_t num_servers;     /* as "num_servers" of the servers */
+    uint64_t max_in_flight;  /* pushes that a server has not applied yet: the next push waits; > 0 */
+    uint64_t max_kept;       /* pushes to a server that no checkpoint contains yet: the next one waits; > 0 */
+    int32_t check_elements;  /* 1: checksums also cover the weights */
+    uint32_t job;            /* as "job" of the servers */
+} gradstep_worker_options;
+#define GRADSTEP_WORKER_OPTIONS_INIT                                                                                   \
+    { sizeof(gradstep_worker_options), 1, 16, 1024, 0, 0 }
+/* Connects to all servers, and waits for them. NULL options: the defaults. The functions of the
+ * transport must work until the worker is released. If the transport is concurrent, several threads
+ * can call the worker at once. */
+GRADSTEP_API gradstep_status gradstep_worker_create(const gradstep_transport*, const gradstep_worker_options*,
+                                                    gradstep_worker** out, gradstep_error*);
+/* Facts of a worker. */
+typedef struct gradstep_worker_info {
+    uint32_t struct_size;
+    int32_t stopped;  /* 1: a server knows that this worker has stopped; only `stop` can be called */
+    uint64_t workers; /* of the job */
+    uint64_t position; /* pushes and barriers so far; of a new worker: those that all servers have saved */
+    uint64_t applied; /* the position up to which all servers have applied its pushes, */
+    uint64_t durable; /* and up to which their checkpoints contain them */
+} gradstep_worker_info;
+#define GRADSTEP_WORKER_INFO_INIT                                                                                      \
+    { sizeof(gradstep_worker_info), 0, 0, 0, 0, 0 }
+/* Returns the facts of the worker. */
+GRADSTEP_API gradstep_status gradstep_worker_describe(const gradstep_worker*, gradstep_worker_info*, gradstep_error*);
+/* Returns the number of elements of a dense parameter. */
+GRADSTEP_API gradstep_status gradstep_worker_size(gradstep_worker*, const char* name, uint64_t* count, gradstep_error*);
+/* Copies a dense parameter to `out`, which has `count` elements of `dtype`. */
+GRADSTEP_API gradstep_status gradstep_worker_pull(gradstep_worker*, const char* name, int32_t dtype, void* out,
+                                                  uint64_t count, gradstep_error*);
+/* Copies the rows of ids or keys of a table, in their order, to `out` of count = id_count * width
+ * elements. id_dtype is as in gradstep_table_update. */
+GRADSTEP_API gradstep_status gradstep_worker_pull_rows(gradstep_worker*, const char* name, const void* ids,
+                                                       int32_t id_dtype, uint64_t id_count, int32_t dtype, void* out,
+                                                       uint64_t count, gradstep_error*);
+/* Send a gradient. They return before the step, and wait only if max_in_flight earlier pushes are not
+ * applied. You must pull a tensor before you push to it (GRADSTEP_BAD_SEQUENCE). Gradients of a
+ * duplicate row follow "duplicates" of the table. If a server rejects a push, later calls fail. */
+GRADSTEP_API gradstep_status gradstep_worker_push(gradstep_worker*, const char* name, int32_t dtype,
+                                                  const void* gradient, uint64_t count, gradstep_error*);
+GRADSTEP_API gradstep_status gradstep_worker_push_rows(gradstep_worker*, const char* name, const void* ids,
+                                                       int32_t id_dtype, uint64_t id_count, int32_t dtype,
+                                                       const void* gradient_rows, uint64_t count, gradstep_error*);
+/* Waits until every worker that has not stopped has called it equally often, and all their earlier
+ * pushes are applied. */
+GRADSTEP_API gradstep_status gradstep_worker_barrier(gradstep_worker*, gradstep_error*);
+/* Sets a smaller position before the first push: where the interrupted step began.
+ * Servers ignore pushes that they have applied. */
+GRADSTEP_API gradstep_status gradstep_worker_go_on_from(gradstep_worker*, uint64_t position, gradstep_error*);
+/* The last call: waits until all pushes are applied and saved, and all workers have called it. */
+GRADSTEP_API gradstep_status gradstep_worker_stop(gradstep_worker*, gradstep_error*);
+/* Releases the worker, which does not stop it. NULL is allowed. */
+GRADSTEP_API void gradstep_worker_release(gradstep_worker*);
+
+/* Geo-SGD: a worker trains a parameter of its own, and exchanges changes with the servers. Sets the
+ * parameter to the servers' weights of `name`, whose rule must be add_delta at a rate of 1. The
+ * parameter has a floating-point type and no master copy. Worker and parameter must outlive it. */
+GRADSTEP_API gradstep_status gradstep_geo_create(gradstep_worker*, const char* name, gradstep_parameter*,
+                                                 gradstep_geo** out, gradstep_error*);
+/* Sends the change since the last exchange, divided by the number of workers, and takes over what the
+ * other workers have sent. Call it every k steps of the parameter, and at the end. */
+GRADSTEP_API gradstep_status gradstep_geo_exchange(gradstep_geo*, gradstep_error*);
+/* Releases the exchange; the parameter stays. NULL is allowed. */
+GRADSTEP_API void gradstep_geo_release(gradstep_geo*);
 
 /* ---- Updaters: the library owns the clock, and you own all memory ---- */
 

@@ -169,6 +169,9 @@ public:
     }
     /// The number of parameters and tables on this server, including shards.
     std::size_t size() const { return protocol_.parameters.size(); }
+    /// The number of pushes that this server has applied since it started, over all workers and
+    /// parameters.
+    std::uint64_t pushes() const { return protocol_.pushes(); }
     /// The average staleness of all pushes since this server started, in asynchronous and geo mode.
     /// The staleness of a push is the number of steps of its parameter since the worker's last
     /// pull. The worker's own pushes since that pull count, too. 0 before the first push.
