@@ -7,6 +7,7 @@
     print(w.values())
 
 - `Parameter`, `Table`, `KeyedTable` and `Model` keep values and state in the library.
+- `Server` and `Worker` train parameters and tables on several machines.
 - `Updater` updates values and state in your own arrays.
 - `gradstep.torch` contains drop-in replacements for torch's optimizers.
 - `gradstep.adam` and the other rules make configurations. `schedules`, `regularizers`, `averages` and `clips` make their parts.
@@ -31,6 +32,7 @@ from ._library import (
     NotFiniteError,
     OutOfMemoryError,
     OutOfRangeError,
+    RankError,
     ReleasedError,
     SequenceError,
     Status,
@@ -38,6 +40,7 @@ from ._library import (
     version,
 )
 from ._parameter import KeyCounts, KeyedRow, KeyedTable, LoadReport, Model, Parameter, Table, file_names
+from ._server import Geo, Message, Server, Transport, Worker
 from ._shared import Clock, Config, StepOptions, canonical
 from ._updater import Slot, Updater, first_nonfinite, global_norm
 from .rules import *  # noqa: F403
@@ -52,12 +55,14 @@ __all__ = [
     "DtypeError",
     "Error",
     "FileError",
+    "Geo",
     "Ids",
     "InvalidError",
     "KeyCounts",
     "KeyedRow",
     "KeyedTable",
     "LoadReport",
+    "Message",
     "Model",
     "NotCompiledError",
     "NotFiniteError",
@@ -66,14 +71,18 @@ __all__ = [
     "OutOfRangeError",
     "Parameter",
     "Policy",
+    "RankError",
     "ReleasedError",
     "SequenceError",
+    "Server",
     "Slot",
     "Status",
     "StepOptions",
     "SupportsDLPack",
     "Table",
+    "Transport",
     "Updater",
+    "Worker",
     "averages",
     "canonical",
     "clips",

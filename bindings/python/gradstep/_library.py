@@ -272,6 +272,75 @@ class CRow(ctypes.Structure):
     ]
 
 
+class CMessage(ctypes.Structure):
+    """gradstep_message."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("to", ctypes.c_int32),
+        ("bytes", ctypes.c_void_p),
+        ("size", ctypes.c_uint64),
+    ]
+
+
+class CServerInfo(ctypes.Structure):
+    """gradstep_server_info."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("finished", ctypes.c_int32),
+        ("tensors", ctypes.c_uint64),
+        ("pushes", ctypes.c_uint64),
+        ("staleness", ctypes.c_double),
+    ]
+
+
+class CWorkerInfo(ctypes.Structure):
+    """gradstep_worker_info."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("stopped", ctypes.c_int32),
+        ("workers", ctypes.c_uint64),
+        ("position", ctypes.c_uint64),
+        ("applied", ctypes.c_uint64),
+        ("durable", ctypes.c_uint64),
+    ]
+
+
+class CWorkerOptions(ctypes.Structure):
+    """gradstep_worker_options."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("num_servers", ctypes.c_int32),
+        ("max_in_flight", ctypes.c_uint64),
+        ("max_kept", ctypes.c_uint64),
+        ("check_elements", ctypes.c_int32),
+        ("job", ctypes.c_uint32),
+    ]
+
+
+SEND = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64)
+RECEIVE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+TASK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class CTransport(ctypes.Structure):
+    """gradstep_transport."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("rank", ctypes.c_int32),
+        ("ranks", ctypes.c_int32),
+        ("concurrent", ctypes.c_int32),
+        ("timeout_ms", ctypes.c_int64),
+        ("send", SEND),
+        ("receive", RECEIVE),
+        ("host", ctypes.c_void_p),
+    ]
+
+
 ROW_TEST = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(CRow))
 ROW_SCORE = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p, ctypes.POINTER(CRow))
 
@@ -354,6 +423,31 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "table_load": (_at, _at, _longs),
     "table_save_file": (_at, _text),
     "table_load_file": (_at, _text, _at, _at),
+    "server_create": (_text, ctypes.c_size_t, _ints, _ints, _at),
+    "server_describe": (_at, _at),
+    "server_table": (_at, _text, _at),
+    "server_parameter": (_at, _text, _at, _at),
+    "server_begin": (_at, _at),
+    "server_handle": (_at, _ints, _at, _longs, _at),
+    "server_message": (_at, _longs, _at),
+    "server_run": (_at, _at),
+    "server_after_every": (_at, _longs, _at, _at),
+    "server_checkpoint": (_at, _text, _longs),
+    "server_save_file": (_at, _text),
+    "server_load_file": (_at, _text),
+    "server_reopen": (_at,),
+    "worker_create": (_at, _at, _at),
+    "worker_describe": (_at, _at),
+    "worker_size": (_at, _text, _at),
+    "worker_pull": (_at, _text, _ints, _at, _longs),
+    "worker_pull_rows": (_at, _text, _at, _ints, _longs, _ints, _at, _longs),
+    "worker_push": (_at, _text, _ints, _at, _longs),
+    "worker_push_rows": (_at, _text, _at, _ints, _longs, _ints, _at, _longs),
+    "worker_barrier": (_at,),
+    "worker_go_on_from": (_at, _longs),
+    "worker_stop": (_at,),
+    "geo_create": (_at, _text, _at, _at),
+    "geo_exchange": (_at,),
     "updater_create": (_text, ctypes.c_size_t, _ints, _at),
     "updater_slot_count": (_at, _at),
     "updater_slot": (_at, _longs, _at),
@@ -381,9 +475,11 @@ def _declare(library: ctypes.CDLL) -> None:
     for name, arguments in _FUNCTIONS.items():
         function = getattr(library, "gradstep_" + name)
         function.argtypes, function.restype = (*arguments, _at), ctypes.c_int32
-    for name in ("parameter_release", "table_release", "updater_release", "bytes_release"):
-        function = getattr(library, "gradstep_" + name)
+    for kind in ("parameter", "table", "updater", "bytes", "server", "worker", "geo"):
+        function = getattr(library, f"gradstep_{kind}_release")
         function.argtypes, function.restype = (_at,), None
+    library.gradstep_inbox_allocate.argtypes = (_at, _ints, _longs)
+    library.gradstep_inbox_allocate.restype = _at
     library.gradstep_simd_level.restype = _text
     library.gradstep_features.restype = ctypes.c_uint64
 

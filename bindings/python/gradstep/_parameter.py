@@ -39,6 +39,7 @@ from ._library import (
 )
 from ._shared import (
     Config,
+    LentHandle,
     Owner,
     StepOptions,
     attributes_of,
@@ -402,6 +403,16 @@ class Parameter(_Values):
         self._gradient: Any = _nothing
         self._gradient_at, self._gradient_dtype = 0, self._element.numpy
 
+    @classmethod
+    def _lent(cls, handle: LentHandle, size: int, element: _arrays.Dtype) -> Parameter:
+        """The parameter of a handle that belongs to a server."""
+        found = cls.__new__(cls)
+        found._take(handle)
+        found._element, found.dtype, found.shape, found.size = element, element.name, (size,), size
+        found._average_is_applied, found._views = False, weakref.WeakSet()
+        found._gradient, found._gradient_at, found._gradient_dtype = _nothing, 0, element.numpy
+        return found
+
     @staticmethod
     def _rows_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
         return 1, math.prod(shape)
@@ -516,11 +527,16 @@ class _Rows(_State):
     _kind, _key = "table", "table"
     _members = _State._members | {"width", "concurrent"}
 
+    concurrent = False  #: whether several threads can update and read the table at once
+
     def __init__(self, text: bytes) -> None:
-        self.concurrent = False  #: whether several threads can update and read the table at once
         out, failure = ctypes.c_void_p(), new_error()
         check(library.gradstep_table_create(text, len(text), ctypes.byref(out), ctypes.byref(failure)), failure)
         Owner.__init__(self, out.value or 0)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Takes over what the library knows of the table."""
         facts = self._facts()
         found, kind = (("table", "Table"), ("keyed_table", "KeyedTable"))[facts.keyed]
         if found != self._key:
@@ -691,7 +707,7 @@ class Table(_Rows, _Values):
     pending steps (lazy updates), which are applied when you update or read the row, or call `flush`.
 
     Instead of a shape, the configuration can contain the key "table", with the size and the options of the table. It is then the
-    only argument. docs/how_to/python.md#options-of-a-table lists the options.
+    only argument. docs/how_to/python_tables.md#options-of-a-table lists the options.
 
         table = gradstep.Table({**gradstep.adagrad(lr=0.1), "type": "float32",
                                 "table": {"rows": 1000, "width": 16, "duplicates": "mean", "max_norm": 1}})
@@ -722,12 +738,15 @@ class Table(_Rows, _Values):
                     )
             self._kind = "table"
             _Rows.__init__(self, text)
-            self._views = weakref.WeakSet()
-            self.shape = (0, self.width)
-            self._follow_rows(0)
         else:
             _Values.__init__(self, config, initial, shape, dtype)
             self.width = self.shape[1]
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._views = weakref.WeakSet()
+        self.shape = (0, self.width)
+        self._follow_rows(0)
 
     def _ids(self, ids: Ids, what: str = "ids") -> _arrays.View:
         found = super()._ids(ids, what)
@@ -902,7 +921,7 @@ class KeyedTable(_Rows):
         table.rows(keys)                        # a key without a row has initial values
         key in table, len(table), list(table)   # the keys that have rows
 
-    config: the optimizer with the key "keyed_table", a dict or a str of JSON. docs/how_to/python.md#keyed-tables lists the options.
+    config: the optimizer with the key "keyed_table", a dict or a str of JSON. docs/how_to/python_tables.md#keyed-tables lists the options.
 
     Keys are integers from 0 to 2^64 - 1. Arrays of int64, and negative numbers, are keys with the same bits.
 
@@ -1095,6 +1114,23 @@ class KeyedTable(_Rows):
         """
         memory = numpy.frombuffer(changes, numpy.uint8)
         self._call("apply_changes", memory.ctypes.data, memory.size)
+
+
+def lent_table(handle: LentHandle) -> Table | KeyedTable:
+    """The table of a handle that belongs to a server."""
+    facts, failure = CTableInfo(ctypes.sizeof(CTableInfo)), new_error()
+    check(library.gradstep_table_describe(handle.address, ctypes.byref(facts), ctypes.byref(failure)), failure)
+    if facts.keyed:
+        keyed = KeyedTable.__new__(KeyedTable)
+        keyed._judging = set()
+        keyed._take(handle)
+        keyed._begin()
+        return keyed
+    table = Table.__new__(Table)
+    table._lock, table._kind = threading.Lock(), "table"
+    table._take(handle)
+    table._begin()
+    return table
 
 
 class LoadReport(NamedTuple):

@@ -319,6 +319,14 @@ class Handle:
         raise TypeError("Handle: a handle of the library is not copied; expected a copy of the object that has it")
 
 
+class LentHandle(Handle):
+    """An object of the library that belongs to another one, whose handle it keeps."""
+
+    def __init__(self, address: int, owner: Handle) -> None:
+        self.address = address
+        self._owner = owner
+
+
 def attributes_of(instance: Any) -> dict[str, Any]:
     """The attributes that subclasses and users added to an instance."""
     slots: list[str] = copyreg._slotnames(type(instance))  # type: ignore[attr-defined]
@@ -338,8 +346,11 @@ class Owner:
     _members = frozenset({"_owned", "_handle", "_failure", "_failure_at"})
 
     def __init__(self, address: int) -> None:
-        self._owned: Handle | None = Handle(address, getattr(library, f"gradstep_{self._kind}_release"))
-        self._handle: int | None = address  # a copy, for a fast access in every step
+        self._take(Handle(address, getattr(library, f"gradstep_{self._kind}_release")))
+
+    def _take(self, handle: Handle) -> None:
+        self._owned: Handle | None = handle
+        self._handle: int | None = handle.address  # a copy, for a fast access in every step
         self._failure = new_error()
         self._failure_at = ctypes.addressof(self._failure)
 

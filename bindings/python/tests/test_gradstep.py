@@ -136,7 +136,7 @@ class Contract(unittest.TestCase):
         for name, arguments in re.findall(r"gradstep_status gradstep_(\w+)\(([^;]*?)\)\s*;", text):
             each = [" ".join(x.split()) for x in arguments.split(",")][:-1]  # without the error
             declared[name] = tuple(
-                "pointer" if "*" in x or x.startswith(("gradstep_run", "gradstep_row")) else kinds[re.sub(r"^const ", "", x).split()[0]]
+                "pointer" if "*" in x or x.startswith(("gradstep_run", "gradstep_row", "gradstep_task")) else kinds[re.sub(r"^const ", "", x).split()[0]]
                 for x in each
             )
         not_used = {"executor_from_callback", "parameter_set_executor", "table_set_executor", "updater_set_executor"}
@@ -157,6 +157,11 @@ class Contract(unittest.TestCase):
             _library.CTableInfo,
             _library.CKeyCounts,
             _library.CRow,
+            _library.CMessage,
+            _library.CServerInfo,
+            _library.CTransport,
+            _library.CWorkerInfo,
+            _library.CWorkerOptions,
         ):
             name = re.sub(r"(?<!^)(?=[A-Z])", "_", ours.__name__[1:]).lower()
             body = re.search(r"typedef struct gradstep_%s \{(.*?)\}" % name, text, flags=re.DOTALL)[1]

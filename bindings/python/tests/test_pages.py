@@ -30,6 +30,10 @@ weight, bias = numpy.zeros((3, 2), "float32"), numpy.zeros(2, "float32")
 weight_gradient, bias_gradient = numpy.ones((3, 2), "float32"), numpy.ones(2, "float32")
 ids, gradient_rows = numpy.array([3, 1]), numpy.ones((2, 64), "float32")
 """,
+    "how_to/python_tables.md": """
+import gradstep, numpy
+ids, gradient_rows = numpy.array([3, 1]), numpy.ones((2, 64), "float32")
+""",
     "how_to/pytorch.md": """
 import torch
 def new_model():
